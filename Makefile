@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+#
+# `make` lists the targets. Everything is installed into .venv and the user's cache.
+
+SHELL = /bin/sh
+.DEFAULT_GOAL = help
+.PHONY: help demo test test-long check bench lab wheel lock clean env-run env-dev
+
+BIN = .venv/bin
+PYTEST = $(BIN)/python -m pytest
+SHELL_FILES = tools/*.sh .ci/run
+C_FILES = $(wildcard kernels/lab/guest/*.c kernels/lab/guest/*.h)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+
+demo: env-run ## from a fresh clone to a decision table; again: seconds
+	@$(BIN)/l4sbench lab build
+	@$(BIN)/l4sbench run matrices/quickstart.yaml
+
+test: check-static lab ## the whole test suite, the lab included
+	@$(PYTEST) -m "not long"
+
+test-long: env-dev lab ## what takes minutes: fidelity, full comparisons
+	@$(PYTEST) -m long
+
+check: check-static ## linters, types, layers, licences and unit tests
+	@$(PYTEST) tests/unit
+
+.PHONY: check-static
+check-static: env-dev
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/shellcheck $(SHELL_FILES)
+	@$(BIN)/clang-format --dry-run --Werror $(C_FILES)
+	@tools/checkpatch.sh
+	@$(BIN)/reuse lint --quiet || $(BIN)/reuse lint
+
+bench: env-run ## how fast the lab is: virtual seconds per CPU second, cost per trial
+	@$(BIN)/python tools/bench.py
+
+lab: env-dev ## build the lab kernel and its guest into the cache
+	@$(BIN)/l4sbench lab build
+
+wheel: env-dev ## build sdist and wheel into dist/
+	@$(BIN)/python -m build --no-isolation
+
+lock: env-dev ## write requirements/*.txt anew
+	@tools/lock.sh
+
+clean: ## remove what was built here; runs/ and the cache stay
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+env-run:
+	@tools/bootstrap.sh run
+
+env-dev:
+	@tools/bootstrap.sh dev
