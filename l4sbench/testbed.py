@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What the engine asks of a testbed: four things and two facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from l4sbench.errors import Problem
+    from l4sbench.trial import TrialSpec
+
+Traffic = Literal["lean", "iperf3"]
+
+
+class TrialStopped(Exception):  # noqa: N818  (not an error)
+    """Raised by `Testbed.run` when it ended a trial because `stop` was set. The trial is discarded."""
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Wall seconds of one trial: `fixed_s + virtual_s * (per_virtual_s + per_mbit_s * rate_mbps)`.
+
+    `fixed_s` is what even the shortest trial costs (boot, collection); `per_virtual_s` is wall seconds per
+    second of measured time (1 on real hosts, near 0 in virtual time); `per_mbit_s` is wall seconds per
+    megabit carried.
+    """
+
+    fixed_s: float = 1.0
+    per_virtual_s: float = 1.0
+    per_mbit_s: float = 0.0
+
+    def running_s(self, virtual_s: float, rate_mbps: float) -> float:
+        """Wall seconds that grow with the trial's length, without the fixed part."""
+        return virtual_s * (self.per_virtual_s + self.per_mbit_s * rate_mbps)
+
+    def wall_s(self, virtual_s: float, rate_mbps: float) -> float:
+        """Wall seconds of a trial of `virtual_s` seconds at a bottleneck of `rate_mbps`."""
+        return self.fixed_s + self.running_s(virtual_s, rate_mbps)
+
+
+@dataclass(frozen=True)
+class TestbedTraits:
+    """Facts about a kind of testbed that plan and engine need before anything runs.
+
+    `noise`: the testbed has no noise of its own, so `path.noise` applies. `parallel`: several trials may run
+    at once. `cost` is what a trial costs before any was measured; `memory_mb` is what one running trial
+    takes.
+    """
+
+    __test__: ClassVar[bool] = False  # not a test class, whatever its name looks like to pytest
+
+    default_traffic: Traffic = "iperf3"
+    noise: bool = False
+    parallel: bool = False
+    cost: CostModel = CostModel()
+    memory_mb: int = 0
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a testbed runs, by digest; part of a trial's inputs.
+
+    `common` counts for every trial (kernel, guest userland, sampler), `modules` by kernel module name and
+    `tools` by traffic tool (`lean`, `iperf3`) only for the trials that use them: a rebuilt module makes only
+    its own trials new.
+    """
+
+    testbed: str
+    kernel_release: str
+    common: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a plan asks of a testbed: names from the catalog, kernel modules, topologies, traffic tools."""
+
+    topologies: frozenset[str] = frozenset()
+    queues: frozenset[str] = frozenset()
+    congestion_controls: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
+    traffic: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial that ended by itself cost. All wall-clock values; none of them goes into a table.
+
+    `fixed_s` is the part of `wall_s` that does not grow with the trial's length, where the testbed can tell.
+    `skew_ms` is how far apart the nodes started.
+    """
+
+    wall_s: float
+    cpu_s: float
+    virtual_s: float
+    skew_ms: float = 0.0
+    fixed_s: float | None = None
+
+
+class Testbed(Protocol):
+    """Where trials run."""
+
+    @property
+    def name(self) -> str:
+        """`virtual`, `ssh` or `fabric`."""
+        ...
+
+    @property
+    def traits(self) -> TestbedTraits:
+        """Facts that hold for every trial."""
+        ...
+
+    def identity(self) -> Identity:
+        """What would run now. Raises `TestbedError` when there is nothing to run on yet."""
+        ...
+
+    def check(self, needs: Needs) -> Sequence[Problem]:
+        """Everything that stands between this testbed and a plan; empty when it can run."""
+        ...
+
+    def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
+        """Run one trial, leaving its raw files in `raw` (which exists and holds `programs.json`).
+
+        Called from several threads at once when `traits.parallel`. It ends within `spec.wall_limit_s`, and
+        within a few seconds of `stop`. Processes that it starts are in a session of their own (a terminal's
+        Ctrl-C is for the engine) and end when this process ends, however it ends.
+
+        Raises `TrialFailed` when this trial went wrong, `TrialStopped` when `stop` ended it, `TestbedError`
+        when no further trial can run.
+        """
+        ...
