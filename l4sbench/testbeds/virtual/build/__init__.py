@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Building the lab of the virtual testbed: kernel, guest userland, tools and modules, once, into the cache.
+
+`Lab.locate()` finds a finished lab in milliseconds; `build()` makes what is missing; `status()` and
+`doctor()` tell what there is and what is missing on this machine. Nothing here needs root.
+"""
+
+from l4sbench.testbeds.virtual.build.builder import BuildOptions, Progress, build
+from l4sbench.testbeds.virtual.build.doctor import Check, doctor
+from l4sbench.testbeds.virtual.build.lab import GUEST_BIN, GUEST_MODULES, Digests, Lab
+from l4sbench.testbeds.virtual.build.status import LabStatus, PartStatus, status
+
+__all__ = [
+    "GUEST_BIN",
+    "GUEST_MODULES",
+    "BuildOptions",
+    "Check",
+    "Digests",
+    "Lab",
+    "LabStatus",
+    "PartStatus",
+    "Progress",
+    "build",
+    "doctor",
+    "status",
+]

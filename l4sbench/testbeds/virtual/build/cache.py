@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The cache folder: parts named by digest, made whole or not at all, one builder at a time.
+
+Layout below the root (the user's cache folder, `~/.cache/l4sbench` or below `XDG_CACHE_HOME`):
+
+    source/ kernel/ userland/ tools/ modules/ rootfs/   one folder per part, named by the digest of its inputs
+    labs/<key>.json                                     which parts make the lab for one state of our sources
+    apt/                                                scratch state of apt, safe to delete
+    log/                                                one log file per external command
+    build.lock, build.json                              the lock and who holds it
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import platformdirs
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from l4sbench.errors import TestbedError
+
+PARTS = ("source", "kernel", "userland", "tools", "modules", "rootfs")
+PARTIAL = ".partial"
+DIGEST_LENGTH = 16
+"""Hex digits kept of a SHA-256: 64 bits tell a few hundred parts apart, and paths stay readable."""
+
+
+class Holder(BaseModel):
+    """Who builds, or built last without coming to an end."""
+
+    model_config = ConfigDict(frozen=True)
+    pid: int
+    host: str
+    user: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} (user {self.user}, since {self.since})"
+
+    @classmethod
+    def me(cls) -> Self:
+        """This process."""
+        return cls(
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            user=str(os.environ.get("USER") or os.getuid()),
+            since=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+
+
+def digest_of(items: Iterable[str]) -> str:
+    """A short digest of a list of strings; the border between two items counts."""
+    text = json.dumps(list(items), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def digest_of_file(path: Path) -> str:
+    """A short digest of a file's content."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:DIGEST_LENGTH]
+
+
+def digest_of_files(root: Path, files: Iterable[Path]) -> str:
+    """A short digest of files' names below a root, their content and whether they are executable."""
+    items: list[str] = []
+    for path in sorted(files):
+        executable = bool(path.stat().st_mode & 0o100)
+        items += [path.relative_to(root).as_posix(), str(executable), digest_of_file(path)]
+    return digest_of(items)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small file so that it is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}{PARTIAL}")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder, also one with folders in it that lack the write bit."""
+    for folder, names, _ in os.walk(path):
+        for name in names:
+            inner = Path(folder, name)
+            if not inner.is_symlink():
+                inner.chmod(0o700)
+    shutil.rmtree(path)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The cache folder; make one with `Cache.open`."""
+
+    root: Path
+
+    @classmethod
+    def open(cls, root: Path | None = None) -> Self:
+        """The cache at this folder, or the user's own; nothing is created."""
+        return cls((root or platformdirs.user_cache_path("l4sbench", appauthor=False)).absolute())
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the log files."""
+        return self.root / "log"
+
+    def part(self, kind: str, digest: str) -> Path:
+        """Where a part lies or would lie."""
+        if kind not in PARTS:
+            raise ValueError(f"no such kind of part: {kind}")
+        return self.root / kind / digest
+
+    def record(self, key: str) -> Path:
+        """Where the record of the lab for these inputs lies or would lie."""
+        return self.root / "labs" / f"{key}.json"
+
+    def records(self) -> list[Path]:
+        """The records of finished builds, newest first."""
+        found = [(path.stat().st_mtime_ns, path) for path in (self.root / "labs").glob("*.json")]
+        return [path for _, path in sorted(found, reverse=True)]
+
+    def newest_record(self) -> str | None:
+        """The key of the last finished build, whatever its inputs were."""
+        records = self.records()
+        return records[0].stem if records else None
+
+    @contextmanager
+    def stage(self, kind: str, digest: str) -> Iterator[Path]:
+        """A folder to build a part in; it becomes the part when the block ends well, else it is removed."""
+        target = self.part(kind, digest)
+        partial = target.with_name(f"{digest}{PARTIAL}")
+        if partial.exists():
+            remove_tree(partial)
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            if target.exists():
+                remove_tree(target)
+            partial.rename(target)
+        finally:
+            if partial.exists():
+                remove_tree(partial)
+
+    def clean(self) -> tuple[Path, ...]:
+        """Remove what a build that did not end has left behind; call it with the lock held."""
+        left = [path for kind in (*PARTS, "labs") for path in (self.root / kind).glob(f"*{PARTIAL}")]
+        for path in left:
+            if path.is_dir():
+                remove_tree(path)
+            else:
+                path.unlink()
+        return tuple(left)
+
+    def holder(self) -> Holder | None:
+        """Who holds the lock, or held it last without giving it back."""
+        try:
+            return Holder.model_validate_json((self.root / "build.json").read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    @contextmanager
+    def lock(self, on_wait: Callable[[str], None], timeout_s: float) -> Iterator[Holder | None]:
+        """Be the only builder. Yields who held the lock before and did not come to an end, if anybody.
+
+        Args:
+            on_wait: Told who holds the lock, when it is not free at once.
+            timeout_s: How long to wait for another builder.
+
+        Raises:
+            TestbedError: The cache folder cannot be written, or another build still holds the lock.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.root / "build.lock")
+            self._acquire(lock, on_wait, timeout_s)
+        except OSError as error:
+            raise TestbedError(
+                f"the cache folder {self.root} cannot be written: {error}",
+                hint="set XDG_CACHE_HOME to a folder of your own",
+            ) from error
+        # The system frees the lock of a process that dies, but the note of who it was stays.
+        lost = self.holder()
+        try:
+            write_whole(self.root / "build.json", Holder.me().model_dump_json())
+            yield lost
+        finally:
+            (self.root / "build.json").unlink(missing_ok=True)
+            lock.release()
+
+    def _acquire(self, lock: FileLock, on_wait: Callable[[str], None], timeout_s: float) -> None:
+        deadline, told = time.monotonic() + timeout_s, ""
+        while True:
+            try:
+                lock.acquire(timeout=min(2.0, timeout_s))
+            except Timeout as error:
+                holder = self.holder()
+                who = "another build" if holder is None else str(holder)
+                if time.monotonic() >= deadline:
+                    raise TestbedError(f"the lab is being built by {who}; its lock was not freed") from error
+                if who != told:
+                    on_wait(f"waiting for the build of {who}")
+                    told = who
+            else:
+                return

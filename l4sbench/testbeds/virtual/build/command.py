@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Running other programs: argument lists, a time limit, a log file, and the end of the log in the error."""
+
+import os
+import shlex
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Self
+
+from l4sbench.errors import TestbedError
+
+Argv = Sequence[str | Path]
+
+_TAIL_LINES = 12
+_SAME_EVERYWHERE = {"LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
+"""What a program prints, and how it sorts, must not depend on who builds."""
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Runs programs on behalf of one step of a build.
+
+    Attributes:
+        log: File that gets every command line and all output; appended to.
+        env: Added to the environment.
+    """
+
+    log: Path
+    env: Mapping[str, str]
+
+    @classmethod
+    def logging_to(cls, log: Path, env: Mapping[str, str] | None = None) -> Self:
+        """Start with an empty log.
+
+        Raises:
+            TestbedError: The log cannot be written.
+        """
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_bytes(b"")
+        except OSError as error:
+            raise TestbedError(f"the log {log} cannot be written: {error}") from error
+        return cls(log=log, env={**_SAME_EVERYWHERE, **(env or {})})
+
+    def run(
+        self,
+        argv: Argv,
+        *,
+        what: str,
+        timeout_s: float,
+        cwd: Path | None = None,
+        stdin: IO[bytes] | None = None,
+        on_line: Callable[[str], None] | None = None,
+    ) -> None:
+        """Run a program to its end; its output goes into the log and, line by line, to `on_line`.
+
+        Raises:
+            TestbedError: It could not be started, ended with an error, or took longer than `timeout_s`.
+        """
+        with (
+            self.log.open("ab") as log,
+            self._started(argv, what, timeout_s, log, subprocess.STDOUT, cwd, stdin) as process,
+        ):
+            for raw in process.stdout or ():
+                log.write(raw)
+                if on_line is not None:
+                    on_line(raw.decode(errors="replace").rstrip("\n"))
+
+    def output(self, argv: Argv, *, what: str, timeout_s: float, cwd: Path | None = None) -> str:
+        """Run a program and return what it printed; its error output goes into the log.
+
+        Raises:
+            TestbedError: As `run`.
+        """
+        with (
+            self.log.open("ab") as log,
+            self._started(argv, what, timeout_s, log, log, cwd) as process,
+        ):
+            text = b"".join(process.stdout or ())
+        return text.decode(errors="replace")
+
+    def pipe(self, source: Argv, sink: Argv, *, what: str, timeout_s: float) -> None:
+        """Run two programs, the first one's output being the second one's input.
+
+        Raises:
+            TestbedError: As `run`.
+        """
+        with (
+            self.log.open("ab") as log,
+            self._started(source, what, timeout_s, log, log) as process,
+        ):
+            self.run(sink, what=what, timeout_s=timeout_s, stdin=process.stdout)
+            if process.stdout is not None:
+                process.stdout.close()  # else a source that has more to say would wait for ever
+
+    @contextmanager
+    def _started(
+        self,
+        argv: Argv,
+        what: str,
+        timeout_s: float,
+        log: IO[bytes],
+        stderr: IO[bytes] | int,
+        cwd: Path | None = None,
+        stdin: IO[bytes] | None = None,
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A running program; waits for its end and raises when that was not a good one."""
+        log.write(f"$ {shlex.join(map(str, argv))}\n".encode())
+        log.flush()
+        try:
+            process = subprocess.Popen(
+                [str(word) for word in argv],
+                cwd=cwd,
+                env={**os.environ, **self.env},
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,  # so that its children end with it
+            )
+        except OSError as error:
+            raise TestbedError(f"{what}: cannot start {argv[0]}: {error}", hint="l4sbench doctor") from error
+        late = threading.Event()
+
+        def end_late() -> None:
+            late.set()
+            _end(process)
+
+        timer = threading.Timer(timeout_s, end_late)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield process
+            code = process.wait()
+        except BaseException:
+            _end(process)
+            process.wait()
+            raise
+        finally:
+            timer.cancel()
+            if process.stdout is not None:
+                process.stdout.close()
+        log.flush()
+        if late.is_set():
+            raise self._error(f"{what} took longer than {timeout_s:.0f} s")
+        if code != 0:
+            raise self._error(f"{what} failed ({_how(code)})")
+
+    def _error(self, message: str) -> TestbedError:
+        with self.log.open(encoding="utf-8", errors="replace") as stream:
+            tail = "".join(f"  {line}" for line in deque(stream, maxlen=_TAIL_LINES)).rstrip("\n")
+        return TestbedError(f"{message}:\n{tail}\n", hint=f"the whole log is {self.log}")
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program that still runs, and whatever it started."""
+    if process.poll() is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            process.kill()
