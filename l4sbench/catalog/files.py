@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The grammar of `module.yml`: which keys there are and what type each has. Meaning is checked by the reader."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag
+
+from l4sbench.catalog.entries import ParamKind
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
+Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+Release = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+(\.\d+)?$")]
+Sysctl = Annotated[str, StringConstraints(pattern=r"^[a-z]+(\.[A-Za-z0-9_-]+)+$")]
+
+
+def _single(value: object) -> object:
+    if isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError("expected a single value")
+
+
+def _listed(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+def _shape(value: object) -> str:
+    """Which form of a template item or of an expected value this is, so that errors speak of that form only."""
+    return "map" if isinstance(value, dict | BaseModel) else "list" if isinstance(value, list) else "single"
+
+
+Scalar = Annotated[bool | int | float | str, BeforeValidator(_single)]
+When = dict[Key, Annotated[list[Scalar], BeforeValidator(_listed)]]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ParamFile(_Strict):
+    """One entry of `params`."""
+
+    kind: ParamKind
+    doc: str = Field(min_length=1)
+    default: Scalar | None = None
+    from_: Key | None = Field(None, alias="from")
+    own: Scalar | None = None
+    choices: list[str] | None = None
+    pattern: str | None = None
+    minimum: Scalar | None = None
+    maximum: Scalar | None = None
+    when: When = {}
+
+
+class NeedsFile(_Strict):
+    """What a host must have."""
+
+    kernel: Release | None = None
+    config: list[Annotated[str, StringConstraints(pattern=r"^[A-Z0-9_]+$")]] = []
+    modules: list[Key] = []
+    iproute2: Release | None = None
+
+
+class ModuleFile(_Strict):
+    """The kernel module that brings an entry; `source: true` when its C source is in the same folder."""
+
+    name: Key
+    source: bool = False
+    params: dict[Key, str] = {}
+
+
+class PartFile(_Strict):
+    """Arguments under a condition."""
+
+    when: When
+    args: list[ArgFile]
+
+
+ArgFile = Annotated[
+    Annotated[str, Tag("single")] | Annotated[list[str], Tag("list")] | Annotated[PartFile, Tag("map")],
+    Discriminator(_shape),
+]
+
+
+class CheckFile(_Strict):
+    """One expected value that needs a tolerance or a condition."""
+
+    value: Scalar
+    within: float | None = Field(None, ge=0)
+    when: When = {}
+
+
+Expected = Annotated[
+    Annotated[CheckFile, Tag("map")] | Annotated[Scalar, Tag("list")] | Annotated[Scalar, Tag("single")],
+    Discriminator(_shape),
+]
+
+
+class _EntryFile(_Strict):
+    name: Name
+    label: str = Field(min_length=1)
+    about: str = Field(min_length=1)
+    needs: NeedsFile = NeedsFile()
+    params: dict[Key, ParamFile] = {}
+
+
+class QueueFile(_EntryFile):
+    """`kind: queue`."""
+
+    kind: Literal["queue"]
+    family: Literal["sq-drop", "sq-ecn", "dualq", "fq"]
+    marks: list[Literal["ect0", "ect1"]]
+    l4s: bool = False
+    buffer: Key
+    thresholds: list[Key] = []
+    module: ModuleFile | None = None
+    tc: list[ArgFile] = Field(min_length=1)
+    readback: dict[str, Expected] = {}
+
+
+class EcnModeFile(_Strict):
+    """What an ECN mode sets for this congestion control, where it differs from the usual."""
+
+    sender: dict[Sysctl, str] = {}
+    receiver: dict[Sysctl, str] = {}
+    receiver_cc: str | None = None
+
+
+EcnName = Literal["off", "classic", "accecn", "dctcp"]
+
+
+class EcnFile(_Strict):
+    """How it uses ECN."""
+
+    default: EcnName
+    allowed: list[EcnName] = Field(min_length=1)
+    reacts: list[EcnName]
+    modes: dict[EcnName, EcnModeFile] = {}
+
+
+class SysctlsFile(_Strict):
+    """sysctls by role; values may hold fields."""
+
+    sender: dict[Sysctl, str] = {}
+    receiver: dict[Sysctl, str] = {}
+
+
+class CongestionControlFile(_EntryFile):
+    """`kind: congestion-control`."""
+
+    kind: Literal["congestion-control"]
+    kernel_name: Key
+    l4s: bool = False
+    receiver_cc: Key | None = None
+    module: ModuleFile | None = None
+    ecn: EcnFile
+    sysctls: SysctlsFile = SysctlsFile()
+
+
+PartFile.model_rebuild()
+EntryFile = Annotated[QueueFile | CongestionControlFile, Field(discriminator="kind")]
+
+KEYS = tuple(
+    sorted(
+        {
+            field.alias or name
+            for grammar in (
+                ParamFile,
+                NeedsFile,
+                ModuleFile,
+                PartFile,
+                CheckFile,
+                EcnModeFile,
+                EcnFile,
+                SysctlsFile,
+            )
+            for name, field in grammar.model_fields.items()
+        }
+        | {*QueueFile.model_fields, *CongestionControlFile.model_fields}
+    )
+)
+"""Every key of the grammar, to guess what an unknown one meant."""

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Argument lists as data: text with `{param}` fields, parts that drop out, parts under a condition.
+
+In a `module.yml` a template is a list of
+- text: `codel`, `"{limit}"`, `"{step_packets}p"`; one argument each;
+- a list: left out as a whole when one of its fields has no value: `[tupdate, "{tupdate}"]`;
+- a map `{when: {form: robust}, args: [...]}`: present only when the named parameters have one of these values.
+
+A field is written as tc reads it (`5ms`, `100mbit`, packets and bytes as plain numbers); `{target.us}` converts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from l4sbench.units import Duration, Packets, Rate, Size, Value
+
+_FIELD = re.compile(r"\{([a-z][a-z0-9_]*)(?:\.([a-z_]+))?\}")
+_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_BITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+UNITS = frozenset({*_NS, *_BITS, "bytes", "packets"})
+
+Condition = Mapping[str, tuple[Value, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A parameter's value within a text, in `unit` or, without one, as tc writes it."""
+
+    name: str
+    unit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One argument."""
+
+    pieces: tuple[str | Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Arguments that stand or fall together."""
+
+    items: tuple[Text | Part, ...]
+    when: Condition
+    optional: bool
+
+
+Item = Text | Part
+
+
+def parse_text(text: str) -> Text:
+    """The pieces of one argument.
+
+    Raises:
+        ValueError: a brace that opens no field, or a unit nobody knows.
+    """
+    pieces: list[str | Field] = []
+    end = 0
+    for found in _FIELD.finditer(text):
+        if found.start() > end:
+            pieces.append(text[end : found.start()])
+        if found[2] is not None and found[2] not in UNITS:
+            raise ValueError(f"unknown unit {found[2]!r} in {text!r}; there are {', '.join(sorted(UNITS))}")
+        pieces.append(Field(found[1], found[2]))
+        end = found.end()
+    if end < len(text):
+        pieces.append(text[end:])
+    if any(isinstance(piece, str) and ("{" in piece or "}" in piece) for piece in pieces):
+        raise ValueError(f"{text!r} has a brace that is no field; a field is {{name}} or {{name.unit}}")
+    return Text(tuple(pieces))
+
+
+def fields(items: Sequence[Item]) -> Iterator[Field]:
+    """Every field of a template, in order."""
+    for item in items:
+        if isinstance(item, Part):
+            yield from fields(item.items)
+        else:
+            yield from (piece for piece in item.pieces if isinstance(piece, Field))
+
+
+def holds(when: Condition, values: Mapping[str, Value | None]) -> bool:
+    """Whether every named parameter has one of the listed values."""
+    return all(values.get(name) in allowed for name, allowed in when.items())
+
+
+def render(items: Sequence[Item], values: Mapping[str, Value | None]) -> tuple[str, ...]:
+    """The arguments for these values; a part with a missing value drops out.
+
+    Raises:
+        ValueError: a value is missing outside of an optional part, or has no such unit.
+    """
+    args: list[str] = []
+    for item in items:
+        if isinstance(item, Text):
+            args.append(render_text(item, values))
+        elif holds(item.when, values) and not (item.optional and _lacks(item, values)):
+            args += render(item.items, values)
+    return tuple(args)
+
+
+def render_text(text: Text, values: Mapping[str, Value | None]) -> str:
+    """One argument for these values.
+
+    Raises:
+        ValueError: a value is missing or has no such unit.
+    """
+    out: list[str] = []
+    for piece in text.pieces:
+        if isinstance(piece, str):
+            out.append(piece)
+            continue
+        value = values.get(piece.name)
+        if value is None:
+            raise ValueError(f"{piece.name} has no value here")
+        out.append(write(value) if piece.unit is None else _plain(number(value, piece.unit)))
+    return "".join(out)
+
+
+def write(value: Value) -> str:
+    """A value as tc reads it: `5ms`, `100mbit`; packets, bytes and numbers plain."""
+    match value:
+        case Duration(ns=amount):
+            return _largest(amount, _NS)
+        case Rate(bits_per_s=amount):
+            return _largest(amount, _BITS)
+        case Packets(count=amount) | Size(bytes=amount):
+            return str(amount)
+        case bool():
+            return "1" if value else "0"
+        case float():
+            return _plain(value)
+    return str(value)
+
+
+def number(value: Value, unit: str) -> float | int:
+    """A value as a number of `unit`.
+
+    Raises:
+        ValueError: the value is of another kind.
+    """
+    match value:
+        case Duration(ns=amount) if unit in _NS:
+            return _exact(amount, _NS[unit])
+        case Rate(bits_per_s=amount) if unit in _BITS:
+            return _exact(amount, _BITS[unit])
+        case Size(bytes=amount) if unit == "bytes":
+            return amount
+        case Packets(count=amount) if unit == "packets":
+            return amount
+    raise ValueError(f"{value} is not to be had in {unit}")
+
+
+def _lacks(part: Part, values: Mapping[str, Value | None]) -> bool:
+    own = (item for item in part.items if isinstance(item, Text))
+    return any(
+        values.get(piece.name) is None for text in own for piece in text.pieces if isinstance(piece, Field)
+    )
+
+
+def _largest(amount: int, units: Mapping[str, int]) -> str:
+    """The amount in the largest unit that keeps it whole: 12.5 ms is 12500us, 2.5 Mbit/s is 2500kbit."""
+    suffix, size = next((s, n) for s, n in reversed(list(units.items())) if amount % n == 0)
+    return f"{amount // size}{suffix}"
+
+
+def _exact(amount: int, size: int) -> float | int:
+    return amount // size if amount % size == 0 else amount / size
+
+
+def _plain(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.9f}".rstrip("0").rstrip(".")
