@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: The l4sbench authors
+/* TCP Prague: ECT(1) on every packet of an established connection
+ *
+ * TCP_CONG_ECT_1_NEGOTIATION makes the core send the SYN and the SYN/ACK as
+ * ECT(1), but nothing after them: tcp_ecn_send() writes ECT(0) into the
+ * socket's TOS (or traffic class) for each packet, just before it hands the
+ * packet to icsk_af_ops->queue_xmit(). That call is the one place where a
+ * module can still correct the codepoint, so a Prague socket points
+ * icsk_af_ops at a copy of its own operations in which only queue_xmit()
+ * differs.
+ *
+ * - A copy is made of whatever operations a socket has when Prague starts on
+ *   it (IPv4, IPv6, IPv4-mapped IPv6, and the like of MPTCP), provided that
+ *   they transmit through ip_queue_xmit() or inet6_csk_xmit().
+ * - Copies are shared, live as long as the module, and are never changed.
+ *   Each socket that uses one holds a reference to the module.
+ * - Listeners are never touched (the core does not initialise congestion
+ *   control on them), so what a child inherits is the original.
+ * - Others write icsk_af_ops too (IPV6_ADDRFORM, MPTCP, SMC): the original
+ *   is restored only where the copy is still in place.
+ * - A packet that the core wants to be Not-ECT, because AccECN feedback
+ *   failed, stays Not-ECT.
+ */
+#include <linux/ipv6.h>
+#include <linux/spinlock.h>
+#include <net/inet_connection_sock.h>
+#include <net/inet_ecn.h>
+#include <net/inet6_connection_sock.h>
+#include <net/ip.h>
+
+#include "prague.h"
+
+/* Three kinds of TCP socket, as many MPTCP subflows, and two to spare */
+#define PRAGUE_AF_COPIES	8
+
+struct prague_af_copy {
+	const struct inet_connection_sock_af_ops *orig; /* NULL: unused */
+	struct inet_connection_sock_af_ops ops;
+};
+
+static struct prague_af_copy prague_af_copies[PRAGUE_AF_COPIES];
+static DEFINE_SPINLOCK(prague_af_lock); /* serialises filling a free slot */
+
+static void prague_ect0_to_ect1(struct sock *sk)
+{
+	if (inet_sk(sk)->tos & INET_ECN_MASK)
+		__INET_ECN_xmit(sk, true);
+}
+
+static int prague_ip_queue_xmit(struct sock *sk, struct sk_buff *skb,
+				struct flowi *fl)
+{
+	prague_ect0_to_ect1(sk);
+	return ip_queue_xmit(sk, skb, fl);
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static int prague_inet6_csk_xmit(struct sock *sk, struct sk_buff *skb,
+				 struct flowi *fl)
+{
+	prague_ect0_to_ect1(sk);
+	return inet6_csk_xmit(sk, skb, fl);
+}
+#endif
+
+/* The queue_xmit() that stands in for that of @orig, or NULL if unknown */
+static typeof_member(struct inet_connection_sock_af_ops, queue_xmit)
+prague_queue_xmit(const struct inet_connection_sock_af_ops *orig)
+{
+	if (orig->queue_xmit == ip_queue_xmit)
+		return prague_ip_queue_xmit;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (orig->queue_xmit == inet6_csk_xmit)
+		return prague_inet6_csk_xmit;
+#endif
+	return NULL;
+}
+
+static struct prague_af_copy *
+prague_af_find(const struct inet_connection_sock_af_ops *orig)
+{
+	int i;
+
+	for (i = 0; i < PRAGUE_AF_COPIES; i++) {
+		/* Pairs with the release in prague_af_add() */
+		if (smp_load_acquire(&prague_af_copies[i].orig) == orig)
+			return &prague_af_copies[i];
+	}
+	return NULL;
+}
+
+static struct prague_af_copy *
+prague_af_add(const struct inet_connection_sock_af_ops *orig)
+{
+	struct prague_af_copy *copy;
+
+	/* init() runs in process context (setsockopt) and in softirq */
+	spin_lock_bh(&prague_af_lock);
+	copy = prague_af_find(orig);
+	if (!copy) {
+		copy = prague_af_find(NULL);
+		if (copy) {
+			copy->ops = *orig;
+			copy->ops.queue_xmit = prague_queue_xmit(orig);
+			/* Pairs with the acquire in prague_af_find() */
+			smp_store_release(&copy->orig, orig);
+		}
+	}
+	spin_unlock_bh(&prague_af_lock);
+	return copy;
+}
+
+static const struct prague_af_copy *prague_af_current(const struct sock *sk)
+{
+	const struct inet_connection_sock_af_ops *ops =
+		inet_csk(sk)->icsk_af_ops;
+	int i;
+
+	for (i = 0; i < PRAGUE_AF_COPIES; i++)
+		if (ops == &prague_af_copies[i].ops)
+			return &prague_af_copies[i];
+	return NULL;
+}
+
+/**
+ * prague_ect1_enable() - send the packets of a socket as ECT(1)
+ * @sk: a connecting or connected TCP socket, locked
+ *
+ * Return: false if the socket's operations are none that this file knows; the
+ * socket is then unchanged and would send ECT(0).
+ */
+bool prague_ect1_enable(struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	const struct prague_af_copy *copy;
+
+	if (prague_af_current(sk))
+		return true;
+	if (!prague_queue_xmit(icsk->icsk_af_ops))
+		return false;
+	copy = prague_af_find(icsk->icsk_af_ops);
+	if (!copy)
+		copy = prague_af_add(icsk->icsk_af_ops);
+	if (!copy)
+		return false;
+	/* tcp_setsockopt() and tcp_getsockopt() read it without the lock */
+	WRITE_ONCE(icsk->icsk_af_ops, &copy->ops);
+	return true;
+}
+
+/**
+ * prague_ect1_disable() - give a socket its own operations back
+ * @sk: a TCP socket, locked
+ */
+void prague_ect1_disable(struct sock *sk)
+{
+	const struct prague_af_copy *copy = prague_af_current(sk);
+
+	if (copy)
+		WRITE_ONCE(inet_csk(sk)->icsk_af_ops, copy->orig);
+}
