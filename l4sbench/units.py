@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Quantities with units: rates, durations, sizes, packet counts.
+
+Each is an exact integer of a base unit (bit/s, ns, byte, packet), so equal quantities are equal however they
+were written: `0.1gbit` is `100mbit`. `str()` gives the canonical form, which parses back to an equal value.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, Self, TypeAlias, overload
+
+QuantityKind: TypeAlias = Literal["rate", "duration", "size", "packets"]
+Kind: TypeAlias = Literal["rate", "duration", "size", "packets", "int", "float", "bool", "str"]
+
+_NUMBER = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[A-Za-zµ/]*)", re.ASCII)
+_MAX = 2**63 - 1  # what kernel interfaces and Parquet hold
+
+RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+DURATION_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+PACKET_UNITS = {"p": 1}
+
+# What str() writes with; each has a finite decimal form in every larger one, so nothing is ever rounded.
+_CANONICAL = {
+    "rate": ("gbit", "mbit", "kbit", "bit"),
+    "duration": ("s", "ms", "us", "ns"),
+    "size": ("GB", "MB", "kB", "B"),
+    "packets": ("p",),
+}
+_UNITS: dict[str, dict[str, int]] = {
+    "rate": RATE_UNITS,
+    "duration": DURATION_UNITS,
+    "size": SIZE_UNITS,
+    "packets": PACKET_UNITS,
+}
+EXPECTED: dict[str, str] = {
+    "rate": "a rate such as 100mbit",
+    "duration": "a duration such as 10ms",
+    "size": "a size such as 300kB",
+    "packets": "a number of packets such as 42p",
+}
+_BASE_UNIT = {"rate": "bit/s", "duration": "nanosecond", "size": "byte", "packets": "packet"}
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Rate:
+    """A data rate; `rate` in tc's words, decimal prefixes."""
+
+    bits_per_s: int
+
+    def __hash__(self) -> int:
+        return self.bits_per_s
+
+    def __post_init__(self) -> None:
+        _check_base(self.bits_per_s, "rate")
+
+    @property
+    def mbps(self) -> float:
+        """Megabits (10^6 bit) per second."""
+        return self.bits_per_s / 1e6
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `100mbit`. Raises ValueError that says what is expected."""
+        return cls(_parse("rate", text))
+
+    def __str__(self) -> str:
+        return _format("rate", self.bits_per_s)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Duration:
+    """A span of time, never negative."""
+
+    ns: int
+
+    def __hash__(self) -> int:
+        return self.ns
+
+    def __post_init__(self) -> None:
+        _check_base(self.ns, "duration")
+
+    @property
+    def s(self) -> float:
+        """Seconds."""
+        return self.ns / 1e9
+
+    @property
+    def ms(self) -> float:
+        """Milliseconds."""
+        return self.ns / 1e6
+
+    @property
+    def us(self) -> float:
+        """Microseconds."""
+        return self.ns / 1e3
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `10ms`. Raises ValueError that says what is expected."""
+        return cls(_parse("duration", text))
+
+    def __str__(self) -> str:
+        return _format("duration", self.ns)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Size:
+    """An amount of data. `kB` is 1000 bytes, `KiB` 1024."""
+
+    bytes: int
+
+    def __hash__(self) -> int:
+        return self.bytes
+
+    def __post_init__(self) -> None:
+        _check_base(self.bytes, "size")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `300kB`. Raises ValueError that says what is expected."""
+        return cls(_parse("size", text))
+
+    def __str__(self) -> str:
+        return _format("size", self.bytes)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Packets:
+    """A number of packets."""
+
+    count: int
+
+    def __hash__(self) -> int:
+        return self.count
+
+    def __post_init__(self) -> None:
+        _check_base(self.count, "packets")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `42p`. Raises ValueError that says what is expected."""
+        return cls(_parse("packets", text))
+
+    def __str__(self) -> str:
+        return _format("packets", self.count)
+
+
+Quantity: TypeAlias = Rate | Duration | Size | Packets
+Value: TypeAlias = str | int | float | bool | Rate | Duration | Size | Packets
+Plain: TypeAlias = str | int | float | bool
+
+_CLASSES: dict[str, type[Rate] | type[Duration] | type[Size] | type[Packets]] = {
+    "rate": Rate,
+    "duration": Duration,
+    "size": Size,
+    "packets": Packets,
+}
+
+
+@overload
+def parse_quantity(kind: Literal["rate"], text: str) -> Rate: ...
+@overload
+def parse_quantity(kind: Literal["duration"], text: str) -> Duration: ...
+@overload
+def parse_quantity(kind: Literal["size"], text: str) -> Size: ...
+@overload
+def parse_quantity(kind: Literal["packets"], text: str) -> Packets: ...
+@overload
+def parse_quantity(kind: str, text: str) -> Quantity: ...
+def parse_quantity(kind: str, text: str) -> Quantity:
+    """Reads a quantity of the given kind.
+
+    Raises:
+        ValueError: what is expected instead, for instance `expected a rate such as 100mbit, not "100"`.
+    """
+    return _CLASSES[kind](_parse(kind, text))
+
+
+def kind_of(value: Value) -> Kind:
+    """The kind of a value, as parameters and factors name it."""
+    match value:
+        case Rate():
+            return "rate"
+        case Duration():
+            return "duration"
+        case Size():
+            return "size"
+        case Packets():
+            return "packets"
+        case bool():
+            return "bool"
+        case int():
+            return "int"
+        case float():
+            return "float"
+        case str():
+            return "str"
+
+
+def _check_base(amount: int, kind: str) -> None:
+    if amount < 0:
+        raise ValueError(f"a {kind} is never negative")
+
+
+def _parse(kind: str, text: str) -> int:
+    units = _UNITS[kind]
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f'expected {EXPECTED[kind]}, not "{text}"')
+    unit = _unit(kind, match["unit"])
+    if unit is None:
+        raise ValueError(f'expected {EXPECTED[kind]}, not "{text}"{_unit_hint(kind, match["number"], match["unit"])}')
+    amount = Fraction(match["number"]) * units[unit] if len(match["number"]) <= 40 else _MAX + 1
+    if amount > _MAX:
+        raise ValueError(f'expected {EXPECTED[kind]}, but "{text}" is out of range')
+    if amount.denominator != 1:
+        raise ValueError(f'expected {EXPECTED[kind]}, but "{text}" is not a whole {_BASE_UNIT[kind]}')
+    return amount.numerator
+
+
+def _unit(kind: str, written: str) -> str | None:
+    """The unit as we know it, or None. Letter case matters for bytes (`kB`) and not for bits and seconds."""
+    if written in _UNITS[kind]:
+        return written
+    folded = written.lower().replace("µ", "u")
+    return folded if kind in ("rate", "duration") and folded in _UNITS[kind] else None
+
+
+def _unit_hint(kind: str, number: str, written: str) -> str:
+    """What a unit that we do not take most likely means."""
+    guesses = {
+        "rate": {"k": "kbit", "m": "mbit", "g": "gbit", "kbps": "kbit", "mbps": "mbit", "gbps": "gbit"}
+        | {"kbit/s": "kbit", "mbit/s": "mbit", "gbit/s": "gbit", "kb/s": "kbit", "mb/s": "mbit", "gb/s": "gbit"},
+        "duration": {"sec": "s", "secs": "s", "seconds": "s", "second": "s", "msec": "ms", "usec": "us"}
+        | {"m": "min", "mins": "min", "minutes": "min", "hours": "h"},
+        "size": {"b": "B", "k": "kB", "kb": "kB", "m": "MB", "mb": "MB", "g": "GB", "gb": "GB", "bytes": "B"}
+        | {"kib": "KiB", "mib": "MiB", "gib": "GiB"},
+        "packets": {"pkt": "p", "pkts": "p", "packets": "p", "packet": "p"},
+    }[kind]
+    if not written:
+        return ": it has no unit"
+    guess = guesses.get(written.lower())
+    return f": did you mean {number}{guess}?" if guess else f": units are {', '.join(_UNITS[kind])}"
+
+
+def _format(kind: str, base: int) -> str:
+    units = _UNITS[kind]
+    names = _CANONICAL[kind]
+    unit = next((name for name in names if base >= units[name]), names[0] if base == 0 else names[-1])
+    if base == 0:
+        unit = {"rate": "bit", "duration": "s", "size": "B", "packets": "p"}[kind]
+    whole, rest = divmod(base, units[unit])
+    if not rest:
+        return f"{whole}{unit}"
+    digits = str(rest).rjust(len(str(units[unit])) - 1, "0").rstrip("0")
+    return f"{whole}.{digits}{unit}"
