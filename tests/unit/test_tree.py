@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What the tree as a whole must keep to, so that the wheel and other people's machines stay right."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("l4sbench", "collectors", "reports", "fablib_slices")
+DATA = ("kernels", "matrices", "p4", "playbooks", "roles")
+MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+
+pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="looks at a git checkout")
+
+
+def tracked() -> list[str]:
+    """Every file that git has or would take."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+
+
+def test_one_gitignore() -> None:
+    assert [name for name in tracked() if Path(name).name == ".gitignore"] == [".gitignore"]
+
+
+def test_data_folders_are_no_packages() -> None:
+    # p4/ above all: a P4 library installs an import package of that name
+    assert [name for name in tracked() if name.startswith(DATA) and name.endswith("__init__.py")] == []
+
+
+def test_locks_name_no_index_and_every_hash() -> None:
+    locks = sorted((ROOT / "requirements").glob("*.txt"))
+    assert [lock.name for lock in locks] == ["dev.txt", "run.txt"]
+    for lock in locks:
+        text = lock.read_text(encoding="utf-8")
+        assert not re.search(
+            r"https?:|^\s*-|--index|--find-links|--trusted|@ file", text.replace("    --hash", ""), re.MULTILINE
+        )
+        for requirement in re.split(r"\n(?=\S)", text):
+            assert requirement.startswith("#") or "--hash=sha256:" in requirement
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_modules_and_functions_stay_short(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 500
+    long = {
+        node.name: node.end_lineno - node.lineno + 1
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > 80
+    }
+    assert long == {}
