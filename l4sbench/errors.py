@@ -51,7 +51,7 @@ class Problem:
 
 
 class InputError(L4sbenchError):
-    """What the user gave cannot be used: a matrix, a filter, the name of a queue. Carries every problem found."""
+    """What the user gave cannot be used: a matrix, a filter, the name of a queue. Carries every problem."""
 
     exit_code: ClassVar[int] = 2
 
@@ -71,7 +71,7 @@ class TestbedError(L4sbenchError):
     exit_code: ClassVar[int] = 3
 
 
-class TrialFailed(L4sbenchError):
+class TrialFailed(L4sbenchError):  # noqa: N818  it names an event, the project's word for it
     """One trial went wrong (hang, panic, a step that failed). The run goes on with the next trial."""
 
     exit_code: ClassVar[int] = 1

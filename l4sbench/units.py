@@ -154,7 +154,7 @@ Quantity: TypeAlias = Rate | Duration | Size | Packets
 Value: TypeAlias = str | int | float | bool | Rate | Duration | Size | Packets
 Plain: TypeAlias = str | int | float | bool
 
-_CLASSES: dict[str, type[Rate] | type[Duration] | type[Size] | type[Packets]] = {
+_CLASSES: dict[str, type[Rate | Duration | Size | Packets]] = {
     "rate": Rate,
     "duration": Duration,
     "size": Size,
@@ -214,7 +214,9 @@ def _parse(kind: str, text: str) -> int:
         raise ValueError(f'expected {EXPECTED[kind]}, not "{text}"')
     unit = _unit(kind, match["unit"])
     if unit is None:
-        raise ValueError(f'expected {EXPECTED[kind]}, not "{text}"{_unit_hint(kind, match["number"], match["unit"])}')
+        raise ValueError(
+            f'expected {EXPECTED[kind]}, not "{text}"{_unit_hint(kind, match["number"], match["unit"])}'
+        )
     amount = Fraction(match["number"]) * units[unit] if len(match["number"]) <= 40 else _MAX + 1
     if amount > _MAX:
         raise ValueError(f'expected {EXPECTED[kind]}, but "{text}" is out of range')
@@ -235,7 +237,14 @@ def _unit_hint(kind: str, number: str, written: str) -> str:
     """What a unit that we do not take most likely means."""
     guesses = {
         "rate": {"k": "kbit", "m": "mbit", "g": "gbit", "kbps": "kbit", "mbps": "mbit", "gbps": "gbit"}
-        | {"kbit/s": "kbit", "mbit/s": "mbit", "gbit/s": "gbit", "kb/s": "kbit", "mb/s": "mbit", "gb/s": "gbit"},
+        | {
+            "kbit/s": "kbit",
+            "mbit/s": "mbit",
+            "gbit/s": "gbit",
+            "kb/s": "kbit",
+            "mb/s": "mbit",
+            "gb/s": "gbit",
+        },
         "duration": {"sec": "s", "secs": "s", "seconds": "s", "second": "s", "msec": "ms", "usec": "us"}
         | {"m": "min", "mins": "min", "minutes": "min", "hours": "h"},
         "size": {"b": "B", "k": "kB", "kb": "kB", "m": "MB", "mb": "MB", "g": "GB", "gb": "GB", "bytes": "B"}

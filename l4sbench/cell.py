@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A cell: one full assignment of factors, and the id that names it everywhere.
+
+The id is a readable slug plus ten hex digits of a SHA-256 over canonical JSON: names sorted, quantities
+normalised, factors at their default left out. So it does not depend on the order in which a matrix states its
+factors, on how it writes its quantities, or on factors that are added to l4sbench later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Self, TypeVar, cast
+
+from l4sbench.factors import FACTORS, GROUP_FACTORS, plain
+from l4sbench.units import Duration, Plain, Rate, Value, kind_of, parse_quantity
+
+_SLUG_LENGTH = 100
+_HASH_DIGITS = 10
+_NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9.+-]+")
+# What every slug begins with, or what would only make it long: the hash covers it.
+_SLUG_SKIPS = frozenset({"aqm", "buffer_bdp", "rate", "rtt", "duration", "warmup"})
+_V = TypeVar("_V", str, float, bool, Rate, Duration)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A named group of flows that share everything but their ports: a view of the factors `<name>.*`.
+
+    `sender` and `receiver` are the nodes that `<name>.from` and `<name>.to` name, None when the group runs on
+    its own pair of nodes. `params` are its congestion control's parameters, without the group's name.
+    """
+
+    name: str
+    cc: str
+    count: int
+    ecn: str
+    start: Duration
+    sender: str | None
+    receiver: str | None
+    params: Mapping[str, Value]
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One full assignment of factors. Immutable; equal when all factors are equal.
+
+    Attributes:
+        factors: every factor that applies, defaults filled in, sorted by name.
+        given: the factors that the matrix stated, as opposed to defaults.
+        defaults: the defaults that hold in this cell, by factor; what is equal to them is left out of the id.
+        group_names: its flow groups in the order of the matrix, which decides on their places and ports.
+    """
+
+    factors: Mapping[str, Value]
+    given: frozenset[str] = frozenset()
+    defaults: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    group_names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, stated: Mapping[str, Value], group_names: Sequence[str] | None = None) -> Self:
+        """A cell from stated factors alone, with the defaults of the core factors filled in.
+
+        There is no catalog here, so `<group>.ecn` and parameters must be stated to be there, and no default
+        of theirs is known. Core quantities may be text. A matrix makes its cells with the catalog.
+
+        Raises:
+            BadValueError: a core factor's value is not of its kind.
+            KeyError: a required factor is missing.
+        """
+        if group_names is None:
+            group_names = tuple(dict.fromkeys(n[: -len(".cc")] for n in stated if n.endswith(".cc")))
+        declared = dict(FACTORS)
+        for group in group_names:
+            declared |= {f"{group}.{name}": factor for name, factor in GROUP_FACTORS.items()}
+        defaults = {name: f.default for name, f in declared.items() if f.default is not None}
+        needed = [name for name, factor in declared.items() if factor.required]
+        needed += [f"{group}.ecn" for group in group_names]
+        for name in needed:
+            if name not in stated:
+                raise KeyError(name)
+        values = defaults | {n: f.parse(v) if (f := declared.get(n)) else v for n, v in stated.items()}
+        ordered = {name: values[name] for name in sorted(values)}
+        return cls(
+            MappingProxyType(ordered), frozenset(stated), MappingProxyType(defaults), tuple(group_names)
+        )
+
+    @cached_property
+    def id(self) -> str:
+        """Slug plus hash; names the cell's folder and its rows in every table."""
+        digest = hashlib.sha256(self.identity.encode()).hexdigest()[:_HASH_DIGITS]
+        return f"{self.slug}-{digest}"
+
+    @property
+    def identity(self) -> str:
+        """What the id is a hash of: canonical JSON of the factors that are not at their default."""
+        defaults = self.defaults
+        parts = [
+            _fragment(n, v) for n, v in self.factors.items() if (d := defaults.get(n)) is not v and d != v
+        ]
+        return "{" + ",".join(parts) + "}"
+
+    @cached_property
+    def slug(self) -> str:
+        """The readable part of the id. Not unique: it leaves out durations and is cut when too long."""
+        factors = self.factors
+        parts = [_word(factors["aqm"]), f"{_word(factors['buffer_bdp'])}bdp"]
+        parts += [_word(factors["rate"]), _word(factors["rtt"])]
+        shown = set(_SLUG_SKIPS)
+        for name in sorted(self.group_names):
+            parts.append(self._group_slug(name, shown))
+        for name, value in factors.items():
+            if name not in shown and self._differs(name):
+                parts.append(_word(f"{name}-{plain(value)}"))
+        return "_".join(parts)[:_SLUG_LENGTH].rstrip("-._+")
+
+    def _group_slug(self, name: str, shown: set[str]) -> str:
+        cc, count, ecn = f"{name}.cc", f"{name}.count", f"{name}.ecn"
+        shown.update((cc, count, ecn))
+        factors = self.factors
+        text = _word(factors[cc])
+        if factors[count] != 1:
+            text = f"{factors[count]}x{text}"
+        if self._differs(ecn):
+            text = f"{text}.{_word(factors[ecn])}"
+        return text
+
+    @property
+    def topology(self) -> str:
+        """Name of the topology."""
+        return self._get("topology", str)
+
+    @property
+    def rate(self) -> Rate:
+        """Rate of the bottleneck."""
+        return self._get("rate", Rate)
+
+    @property
+    def rtt(self) -> Duration:
+        """Round-trip time without queues."""
+        return self._get("rtt", Duration)
+
+    @property
+    def duration(self) -> Duration:
+        """Measured time, after the warm-up."""
+        return self._get("duration", Duration)
+
+    @property
+    def warmup(self) -> Duration:
+        """Time before the measured time."""
+        return self._get("warmup", Duration)
+
+    @property
+    def aqm(self) -> str:
+        """Name of the queue at the bottleneck."""
+        return self._get("aqm", str)
+
+    @property
+    def buffer_bdp(self) -> float:
+        """The queue's limit in bandwidth-delay products."""
+        return self._get("buffer_bdp", float)
+
+    @property
+    def path_noise(self) -> float:
+        """Largest processing jitter of a sender, in packet times at the bottleneck."""
+        return self._get("path.noise", float)
+
+    @property
+    def sample_interval(self) -> Duration:
+        """Time between two samples of sockets and queues."""
+        return self._get("sample.interval", Duration)
+
+    @property
+    def traffic_tool(self) -> str:
+        """`auto`, `lean` or `iperf3`."""
+        return self._get("traffic.tool", str)
+
+    @property
+    def expect_bottleneck(self) -> bool:
+        """Whether a trial without any queue is invalid."""
+        return self._get("expect.bottleneck", bool)
+
+    @cached_property
+    def aqm_params(self) -> Mapping[str, Value]:
+        """The queue's parameters, without `aqm.`; those that are derived and not stated are absent."""
+        return self._below("aqm")
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The flow groups in the order of the matrix."""
+        return tuple(self._group(name) for name in self.group_names)
+
+    def _group(self, name: str) -> Group:
+        own = self._below(name)
+        return Group(
+            name=name,
+            cc=cast("str", own["cc"]),
+            count=cast("int", own["count"]),
+            ecn=cast("str", own["ecn"]),
+            start=cast("Duration", own["start"]),
+            sender=cast("str | None", own.get("from")),
+            receiver=cast("str | None", own.get("to")),
+            params=MappingProxyType({key: v for key, v in own.items() if key not in GROUP_FACTORS}),
+        )
+
+    def _below(self, prefix: str) -> Mapping[str, Value]:
+        start = f"{prefix}."
+        return MappingProxyType({n[len(start) :]: v for n, v in self.factors.items() if n.startswith(start)})
+
+    def _differs(self, name: str) -> bool:
+        return name not in self.defaults or self.defaults[name] != self.factors[name]
+
+    def _get(self, name: str, kind: type[_V]) -> _V:
+        value = self.factors[name]
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is {value!r}, not a {kind.__name__}")
+        return value
+
+    def canonical(self) -> dict[str, Plain]:
+        """Every factor as JSON holds it: quantities as text, whole floats as integers."""
+        return {name: plain(value) for name, value in self.factors.items()}
+
+    def to_json(self) -> dict[str, object]:
+        """All of it as JSON values; `from_json` reads it back without a catalog."""
+        return {
+            "id": self.id,
+            "groups": list(self.group_names),
+            "factors": self.canonical(),
+            "kinds": {name: kind_of(value) for name, value in self.factors.items()},
+            "given": sorted(self.given),
+            "at_default": sorted(name for name in self.factors if not self._differs(name)),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Self:
+        """The cell that `to_json` wrote.
+
+        Raises:
+            ValueError: the data are damaged: the id written there is not the id of the factors.
+        """
+        kinds = cast("Mapping[str, str]", data["kinds"])
+        factors = _values(cast("Mapping[str, Plain]", data["factors"]), kinds)
+        at_default = cast("Iterable[str]", data["at_default"])
+        defaults = MappingProxyType({name: factors[name] for name in at_default})
+        given = frozenset(cast("Iterable[str]", data["given"]))
+        cell = cls(factors, given, defaults, tuple(cast("Iterable[str]", data["groups"])))
+        if cell.id != data["id"]:
+            raise ValueError(f"cell {data['id']} does not have the factors it was written with")
+        return cell
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Cell):
+            return NotImplemented
+        return self.group_names == other.group_names and self.factors == other.factors
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        state = (dict(self.factors), self.given, dict(self.defaults), self.group_names)
+        return _restore, (type(self), *state)
+
+
+def _restore(
+    kind: type[Cell],
+    factors: dict[str, Value],
+    given: frozenset[str],
+    defaults: dict[str, Value],
+    group_names: tuple[str, ...],
+) -> Cell:
+    return kind(MappingProxyType(factors), given, MappingProxyType(defaults), group_names)
+
+
+def _values(data: Mapping[str, Plain], kinds: Mapping[str, str]) -> Mapping[str, Value]:
+    return MappingProxyType({name: _value(data[name], kinds[name]) for name in sorted(data)})
+
+
+def _value(data: Plain, kind: str) -> Value:
+    if kind == "float":
+        return float(data)
+    if isinstance(data, str) and kind != "str":
+        return parse_quantity(kind, data)
+    return data
+
+
+@lru_cache(maxsize=4096)
+def _fragment(name: str, value: Value) -> str:
+    return f"{json.dumps(name)}:{json.dumps(plain(value))}"
+
+
+@lru_cache(maxsize=4096)
+def _word(value: Value) -> str:
+    return _NOT_IN_SLUG.sub("-", str(plain(value)))
