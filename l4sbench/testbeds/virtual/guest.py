@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""One user-mode Linux process: start it, wait for it, and never leave it behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.errors import TestbedError, TrialFailed
+from l4sbench.testbed import TrialStopped
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator, Mapping
+
+MEMORY_MB: Final = 512
+"""Guest memory. Only what the guest touches is taken from the host."""
+
+GUEST_INIT: Final = "/lab/bin/lab-init"
+
+EPOCH_NS: Final = 1_700_000_000_000_000_000
+"""Wall-clock time at which every guest boots: a constant, so that equal trials are equal to the byte."""
+
+_POLL_MS: Final = 200
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What one guest is booted with.
+
+    Attributes:
+        kernel: The user-mode Linux program.
+        rootfs: Host folder that is the guest's root file system, mounted read-only.
+        trial: Host folder mounted at /trial in the guest; `script` in it says what the guest does.
+        seed: 64-bit seed of the guest kernel's random numbers.
+        virtual_time: False runs the guest on the wall clock (the interactive shell).
+    """
+
+    kernel: Path
+    rootfs: Path
+    trial: Path
+    seed: int
+    virtual_time: bool = True
+
+    def argv(self, run_dir: Path) -> list[str]:
+        """The command line; `run_dir` holds the process's run-time files and links to what it mounts.
+
+        The links keep white space in the user's paths off the kernel's command line, and its length the same
+        for every trial.
+        """
+        # setpriv: the guest must not outlive the thread that waits for it, however l4sbench ends.
+        clock = ["time-travel=inf-cpu", f"time-travel-start={EPOCH_NS}"] if self.virtual_time else []
+        return [
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            str(self.kernel),
+            "rootfstype=hostfs",
+            f"rootflags={run_dir / 'rootfs'}",
+            "ro",
+            f"init={GUEST_INIT}",
+            f"mem={MEMORY_MB}M",
+            "con=null",
+            "con0=fd:0,fd:1",
+            "seccomp=on",
+            f"uml_dir={run_dir}",
+            f"lab.seed={self.seed}",
+            *clock,
+            "quiet",
+            "panic=-1",
+            f"LAB_TRIAL={run_dir / 'trial'}",
+            "LAB_SCRIPT=/trial/script",
+        ]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a guest process ended, and what it cost: wall and CPU seconds of the whole process tree."""
+
+    returncode: int
+    wall_s: float
+    cpu_s: float
+
+
+def run_guest(boot: Boot, console: Path, limit_s: float, stop: threading.Event) -> Ended:
+    """Boot a guest and wait until it has powered off.
+
+    Args:
+        boot: What to boot.
+        console: File that receives the guest's console.
+        limit_s: Wall-clock seconds after which the guest is killed.
+        stop: Set from outside to end the guest at once.
+
+    Raises:
+        TrialFailed: the guest did not end within `limit_s`.
+        TrialStopped: `stop` was set.
+        TestbedError: the guest could not be started at all.
+    """
+    with _run_dir() as run_dir, console.open("wb") as out:
+        _link(boot, run_dir)
+        began = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                boot.argv(run_dir),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=_environment(run_dir),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise TestbedError(f"cannot start the guest kernel: {error}", hint="l4sbench doctor") from error
+        try:
+            cpu_s = _wait(process, began + limit_s, stop)
+        finally:
+            _kill_session(process)
+        wall_s = time.monotonic() - began
+    if cpu_s is None:
+        if stop.is_set():
+            raise TrialStopped
+        raise TrialFailed(f"no end within {limit_s:.0f} s of wall time; killed")
+    return Ended(process.returncode, wall_s, cpu_s)
+
+
+def attach_guest(boot: Boot) -> int:
+    """Boot a guest with this process's terminal as its console; wait for its end and return its exit code.
+
+    Raises:
+        TestbedError: the guest could not be started.
+    """
+    with _run_dir() as run_dir:
+        _link(boot, run_dir)
+        try:
+            return subprocess.run(boot.argv(run_dir), env=_environment(run_dir), check=False).returncode
+        except OSError as error:
+            raise TestbedError(f"cannot start the guest kernel: {error}", hint="l4sbench doctor") from error
+
+
+def _link(boot: Boot, run_dir: Path) -> None:
+    (run_dir / "rootfs").symlink_to(boot.rootfs.resolve())
+    (run_dir / "trial").symlink_to(boot.trial.resolve())
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Event) -> float | None:
+    """CPU seconds of the ended process, or None when the deadline passed or `stop` was set first."""
+    ended = select.poll()
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        ended.register(pidfd, select.POLLIN)
+        while not stop.is_set() and time.monotonic() < deadline:
+            if ended.poll(_POLL_MS):
+                # wait4 and not Popen.wait: only it tells what this one process and its own children cost.
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                return usage.ru_utime + usage.ru_stime
+    finally:
+        os.close(pidfd)
+    return None
+
+
+def _kill_session(process: subprocess.Popen[bytes]) -> None:
+    """End whatever is left of the guest: user-mode Linux keeps helper processes in its session."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode is None:
+        process.wait(timeout=10)
+
+
+@contextlib.contextmanager
+def _run_dir() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="l4sbench-guest-", dir=_memory_dir()))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _memory_dir() -> str | None:
+    """Where guest memory lies: on a disk every touched page would be written back."""
+    shm = Path("/dev/shm")
+    if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > MEMORY_MB * 1024 * 1024:
+        return str(shm)
+    return None
+
+
+def _environment(run_dir: Path) -> Mapping[str, str]:
+    # User-mode Linux puts the guest's memory below TMPDIR; nothing else of the user's environment may reach
+    # the guest, where it would make equal trials differ.
+    return {"TMPDIR": str(run_dir), "HOME": str(run_dir), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Programs of all nodes -> the one script that the guest's init executes (docs/guest.md).
+
+All nodes of a topology are network namespaces of one guest. A port of a node is an interface that carries the
+network's name; a network of more than two ports is a bridge in a namespace of its own, so that no packet
+crosses a node that is not on its path. Running a program in the guest costs about 10 ms of wall time, so what
+`ip` and `tc` can read as a batch goes to them as one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.errors import InputError, Problem
+from l4sbench.testbeds.virtual.build import GUEST_BIN, GUEST_MODULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from l4sbench.program import Program
+    from l4sbench.topology import Topology
+
+HUB: Final = "hub"
+"""Namespace of the bridges."""
+
+SETUP_LIMIT_MS: Final = 10_000
+LEAD_MS: Final = 100
+"""From the last preparation to the start instant, before rounding up to a whole second."""
+GRACE_S: Final = 5.0
+"""How long after its planned end a flow may take to close."""
+SNAP_BYTES: Final = 128
+"""Captured bytes of a packet: all headers with their options."""
+
+
+@dataclass(frozen=True)
+class GuestScript:
+    """The script, and the files it reads, both relative to the trial's raw folder."""
+
+    text: str
+    files: Mapping[str, str]
+    folders: tuple[str, ...]
+
+    def write(self, folder: Path) -> None:
+        """Put the script, the files it reads and the folders it writes to into a trial's raw folder."""
+        for name in self.folders:
+            (folder / name).mkdir(exist_ok=True)
+        for name, text in self.files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        (folder / "script").write_text(self.text, encoding="utf-8")
+
+
+def guest_script(
+    programs: Mapping[str, Program], topology: Topology, *, capture: bool = False, shell: bool = False
+) -> GuestScript:
+    """Compile the programs of one trial.
+
+    `capture` adds a packet capture on both ports of the router. `shell` stops when all is set up and hands
+    the console to a shell instead of running flows.
+
+    Raises:
+        InputError: two nodes ask for different parameters of one kernel module; all nodes share a kernel.
+    """
+    writer = _Writer()
+    _build(writer, programs, topology)
+    if shell:
+        writer.line("console")
+        return GuestScript(writer.text(), writer.files, tuple(programs))
+    for node, program in programs.items():
+        for server in program.servers:
+            out = f"{node}/{server.output}"
+            writer.line("daemon", node, out, f"{out}.stderr", *_local(server.argv))
+    if capture:
+        _captures(writer, topology)
+    writer.line("start", str(LEAD_MS))
+    _flows(writer, programs)
+    for node, program in programs.items():
+        for reading in program.readback:
+            out = f"{node}/{reading.output}"
+            writer.line("run", node, str(SETUP_LIMIT_MS), "-", out, *_local(reading.argv))
+    return GuestScript(writer.text(), writer.files, tuple(programs))
+
+
+def _build(writer: _Writer, programs: Mapping[str, Program], topology: Topology) -> None:
+    """Namespaces, modules and links, then every node's own settings."""
+    bridges = [network for network in topology.networks if network.is_bridge]
+    for name in (*programs, *([HUB] if bridges else [])):
+        writer.line("netns", name)
+    for module, params in _modules(programs).items():
+        writer.line("module", str(GUEST_MODULES / f"{module}.ko"), " ".join(params))
+    writer.batch("-", "links", "ip", _link_lines(topology))
+    if bridges:
+        writer.batch(HUB, "hub", "ip", [f"link set {n.name} up" for n in bridges] + _hub_lines(topology))
+    for node, program in programs.items():
+        _prepare(writer, node, program)
+
+
+def _captures(writer: _Writer, topology: Topology) -> None:
+    for address in topology.by_name[topology.router].addresses:
+        pcap = f"{topology.router}/{address.network}.pcap"
+        argv = (
+            "tcpdump",
+            "-n",
+            "-U",
+            "-s",
+            str(SNAP_BYTES),
+            "-i",
+            address.network,
+            "-w",
+            f"/trial/{pcap}",
+            "tcp",
+        )
+        writer.line("daemon", topology.router, "-", f"{pcap}.stderr", *argv)
+
+
+def _prepare(writer: _Writer, node: str, program: Program) -> None:
+    """Sysctls before links come up, links before routes, offloads before anything is queued."""
+    for key, value in program.sysctls:
+        writer.line("sysctl", node, key.replace(".", "/"), value)
+    lines = ["link set lo up"]
+    for link in program.links:
+        lines += [f"addr add {link.address} dev {link.network}", f"link set {link.network} up"]
+    lines += [
+        " ".join(("route replace", route.to, "via", route.via, *route.options)) for route in program.routes
+    ]
+    writer.batch(node, f"{node}/ip", "ip", lines)
+    for link in program.links:
+        flags = [word for name, on in link.offloads for word in (name, "on" if on else "off")]
+        if flags:
+            writer.line("run", node, str(SETUP_LIMIT_MS), "-", "-", "ethtool", "-K", link.network, *flags)
+    batch: list[str] = []
+    for number, command in enumerate(program.setup):
+        argv = _local(command.argv)
+        if argv[0] == "tc" and not any(" " in word for word in argv):
+            batch.append(" ".join(argv[1:]))
+            continue
+        writer.batch(node, f"{node}/tc-{number}", "tc", batch)
+        batch = []
+        writer.line("run", node, str(int(command.timeout_s * 1000)), "-", "-", *argv)
+    writer.batch(node, f"{node}/tc", "tc", batch)
+
+
+def _flows(writer: _Writer, programs: Mapping[str, Program]) -> None:
+    """Flows and the sampler at their instants, and how long to wait for them."""
+    end_ns = 0
+    for node, program in programs.items():
+        for flow in program.flows:
+            out = f"{node}/{flow.output}"
+            writer.line("at", node, str(flow.start.ns), out, f"{out}.stderr", *_local(flow.argv))
+            end_ns = max(end_ns, flow.start.ns + int(flow.seconds * 1e9))
+    sampler = _sampler_argv(programs, end_ns)
+    if sampler:
+        writer.line("at", "-", "0", "-", "sampler.stderr", *sampler)
+    writer.line("wait", str(end_ns + int(GRACE_S * 1e9)))
+
+
+def _sampler_argv(programs: Mapping[str, Program], end_ns: int) -> list[str]:
+    sockets: list[str] = []
+    queues: list[str] = []
+    intervals_ms: set[int] = set()
+    for node, program in programs.items():
+        for sampler in program.samplers:
+            intervals_ms.add(max(1, sampler.interval.ns // 1_000_000))
+            if sampler.kind == "sockets":
+                sockets.append(node)
+            else:
+                queues.append(f"{node}:{sampler.network}")
+    if not intervals_ms:
+        return []
+    argv = [str(GUEST_BIN / "lab-sampler"), "--interval-ms", str(min(intervals_ms))]
+    argv += ["--seconds", str(-(-end_ns // 1_000_000_000))]
+    if sockets:
+        argv += ["--sockets-of", ",".join(sockets), "--out-sockets", "/trial/sockets.jsonl"]
+    if queues:
+        argv += ["--queues", ",".join(queues), "--out-queues", "/trial/queues.jsonl"]
+    return argv
+
+
+def _modules(programs: Mapping[str, Program]) -> Mapping[str, tuple[str, ...]]:
+    """Our modules to load with their parameters, each once; the lab kernel has all others built in."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node, program in programs.items():
+        for module in program.modules:
+            if not module.ours:
+                continue
+            params = tuple(f"{key}={value}" for key, value in module.params)
+            if found.setdefault(module.name, params) != params:
+                raise InputError(
+                    [
+                        Problem(
+                            "",
+                            module.name,
+                            f"{node} asks for {' '.join(params) or 'no parameters'}, another node for "
+                            f"{' '.join(found[module.name]) or 'none'}; in the virtual testbed all nodes share a kernel",
+                            None,
+                        )
+                    ]
+                )
+    return found
+
+
+def _link_lines(topology: Topology) -> list[str]:
+    lines: list[str] = []
+    for network in topology.networks:
+        if network.is_bridge:
+            lines.append(f"link add {network.name} netns {HUB} type bridge")
+            for node in network.nodes:
+                lines.append(
+                    f"link add {network.name} netns {node} type veth peer name {_hub_port(network.name, node)} netns {HUB}"
+                )
+        else:
+            first, second = network.nodes
+            lines.append(
+                f"link add {network.name} netns {first} type veth peer name {network.name} netns {second}"
+            )
+    return lines
+
+
+def _hub_lines(topology: Topology) -> list[str]:
+    return [
+        f"link set {_hub_port(network.name, node)} master {network.name} up"
+        for network in topology.networks
+        if network.is_bridge
+        for node in network.nodes
+    ]
+
+
+def _hub_port(network: str, node: str) -> str:
+    """The bridge's port towards a node. Interface names end at 15 characters; a node may be on two bridges."""
+    return f"{node}.{network.removeprefix('net-')}"[:15]
+
+
+def _local(argv: Sequence[str]) -> list[str]:
+    """Resolve `@<network>` to the interface, which carries the network's name in this testbed."""
+    return [word.removeprefix("@") if word.startswith("@") else word for word in argv]
+
+
+class _Writer:
+    """Lines of a script with tab-separated fields, and the batch files they name."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self.files: dict[str, str] = {}
+
+    def line(self, *fields: str) -> None:
+        self._lines.append("\t".join(_escape(field) for field in fields))
+
+    def batch(self, netns: str, name: str, tool: str, commands: Iterable[str]) -> None:
+        text = "".join(f"{command}\n" for command in commands)
+        if text:
+            self.files[f"{name}.batch"] = text
+            self.line("run", netns, str(SETUP_LIMIT_MS), f"{name}.batch", "-", tool, "-batch", "-")
+
+    def text(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines)
+
+
+def _escape(field: str) -> str:
+    if field == "":
+        return "-"
+    return field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")

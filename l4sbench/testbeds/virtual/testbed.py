@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The virtual testbed: every trial is one user-mode Linux process in virtual time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.errors import Problem, TrialFailed
+from l4sbench.testbed import CostModel, Identity, Needs, Outcome, TestbedTraits
+from l4sbench.testbeds.virtual.guest import MEMORY_MB, Boot, run_guest
+from l4sbench.testbeds.virtual.script import guest_script
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Sequence
+
+    from l4sbench.testbeds.virtual.build import Lab
+    from l4sbench.trial import TrialSpec
+
+TRAITS: Final = TestbedTraits(
+    default_traffic="lean",
+    noise=True,
+    parallel=True,
+    cost=CostModel(fixed_s=1.0, per_virtual_s=0.002, per_mbit_s=0.0003),
+    memory_mb=MEMORY_MB,
+)
+
+_TAIL_CHARS: Final = 2000
+
+
+class VirtualTestbed:
+    """Runs trials in a built lab. Several trials may run at once; each is one process.
+
+    Args:
+        lab: What to boot.
+        capture: Keep packet captures of both of the router's ports in the raw files.
+    """
+
+    def __init__(self, lab: Lab, *, capture: bool = False) -> None:
+        self._lab = lab
+        self._capture = capture
+
+    @property
+    def name(self) -> str:
+        """`virtual`."""
+        return "virtual"
+
+    @property
+    def traits(self) -> TestbedTraits:
+        """No noise of its own, many at once, seconds of wall time per minute of virtual time."""
+        return TRAITS
+
+    def identity(self) -> Identity:
+        """Digests of the lab's parts; equal on every machine that built equal parts."""
+        digests = self._lab.digests
+        return Identity(
+            testbed=self.name,
+            kernel_release=self._lab.kernel_release,
+            common={"kernel": digests.kernel, "userland": digests.userland, "tools": digests.tools},
+            modules=dict(digests.modules),
+            tools={"lean": digests.tools, "iperf3": digests.userland},
+        )
+
+    def check(self, needs: Needs) -> Sequence[Problem]:
+        """Modules that the plan needs and the lab does not have."""
+        return [
+            Problem("", name, "the lab has no such kernel module", "l4sbench lab build")
+            for name in sorted(needs.modules - self._lab.modules.keys())
+        ]
+
+    def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
+        """Boot a guest, let it execute the trial's programs, and leave what they wrote in `raw`.
+
+        Raises:
+            TrialFailed: the guest hung, panicked, was killed, or a step in it failed.
+            TrialStopped: `stop` was set.
+            TestbedError: no guest can be started at all.
+        """
+        guest_script(spec.programs, spec.topology, capture=self._capture).write(raw)
+        self._write_host(spec, raw)
+        boot = Boot(self._lab.kernel, self._lab.rootfs, raw, spec.seed)
+        console = raw / "console.log"
+        ended = run_guest(boot, console, spec.wall_limit_s, stop)
+        last = _last_status(raw / "status.jsonl")
+        if last is None:
+            raise TrialFailed(f"the guest {_manner(ended.returncode)}: {_tail(console)}")
+        if not last.get("ok"):
+            raise TrialFailed(str(last.get("reason") or "the guest gave no reason"))
+        virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
+        return Outcome(wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=0.0)
+
+    def _write_host(self, spec: TrialSpec, raw: Path) -> None:
+        """What this trial runs on, for the `hostinfo` collector; nothing in it names the machine."""
+        lab = self._lab
+        host = {
+            "testbed": self.name,
+            "kernel_release": lab.kernel_release,
+            "kernel_source": lab.source,
+            "kernel_digest": lab.digests.kernel,
+            "userland_digest": lab.digests.userland,
+            "tools_digest": lab.digests.tools,
+            "modules": {name: lab.srcversions[name] for name in sorted(lab.srcversions)},
+            "seed": spec.seed,
+        }
+        (raw / "host.json").write_text(json.dumps(host, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _last_status(path: Path) -> dict[str, object] | None:
+    """The line by which the guest's init says how it ended; None when it never got there."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        last = json.loads(lines[-1]) if lines else None
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return last if isinstance(last, dict) and last.get("end") else None
+
+
+def _manner(returncode: int) -> str:
+    if returncode < 0:
+        return f"was ended by signal {-returncode}"
+    return f"ended with exit code {returncode} before its script did"
+
+
+def _tail(console: Path) -> str:
+    text = console.read_text(encoding="utf-8", errors="replace").strip()
+    return text[-_TAIL_CHARS:] or "its console is empty"

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""How fast the virtual testbed is: `make bench`.
+
+Runs the two-flow 100 Mbit/s cell through `l4sbench run`, one job at a time, and counts the CPU time of the whole
+process tree: start-up, guest boot, traffic, sampling and collection. Three runs separate what a trial costs
+whatever its length (fixed) from what a virtual second costs.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+LONG_S = 60
+SHORT_S = 1
+TRIALS = 4
+
+MATRIX = """\
+matrix: bench
+topology: line6
+rate: 100mbit
+rtt: 10ms
+duration: {seconds}s
+trials: {trials}
+expect.bottleneck: false
+flows:
+  l4s:     {{cc: prague}}
+  classic: {{cc: cubic}}
+aqm: {aqm}
+buffer_bdp: 2
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one `l4sbench run` took."""
+
+    cpu_s: float
+    wall_s: float
+
+
+def measure(folder: Path, aqm: str, seconds: int, trials: int) -> Cost:
+    """Run `trials` trials of `seconds` each in a run directory of their own."""
+    place = folder / f"{aqm}-{seconds}-{trials}"
+    place.mkdir()
+    matrix = place / "bench.yaml"
+    matrix.write_text(MATRIX.format(aqm=aqm, seconds=seconds, trials=trials), encoding="utf-8")
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run(
+        [sys.executable, "-m", "l4sbench", "run", str(matrix), "--dir", str(place / "runs"), "--jobs", "1"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=600,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(cpu_s, time.monotonic() - began)
+
+
+def main() -> None:
+    """Print a line per queue."""
+    print("queue        virtual s per CPU s   per wall s   fixed cost per trial (CPU s, wall s)")
+    with tempfile.TemporaryDirectory(prefix="l4sbench-bench-") as folder:
+        for aqm in ("fifo", "fq-codel", "dualpi2"):
+            one = measure(Path(folder), aqm, SHORT_S, 1)
+            short = measure(Path(folder), aqm, SHORT_S, TRIALS)
+            long = measure(Path(folder), aqm, LONG_S, TRIALS)
+            virtual_s = TRIALS * LONG_S
+            # A short trial still carries SHORT_S seconds of traffic; that is left in, it is small.
+            fixed_cpu_s = (short.cpu_s - one.cpu_s) / (TRIALS - 1)
+            fixed_wall_s = (short.wall_s - one.wall_s) / (TRIALS - 1)
+            print(
+                f"{aqm:<12} {virtual_s / long.cpu_s:>19.1f} {virtual_s / long.wall_s:>12.1f}"
+                f"   {fixed_cpu_s:.2f}, {fixed_wall_s:.2f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
