@@ -145,7 +145,7 @@ def _files(run: Path) -> list[str]:
 
 
 def _left_out(name: str) -> bool:
-    return name.startswith(".") or name.endswith((".partial", ".lock"))
+    return name.startswith(".") or name.endswith(".partial") or name == "lock.json"
 
 
 def _describe(path: Path) -> BundledFile:

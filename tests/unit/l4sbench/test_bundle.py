@@ -34,6 +34,7 @@ def run(tmp_path: Path) -> Path:
     under_way.mkdir()
     (under_way / "trial.json").write_text("{", encoding="utf-8")
     (run / ".lock").touch()
+    (run / "lock.json").touch()
     return run
 
 
