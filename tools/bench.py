@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """How fast the virtual testbed is: `make bench`.
 
-Runs the two-flow 100 Mbit/s cell through `l4sbench run`, one job at a time, and counts the CPU time of the whole
-process tree: start-up, guest boot, traffic, sampling and collection. Three runs separate what a trial costs
-whatever its length (fixed) from what a virtual second costs.
+Runs the two-flow 100 Mbit/s cell through `l4sbench run`, one job at a time, and counts the CPU time of the
+whole process tree: start-up, guest boot, traffic, sampling and collection. Three runs separate what a trial
+costs whatever its length (fixed) from what a virtual second costs.
 """
 
 from __future__ import annotations

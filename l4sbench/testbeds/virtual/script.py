@@ -53,19 +53,19 @@ class GuestScript:
 
 
 def guest_script(
-    programs: Mapping[str, Program], topology: Topology, *, capture: bool = False, shell: bool = False
+    programs: Mapping[str, Program], topology: Topology, *, capture: bool = False, interactive: bool = False
 ) -> GuestScript:
     """Compile the programs of one trial.
 
-    `capture` adds a packet capture on both ports of the router. `shell` stops when all is set up and hands
-    the console to a shell instead of running flows.
+    `capture` adds a packet capture on both ports of the router. `interactive` stops when all is set up and
+    hands the console to a shell instead of running flows.
 
     Raises:
         InputError: two nodes ask for different parameters of one kernel module; all nodes share a kernel.
     """
     writer = _Writer()
     _build(writer, programs, topology)
-    if shell:
+    if interactive:
         writer.line("console")
         return GuestScript(writer.text(), writer.files, tuple(programs))
     for node, program in programs.items():
@@ -100,18 +100,8 @@ def _build(writer: _Writer, programs: Mapping[str, Program], topology: Topology)
 def _captures(writer: _Writer, topology: Topology) -> None:
     for address in topology.by_name[topology.router].addresses:
         pcap = f"{topology.router}/{address.network}.pcap"
-        argv = (
-            "tcpdump",
-            "-n",
-            "-U",
-            "-s",
-            str(SNAP_BYTES),
-            "-i",
-            address.network,
-            "-w",
-            f"/trial/{pcap}",
-            "tcp",
-        )
+        size = str(SNAP_BYTES)
+        argv = ("tcpdump", "-n", "-U", "-s", size, "-i", address.network, "-w", f"/trial/{pcap}", "tcp")
         writer.line("daemon", topology.router, "-", f"{pcap}.stderr", *argv)
 
 
@@ -187,18 +177,16 @@ def _modules(programs: Mapping[str, Program]) -> Mapping[str, tuple[str, ...]]:
                 continue
             params = tuple(f"{key}={value}" for key, value in module.params)
             if found.setdefault(module.name, params) != params:
-                raise InputError(
-                    [
-                        Problem(
-                            "",
-                            module.name,
-                            f"{node} asks for {' '.join(params) or 'no parameters'}, another node for "
-                            f"{' '.join(found[module.name]) or 'none'}; in the virtual testbed all nodes share a kernel",
-                            None,
-                        )
-                    ]
-                )
+                asked, other = " ".join(params), " ".join(found[module.name])
+                raise InputError([Problem("", module.name, _shared(node, asked, other))])
     return found
+
+
+def _shared(node: str, asked: str, other: str) -> str:
+    return (
+        f"{node} asks for {asked or 'no parameters'} and another node for {other or 'none'}, but all nodes of the "
+        "virtual testbed share one kernel"
+    )
 
 
 def _link_lines(topology: Topology) -> list[str]:
@@ -206,15 +194,13 @@ def _link_lines(topology: Topology) -> list[str]:
     for network in topology.networks:
         if network.is_bridge:
             lines.append(f"link add {network.name} netns {HUB} type bridge")
-            for node in network.nodes:
-                lines.append(
-                    f"link add {network.name} netns {node} type veth peer name {_hub_port(network.name, node)} netns {HUB}"
-                )
+            ends = [(node, HUB, _hub_port(network.name, node)) for node in network.nodes]
         else:
-            first, second = network.nodes
-            lines.append(
-                f"link add {network.name} netns {first} type veth peer name {network.name} netns {second}"
-            )
+            ends = [(network.nodes[0], network.nodes[1], network.name)]
+        lines += [
+            f"link add {network.name} netns {node} type veth peer name {port} netns {peer}"
+            for node, peer, port in ends
+        ]
     return lines
 
 
@@ -228,7 +214,7 @@ def _hub_lines(topology: Topology) -> list[str]:
 
 
 def _hub_port(network: str, node: str) -> str:
-    """The bridge's port towards a node. Interface names end at 15 characters; a node may be on two bridges."""
+    """The bridge's port towards a node, which may be on two bridges; names end at 15 characters."""
     return f"{node}.{network.removeprefix('net-')}"[:15]
 
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 def open_shell(lab: Lab, programs: Mapping[str, Program], topology: Topology) -> int:
     """Boot a guest on this terminal with nodes, links and queues set up and no flow running.
 
-    In it every node is a network namespace (`ip netns exec router tc -s qdisc`). Returns the guest's exit code.
+    In it every node is a network namespace: `ip netns exec router tc -s qdisc`. Returns the exit code.
 
     Raises:
         InputError: the programs cannot share one guest.
         TestbedError: the guest could not be started.
     """
-    script = guest_script(programs, topology, shell=True)
+    script = guest_script(programs, topology, interactive=True)
     with tempfile.TemporaryDirectory(prefix="l4sbench-shell-") as folder:
         trial = Path(folder)
         script.write(trial)
