@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The l4sbench authors
+/*
+ * Children of lab-init.
+ *
+ * A child's output goes to memory first and to the trial's folder when it has
+ * ended. Programs such as tc do not look whether their output could be written;
+ * lab-init does, so a file in the trial's folder is whole or the trial failed.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "init.h"
+#include "util.h"
+
+#define GRACE_NS	(2 * NSEC_PER_SEC) /* for children to end by themselves at the end */
+#define KILL_GRACE_NS	(1 * NSEC_PER_SEC) /* between SIGTERM and SIGKILL */
+#define DEFAULT_SLACK	50000UL		   /* ns; what a process has that asked for nothing */
+#define FAILED_TO_START 127
+
+static struct child *children; /* all that were started, in that order */
+static sigset_t before;	       /* the signal mask that children get back */
+
+void children_prepare(void)
+{
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &mask, &before);
+}
+
+/* PATH and the two instants; LAB_START_NS is the child's own planned one. */
+static char **environment(const struct child *child)
+{
+	static char t0[40], start[40];
+	static char *env[] = {
+		"PATH=" SEARCH_PATH, "HOME=/root", "LC_ALL=C", "TERM=linux", t0, start, NULL,
+	};
+	int n = 4;
+
+	env[4] = env[5] = NULL;
+	if (t0_ns != NO_TIME) {
+		snprintf(t0, sizeof(t0), "LAB_T0_NS=%lld", (long long)t0_ns);
+		env[n++] = t0;
+	}
+	if (child->kind == AT) {
+		snprintf(start, sizeof(start), "LAB_START_NS=%lld", (long long)child->due_ns);
+		env[n++] = start;
+	}
+	return env;
+}
+
+/* The path of @file in the guest: the trial's folder unless it is absolute. */
+static const char *full_path(const char *file)
+{
+	static char path[4096];
+
+	if (*file == '/')
+		return file;
+	snprintf(path, sizeof(path), TRIAL_DIR "/%s", file);
+	return path;
+}
+
+/*
+ * Between vfork() and exec, in the parent's memory: system calls only. What goes
+ * wrong is left in @error.
+ */
+static void become(const struct child *child, int in, char **env, volatile int *error)
+{
+	if (setns(child->netns, CLONE_NEWNET) == 0 && dup2(in, STDIN_FILENO) >= 0 &&
+	    dup2(child->out, STDOUT_FILENO) >= 0 && dup2(child->err, STDERR_FILENO) >= 0) {
+		setsid();
+		prctl(PR_SET_TIMERSLACK, DEFAULT_SLACK, 0, 0, 0);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		execvpe(child->argv[0], child->argv, env);
+	}
+	*error = errno;
+	_exit(FAILED_TO_START);
+}
+
+static int memory_file(int line, const char *name)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC);
+
+	if (fd < 0)
+		fail(line, "memfd_create: %s", strerror(errno));
+	return fd;
+}
+
+void child_start(struct child *child)
+{
+	const char *in_path = child->in_path ? full_path(child->in_path) : "/dev/null";
+	volatile int error = 0;
+	struct child **end = &children;
+	int in;
+
+	in = open(in_path, O_RDONLY | O_CLOEXEC);
+	if (in < 0)
+		fail(child->line, "cannot read %s: %s", in_path, strerror(errno));
+	child->out = memory_file(child->line, "stdout");
+	child->err = memory_file(child->line, "stderr");
+	child->start_ns = now_ns();
+	child->pid = vfork();
+	if (child->pid < 0)
+		fail(child->line, "vfork: %s", strerror(errno));
+	if (!child->pid)
+		become(child, in, environment(child), &error);
+	close(in);
+	if (error) {
+		waitpid(child->pid, NULL, 0);
+		fail(child->line, "cannot run %s: %s", child->argv[0], strerror(error));
+	}
+	while (*end)
+		end = &(*end)->next;
+	*end = child;
+}
+
+/* Take one ended child of ours from the kernel; orphans of theirs go unnoticed. */
+static bool reap(void)
+{
+	bool found = false;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		for (struct child *c = children; c; c = c->next) {
+			if (c->pid != pid)
+				continue;
+			c->pid = 0;
+			c->ended = true;
+			c->wait_status = status;
+			found = true;
+		}
+	}
+	return found;
+}
+
+bool wait_until(int64_t until_ns)
+{
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	for (;;) {
+		struct timespec left;
+		int64_t left_ns;
+
+		if (reap())
+			return true;
+		left_ns = until_ns - now_ns();
+		if (left_ns <= 0)
+			return false;
+		left.tv_sec = left_ns / NSEC_PER_SEC;
+		left.tv_nsec = left_ns % NSEC_PER_SEC;
+		sigtimedwait(&mask, NULL, &left);
+	}
+}
+
+const struct child *first_running(enum kind kind)
+{
+	for (const struct child *c = children; c; c = c->next)
+		if (c->pid && c->kind == kind)
+			return c;
+	return NULL;
+}
+
+bool running(enum kind kind)
+{
+	return first_running(kind);
+}
+
+/* -- outputs -------------------------------------------------------------------- */
+
+/* Make the folders above @path. Failing shows when the file is opened. */
+static void make_parents(const char *path)
+{
+	char folder[4096];
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	for (char *c = folder + 1; *c; c++) {
+		if (*c == '/') {
+			*c = '\0';
+			mkdir(folder, 0755);
+			*c = '/';
+		}
+	}
+}
+
+/* Write what is in memory file @from to @path. Returns 0 or a negative errno. */
+static int save(int from, const char *path)
+{
+	static char buffer[64 * 1024];
+	ssize_t n;
+	off_t at = 0;
+	int error = 0;
+	int to;
+
+	to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (to < 0 && errno == ENOENT) {
+		make_parents(path);
+		to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	}
+	if (to < 0)
+		return -errno;
+	while (!error && (n = pread(from, buffer, sizeof(buffer), at)) != 0) {
+		error = n < 0 ? -errno : write_all(to, buffer, n);
+		at += n;
+	}
+	if (close(to) < 0 && !error)
+		error = -errno;
+	return error;
+}
+
+static void save_or_fail(const struct child *child, int from, const char *file)
+{
+	int error;
+
+	if (!file)
+		return;
+	error = save(from, full_path(file));
+	if (error)
+		fail(child->line, "cannot write %s: %s", file, strerror(-error));
+}
+
+/* The last bytes of what a child said on stderr, without the final newline. */
+static ssize_t last_words(int fd, char *buffer, size_t size)
+{
+	off_t length = lseek(fd, 0, SEEK_END);
+	off_t from = length > (off_t)size ? length - (off_t)size : 0;
+	ssize_t n = pread(fd, buffer, size, from);
+
+	while (n > 0 && buffer[n - 1] == '\n')
+		n--;
+	return n < 0 ? 0 : n;
+}
+
+/* Exit code as a shell would tell it: 128 + signal if one ended the child. */
+static int exit_code(const struct child *child)
+{
+	if (WIFSIGNALED(child->wait_status))
+		return 128 + WTERMSIG(child->wait_status);
+	return WEXITSTATUS(child->wait_status);
+}
+
+void child_finish(struct child *child)
+{
+	static const char *const kinds[] = { "run", "daemon", "at" };
+	char words[STDERR_SHOWN];
+	ssize_t length = last_words(child->err, words, sizeof(words));
+	bool ok = child->killed || child->wait_status == 0;
+	struct text t = { 0 };
+
+	save_or_fail(child, child->out, child->out_path);
+	save_or_fail(child, child->err, child->err_path);
+	close(child->out);
+	close(child->err);
+	child->out = child->err = -1;
+
+	text_puts(&t, "{");
+	text_field_s64(&t, "line", child->line);
+	text_field_json(&t, "step", kinds[child->kind]);
+	text_field_json(&t, "program", child->argv[0]);
+	text_field(&t, "ok");
+	text_puts(&t, ok ? "true" : "false");
+	text_field_s64(&t, "exit", exit_code(child));
+	if (child->killed) {
+		text_field(&t, "killed");
+		text_puts(&t, "true");
+	}
+	text_field_s64(&t, "start_ns", child->start_ns);
+	text_field(&t, "stderr");
+	text_json(&t, words, length);
+	text_puts(&t, "}\n");
+	status_line(&t);
+	free(t.data);
+	if (!ok)
+		fail(child->line, "%s ended with code %d: %.*s", child->argv[0], exit_code(child),
+		     (int)length, words);
+}
+
+void finish_ended(void)
+{
+	for (struct child **c = &children; *c;) {
+		struct child *child = *c;
+
+		if (!child->ended) {
+			c = &child->next;
+			continue;
+		}
+		*c = child->next;
+		child_finish(child);
+	}
+}
+
+/* -- the end ---------------------------------------------------------------------- */
+
+static void signal_all(int signal)
+{
+	for (struct child *c = children; c; c = c->next) {
+		if (!c->pid)
+			continue;
+		c->killed = true;
+		kill(c->pid, signal);
+	}
+}
+
+static void wait_for_all(int64_t until_ns)
+{
+	while (children && wait_until(until_ns))
+		finish_ended();
+}
+
+void stop_all(void)
+{
+	wait_for_all(now_ns() + GRACE_NS);
+	signal_all(SIGTERM);
+	wait_for_all(now_ns() + KILL_GRACE_NS);
+	signal_all(SIGKILL);
+	wait_for_all(now_ns() + KILL_GRACE_NS);
+}
+
+void kill_all(void)
+{
+	for (struct child *c = children; c; c = c->next) {
+		if (c->pid)
+			kill(c->pid, SIGKILL);
+		if (c->err >= 0 && c->err_path)
+			save(c->err, full_path(c->err_path));
+	}
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The l4sbench authors
+/* The instructions of a script. Formats: docs/guest.md. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "init.h"
+#include "util.h"
+
+struct netns {
+	const char *name;
+	int fd;
+	struct netns *next;
+};
+
+static struct netns *namespaces;
+static struct child *scheduled; /* `at` programs not yet started, by due time */
+
+static void *allocate(int line, size_t size)
+{
+	void *memory = calloc(1, size);
+
+	if (!memory)
+		fail(line, "out of memory");
+	return memory;
+}
+
+static int64_t number(int line, const char *what, const char *text)
+{
+	int64_t value;
+
+	if (!parse_int64(text, &value))
+		fail(line, "%s is no whole number: %s", what, text);
+	return value;
+}
+
+/* "-" stands for nothing. */
+static const char *optional(const char *field)
+{
+	return strcmp(field, "-") ? field : NULL;
+}
+
+/* -- network namespaces ------------------------------------------------------------ */
+
+static int open_own_netns(int line)
+{
+	int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		fail(line, "/proc/self/ns/net: %s", strerror(errno));
+	return fd;
+}
+
+static struct netns *add_netns(int line, const char *name, int fd)
+{
+	struct netns *ns = allocate(line, sizeof(*ns));
+
+	ns->name = name;
+	ns->fd = fd;
+	ns->next = namespaces;
+	namespaces = ns;
+	return ns;
+}
+
+/* Descriptor of the namespace called @name; "-" is the one lab-init began in. */
+static int netns(int line, const char *name)
+{
+	for (const struct netns *ns = namespaces; ns; ns = ns->next)
+		if (!strcmp(ns->name, name))
+			return ns->fd;
+	if (!strcmp(name, "-"))
+		return add_netns(line, "-", open_own_netns(line))->fd;
+	fail(line, "no network namespace %s", name);
+}
+
+static void enter(int line, int fd)
+{
+	if (setns(fd, CLONE_NEWNET) < 0)
+		fail(line, "setns: %s", strerror(errno));
+}
+
+static void loopback_up(int line)
+{
+	struct ifreq request = { .ifr_name = "lo" };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0)
+		fail(line, "loopback: %s", strerror(errno));
+	request.ifr_flags |= IFF_UP;
+	if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+		fail(line, "loopback: %s", strerror(errno));
+	close(fd);
+}
+
+/* netns NAME: as `ip netns add`, and with the loopback up. */
+static void step_netns(int line, char **field, int count)
+{
+	int root = netns(line, "-");
+	char path[256];
+	int fd;
+
+	(void)count;
+	snprintf(path, sizeof(path), NETNS_DIR "/%s", field[0]);
+	fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
+	if (fd < 0)
+		fail(line, "cannot make %s: %s", path, strerror(errno));
+	close(fd);
+	if (unshare(CLONE_NEWNET) < 0)
+		fail(line, "unshare: %s", strerror(errno));
+	if (mount("/proc/self/ns/net", path, "none", MS_BIND, NULL) < 0)
+		fail(line, "cannot bind %s: %s", path, strerror(errno));
+	add_netns(line, field[0], open_own_netns(line));
+	loopback_up(line);
+	enter(line, root);
+}
+
+/* -- settings ---------------------------------------------------------------------- */
+
+/* module PATH PARAMS */
+static void step_module(int line, char **field, int count)
+{
+	const char *params = optional(field[1]);
+	int fd;
+
+	(void)count;
+	fd = open(field[0], O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		fail(line, "cannot read module %s: %s", field[0], strerror(errno));
+	if (syscall(SYS_finit_module, fd, params ? params : "", 0) < 0)
+		fail(line, "cannot load module %s (%s): %s", field[0], field[1], strerror(errno));
+	close(fd);
+}
+
+/* sysctl NS PATH VALUE */
+static void step_sysctl(int line, char **field, int count)
+{
+	int ns = netns(line, field[0]);
+	char path[512];
+	int error;
+	int fd;
+
+	(void)count;
+	snprintf(path, sizeof(path), "/proc/sys/%s", field[1]);
+	enter(line, ns);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		fail(line, "no sysctl %s: %s", field[1], strerror(errno));
+	error = write_all(fd, field[2], strlen(field[2]));
+	if (error)
+		fail(line, "sysctl %s = %s: %s", field[1], field[2], strerror(-error));
+	close(fd);
+	enter(line, netns(line, "-"));
+}
+
+/* -- programs ----------------------------------------------------------------------- */
+
+static struct child *new_child(int line, enum kind kind, const char *ns, char **argv, int argc)
+{
+	struct child *child = allocate(line, sizeof(*child));
+
+	child->kind = kind;
+	child->line = line;
+	child->netns = netns(line, ns);
+	child->argv = allocate(line, (argc + 1) * sizeof(*argv));
+	memcpy(child->argv, argv, argc * sizeof(*argv));
+	child->out = child->err = -1;
+	child->start_ns = child->due_ns = NO_TIME;
+	return child;
+}
+
+/* run NS TIMEOUT_MS STDIN STDOUT ARGV... */
+static void step_run(int line, char **field, int count)
+{
+	struct child *child = new_child(line, RUN, field[0], field + 4, count - 4);
+	int64_t limit_ms = number(line, "the time limit", field[1]);
+	int64_t limit_ns;
+
+	child->in_path = optional(field[2]);
+	child->out_path = optional(field[3]);
+	child_start(child);
+	limit_ns = child->start_ns + limit_ms * NSEC_PER_MSEC;
+	while (!child->ended && wait_until(limit_ns))
+		;
+	if (!child->ended)
+		fail(line, "%s did not end within %lld ms of virtual time", child->argv[0],
+		     (long long)limit_ms);
+	finish_ended();
+}
+
+/* daemon NS STDOUT STDERR ARGV... */
+static void step_daemon(int line, char **field, int count)
+{
+	struct child *child = new_child(line, DAEMON, field[0], field + 3, count - 3);
+
+	child->out_path = optional(field[1]);
+	child->err_path = optional(field[2]);
+	child_start(child);
+}
+
+/* start LEAD_MS: T0 is the first whole second that is LEAD_MS away. */
+static void step_start(int line, char **field, int count)
+{
+	int64_t lead_ns = number(line, "the lead", field[0]) * NSEC_PER_MSEC;
+
+	(void)count;
+	if (t0_ns != NO_TIME)
+		fail(line, "a second start");
+	t0_ns = (now_ns() + lead_ns + NSEC_PER_SEC - 1) / NSEC_PER_SEC * NSEC_PER_SEC;
+}
+
+/* at NS OFFSET_NS STDOUT STDERR ARGV...: remembered until wait. */
+static void step_at(int line, char **field, int count)
+{
+	struct child *child = new_child(line, AT, field[0], field + 4, count - 4);
+	struct child **place = &scheduled;
+
+	if (t0_ns == NO_TIME)
+		fail(line, "at before start");
+	child->due_ns = t0_ns + number(line, "the offset", field[1]);
+	child->out_path = optional(field[2]);
+	child->err_path = optional(field[3]);
+	while (*place && (*place)->due_ns <= child->due_ns)
+		place = &(*place)->next;
+	child->next = *place;
+	*place = child;
+}
+
+static void start_due(int64_t now)
+{
+	while (scheduled && scheduled->due_ns <= now) {
+		struct child *child = scheduled;
+
+		scheduled = child->next;
+		child->next = NULL;
+		child_start(child);
+	}
+}
+
+/* wait LIMIT_NS: start what is due, until all of it has ended. */
+static void step_wait(int line, char **field, int count)
+{
+	int64_t limit_ns = number(line, "the limit", field[0]);
+	const struct child *late;
+
+	(void)count;
+	if (t0_ns == NO_TIME)
+		fail(line, "wait before start");
+	limit_ns += t0_ns;
+	for (;;) {
+		int64_t now = now_ns();
+
+		start_due(now);
+		if (!scheduled && !running(AT))
+			return;
+		if (now >= limit_ns)
+			break;
+		if (scheduled && scheduled->due_ns < limit_ns)
+			wait_until(scheduled->due_ns);
+		else
+			wait_until(limit_ns);
+		finish_ended();
+	}
+	late = first_running(AT);
+	if (!late)
+		late = scheduled;
+	fail(late->line, "%s still %s at the time limit of line %d", late->argv[0],
+	     late->pid ? "runs" : "waits to start", line);
+}
+
+/* console: a shell for a human, then the end. */
+static void step_console(int line, char **field, int count)
+{
+	static char *const argv[] = { "busybox", "sh", "-i", NULL };
+	static char *const env[] = {
+		"PATH=" SEARCH_PATH, "HOME=/root", "TERM=linux", "PS1=lab# ", NULL,
+	};
+	pid_t pid;
+
+	(void)field;
+	(void)count;
+	pid = fork();
+	if (pid < 0)
+		fail(line, "fork: %s", strerror(errno));
+	if (!pid) {
+		int fd;
+
+		setsid();
+		fd = open("/dev/tty0", O_RDWR); /* the console proper can control no session */
+		if (fd < 0)
+			_exit(1);
+		ioctl(fd, TIOCSCTTY, 1);
+		dup2(fd, STDIN_FILENO);
+		dup2(fd, STDOUT_FILENO);
+		dup2(fd, STDERR_FILENO);
+		execve("/usr/bin/busybox", argv, env);
+		_exit(1);
+	}
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* -- dispatch ------------------------------------------------------------------------ */
+
+#define MANY MAX_FIELDS
+
+static const struct {
+	const char *name;
+	int least, most; /* fields behind the name */
+	void (*execute)(int line, char **field, int count);
+} steps[] = {
+	{ "netns", 1, 1, step_netns },	    { "module", 2, 2, step_module },
+	{ "sysctl", 3, 3, step_sysctl },    { "run", 5, MANY, step_run },
+	{ "daemon", 4, MANY, step_daemon }, { "start", 1, 1, step_start },
+	{ "at", 5, MANY, step_at },	    { "wait", 1, 1, step_wait },
+	{ "console", 0, 0, step_console },
+};
+
+void step(int line, char **fields, int count)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		if (strcmp(steps[i].name, fields[0]))
+			continue;
+		if (count - 1 < steps[i].least || count - 1 > steps[i].most)
+			fail(line, "%s with %d fields behind it", fields[0], count - 1);
+		steps[i].execute(line, fields + 1, count - 1);
+		return;
+	}
+	fail(line, "unknown instruction %s", fields[0]);
+}
