@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Where the folders without Python are: `kernels/`, `matrices/`, `roles/` ... In a checkout they stand beside
-the package, in a wheel inside it. They are read-only: whatever is built from them goes elsewhere.
+"""Where the folders without Python are: `kernels/`, `matrices/`, `roles/` ...
+
+In a checkout they stand beside the package, in a wheel inside it. They are read-only: whatever is built from
+them goes elsewhere.
 """
 
 from __future__ import annotations

@@ -7,13 +7,15 @@ A port is (node, network). A network of more than two ports is a bridge.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from l4sbench.errors import InputError, Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 class Port(NamedTuple):
@@ -147,7 +149,7 @@ class Topology:
         """The pair of nodes of every group: its `from`/`to`, else the pair of its place.
 
         Raises:
-            InputError: a node that is no sender or receiver here, or more groups than pairs and no `from`/`to`.
+            InputError: a node that is no sender or receiver, or more groups than pairs and no `from`/`to`.
         """
         placed: dict[str, Pair] = {}
         problems: list[Problem] = []
@@ -160,7 +162,7 @@ class Topology:
                     Problem(
                         "",
                         group.name,
-                        f"{self.name} has {len(self.pairs)} pairs of nodes and this is flow group {place + 1}",
+                        f"{self.name} has {len(self.pairs)} pairs of nodes, and this is group {place + 1}",
                         f"say where it runs, such as {group.name}.from: {self.pairs[-1].sender} and "
                         f"{group.name}.to: {self.pairs[-1].receiver}",
                     )

@@ -6,7 +6,7 @@
     catalog = Catalog.load([Path("~/mine")])     # and more folders of the same kind
     catalog.queue("codel").params["target"].parse("5ms")
 
-A parameter says by `when` with which values of its siblings it applies; `Queue.applicable` answers for a cell.
+A parameter says by `when` with which values of its siblings it applies: see `Queue.applicable`.
 """
 
 from __future__ import annotations

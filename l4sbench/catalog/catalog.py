@@ -5,17 +5,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from l4sbench import assets
 from l4sbench.catalog.entries import CongestionControl, Queue
 from l4sbench.catalog.reader import read_entry
 from l4sbench.errors import InputError, Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
 MODULE_FILE = "module.yml"
 _Entry = TypeVar("_Entry", Queue, CongestionControl)

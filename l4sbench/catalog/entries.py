@@ -5,18 +5,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from l4sbench.catalog.template import Condition, Item, Text, holds, render, render_text
-from l4sbench.units import EXPECTED, Duration, Packets, Rate, Size, Value, parse_quantity
+from l4sbench.catalog.template import Condition, Field, Item, Text, holds, number, render, render_text
+from l4sbench.units import EXPECTED, Duration, Kind, Packets, Rate, Size, Value, parse_quantity
 
-ParamKind = Literal["rate", "duration", "size", "packets", "int", "float", "bool", "str"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
 PACKET_BYTES = 1500
 """Bytes that stand for one packet in buffer arithmetic, as in both published artifact sets."""
 OWN = "default"
@@ -45,7 +46,7 @@ class Param:
     """
 
     name: str
-    kind: ParamKind
+    kind: Kind
     default: Value | None = None
     derive: str | None = None
     own: Value | None = None
@@ -85,16 +86,14 @@ class Param:
                 raise ValueError(f"expected {EXPECTED[self.kind]}, not {raw!r}{self._or_words()}")
             return parse_quantity(self.kind, raw)
         match self.kind, raw:
-            case "bool", bool():
-                return raw
-            case "bool", "true" | "false":
-                return raw == "true"
+            case "bool", True | False | "true" | "false":
+                return raw in (True, "true")
             case "int", int() if not isinstance(raw, bool):
                 return raw
-            case "float", int() | float() if not isinstance(raw, bool):
-                return float(raw)
             case "int", str() if re.fullmatch(r"[+-]?\d+", raw):
                 return int(raw)
+            case "float", int() | float() if not isinstance(raw, bool):
+                return float(raw)
             case "float", str() if re.fullmatch(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", raw):
                 return float(raw)
             case "str", str():
@@ -170,7 +169,8 @@ class Check:
 
     Attributes:
         key: Name below `options` in `tc -j qdisc show`; dots descend.
-        value: A plain value, or a text with fields. Durations become microseconds.
+        value: A plain value, or a text with fields. Durations become microseconds, rates bytes per second, as
+            tc shows them.
         within: Tolerated difference; None: nothing, or 2 us for durations (kernels store them rounded).
         when: Values of parameters with which this is expected.
     """
@@ -233,18 +233,18 @@ class Queue:
     def effective(self, given: Mapping[str, Value], setting: Setting) -> dict[str, Value | None]:
         """What every applicable parameter comes to in this setting, the queue's own defaults included."""
         stated = self._stated(given, setting)
-        own = {name: self.params[name].own for name, value in stated.items() if value is None}
-        return stated | own
+        return {name: self.params[name].own if value is None else value for name, value in stated.items()}
 
     def tc(self, given: Mapping[str, Value], setting: Setting) -> tuple[str, ...]:
         """The queue's part of the tc command: kind and options."""
-        return render(self.template, self._stated(given, setting))
+        return render(self.template, self._stated(given, setting), self._chosen(given))
 
     def expects(self, given: Mapping[str, Value], setting: Setting) -> tuple[str, tuple[Expectation, ...]]:
-        """Kind and options that `tc -j qdisc show` must show for it."""
-        values = self.effective(given, setting)
-        found = tuple(e for check in self.readback if (e := _expect(check, values)) is not None)
-        return self.tc(given, setting)[0], found
+        """Kind and options that `tc -j qdisc show` must show; what is left to the queue is not expected."""
+        values, chosen = self._stated(given, setting), self._chosen(given)
+        checks = (check for check in self.readback if holds(check.when, chosen))
+        found = (_expect(check, values) for check in checks)
+        return self.tc(given, setting)[0], tuple(item for item in found if item is not None)
 
     def limit_bytes(self, given: Mapping[str, Value], setting: Setting) -> int:
         """How much it holds, full-size packets assumed where it counts packets."""
@@ -254,7 +254,7 @@ class Queue:
         return in_bytes(limit if limit != OWN else self.params[self.buffer].own, setting.rate)
 
     def threshold_bytes(self, given: Mapping[str, Value], setting: Setting) -> tuple[str, int] | None:
-        """The lowest threshold at which it marks or drops, as queued bytes at the link's rate, and its name."""
+        """Name of the lowest threshold at which it marks or drops, and queued bytes at the link's rate."""
         found: list[tuple[int, str]] = []
         applicable = self.applicable(given)
         for name in self.thresholds:
@@ -267,13 +267,17 @@ class Queue:
                     found.append((in_bytes(value, setting.rate), name))
         return (min(found)[1], min(found)[0]) if found else None
 
+    def _chosen(self, given: Mapping[str, Value]) -> dict[str, Value | None]:
+        """The applicable parameters as chosen: said or by default, nothing derived."""
+        return {name: given.get(name, self.params[name].default) for name in self.applicable(given)}
+
     def _stated(self, given: Mapping[str, Value], setting: Setting) -> dict[str, Value | None]:
         """Values for the command; None: left out of it."""
         values: dict[str, Value | None] = {}
-        applicable = self.applicable(given)
+        chosen = self._chosen(given)
         for name, param in self.params.items():
-            if name in applicable:
-                value = given.get(name, param.default)
+            if name in chosen:
+                value = chosen[name]
                 if value is None and param.derive is not None:
                     value = _derive(param, values, setting)
                 values[name] = None if value == OWN and param.words else value
@@ -427,21 +431,30 @@ def _derive(param: Param, values: Mapping[str, Value | None], setting: Setting) 
 
 
 def _expect(check: Check, values: Mapping[str, Value | None]) -> Expectation | None:
-    if not holds(check.when, values):
-        return None
+    """What to expect for these values; None where a value was not asked for."""
+    within = check.within or 0.0
     if not isinstance(check.value, Text):
-        return Expectation(check.key, check.value, check.within or 0.0)
+        return Expectation(check.key, check.value, within)
     if _lacking((check.value,), values):
         return None
     only = check.value.pieces[0] if len(check.value.pieces) == 1 else None
-    if only is None or isinstance(only, str) or only.unit is not None:
-        return Expectation(check.key, render_text(check.value, values), check.within or 0.0)
-    within = check.within or 0.0
-    match values[only.name]:
-        case Duration(ns=amount):
-            return Expectation(check.key, amount / 1000, 2.0 if check.within is None else within)
-        case Packets(count=amount) | Size(bytes=amount) | Rate(bits_per_s=amount):
-            return Expectation(check.key, amount, within)
-        case str() | int() | float() as plain:
-            return Expectation(check.key, plain, within)
-    return None
+    value = values[only.name] if isinstance(only, Field) else None
+    if not isinstance(only, Field) or value is None:
+        return Expectation(check.key, render_text(check.value, values), within)
+    if isinstance(value, Duration) and check.within is None:
+        within = 2.0
+    return Expectation(check.key, _shown(value, only.unit), within)
+
+
+def _shown(value: Value, unit: str | None) -> str | float | int | bool:
+    """A value as tc prints it in JSON: times in us, rates in bytes per second."""
+    if unit is not None:
+        return number(value, unit)
+    match value:
+        case Duration():
+            return number(value, "us")
+        case Rate(bits_per_s=amount):
+            return amount // 8
+        case Packets(count=amount) | Size(bytes=amount):
+            return amount
+    return value

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The grammar of `module.yml`: which keys there are and what type each has. Meaning is checked by the reader."""
+"""The grammar of `module.yml`: which keys there are, of what type. The reader checks what they mean."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
-from l4sbench.catalog.entries import ParamKind
+from l4sbench.units import Kind  # noqa: TC001  (pydantic reads it)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -27,7 +27,7 @@ def _listed(value: object) -> object:
 
 
 def _shape(value: object) -> str:
-    """Which form of a template item or of an expected value this is, so that errors speak of that form only."""
+    """The form of a template item or expected value, so that errors speak of that form only."""
     return "map" if isinstance(value, dict | BaseModel) else "list" if isinstance(value, list) else "single"
 
 
@@ -42,7 +42,7 @@ class _Strict(BaseModel):
 class ParamFile(_Strict):
     """One entry of `params`."""
 
-    kind: ParamKind
+    kind: Kind
     doc: str = Field(min_length=1)
     default: Scalar | None = None
     from_: Key | None = Field(None, alias="from")

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`module.yml` -> entry, strictly: unknown keys, fields without a parameter, defaults out of range are errors."""
+"""`module.yml` -> entry, strictly: unknown keys, unknown parameters, defaults out of range are errors."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, TypeVar
 
 from l4sbench.catalog import files
 from l4sbench.catalog.entries import (
@@ -27,7 +23,14 @@ from l4sbench.catalog.entries import (
 from l4sbench.catalog.template import Item, Part, Text, fields, parse_text
 from l4sbench.catalog.yamlfile import KeyPath, YamlFile
 from l4sbench.errors import InputError, did_you_mean
-from l4sbench.units import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pydantic import BaseModel
+
+    from l4sbench.units import Value
 
 BUFFER, RATE = "buffer", "rate"
 _T = TypeVar("_T")

@@ -5,9 +5,9 @@
 In a `module.yml` a template is a list of
 - text: `codel`, `"{limit}"`, `"{step_packets}p"`; one argument each;
 - a list: left out as a whole when one of its fields has no value: `[tupdate, "{tupdate}"]`;
-- a map `{when: {form: robust}, args: [...]}`: present only when the named parameters have one of these values.
+- a map `{when: {form: robust}, args: [...]}`: present only for these values of the named parameters.
 
-A field is written as tc reads it (`5ms`, `100mbit`, packets and bytes as plain numbers); `{target.us}` converts.
+A field is written as tc reads it (`5ms`, `100mbit`, plain packets and bytes); `{target.us}` converts.
 """
 
 from __future__ import annotations
@@ -84,13 +84,20 @@ def fields(items: Sequence[Item]) -> Iterator[Field]:
             yield from (piece for piece in item.pieces if isinstance(piece, Field))
 
 
-def holds(when: Condition, values: Mapping[str, Value | None]) -> bool:
+def holds(when: Condition, chosen: Mapping[str, Value | None]) -> bool:
     """Whether every named parameter has one of the listed values."""
-    return all(values.get(name) in allowed for name, allowed in when.items())
+    return all(chosen.get(name) in allowed for name, allowed in when.items())
 
 
-def render(items: Sequence[Item], values: Mapping[str, Value | None]) -> tuple[str, ...]:
+def render(
+    items: Sequence[Item], values: Mapping[str, Value | None], chosen: Mapping[str, Value | None]
+) -> tuple[str, ...]:
     """The arguments for these values; a part with a missing value drops out.
+
+    Args:
+        items: The template.
+        values: What fields are filled with.
+        chosen: What conditions are about: the values as chosen, the word `default` among them.
 
     Raises:
         ValueError: a value is missing outside of an optional part, or has no such unit.
@@ -99,8 +106,8 @@ def render(items: Sequence[Item], values: Mapping[str, Value | None]) -> tuple[s
     for item in items:
         if isinstance(item, Text):
             args.append(render_text(item, values))
-        elif holds(item.when, values) and not (item.optional and _lacks(item, values)):
-            args += render(item.items, values)
+        elif holds(item.when, chosen) and not (item.optional and _lacks(item, values)):
+            args += render(item.items, values, chosen)
     return tuple(args)
 
 

@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What every node has to do in one trial, as data: argument lists, never shell text.
-
-    programs(cell, topology, catalog, conditions) -> {node: Program}
-
-is a pure function and the only author of tc lines, sysctls and traffic commands. A testbed carries them out in
-this order: modules, sysctls, links, routes (phase setup), setup commands (`reset` first where nodes are used again);
-servers (ready); flows and samplers at the start instant (start); read-backs after every flow has ended (readback).
-
-In a command an argument that is `@<network>` on its own stands for the node's interface on that network.
-"""
+"""The programs of one trial as plain data. What is to be done is decided in `build`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
-from l4sbench.catalog import Expectation
+from l4sbench.catalog import Expectation  # noqa: TC001  (pydantic reads it)
 from l4sbench.units import Duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OFFLOADS = ("tso", "gso", "gro", "lro")
 """Off on every port, as published. A device that lacks one counts as having it off."""
