@@ -136,8 +136,7 @@ class Progress:
         return 1.0 if self.ended >= self.trials else 0.0
 
     def rate_per_min(self, now_s: float | None = None) -> float | None:
-        """Ended trials per minute until `now_s` (default: the last event); None before the first has
-        ended."""
+        """Ended trials per minute until `now_s` (default: the last event); None when none has ended."""
         elapsed_s = max(self.at_s, now_s or 0.0)
         return self.ended / elapsed_s * 60.0 if self.ended and elapsed_s > 0 else None
 

@@ -114,8 +114,8 @@ def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits) -> Conditions:
     Every flow `<group>-<index>` starts uniformly 0 to 1 s after its nominal start. Testbeds without noise of
     their own get a noise seed when the cell asks for noise.
     """
-    from l4sbench.program import Conditions  # noqa: PLC0415
-    from l4sbench.units import Duration  # noqa: PLC0415
+    from l4sbench.program import Conditions
+    from l4sbench.units import Duration
 
     offsets = {
         flow: Duration(int(draw_unit(seed, "start", flow) * START_SPREAD_NS))

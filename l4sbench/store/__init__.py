@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The run directory: what ended stands in it, and nothing that did not.
+
+    runs/<matrix>/<UTC time>/            `latest` beside it points to the newest
+        manifest.json  matrix.yaml
+        cells/<cell-id>/<trial>-<inputs digest>/           ok or invalid; not run again
+        cells/<cell-id>/<trial>-<inputs digest>.failed-1/  the first try that failed, then -2, -3 ...
+            trial.json  raw/
+
+A trial is written as `<trial>-<inputs digest>.partial` and renamed when it has ended. The rename is the only
+mark of an ended trial, and an ended trial is never changed. A `.partial` that nobody writes any more is
+removed by the next process that takes the directory's lock.
+"""
+
+from __future__ import annotations
+
+from l4sbench.store.files import FORMAT, DiskFull, write_whole
+from l4sbench.store.lock import RunLocked
+from l4sbench.store.run import Manifest, Run, StoreView
+from l4sbench.store.writer import Ending, Partial, RunWriter
+
+__all__ = [
+    "FORMAT",
+    "DiskFull",
+    "Ending",
+    "Manifest",
+    "Partial",
+    "Run",
+    "RunLocked",
+    "RunWriter",
+    "StoreView",
+    "write_whole",
+]

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A run directory, read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from filelock import FileLock
+
+from l4sbench import __version__
+from l4sbench.errors import InputError
+from l4sbench.events import Status
+from l4sbench.store.files import FORMAT, PARTIAL, as_json, as_utc, read_object, room, write_whole
+from l4sbench.store.lock import hold
+from l4sbench.trial import EndedTrial, draw_seed
+
+if TYPE_CHECKING:
+    from l4sbench.store.writer import RunWriter
+
+_ENDED: Final = re.compile(r"[1-9][0-9]*-[0-9a-f]+(\.failed-[1-9][0-9]*)?")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a run directory says about itself.
+
+    Attributes:
+        matrix: The matrix's name.
+        created: UTC time in ISO form.
+        order_seed: Shuffles the order of trials.
+        l4sbench: Version that made the directory.
+        provenance: What else is known about the maker, such as `git describe`.
+        format: Version of the directory's form.
+    """
+
+    matrix: str
+    created: str
+    order_seed: int
+    l4sbench: str = __version__
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class StoreView:
+    """The names of ended trials, by cell id: all that a plan needs to know of a store."""
+
+    folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def of(self, cell_id: str) -> tuple[str, ...]:
+        """Folder names of one cell's ended trials; empty when it has none."""
+        return self.folders.get(cell_id, ())
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory, for reading. `locked` gives the right to write."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, runs: Path, matrix: str, source: bytes, seed: int, provenance: Mapping[str, str]) -> Run:
+        """A new directory below `runs/<matrix>/`, and `latest` pointing to it.
+
+        `source` is the matrix file as it was read; `seed` is the matrix's.
+
+        Raises:
+            DiskFull: there is no room for it.
+        """
+        home = runs / matrix
+        now = datetime.now(UTC)
+        with room(home):
+            home.mkdir(parents=True, exist_ok=True)
+            with FileLock(home / ".lock", timeout=30):
+                (link := home / f"latest{PARTIAL}").unlink(missing_ok=True)
+                for leftover in home.glob(f"*{PARTIAL}"):
+                    shutil.rmtree(leftover)
+                path = _unused(home, now.strftime("%Y%m%dT%H%M%SZ"))
+                made = path.with_name(path.name + PARTIAL)
+                (made / "cells").mkdir(parents=True)
+                order_seed = draw_seed(seed, "order")
+                manifest = Manifest(matrix, as_utc(now), order_seed, provenance=dict(provenance))
+                write_whole(made / "manifest.json", as_json(asdict(manifest)))
+                write_whole(made / "matrix.yaml", source)
+                made.rename(path)
+                link.symlink_to(path.name)
+                link.replace(home / "latest")
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """The run at `path`: a run directory, or the folder of a matrix, whose latest run is meant.
+
+        Raises:
+            InputError: there is no run, or a newer l4sbench made it.
+        """
+        for candidate in (path, path / "latest"):
+            if (candidate / "manifest.json").is_file():
+                run = cls(candidate.resolve())
+                _ = run.manifest
+                return run
+        raise InputError(f"{path} is no run directory", "`l4sbench run MATRIX` makes one below runs/")
+
+    @classmethod
+    def latest(cls, runs: Path, matrix: str) -> Run | None:
+        """The newest run of a matrix; None before the first."""
+        link = runs / matrix / "latest"
+        return cls.open(link) if link.exists() else None
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Raises InputError when it cannot be read, or when a newer l4sbench wrote it."""
+        plain = read_object(self.path / "manifest.json")
+        try:
+            return Manifest(**plain)
+        except TypeError as error:
+            raise InputError(f"{self.path / 'manifest.json'}: {error}") from error
+
+    @property
+    def tables(self) -> Path:
+        """Folder of the Parquet tables."""
+        return self.path / "tables"
+
+    @property
+    def report(self) -> Path:
+        """Folder of the report."""
+        return self.path / "report"
+
+    def view(self) -> StoreView:
+        """What has ended, in one sweep over folder names."""
+        return sweep(self.path / "cells", lambda _: None)
+
+    def ended(self, cells: Collection[str] | None = None) -> Iterator[EndedTrial]:
+        """The newest ended trial of every cell and number, sorted by both; of `cells` only when given.
+
+        Raises:
+            InputError: a `trial.json` cannot be read.
+        """
+        view = self.view()
+        for cell_id in sorted(view.folders if cells is None else set(cells) & view.folders.keys()):
+            by_trial: dict[int, list[str]] = {}
+            for name in view.of(cell_id):
+                by_trial.setdefault(int(name.partition("-")[0]), []).append(name)
+            for trial in sorted(by_trial):
+                yield self._newest(cell_id, by_trial[trial])
+
+    def ended_as(self, cell_id: str, names: Collection[str]) -> list[EndedTrial]:
+        """The ended trials of a cell that stand in the folders of these names, as far as they are there."""
+        found = [
+            self._load(self.path / "cells" / cell_id / name) for name in names if self._has(cell_id, name)
+        ]
+        return sorted(found, key=lambda ended: ended.trial)
+
+    @contextmanager
+    def locked(self, command: str = "") -> Iterator[RunWriter]:
+        """Be the only process that writes here. `command` is what others are told is running.
+
+        Raises:
+            RunLocked: another process does; the message says which.
+            DiskFull: there is no room to say who holds the lock.
+        """
+        from l4sbench.store.writer import RunWriter
+
+        with hold(self.path, command):
+            yield RunWriter(self)
+
+    def _has(self, cell_id: str, name: str) -> bool:
+        return (self.path / "cells" / cell_id / name / "trial.json").is_file()
+
+    def _newest(self, cell_id: str, names: list[str]) -> EndedTrial:
+        folder = self.path / "cells" / cell_id
+        if len(names) > 1:
+            names = sorted(
+                names, key=lambda name: (str(read_object(folder / name / "trial.json")["ended"]), name)
+            )
+        return self._load(folder / names[-1])
+
+    def _load(self, folder: Path) -> EndedTrial:
+        from l4sbench.cell import Cell
+        from l4sbench.program import Program
+
+        plain = read_object(folder / "trial.json")
+        raw = folder / "raw"
+        try:
+            programs = json.loads((raw / "programs.json").read_text(encoding="utf-8"))
+            return EndedTrial(
+                cell=Cell.from_json(plain["cell"]),
+                trial=plain["trial"],
+                seed=plain["seed"],
+                status=Status(plain["status"]),
+                reasons=tuple(plain["reasons"]),
+                raw=raw,
+                programs={node: Program.from_json(program) for node, program in programs.items()},
+                inputs_digest=plain["inputs_digest"],
+                testbed=plain["identity"]["testbed"],
+                kernel_release=plain["identity"]["kernel_release"],
+                wall_s=plain["wall_s"],
+                virtual_s=plain["virtual_s"],
+                skew_ms=plain["skew_ms"],
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{folder} is damaged: {error}", "move it away, and `l4sbench run` runs that trial again"
+            ) from error
+
+
+def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:
+    """Names of ended trials by cell id, in one listing per cell; `remove` gets every `.partial`."""
+    folders: dict[str, tuple[str, ...]] = {}
+    root = str(cells)
+    try:
+        ids = os.listdir(root)  # noqa: PTH208  (100,000 cells: no Path for each)
+    except FileNotFoundError:
+        return StoreView()
+    for cell_id in ids:
+        try:
+            names = os.listdir(f"{root}/{cell_id}")  # noqa: PTH208
+        except NotADirectoryError:
+            continue
+        for name in names:
+            if name.endswith(PARTIAL):
+                remove(f"{root}/{cell_id}/{name}")
+        kept = tuple(name for name in names if _ENDED.fullmatch(name))
+        if kept:
+            folders[cell_id] = kept
+    return StoreView(folders)
+
+
+def _unused(home: Path, name: str) -> Path:
+    numbered = (f"{name}-{number}" if number > 1 else name for number in range(1, sys.maxsize))
+    return next(path for candidate in numbered if not (path := home / candidate).exists())

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A run directory, written: trials appear in it whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from l4sbench import __version__
+from l4sbench.events import Status
+from l4sbench.store.files import (
+    FORMAT,
+    PARTIAL,
+    DiskFull,
+    as_json,
+    as_utc,
+    is_full,
+    room,
+    sync,
+    sync_folder,
+    write_whole,
+)
+from l4sbench.store.run import sweep
+
+if TYPE_CHECKING:
+    from l4sbench.store.run import Run
+    from l4sbench.testbed import Identity
+    from l4sbench.trial import TrialSpec
+
+ROOM_BYTES: Final = 1 << 20
+"""A trial that ends with less room than this on the disk is not believed: its raw files may be cut short."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a trial ended and what it cost: the part of `trial.json` that its spec does not say."""
+
+    status: Status
+    reasons: tuple[str, ...]
+    identity: Identity
+    started: datetime
+    wall_s: float
+    cpu_s: float = 0.0
+    virtual_s: float = 0.0
+    skew_ms: float = 0.0
+
+
+class RunWriter:
+    """The right to write into a run directory, got from `Run.locked`. What dead runs left behind is removed."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.view = sweep(run.path / "cells", shutil.rmtree)
+        self._full = threading.Event()
+
+    def keep_matrix(self, source: bytes) -> None:
+        """Put the matrix file as it was read now in the place of the copy."""
+        copy = self.run.path / "matrix.yaml"
+        if not copy.is_file() or copy.read_bytes() != source:
+            with room(self.run.path):
+                write_whole(copy, source)
+
+    @contextmanager
+    def begin(self, spec: TrialSpec) -> Iterator[Partial]:
+        """A folder for one trial, its programs written. Left without `end`, nothing of it remains.
+
+        Raises:
+            DiskFull: from here, or from whatever is written inside of the `with`.
+        """
+        folder = self.run.path / "cells" / spec.cell.id / f"{spec.trial}-{spec.inputs_digest}{PARTIAL}"
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            raw = folder / "raw"
+            raw.mkdir(parents=True)
+            programs = {node: program.to_json() for node, program in spec.programs.items()}
+            (raw / "programs.json").write_text(as_json(programs), encoding="utf-8")
+            yield Partial(spec, folder, raw, self)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._full.set()  # before room is made below, so that no other trial ends as if all were well
+            raise DiskFull(self.run.path) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def believe_the_disk(self, folder: Path) -> None:
+        """Raises OSError (ENOSPC) when the disk is or was, since this writer began, too full to trust files."""
+        if self._full.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        probe = folder / "room"
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, ROOM_BYTES)
+        except OSError as error:
+            if is_full(error):
+                raise
+            # A file system that cannot reserve says nothing about its room.
+        finally:
+            os.close(descriptor)
+            probe.unlink()
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A trial being written."""
+
+    spec: TrialSpec
+    folder: Path
+    raw: Path
+    _writer: RunWriter
+
+    def end(self, ending: Ending) -> Path:
+        """Make it an ended trial; where it stands from now on.
+
+        Raises:
+            OSError: it could not be written; ENOSPC also when its raw files may have been cut short.
+        """
+        self._writer.believe_the_disk(self.folder)
+        identity = ending.identity
+        plain = {
+            "format": FORMAT,
+            "cell_id": self.spec.cell.id,
+            "cell": self.spec.cell.to_json(),
+            "trial": self.spec.trial,
+            "seed": self.spec.seed,
+            "inputs_digest": self.spec.inputs_digest,
+            "status": ending.status.value,
+            "reasons": list(ending.reasons),
+            "started": as_utc(ending.started),
+            "ended": as_utc(datetime.now(UTC)),
+            "wall_s": round(ending.wall_s, 3),
+            "cpu_s": round(ending.cpu_s, 3),
+            "virtual_s": ending.virtual_s,
+            "skew_ms": ending.skew_ms,
+            "l4sbench": __version__,
+            "identity": {
+                "testbed": identity.testbed,
+                "kernel_release": identity.kernel_release,
+                "common": dict(identity.common),
+                "modules": dict(identity.modules),
+                "tools": dict(identity.tools),
+            },
+        }
+        write_whole(self.folder / "trial.json", as_json(plain))
+        sync_folder(self.folder)
+        place = self._place(ending.status)
+        self.folder.rename(place)
+        sync(place.parent)
+        return place
+
+    def _place(self, status: Status) -> Path:
+        place = self.folder.with_name(self.folder.name.removesuffix(PARTIAL))
+        if status is not Status.FAILED:
+            return place
+        tries = (f"{place.name}.failed-{number}" for number in range(1, sys.maxsize))
+        return next(found for name in tries if not (found := place.with_name(name)).exists())
