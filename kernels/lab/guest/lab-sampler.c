@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The l4sbench authors
+/*
+ * lab-sampler: what `ss -tin` and `tc -s -j qdisc` show, at fixed instants, of
+ * every node of a lab guest.
+ *
+ *   lab-sampler --interval-ms N --seconds S [--t0 NS] [--sockets-of NS[,NS...]]
+ *               [--queues NS:IFNAME[,NS:IFNAME...]]
+ *               [--out-sockets FILE] [--out-queues FILE]
+ *
+ * One process for all namespaces: a netlink socket belongs to the namespace it
+ * was opened in for good, so they are opened once. A tick then costs two system
+ * calls a source; running ss and tc would cost six forks. Ticks are absolute:
+ * T0 + k * interval, T0 from LAB_T0_NS unless given, and at last T0 + seconds.
+ * Formats: docs/guest.md.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sampler.h"
+#include "util.h"
+
+#define FLUSH_AT (64 * 1024) /* bytes of samples kept in memory before a write */
+
+const char *program = "lab-sampler";
+
+/* A file of samples, and the sources of its lines in the order asked for. */
+struct output {
+	const char *path;
+	int fd;
+	struct text text;
+	struct source *sources;
+	struct source **last;
+};
+
+static struct output sockets = { .last = &sockets.sources };
+static struct output queues = { .last = &queues.sources };
+static int64_t interval_ns;
+static int64_t duration_ns;
+static int64_t t0_ns = -1;
+static char t_ms[32]; /* of the current tick */
+
+static void add(struct output *output, struct source *source)
+{
+	source->sample.out = &output->text;
+	source->sample.t_ms = t_ms;
+	*output->last = source;
+	output->last = &source->next;
+}
+
+static void open_output(struct output *output, const char *what)
+{
+	if (!output->sources)
+		return;
+	if (!output->path)
+		die("%s are sampled but no file is named for them", what);
+	output->fd = open(output->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (output->fd < 0)
+		die_errno(errno, "cannot write %s", output->path);
+}
+
+static void flush(struct output *output)
+{
+	int error = write_all(output->fd, output->text.data, output->text.length);
+
+	if (error)
+		die_errno(-error, "cannot write %s", output->path);
+	text_clear(&output->text);
+}
+
+static void sample(struct output *output)
+{
+	for (struct source *source = output->sources; source; source = source->next)
+		netlink_dump(source);
+	if (output->text.length >= FLUSH_AT)
+		flush(output);
+}
+
+static void close_output(struct output *output)
+{
+	if (!output->sources)
+		return;
+	flush(output);
+	if (close(output->fd) < 0)
+		die_errno(errno, "cannot write %s", output->path);
+}
+
+static void run(void)
+{
+	int64_t at_ns = 0;
+
+	for (;;) {
+		sleep_until(t0_ns + at_ns);
+		snprintf(t_ms, sizeof(t_ms), "%.15g", (double)at_ns / NSEC_PER_MSEC);
+		sample(&sockets);
+		sample(&queues);
+		if (at_ns == duration_ns)
+			break;
+		at_ns += interval_ns;
+		if (at_ns > duration_ns)
+			at_ns = duration_ns;
+	}
+}
+
+/* -- options ------------------------------------------------------------------------- */
+
+static void usage(void)
+{
+	die("usage:\n"
+	    "  lab-sampler --interval-ms N --seconds S [--t0 NS] [--sockets-of NS[,NS...]]\n"
+	    "              [--queues NS:IFNAME[,NS:IFNAME...]]\n"
+	    "              [--out-sockets FILE] [--out-queues FILE]");
+}
+
+static void add_all_sockets(char *list)
+{
+	for (char *node; (node = strsep(&list, ","));)
+		add(&sockets, sockets_of(node));
+}
+
+static void add_all_queues(char *list)
+{
+	for (char *node; (node = strsep(&list, ","));) {
+		char *ifname = strchr(node, ':');
+
+		if (!ifname)
+			die("--queues takes NODE:INTERFACE, not %s", node);
+		*ifname++ = '\0';
+		add(&queues, queues_of(node, ifname));
+	}
+}
+
+static void parse_options(int argc, char **argv)
+{
+	enum { INTERVAL, SECONDS, T0, SOCKETS, QUEUES, OUT_SOCKETS, OUT_QUEUES };
+	static const struct option options[] = {
+		[INTERVAL] = { "interval-ms", required_argument, NULL, INTERVAL },
+		[SECONDS] = { "seconds", required_argument, NULL, SECONDS },
+		[T0] = { "t0", required_argument, NULL, T0 },
+		[SOCKETS] = { "sockets-of", required_argument, NULL, SOCKETS },
+		[QUEUES] = { "queues", required_argument, NULL, QUEUES },
+		[OUT_SOCKETS] = { "out-sockets", required_argument, NULL, OUT_SOCKETS },
+		[OUT_QUEUES] = { "out-queues", required_argument, NULL, OUT_QUEUES },
+		{ 0 },
+	};
+	const char *t0 = getenv("LAB_T0_NS");
+	int64_t interval_ms = 0;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		switch (option) {
+		case INTERVAL:
+			if (!parse_int64(optarg, &interval_ms))
+				usage();
+			break;
+		case SECONDS:
+			if (!parse_seconds(optarg, &duration_ns))
+				usage();
+			break;
+		case T0:
+			t0 = optarg;
+			break;
+		case SOCKETS:
+			add_all_sockets(optarg);
+			break;
+		case QUEUES:
+			add_all_queues(optarg);
+			break;
+		case OUT_SOCKETS:
+			sockets.path = optarg;
+			break;
+		case OUT_QUEUES:
+			queues.path = optarg;
+			break;
+		default:
+			usage();
+		}
+	}
+	if (optind != argc || interval_ms <= 0 || !duration_ns)
+		usage();
+	interval_ns = interval_ms * NSEC_PER_MSEC;
+	if (!t0)
+		die("neither --t0 nor LAB_T0_NS says when the trial starts");
+	if (!parse_int64(t0, &t0_ns))
+		die("the start is no instant: %s", t0);
+}
+
+int main(int argc, char **argv)
+{
+	exact_sleeps();
+	parse_options(argc, argv);
+	open_output(&sockets, "sockets");
+	open_output(&queues, "queues");
+	run();
+	close_output(&sockets);
+	close_output(&queues);
+	return 0;
+}

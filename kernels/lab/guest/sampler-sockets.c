@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The l4sbench authors
+/*
+ * TCP sockets over sock_diag: what `ss -ti` shows. All connected sockets of a
+ * namespace are asked for, as in a guest they are the flows' (and iperf3's
+ * control connections, which a reader tells apart by their bytes).
+ */
+
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sampler.h"
+#include "tcpinfo.h"
+#include "util.h"
+
+#define BIT(n)	     (1U << (n))
+#define EXTENSION(n) BIT((n)-1)
+
+/* As ss without -a: what neither listens, nor waits to be forgotten, nor is new. */
+#define STATES (~(BIT(TCP_LISTEN) | BIT(TCP_CLOSE) | BIT(TCP_TIME_WAIT) | BIT(TCP_SYN_RECV)))
+
+struct request {
+	struct nlmsghdr header;
+	struct inet_diag_req_v2 body;
+};
+
+/* ss's words */
+static const char *const states[] = {
+	[TCP_ESTABLISHED] = "ESTAB",	[TCP_SYN_SENT] = "SYN-SENT",
+	[TCP_SYN_RECV] = "SYN-RECV",	[TCP_FIN_WAIT1] = "FIN-WAIT-1",
+	[TCP_FIN_WAIT2] = "FIN-WAIT-2", [TCP_TIME_WAIT] = "TIME-WAIT",
+	[TCP_CLOSE] = "UNCONN",		[TCP_CLOSE_WAIT] = "CLOSE-WAIT",
+	[TCP_LAST_ACK] = "LAST-ACK",	[TCP_LISTEN] = "LISTEN",
+	[TCP_CLOSING] = "CLOSING",
+};
+
+#define INFO(member, type) FIELD(struct tcpinfo, member, type)
+
+static const struct field info_fields[] = {
+	INFO(ca_state, U8),
+	INFO(options, U8),
+	INFO(rto, U32),
+	INFO(snd_mss, U32),
+	INFO(rcv_mss, U32),
+	INFO(unacked, U32),
+	INFO(sacked, U32),
+	INFO(lost, U32),
+	INFO(retrans, U32),
+	INFO(rcv_ssthresh, U32),
+	INFO(rtt, U32),
+	INFO(rttvar, U32),
+	INFO(snd_ssthresh, U32),
+	INFO(snd_cwnd, U32),
+	INFO(rcv_rtt, U32),
+	INFO(rcv_space, U32),
+	INFO(total_retrans, U32),
+	INFO(pacing_rate, U64),
+	INFO(bytes_acked, U64),
+	INFO(bytes_received, U64),
+	INFO(segs_out, U32),
+	INFO(segs_in, U32),
+	INFO(notsent_bytes, U32),
+	INFO(min_rtt, U32),
+	INFO(data_segs_in, U32),
+	INFO(data_segs_out, U32),
+	INFO(delivery_rate, U64),
+	INFO(busy_time, U64),
+	INFO(rwnd_limited, U64),
+	INFO(sndbuf_limited, U64),
+	INFO(delivered, U32),
+	INFO(delivered_ce, U32),
+	INFO(bytes_sent, U64),
+	INFO(bytes_retrans, U64),
+	INFO(reord_seen, U32),
+	INFO(snd_wnd, U32),
+	INFO(rcv_wnd, U32),
+	INFO(received_ce, U32),
+	INFO(delivered_e1_bytes, U32),
+	INFO(delivered_e0_bytes, U32),
+	INFO(delivered_ce_bytes, U32),
+	INFO(received_e1_bytes, U32),
+	INFO(received_e0_bytes, U32),
+	INFO(received_ce_bytes, U32),
+};
+
+/* What a congestion control tells of itself; an own one may use either shape. */
+static const struct field dctcp_fields[] = {
+	NAMED("alpha", struct tcp_dctcp_info, dctcp_alpha, U32),
+	NAMED("ab_ecn", struct tcp_dctcp_info, dctcp_ab_ecn, U32),
+	NAMED("ab_tot", struct tcp_dctcp_info, dctcp_ab_tot, U32),
+};
+
+static const struct field bbr_fields[] = {
+	NAMED("bbr_bw", struct tcp_bbr_info, bbr_bw_lo, U64), /* low and high half */
+	NAMED("bbr_min_rtt", struct tcp_bbr_info, bbr_min_rtt, U32),
+	NAMED("bbr_pacing_gain", struct tcp_bbr_info, bbr_pacing_gain, U32),
+	NAMED("bbr_cwnd_gain", struct tcp_bbr_info, bbr_cwnd_gain, U32),
+};
+
+static void parse_socket(const struct sample *sample, const struct nlmsghdr *message)
+{
+	const struct inet_diag_msg *socket = NLMSG_DATA(message);
+	const struct nlattr *first = (const void *)(socket + 1);
+	const char *state = NULL;
+	struct text *t = sample->out;
+	struct tcpinfo info = { 0 };
+	size_t length;
+	size_t size;
+	const void *data;
+
+	if (message->nlmsg_len < NLMSG_LENGTH(sizeof(*socket)))
+		die("a message of sock_diag is cut short");
+	length = message->nlmsg_len - NLMSG_LENGTH(sizeof(*socket));
+	if (socket->idiag_state < ARRAY_SIZE(states))
+		state = states[socket->idiag_state];
+
+	begin_line(sample);
+	text_field_u64(t, "lport", ntohs(socket->id.idiag_sport));
+	text_field_u64(t, "rport", ntohs(socket->id.idiag_dport));
+	text_field_json(t, "state", state ? state : "UNKNOWN");
+	data = attribute(first, length, INET_DIAG_CONG, &size);
+	if (data) {
+		text_field(t, "cc");
+		text_json(t, data, strnlen(data, size));
+	}
+	data = attribute(first, length, INET_DIAG_INFO, &size);
+	if (data) {
+		memcpy(&info, data, size < sizeof(info) ? size : sizeof(info));
+		text_fields(t, info_fields, ARRAY_SIZE(info_fields), &info, size);
+		if (size >= TCPINFO_ECN_MODE_END) {
+			text_field_u64(t, "ecn_mode", info.ecn_mode);
+			text_field_u64(t, "accecn_opt_seen", info.accecn_opt_seen);
+			text_field_u64(t, "accecn_fail_mode", info.accecn_fail_mode);
+		}
+	}
+	data = attribute(first, length, INET_DIAG_DCTCPINFO, &size);
+	if (data)
+		text_fields(t, dctcp_fields, ARRAY_SIZE(dctcp_fields), data, size);
+	data = attribute(first, length, INET_DIAG_BBRINFO, &size);
+	if (data)
+		text_fields(t, bbr_fields, ARRAY_SIZE(bbr_fields), data, size);
+	text_puts(t, "}\n");
+}
+
+struct source *sockets_of(const char *node)
+{
+	struct source *source = calloc(1, sizeof(*source));
+	struct request *request = calloc(1, sizeof(*request));
+
+	if (!source || !request)
+		die("out of memory");
+	request->header.nlmsg_len = sizeof(*request);
+	request->header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+	request->header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	request->body.sdiag_family = AF_INET;
+	request->body.sdiag_protocol = IPPROTO_TCP;
+	/* VEGASINFO stands for whatever the congestion control has to say */
+	request->body.idiag_ext = EXTENSION(INET_DIAG_INFO) | EXTENSION(INET_DIAG_CONG) |
+				  EXTENSION(INET_DIAG_VEGASINFO);
+	request->body.idiag_states = STATES;
+	source->sample.node = node;
+	source->fd = netlink_open(node, NETLINK_SOCK_DIAG);
+	source->request = &request->header;
+	source->parse = parse_socket;
+	return source;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The l4sbench authors */
+/* The parts of lab-sampler; lab-sampler.c says what it is. */
+#ifndef LAB_SAMPLER_H
+#define LAB_SAMPLER_H
+
+#include <linux/netlink.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "text.h"
+
+/* What is put at the front of every line: when and where. */
+struct sample {
+	struct text *out;
+	const char *t_ms; /* since the start instant, as text */
+	const char *node;
+	const char *ifname; /* queues only */
+};
+
+/* One netlink socket and the request that is sent through it at every tick. */
+struct source {
+	struct sample sample;
+	int fd;
+	int ifindex; /* queues only */
+	struct nlmsghdr *request;
+	void (*parse)(const struct sample *sample, const struct nlmsghdr *message);
+	struct source *next;
+};
+
+/* A number to copy from a structure of the kernel's into a JSON field. */
+struct field {
+	const char *name;
+	uint16_t offset;
+	enum { U8, U16, U32, S32, U64, SHARE32, SHARE64 } type; /* SHARE: of all ones */
+};
+
+#define FIELD(struct_type, member, type)                     \
+	{                                                    \
+#member, offsetof(struct_type, member), type \
+	}
+#define NAMED(name, struct_type, member, type)            \
+	{                                                 \
+		name, offsetof(struct_type, member), type \
+	}
+
+/* -- sampler-netlink.c -------------------------------------------------------------- */
+
+/* A netlink socket in network namespace @node. Ends the program if it cannot. */
+int netlink_open(const char *node, int protocol);
+
+/* Send the request of @source and hand every message of the answer to its parser. */
+void netlink_dump(struct source *source);
+
+/* Payload of attribute @type among @length bytes at @first, or NULL; its size in @size. */
+const void *attribute(const struct nlattr *first, size_t length, uint16_t type, size_t *size);
+
+/* Append @count @fields of the @size bytes at @data, leaving out what lies behind them. */
+void text_fields(struct text *t, const struct field *fields, size_t count, const void *data,
+		 size_t size);
+
+/* Begin a line: {"t_ms":...,"node":"..." */
+void begin_line(const struct sample *sample);
+
+/* -- sampler-sockets.c, sampler-queues.c ---------------------------------------------- */
+
+struct source *sockets_of(const char *node);
+struct source *queues_of(const char *node, const char *ifname);
+
+#endif
