@@ -2,13 +2,28 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Collectors: raw files of a trial -> rows of tables. One module per raw source, listed in `COLLECTORS`.
 
-`collectors.validity.judge` says whether a trial's apparatus did what its cell says; `collectors.assemble.collect`
-writes the tables of a run.
+`collectors.validity.judge` says whether a trial's apparatus did what its cell says, and
+`collectors.assemble.collect` writes the tables of a run.
 """
 
-from collectors.collector import BadRaw, Collector
+from collectors.collector import BadRawError, Collector
+from collectors.hostinfo import parse_hosts
+from collectors.queues import parse_queues, parse_tc
+from collectors.sockets import parse_sockets, parse_ss_text
+from collectors.traffic import parse_flows, parse_intervals
+from collectors.trials import parse_programs, parse_trials
 
-COLLECTORS: tuple[Collector, ...] = ()
+COLLECTORS: tuple[Collector, ...] = (
+    Collector("trial", "trials", parse_trials),
+    Collector("program", "programs", parse_programs),
+    Collector("hostinfo", "hosts", parse_hosts),
+    Collector("traffic", "flows", parse_flows),
+    Collector("traffic", "intervals", parse_intervals),
+    Collector("netlink", "sockets", parse_sockets),
+    Collector("ss", "sockets", parse_ss_text),
+    Collector("netlink", "queues", parse_queues),
+    Collector("tc", "queues", parse_tc),
+)
 """Every collector. Several may feed one table; of these at most one finds files in a given trial."""
 
-__all__ = ["COLLECTORS", "BadRaw", "Collector"]
+__all__ = ["COLLECTORS", "BadRawError", "Collector"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from l4sbench.trial import EndedTrial
 
 
-class BadRaw(Exception):
+class BadRawError(Exception):
     """A raw file does not say what it must. The message names the file and what is wrong with it."""
 
 
@@ -24,9 +24,9 @@ class BadRaw(Exception):
 class Collector:
     """Turns one kind of raw output into rows of one table.
 
-    `parse` is a pure function of the trial's raw files. It leaves out the columns `cell` and `trial`, and gives None
-    when the trial has no such files (the testbed writes another kind, or the trial ended before). It raises
-    `BadRaw` for files that are there and cannot be read.
+    `parse` is a pure function of the trial's raw files. It leaves out the columns `cell` and `trial`, and
+    gives None when the trial has no such files (the testbed writes another kind, or the trial ended
+    before). It raises `BadRawError` for files that are there and cannot be read.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Collector:
         """The rows of one trial, as the table stores them.
 
         Raises:
-            BadRaw: a raw file cannot be read.
+            BadRawError: a raw file cannot be read.
             ValueError: rows that break the table's schema, which is a bug of the collector.
         """
         frame = self.parse(trial)

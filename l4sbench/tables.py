@@ -72,12 +72,13 @@ class Trials(_OfTrial):
     traffic = _text("traffic tool: `lean` or `iperf3`", null=True)
     kernels = _text("kernel releases of the nodes, each once, joined by `, `", null=True)
     modules = _text("loaded modules of ours as `name=srcversion`, joined by `, `", null=True)
+    skew_ms = _real("how far apart the nodes began", "ms")
     inputs = _text("digest of all that went into the trial: programs, kernel, modules, tools")
     folder = _text("folder of the trial below `cells/<cell>/`")
 
 
 class Flows(_OfTrial):
-    """One row per trial and flow: what the flow got, and what it met."""
+    """One row per valid trial and flow: what the flow got, and what it met."""
 
     flow = _text("id of the flow, `<group>-<index>`", key=True)
     group = _text("flow group")
@@ -117,7 +118,7 @@ class Flows(_OfTrial):
 
 
 class Intervals(_OfTrial):
-    """One row per trial, flow and interval of the traffic tool (1 s); the last may be shorter."""
+    """One row per valid trial, flow and interval of the traffic tool (1 s); the last may be shorter."""
 
     flow = _text("id of the flow", key=True)
     t_ms = _time("end of the interval, from the flow's own start")
@@ -211,7 +212,7 @@ class Hosts(_OfTrial):
     """One row per trial, node and fact read back from the node after the trial, for provenance."""
 
     node = _text("the node", key=True)
-    kind = _text("`kernel`, `module`, `sysctl`, `offload` or `qdisc`", key=True)
+    kind = _text("`kernel`, `module`, `parameter`, `sysctl`, `offload` or `qdisc`", key=True)
     name = _text("a sysctl's name, `<network> <offload>`, `<network> <handle>` of a qdisc, ...", key=True)
     value = _text("what it said; of a qdisc its kind and options as JSON, names sorted", null=True)
 
@@ -224,6 +225,18 @@ class Programs(_OfTrial):
     phase = _text("`setup`, `ready`, `start` or `readback`")
     command = _text("the step as a command line, quoted for a shell; `@<network>` is the node's port on it")
     rerun = _text("command that runs the cell again")
+
+
+class Catalog(dy.Schema):
+    """One row per queue and congestion control that the run's cells name, as the catalog describes them."""
+
+    kind = _text("`queue` or `cc`", key=True)
+    name = _text("name, as in `aqm` and `<group>.cc`", key=True)
+    label = _text("how tables print it")
+    family = _text("row of the decision table a queue belongs to; null for a congestion control", null=True)
+    l4s = dy.Bool(nullable=False, description="whether it treats ECT(1) differently, or sends it")
+    about = _text("one sentence")
+    digest = _text("digest over everything that decides what is run")
 
 
 class Verdicts(dy.Schema):
@@ -255,11 +268,14 @@ SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {
     "queues": Queues,
     "hosts": Hosts,
     "programs": Programs,
+    "catalog": Catalog,
     "verdicts": Verdicts,
 }
 """All tables by name, in the order of the documentation."""
 
-OF_TRIALS: Final[tuple[str, ...]] = tuple(name for name in SCHEMAS if name != "verdicts")
+OF_TRIALS: Final[tuple[str, ...]] = tuple(
+    name for name, schema in SCHEMAS.items() if issubclass(schema, _OfTrial)
+)
 """The tables whose rows belong to trials, which is what collectors write."""
 
 

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What the nodes ran and how they were set, as read back -> table `hosts`.
+
+`host.json` (of the whole trial, or of one node in its folder) says which kernel and which modules; the
+outputs of a program's read-backs say qdiscs (`tc -j qdisc`), offloads (`ethtool -k`) and sysctls (`sysctl`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from collectors.collector import BadRawError
+
+if TYPE_CHECKING:
+    from l4sbench.program import Program, Readback
+    from l4sbench.trial import EndedTrial
+
+HOST_FILE: Final = "host.json"
+
+OFFLOAD_NAMES: Final[Mapping[str, str]] = {
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+    "large-receive-offload": "lro",
+}
+"""What ethtool prints -> what it takes, of the offloads a program sets."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Kernel of a node, and the source versions of the modules it could load."""
+
+    release: str
+    modules: Mapping[str, str]
+
+
+def read_kernel(raw: Path, node: str) -> Kernel | None:
+    """What a node's `host.json` says, or the whole trial's; None when there is none. Raises BadRawError."""
+    for path in (raw / node / HOST_FILE, raw / HOST_FILE):
+        if path.is_file():
+            try:
+                plain = json.loads(path.read_text(encoding="utf-8"))
+                modules = {str(name): str(version) for name, version in plain.get("modules", {}).items()}
+                return Kernel(str(plain["kernel_release"]), modules)
+            except (ValueError, KeyError, AttributeError) as error:
+                raise BadRawError(f"{path.relative_to(raw)}: {type(error).__name__} {error}") from error
+    return None
+
+
+def port_of(reading: Readback) -> str | None:
+    """The network whose port a read-back is about."""
+    return next((word[1:] for word in reading.argv if word.startswith("@")), None)
+
+
+def is_qdisc(reading: Readback) -> bool:
+    """Whether it is `tc ... qdisc ...`."""
+    return reading.argv[0] == "tc" and "qdisc" in reading.argv
+
+
+def parse_qdiscs(text: str) -> list[dict[str, object]]:
+    """What `tc -s -j qdisc show` says, one map per qdisc. Raises BadRawError."""
+    try:
+        plain = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadRawError("is no JSON of tc") from error
+    if not isinstance(plain, list) or not all(isinstance(item, dict) for item in plain):
+        raise BadRawError("is no list of qdiscs")
+    return plain
+
+
+def parse_offloads(text: str) -> dict[str, bool]:
+    """tso, gso, gro and lro of `ethtool -k`, as far as the device has them."""
+    found = {}
+    for line in text.splitlines():
+        name, colon, state = line.partition(":")
+        if colon and (short := OFFLOAD_NAMES.get(name.strip())):
+            found[short] = state.split()[:1] == ["on"]
+    return found
+
+
+def parse_sysctls(text: str) -> dict[str, str]:
+    """Lines `name = value`; blanks within a value become single spaces."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {name.strip(): " ".join(value.split()) for name, _, value in pairs}
+
+
+def parse_parameters(text: str) -> dict[str, str]:
+    """Module parameters as `<module> <parameter>`, from lines `<folder of the parameters>/<name>:<value>`."""
+    found = {}
+    for line in text.splitlines():
+        path, colon, value = line.partition(":")
+        parts = Path(path).parts
+        if colon and len(parts) >= 3 and parts[-2] == "parameters":
+            found[f"{parts[-3]} {parts[-1]}"] = value.strip()
+    return found
+
+
+def read_output(raw: Path, node: str, output: str) -> str | None:
+    """A raw file of a node; None when it is not there."""
+    try:
+        return (raw / node / output).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def parse_hosts(trial: EndedTrial) -> pl.DataFrame | None:
+    """Table `hosts`."""
+    rows: dict[tuple[str, str, str], str] = {}
+    for node, program in trial.programs.items():
+        for kind, name, value in _facts(trial.raw, node, program):
+            rows[node, kind, name] = value
+    if not rows:
+        return None
+    listed = [(*key, value) for key, value in rows.items()]
+    schema = dict.fromkeys(("node", "kind", "name", "value"), pl.String)
+    return pl.DataFrame(listed, schema=schema, orient="row")
+
+
+def _facts(raw: Path, node: str, program: Program) -> Iterator[tuple[str, str, str]]:
+    kernel = read_kernel(raw, node)
+    if kernel is not None:
+        yield "kernel", "release", kernel.release
+        for module in program.modules:
+            if module.name in kernel.modules:
+                yield "module", module.name, kernel.modules[module.name]
+    for reading in program.readback:
+        text = read_output(raw, node, reading.output)
+        if text is not None:
+            yield from _read_back(reading, text)
+
+
+def _read_back(reading: Readback, text: str) -> Iterator[tuple[str, str, str]]:
+    network = port_of(reading) or ""
+    if is_qdisc(reading):
+        for qdisc in parse_qdiscs(text):
+            shown = {"kind": qdisc.get("kind"), **_mapping(qdisc.get("options"))}
+            yield "qdisc", f"{network} {qdisc.get('handle')}", json.dumps(shown, sort_keys=True)
+        return
+    match reading.argv[0]:
+        case "ethtool":
+            for name, on in parse_offloads(text).items():
+                yield "offload", f"{network} {name}", "on" if on else "off"
+        case "sysctl":
+            yield from (("sysctl", name, value) for name, value in parse_sysctls(text).items())
+        case "grep":
+            yield from (("parameter", name, value) for name, value in parse_parameters(text).items())
+        case "uname" if len(words := text.split()) >= 3:
+            yield "kernel", "release", words[2]
+
+
+def _mapping(plain: object) -> dict[str, object]:
+    return {str(key).strip(): value for key, value in plain.items()} if isinstance(plain, dict) else {}

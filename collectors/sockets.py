@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Samples of TCP sockets -> table `sockets`: by netlink (lab-sampler, `sockets.jsonl`) or as text of `ss`.
+
+Both kinds become a frame of the kernel's own names and units first (`struct tcp_info` without `tcpi_`, times
+in microseconds, rates in bytes per second), so that what the columns mean is decided once, here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from collectors.collector import BadRawError
+from collectors.ss import SS_FILE, parse_ss
+from l4sbench import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from l4sbench.program import Program
+    from l4sbench.trial import EndedTrial
+
+NETLINK_FILE: Final = "sockets.jsonl"
+
+_COUNTS: Final[Mapping[str, str]] = {
+    "cwnd_packets": "snd_cwnd",
+    "mss_bytes": "snd_mss",
+    "inflight_packets": "unacked",
+    "delivered_packets": "delivered",
+    "delivered_ce_packets": "delivered_ce",
+    "received_ce_packets": "received_ce",
+    "retransmits_packets": "total_retrans",
+    "lost_packets": "lost",
+    "sent_bytes": "bytes_sent",
+    "acked_bytes": "bytes_acked",
+    "received_bytes": "bytes_received",
+    "segments_out_packets": "segs_out",
+    "segments_in_packets": "segs_in",
+    "data_out_packets": "data_segs_out",
+    "data_in_packets": "data_segs_in",
+    "peer_window_bytes": "snd_wnd",
+    "window_bytes": "rcv_wnd",
+}
+_TIMES: Final[Mapping[str, str]] = {
+    "srtt_ms": "rtt",
+    "rttvar_ms": "rttvar",
+    "min_rtt_ms": "min_rtt",
+    "busy_ms": "busy_time",
+    "rwnd_limited_ms": "rwnd_limited",
+    "sndbuf_limited_ms": "sndbuf_limited",
+}
+_RATES: Final[Mapping[str, str]] = {"pacing_mbps": "pacing_rate", "delivery_mbps": "delivery_rate"}
+
+KERNEL_SCHEMA: Final[Mapping[str, type[pl.DataType]]] = {
+    "t_ms": pl.Float64,
+    "node": pl.String,
+    "lport": pl.Int64,
+    "rport": pl.Int64,
+    "state": pl.String,
+    "cc": pl.String,
+    **dict.fromkeys(_COUNTS.values(), pl.Int64),
+    **dict.fromkeys(_TIMES.values(), pl.Int64),
+    **dict.fromkeys(_RATES.values(), pl.UInt64),
+    "snd_ssthresh": pl.Int64,
+    "options": pl.Int64,
+    "ecn_mode": pl.Int64,
+    "alpha": pl.Float64,
+}
+
+_INFINITE_SSTHRESH: Final = 0x7FFFFFFF  # TCP_INFINITE_SSTHRESH
+_NO_RTT_US: Final = 0xFFFFFFFF  # tcpi_min_rtt before the first sample
+_UNPACED: Final = 2**63  # sk_max_pacing_rate of an unlimited socket is all ones
+_OPTION_ECN: Final = 8  # TCPI_OPT_ECN
+_DCTCP_MAX_ALPHA: Final = 1024
+_STATES: Final = {"ESTABLISHED": "ESTAB"}
+
+
+def parse_sockets(trial: EndedTrial) -> pl.DataFrame | None:
+    """Table `sockets` from netlink samples; None without the file."""
+    return _netlink_rows(trial.programs, trial.raw)
+
+
+def parse_ss_text(trial: EndedTrial) -> pl.DataFrame | None:
+    """Table `sockets` from the text of `ss` on every node; None without such files."""
+    return _ss_rows(trial.programs, trial.raw)
+
+
+def socket_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame:
+    """The samples of a trial however they were taken, in order; without rows when there are none."""
+    found = _netlink_rows(programs, raw)
+    if found is None:
+        found = _ss_rows(programs, raw)
+    return found if found is not None else tables.empty("sockets")
+
+
+def _netlink_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
+    path = raw / NETLINK_FILE
+    return of_flows(read_netlink(path), programs) if path.is_file() else None
+
+
+def _ss_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
+    rows: list[dict[str, object]] = []
+    for node in programs:
+        path = raw / node / SS_FILE
+        if path.is_file():
+            found = parse_ss(path.read_text(encoding="utf-8", errors="replace"))
+            rows += ({"node": node, **row} for row in found)
+    return of_flows(pl.DataFrame(rows, schema=dict(KERNEL_SCHEMA)), programs) if rows else None
+
+
+def read_netlink(path: Path) -> pl.DataFrame:
+    """Samples of lab-sampler in the kernel's names.
+
+    Raises:
+        BadRawError: a line is no object, or a field has another type.
+    """
+    if not path.stat().st_size:
+        return pl.DataFrame(schema=dict(KERNEL_SCHEMA))
+    try:
+        return pl.read_ndjson(path, schema=dict(KERNEL_SCHEMA))
+    except pl.exceptions.PolarsError as error:
+        raise BadRawError(f"{path.name}: {error}") from error
+
+
+def of_flows(samples: pl.DataFrame, programs: Mapping[str, Program]) -> pl.DataFrame:
+    """The samples of the flows' data connections, as table `sockets`.
+
+    A flow is told by its port. Where several connections use it (iperf3 has one for control), the one that
+    carried most bytes is the flow's.
+    """
+    ends = _ends(programs)
+    at_sender = samples.join(ends.filter(side="sender"), left_on=["node", "rport"], right_on=["node", "port"])
+    at_receiver = samples.join(
+        ends.filter(side="receiver"), left_on=["node", "lport"], right_on=["node", "port"]
+    )
+    found = pl.concat([at_sender, at_receiver], how="diagonal").filter(pl.col("rport") > 0)
+    carried = (pl.col("bytes_acked").fill_null(0) + pl.col("bytes_received").fill_null(0)).max()
+    connection = ["lport", "rport"]
+    busiest = (
+        found.group_by("node", "flow", *connection)
+        .agg(carried.alias("carried"))
+        .sort("node", "flow", "carried", *connection)
+        .unique(["node", "flow"], keep="last")
+    )
+    return (
+        found.join(busiest, on=["node", "flow", *connection], how="semi")
+        .select(_columns())
+        .sort("node", "flow", "t_ms", maintain_order=True)
+        .unique(["node", "flow", "t_ms"], keep="last", maintain_order=True)
+    )
+
+
+def _ends(programs: Mapping[str, Program]) -> pl.DataFrame:
+    """Where each flow's sockets are, and by which port."""
+    rows = []
+    for node, program in programs.items():
+        for run in program.flows:
+            rows.append((node, run.port, run.flow, run.group, "sender"))
+            rows.append((run.receiver, run.port, run.flow, run.group, "receiver"))
+    schema = {"node": pl.String, "port": pl.Int64, "flow": pl.String, "group": pl.String, "side": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _columns() -> list[pl.Expr]:
+    rtt_known = pl.col("min_rtt") < _NO_RTT_US
+    modes = {0: "off", 1: "classic", 2: "accecn", 3: "pending"}
+    by_option = pl.when(pl.col("options") & _OPTION_ECN == 0).then(pl.lit("off")).otherwise(pl.lit("on"))
+    return [
+        *[pl.col(name) for name in ("node", "flow", "group", "side", "cc")],
+        pl.col("t_ms").round().cast(pl.Int64),
+        pl.col("state").replace(_STATES),
+        *[pl.col(source).alias(name) for name, source in _COUNTS.items()],
+        *[(pl.col(source) / 1e3).alias(name) for name, source in _TIMES.items() if name != "min_rtt_ms"],
+        pl.when(rtt_known).then(pl.col("min_rtt") / 1e3).alias("min_rtt_ms"),
+        *[
+            pl.when(pl.col(source) < _UNPACED).then(pl.col(source) * 8 / 1e6).alias(name)
+            for name, source in _RATES.items()
+        ],
+        pl.when(pl.col("snd_ssthresh") < _INFINITE_SSTHRESH)
+        .then(pl.col("snd_ssthresh"))
+        .alias("ssthresh_packets"),
+        pl.when(pl.col("ecn_mode").is_not_null())
+        .then(pl.col("ecn_mode").replace_strict(modes, default=None, return_dtype=pl.String))
+        .otherwise(by_option)
+        .alias("ecn"),
+        (pl.col("alpha") / _DCTCP_MAX_ALPHA).alias("alpha"),
+    ]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What is known of a trial as a whole -> tables `trials` and `programs`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from collectors.hostinfo import read_kernel
+from l4sbench.factors import column_of
+
+if TYPE_CHECKING:
+    from l4sbench.program import Program
+    from l4sbench.trial import EndedTrial
+
+SEPARATOR: Final = "; "
+_TOOLS: Final = {"lab-traffic": "lean", "iperf3": "iperf3"}
+
+
+def parse_trials(trial: EndedTrial) -> pl.DataFrame:
+    """Table `trials`: one row, whatever became of the trial."""
+    row: dict[str, object] = dict(column_of(name, value) for name, value in trial.cell.factors.items())
+    kernels, modules = _kernels(trial)
+    row |= {
+        "status": trial.status.value,
+        "reasons": SEPARATOR.join(trial.reasons) or None,
+        "seed": str(trial.seed),
+        "testbed": trial.testbed or None,
+        "traffic": _traffic(trial),
+        "kernels": ", ".join(kernels) or trial.kernel_release or None,
+        "modules": ", ".join(modules) or None,
+        "skew_ms": trial.skew_ms,
+        "inputs": trial.inputs_digest,
+        "folder": trial.raw.parent.name,
+    }
+    return pl.DataFrame([row], infer_schema_length=None)
+
+
+def _kernels(trial: EndedTrial) -> tuple[list[str], list[str]]:
+    releases: set[str] = set()
+    modules: set[str] = set()
+    for node, program in trial.programs.items():
+        kernel = read_kernel(trial.raw, node)
+        if kernel is None:
+            continue
+        releases.add(kernel.release)
+        loaded = (module.name for module in program.modules if module.name in kernel.modules)
+        modules |= {f"{name}={kernel.modules[name]}" for name in loaded}
+    return sorted(releases), sorted(modules)
+
+
+def _traffic(trial: EndedTrial) -> str | None:
+    tools = {run.argv[0] for program in trial.programs.values() for run in program.flows}
+    return ", ".join(sorted(_TOOLS.get(tool, tool) for tool in tools)) or None
+
+
+def parse_programs(trial: EndedTrial) -> pl.DataFrame | None:
+    """Table `programs`: every step of every node as a command line."""
+    rerun = _rerun(trial)
+    rows = [
+        {"node": node, "step": number, "phase": phase, "command": shlex.join(argv), "rerun": rerun}
+        for node, program in trial.programs.items()
+        for number, (phase, argv) in enumerate(_steps(program), start=1)
+    ]
+    return pl.DataFrame(rows) if rows else None
+
+
+def _steps(program: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for module in program.modules:
+        yield "setup", ("modprobe", module.name, *(f"{key}={value}" for key, value in module.params))
+    for key, value in program.sysctls:
+        yield "setup", ("sysctl", "-w", f"{key}={value}")
+    for link in program.links:
+        port = f"@{link.network}"
+        yield "setup", ("ip", "addr", "replace", link.address, "dev", port)
+        flags = [word for name, on in link.offloads for word in (name, "on" if on else "off")]
+        if flags:
+            yield "setup", ("ethtool", "-K", port, *flags)
+    for route in program.routes:
+        yield "setup", ("ip", "route", "replace", route.to, "via", route.via, *route.options)
+    for command in program.setup:
+        yield "setup", command.argv
+    for server in program.servers:
+        yield "ready", server.argv
+    for run in program.flows:
+        yield "start", run.argv
+    for reading in program.readback:
+        yield "readback", reading.argv
+
+
+def _rerun(trial: EndedTrial) -> str:
+    """A command that selects this cell by all the factors its matrix states."""
+    stated = trial.cell.canonical()
+    filters = [f"{name}={_plain(stated[name])}" for name in sorted(trial.cell.given)]
+    return shlex.join(["l4sbench", "run", "matrix.yaml", *filters])
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Did the apparatus of a trial do what its cell says? A trial where it did not is invalid, never a number.
+
+Low utilisation alone is a result. What a queue, a link or a flow must show stands in the programs; this
+module knows of no queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from collectors.collector import BadRawError
+from collectors.hostinfo import (
+    is_qdisc,
+    parse_offloads,
+    parse_qdiscs,
+    parse_sysctls,
+    port_of,
+    read_output,
+)
+from collectors.queues import MARK_FIELDS, queue_rows
+from collectors.sockets import socket_rows
+from collectors.traffic import FlowResult, read_flows
+from l4sbench.events import Status
+from l4sbench.program import differences
+from l4sbench.trial import Judgement
+
+if TYPE_CHECKING:
+    from l4sbench.program import Program
+    from l4sbench.trial import TrialSpec
+
+HOST_LIMITED: Final = 0.01
+"""Share of its busy time that a flow may be limited by its host's buffers."""
+
+SHORT_BY: Final = 0.01
+SHORT_BY_S: Final = 0.1
+"""A flow may end early by this share of its time, or by this many seconds: iperf3 counts time coarsely."""
+
+QUEUED_PACKETS: Final = 2
+"""A backlog of this many packets is a queue; one packet is what is just being sent."""
+
+NEGOTIATED: Final[Mapping[str, str]] = {
+    "off": "off",
+    "classic": "classic",
+    "accecn": "accecn",
+    "dctcp": "classic",
+}
+"""What an `ecn` of a flow group must end up as. DCTCP's own echo is negotiated as classic ECN."""
+
+
+def judge(spec: TrialSpec, raw: Path) -> Judgement:
+    """`ok`, or `invalid` with every reason, from a trial's raw files."""
+    evidence = _Evidence(spec.programs, raw)
+    try:
+        reasons = (
+            *_flows(evidence),
+            *_readbacks(evidence),
+            *_drops_elsewhere(evidence, tuple(spec.topology.bottleneck)),
+            *(_no_bottleneck(evidence, *spec.topology.bottleneck) if spec.cell.expect_bottleneck else ()),
+        )
+    except BadRawError as error:
+        reasons = (str(error),)
+    return Judgement(Status.INVALID, tuple(dict.fromkeys(reasons))) if reasons else Judgement(Status.OK)
+
+
+class _Evidence:
+    """The raw files of a trial, each read when it is first asked for."""
+
+    def __init__(self, programs: Mapping[str, Program], raw: Path) -> None:
+        self.programs = programs
+        self.raw = raw
+
+    @cached_property
+    def flows(self) -> tuple[FlowResult, ...]:
+        return read_flows(self.programs, self.raw)
+
+    @cached_property
+    def sockets(self) -> pl.DataFrame:
+        return socket_rows(self.programs, self.raw)
+
+    @cached_property
+    def queues(self) -> pl.DataFrame:
+        return queue_rows(self.programs, self.raw)
+
+    @cached_property
+    def qdiscs(self) -> Mapping[tuple[str, str], list[dict[str, object]]]:
+        """Port -> its qdiscs with their counters after the trial. Raises BadRawError."""
+        found: dict[tuple[str, str], list[dict[str, object]]] = {}
+        for node, program in self.programs.items():
+            for reading in program.readback:
+                text = read_output(self.raw, node, reading.output)
+                if text is None or not is_qdisc(reading):
+                    continue
+                try:
+                    found[node, port_of(reading) or ""] = parse_qdiscs(text)
+                except BadRawError as error:
+                    raise BadRawError(f"{node}: {reading.output} {error}") from error
+        return found
+
+    def last_sample(self, flow: str, side: str) -> dict[str, object]:
+        """The newest sample of a flow's socket; empty when there is none."""
+        own = self.sockets.filter((pl.col("flow") == flow) & (pl.col("side") == side))
+        return own.row(-1, named=True) if own.height else {}
+
+
+def _flows(evidence: _Evidence) -> Iterator[str]:
+    for flow in evidence.flows:
+        yield from flow.problems
+        if flow.sender is None or flow.received is None:
+            continue
+        yield from _time(flow)
+        if flow.sender.cc is not None and flow.sender.cc != flow.run.cc:
+            yield f"{flow.run.flow}: ran {flow.sender.cc}, not {flow.run.cc}"
+        yield from _ecn(evidence, flow)
+        yield from _host_limited(evidence, flow)
+
+
+def _time(flow: FlowResult) -> Iterator[str]:
+    asked = flow.run.seconds
+    least = asked - max(SHORT_BY * asked, SHORT_BY_S)
+    for side, result in (("sender", flow.sender), ("receiver", flow.received)):
+        if result is None:
+            continue
+        ran = min(result.seconds, result.intervals[-1].end_s) if result.intervals else result.seconds
+        if ran < least:
+            yield f"{flow.run.flow}: the {side} ran {ran:.3g} s of {asked:g} s"
+    if flow.received is not None and flow.received.bytes == 0:
+        yield f"{flow.run.flow}: not one byte arrived"
+
+
+def _ecn(evidence: _Evidence, flow: FlowResult) -> Iterator[str]:
+    wanted = NEGOTIATED[flow.run.ecn]
+    for side, result in (("sender", flow.sender), ("receiver", flow.receiver)):
+        shown = (result.ecn if result else None) or evidence.last_sample(flow.run.flow, side).get("ecn")
+        if shown is None:
+            if side == "sender":
+                yield f"{flow.run.flow}: nothing tells which ECN was negotiated"
+        elif shown != wanted and not (shown == "on" and wanted != "off"):
+            yield f"{flow.run.flow}: the {side} negotiated ECN {shown}, not {wanted}"
+
+
+def _host_limited(evidence: _Evidence, flow: FlowResult) -> Iterator[str]:
+    told = flow.sender
+    if told is not None and told.busy_ms is not None:
+        busy, rwnd, sndbuf = told.busy_ms, told.rwnd_limited_ms, told.sndbuf_limited_ms
+    else:
+        last = evidence.last_sample(flow.run.flow, "sender")
+        busy = _number(last.get("busy_ms")) or 0.0
+        rwnd, sndbuf = _number(last.get("rwnd_limited_ms")), _number(last.get("sndbuf_limited_ms"))
+    if not busy:
+        yield f"{flow.run.flow}: nothing tells what limited it"
+        return
+    for limited, by in ((rwnd, "its receiver's window"), (sndbuf, "its send buffer")):
+        share = (limited or 0.0) / busy
+        if share > HOST_LIMITED:
+            yield f"{flow.run.flow}: limited by {by} for {share:.1%} of its busy time"
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _readbacks(evidence: _Evidence) -> Iterator[str]:
+    """Queues, offloads and sysctls that are not as the program set them."""
+    for node, program in evidence.programs.items():
+        for expected in program.expected:
+            text = read_output(evidence.raw, node, expected.output)
+            if text is None:
+                yield f"{node}: {expected.what} was not read back"
+            else:
+                yield from (f"{node}: {difference}" for difference in differences(expected, text))
+        asked = {link.network: dict(link.offloads) for link in program.links}
+        for reading in program.readback:
+            text = read_output(evidence.raw, node, reading.output)
+            if text is None:
+                continue
+            if reading.argv[0] == "ethtool":
+                network = port_of(reading) or ""
+                for name, on in parse_offloads(text).items():
+                    if asked.get(network, {}).get(name, on) != on:
+                        yield f"{node}: {name} is {'on' if on else 'off'} at {network}"
+            elif reading.argv[0] == "sysctl":
+                shown = parse_sysctls(text)
+                for name, value in program.sysctls:
+                    if name in shown and shown[name] != value:
+                        yield f"{node}: {name} is {shown[name]}, not {value}"
+
+
+def _drops_elsewhere(evidence: _Evidence, bottleneck: tuple[str, ...]) -> Iterator[str]:
+    for port, qdiscs in evidence.qdiscs.items():
+        drops = max((_count(qdisc, "drops") for qdisc in qdiscs), default=0)
+        if port != bottleneck and drops:
+            yield f"{port[0]}: {drops} packets dropped at {port[1]}, which is not the bottleneck"
+
+
+def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[str]:
+    """The queue under test never held, marked or dropped a packet: the bottleneck was somewhere else."""
+    qdiscs = evidence.qdiscs.get((node, network), [])
+    if any(_count(qdisc, name) for qdisc in qdiscs for name in ("drops", *MARK_FIELDS)):
+        return
+    samples = evidence.queues.filter((pl.col("node") == node) & (pl.col("network") == network))
+    if not qdiscs and not samples.height:
+        yield f"{node}: nothing tells what the queue at {network} did"
+    elif not samples.filter(
+        (pl.col("backlog_packets") >= QUEUED_PACKETS)
+        | (pl.col("drops_packets") > 0)
+        | (pl.col("marks_packets") > 0)
+    ).height:
+        yield f"{node}: the queue at {network} never queued, marked or dropped"
+
+
+def _count(qdisc: Mapping[str, object], name: str) -> int:
+    value = qdisc.get(name)
+    return value if isinstance(value, int) else 0
