@@ -239,6 +239,10 @@ class Queue:
         """The queue's part of the tc command: kind and options."""
         return render(self.template, self._stated(given, setting), self._chosen(given))
 
+    def module_params(self, given: Mapping[str, Value], setting: Setting) -> tuple[tuple[str, str], ...]:
+        """Its module's parameters for these values, all of them stated."""
+        return _filled(self.module.params, self.effective(given, setting)) if self.module else ()
+
     def expects(self, given: Mapping[str, Value], setting: Setting) -> tuple[str, tuple[Expectation, ...]]:
         """Kind and options that `tc -j qdisc show` must show; what is left to the queue is not expected."""
         values, chosen = self._stated(given, setting), self._chosen(given)

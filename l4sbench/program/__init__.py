@@ -13,10 +13,12 @@ In a command an argument that is `@<network>` on its own stands for the node's i
 
 from __future__ import annotations
 
+from l4sbench.program.build import programs
+from l4sbench.program.check import problems, warnings
 from l4sbench.program.data import (
     Command,
     Conditions,
-    ExpectedQdisc,
+    Expected,
     FlowRun,
     Link,
     Module,
@@ -26,11 +28,12 @@ from l4sbench.program.data import (
     Sampler,
     Server,
 )
+from l4sbench.program.readback import differences
 
 __all__ = [
     "Command",
     "Conditions",
-    "ExpectedQdisc",
+    "Expected",
     "FlowRun",
     "Link",
     "Module",
@@ -39,4 +42,8 @@ __all__ = [
     "Route",
     "Sampler",
     "Server",
+    "differences",
+    "problems",
+    "programs",
+    "warnings",
 ]

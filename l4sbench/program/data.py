@@ -114,21 +114,33 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Readback:
-    """Run after the flows have ended; its standard output goes to the raw file `output`."""
+    """Run after the flows have ended; its standard output goes to the raw file `output`.
+
+    `host`: it tells about the host rather than about what the trial did; a testbed that makes its nodes
+    afresh for every trial may leave it out.
+    """
 
     name: str
     argv: tuple[str, ...]
     output: str
+    host: bool = False
 
 
 @dataclass(frozen=True)
-class ExpectedQdisc:
-    """What `tc -j qdisc show dev @<network>` must show; compare with `readback.differences`."""
+class Expected:
+    """What the JSON list in the raw file `output` must show; see `differences`.
 
-    network: str
-    kind: str
-    parent: str | None
-    options: tuple[Expectation, ...]
+    Attributes:
+        what: The entry in words, for messages.
+        output: Raw file of the node.
+        match: Keys and values that pick the entry out of the list.
+        values: What the entry must hold; dots in keys descend.
+    """
+
+    what: str
+    output: str
+    match: tuple[tuple[str, str | bool], ...]
+    values: tuple[Expectation, ...]
 
 
 @dataclass(frozen=True)
@@ -146,7 +158,7 @@ class Program:
     flows: tuple[FlowRun, ...] = ()
     samplers: tuple[Sampler, ...] = ()
     readback: tuple[Readback, ...] = ()
-    expected_qdiscs: tuple[ExpectedQdisc, ...] = ()
+    expected: tuple[Expected, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Plain lists, maps and scalars."""

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Cell, topology, catalog and conditions -> the program of every node. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from l4sbench.catalog import Expectation
+from l4sbench.catalog.template import write
+from l4sbench.errors import InputError
+from l4sbench.program.data import (
+    OFFLOADS,
+    Command,
+    Conditions,
+    Expected,
+    FlowRun,
+    Link,
+    Module,
+    Program,
+    Readback,
+    Route,
+    Sampler,
+    Server,
+)
+from l4sbench.program.placement import Placed, Plan
+from l4sbench.traffic import Flow, commands
+from l4sbench.units import Duration
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
+    from l4sbench.cell import Cell
+    from l4sbench.topology import Node, Topology
+
+NETEM_LIMIT = 60_000
+"""Packets that a delay may hold, as published: more than any flow has on its way."""
+WIRE_PACKET_BYTES = 1514
+"""A full-size packet with its Ethernet header."""
+RMEM = (4096, 131_072, 6_291_456)
+"""Least, initial and largest receive buffer; stated, as the kernel's own depend on the host's memory."""
+WMEM = (4096, 16_384, 4_194_304)
+"""The same for send buffers."""
+CLASS = "1:3"
+"""HTB class of the bottleneck, as published."""
+
+
+def programs(
+    cell: Cell, topology: Topology, catalog: Catalog, conditions: Conditions
+) -> Mapping[str, Program]:
+    """What every node of the topology has to do in one trial of the cell.
+
+    Raises:
+        InputError: the cell cannot be run so, for instance because two groups of one node want different ECN.
+    """
+    plan = Plan(cell, topology, catalog)
+    problems = plan.problems()
+    if problems:
+        raise InputError(problems)
+    return MappingProxyType({node.name: _program(plan, node, conditions) for node in topology.nodes})
+
+
+def _program(plan: Plan, node: Node, conditions: Conditions) -> Program:
+    touching = list(plan.on(node.name))
+    runs, servers = _traffic(plan, node, conditions)
+    shapers = [*_bottleneck(plan, node), *_delays(plan, node), *_noise(plan, node, conditions)]
+    sysctls = _sysctls(plan, touching)
+    modules = _modules(plan, node, touching)
+    return Program(
+        node=node.name,
+        modules=modules,
+        sysctls=sysctls,
+        links=tuple(
+            Link(address.network, str(address), tuple((name, False) for name in OFFLOADS))
+            for address in node.addresses
+        ),
+        routes=_routes(node, touching),
+        reset=tuple(
+            Command(("tc", "qdisc", "del", "dev", _port(shaper.network), "root")) for shaper in shapers
+        ),
+        setup=tuple(Command(argv) for shaper in shapers for argv in shaper.commands),
+        servers=servers,
+        flows=runs,
+        samplers=_samplers(plan, node, touching),
+        readback=(
+            *(readback for shaper in shapers for readback in shaper.readback),
+            *_host_facts(node, sysctls, modules),
+        ),
+        expected=tuple(expected for shaper in shapers for expected in shaper.expected),
+    )
+
+
+def _sysctls(plan: Plan, touching: Sequence[tuple[str, Placed]]) -> tuple[tuple[str, str], ...]:
+    found = {"net.ipv4.ip_forward": "1", "net.ipv4.tcp_no_metrics_save": "1"}
+    if touching:
+        for key, (least, initial, most) in (("rmem", RMEM), ("wmem", WMEM)):
+            found[f"net.ipv4.tcp_{key}"] = f"{least} {initial} {max(most, plan.socket_bytes)}"
+    for role, placed in touching:
+        found |= dict(placed.sysctls(role))
+    return tuple(found.items())
+
+
+def _modules(plan: Plan, node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Module, ...]:
+    found: dict[str, Module] = {}
+    for _, placed in touching:
+        if (module := placed.cc.module) is not None:
+            params = placed.cc.module_params(placed.group.params)
+            found[module.name] = Module(module.name, params, ours=module.source is not None)
+    if node.name == plan.topology.router and (module := plan.queue.module) is not None:
+        params = plan.queue.module_params(plan.cell.aqm_params, plan.setting)
+        found[module.name] = Module(module.name, params, ours=module.source is not None)
+    return tuple(found.values())
+
+
+def _routes(node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Route, ...]:
+    """A route carries the receivers' congestion control: a namespace may not set every one by sysctl."""
+    wanted = [placed.receiver_cc for role, placed in touching if role == "receiver" and placed.receiver_cc]
+    options = ("congctl", wanted[0]) if wanted else ()
+    return tuple(Route(route.to, route.via, options) for route in node.routes)
+
+
+@dataclass(frozen=True)
+class _Shaper:
+    """What stands at one port's egress."""
+
+    network: str
+    commands: tuple[tuple[str, ...], ...]
+    readback: tuple[Readback, ...]
+    expected: tuple[Expected, ...]
+
+
+def _bottleneck(plan: Plan, node: Node) -> Iterator[_Shaper]:
+    where, network = plan.topology.bottleneck
+    if node.name != where:
+        return
+    dev = ("dev", _port(network))
+    rate = plan.setting.rate
+    params = plan.cell.aqm_params
+    kind, options = plan.queue.expects(params, plan.setting)
+    qdiscs, classes = _qdisc_file(network), f"class-{network}.json"
+    queue = plan.queue.tc(params, plan.setting)
+    rate_bytes = rate.bits_per_s // 8
+    yield _Shaper(
+        network,
+        (
+            ("tc", "qdisc", "replace", *dev, "root", "handle", "1:", "htb", "default", "3"),
+            ("tc", "class", "add", *dev, "parent", "1:", "classid", CLASS, "htb", "rate", write(rate)),
+            (
+                *"tc qdisc replace".split(),
+                *dev,
+                "parent",
+                CLASS,
+                "handle",
+                "3:",
+                *plan.queue.tc(params, plan.setting),
+            ),
+        ),
+        (
+            _show_qdiscs(network),
+            Readback(f"class {network}", ("tc", "-s", "-j", "class", "show", *dev), classes),
+        ),
+        (
+            Expected(
+                f"htb at {network}",
+                qdiscs,
+                (("kind", "htb"), ("root", True)),
+                (Expectation("options.default", "0x3"),),
+            ),
+            Expected(
+                f"htb class {CLASS} at {network}",
+                classes,
+                (("class", "htb"), ("handle", CLASS)),
+                (
+                    Expectation("rate", rate_bytes),
+                    Expectation("ceil", rate_bytes),
+                    *_burst(rate_bytes),
+                ),
+            ),
+            Expected(
+                f"{kind} at {network}",
+                qdiscs,
+                (("kind", kind), ("parent", CLASS)),
+                tuple(Expectation(f"options.{item.key}", item.value, item.within) for item in options),
+            ),
+        ),
+    )
+
+
+def _burst(rate_bytes: int) -> Iterator[Expectation]:
+    """What tc makes of no burst: one timer tick of the rate and one packet of 1600 bytes.
+
+    With high-resolution timers a tick is 1 ns. A kernel that has not switched to them yet (the first
+    milliseconds after boot) would get a thousand times the ticks and so a burst of many packets: a queue below
+    it would not see the bottleneck. The kernel keeps bursts as times of 64 ns, so they read back rounded.
+    """
+    exact = rate_bytes // 1_000_000_000 + 1600
+    within = max(16, 2 * 64 * rate_bytes // 1_000_000_000)
+    return (Expectation(key, exact, within) for key in ("burst", "cburst"))
+
+
+def _delays(plan: Plan, node: Node) -> Iterator[_Shaper]:
+    """The round-trip time in equal parts on all ports of the delay node."""
+    ports = plan.topology.delay_ports
+    for port in ports:
+        if port.node == node.name:
+            part = Duration(plan.setting.rtt.ns // len(ports))
+            yield _netem(port.network, part, ("delay", write(part)))
+
+
+def _noise(plan: Plan, node: Node, conditions: Conditions) -> Iterator[_Shaper]:
+    """Order-preserving jitter of a sender, uniform between 0 and `path.noise` packet times of the bottleneck.
+
+    With a rate netem keeps packets in order; this one is so high that it costs nothing.
+    """
+    if conditions.noise_seed is None or all(placed.pair.sender != node.name for placed in plan.groups):
+        return
+    packet_ns = WIRE_PACKET_BYTES * 8_000_000_000 / plan.setting.rate.bits_per_s
+    half = Duration(int(plan.cell.path_noise * packet_ns / 2))
+    if half.ns == 0:
+        return
+    drawn = hashlib.sha256(f"{conditions.noise_seed} {node.name}".encode()).digest()
+    seed = str(int.from_bytes(drawn[:8], "big"))
+    jitter = (f"{half.ns}ns", f"{half.ns}ns")
+    yield _netem(
+        plan.topology.sender_networks[node.name],
+        half,
+        ("delay", *jitter, "rate", "1000gbit", "seed", seed),
+        Expectation("options.delay.jitter", half.s, 1e-7),
+    )
+
+
+def _netem(network: str, delay: Duration, args: tuple[str, ...], *more: Expectation) -> _Shaper:
+    limit = ("limit", str(NETEM_LIMIT))
+    return _Shaper(
+        network,
+        (("tc", "qdisc", "replace", "dev", _port(network), "root", "netem", *args, *limit),),
+        (_show_qdiscs(network),),
+        (
+            Expected(
+                f"netem at {network}",
+                _qdisc_file(network),
+                (("kind", "netem"), ("root", True)),
+                (
+                    Expectation("options.limit", NETEM_LIMIT),
+                    Expectation("options.delay.delay", delay.s, 1e-7),
+                    *more,
+                ),
+            ),
+        ),
+    )
+
+
+def _traffic(
+    plan: Plan, node: Node, conditions: Conditions
+) -> tuple[tuple[FlowRun, ...], tuple[Server, ...]]:
+    runs: list[FlowRun] = []
+    servers: list[Server] = []
+    for placed, index, port in plan.flows:
+        if node.name not in placed.pair:
+            continue
+        group, pair = placed.group, placed.pair
+        name = f"{group.name}-{index}"
+        address = plan.topology.by_name[pair.receiver].addresses[0].ip
+        flow = Flow(name, address, port, placed.cc.kernel_name, plan.length)
+        both = commands(conditions.traffic, flow)
+        if pair.receiver == node.name:
+            servers.append(Server(name, both.receiver, f"flow-{name}.receiver.json"))
+        if pair.sender == node.name:
+            later = conditions.start_offsets.get(name, Duration(0))
+            runs.append(
+                FlowRun(
+                    flow=name,
+                    group=group.name,
+                    index=index,
+                    argv=both.sender,
+                    output=f"flow-{name}.sender.json",
+                    start=Duration(group.start.ns + later.ns),
+                    seconds=plan.length.s,
+                    receiver=pair.receiver,
+                    port=port,
+                    cc=placed.cc.kernel_name,
+                    ecn=group.ecn,
+                )
+            )
+    return tuple(runs), tuple(servers)
+
+
+def _samplers(plan: Plan, node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Sampler, ...]:
+    interval = plan.cell.sample_interval
+    found = [Sampler("sockets", interval)] if touching else []
+    where, network = plan.topology.bottleneck
+    if where == node.name:
+        found.append(Sampler("queues", interval, network))
+    return tuple(found)
+
+
+def _host_facts(
+    node: Node, sysctls: Sequence[tuple[str, str]], modules: Sequence[Module]
+) -> Iterator[Readback]:
+    yield Readback("kernel", ("uname", "-a"), "uname.txt", host=True)
+    yield Readback("sysctls", ("sysctl", *(key for key, _ in sysctls)), "sysctls.txt", host=True)
+    yield Readback("routes", ("ip", "-j", "route", "show"), "routes.json", host=True)
+    for address in node.addresses:
+        network = address.network
+        argv = ("ethtool", "-k", _port(network))
+        yield Readback(f"offloads {network}", argv, f"offloads-{network}.txt", host=True)
+    for module in modules:
+        if module.params:
+            name = f"parameters {module.name}"
+            place = f"/sys/module/{module.name}/parameters"
+            yield Readback(name, ("grep", "-r", "", place), f"module-{module.name}.txt", host=True)
+
+
+def _show_qdiscs(network: str) -> Readback:
+    argv = ("tc", "-s", "-j", "qdisc", "show", "dev", _port(network))
+    return Readback(f"qdisc {network}", argv, _qdisc_file(network))
+
+
+def _qdisc_file(network: str) -> str:
+    return f"qdisc-{network}.json"
+
+
+def _port(network: str) -> str:
+    return f"@{network}"

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A cell on its topology with everything looked up, and whether its groups can be there together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from l4sbench.catalog import CongestionControl, Queue, Setting
+from l4sbench.errors import Problem
+from l4sbench.traffic import FIRST_PORT
+from l4sbench.units import Duration
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
+    from l4sbench.cell import Cell, Group
+    from l4sbench.topology import Pair, Topology
+
+SOCKET_SHARE = 4
+"""Socket buffers hold this many times what the path and its queue can: bookkeeping costs up to as much again
+as the data, and slow start may have twice as much on its way before it learns of a loss."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A flow group where it runs, with its congestion control."""
+
+    group: Group
+    pair: Pair
+    cc: CongestionControl
+
+    @property
+    def receiver_cc(self) -> str | None:
+        """What its receiver must run: for the way it echoes marks, else as its congestion control says."""
+        return self.cc.ecn_modes[self.group.ecn].receiver_cc or self.cc.receiver_cc
+
+    def sysctls(self, role: str) -> tuple[tuple[str, str], ...]:
+        """What it sets on its sending or receiving node."""
+        mode = self.cc.ecn_modes[self.group.ecn]
+        ecn = mode.sender if role == "sender" else mode.receiver
+        return (*ecn.items(), *self.cc.role_sysctls(role, self.group.params))
+
+
+class Plan:
+    """A cell with everything looked up that its programs are made of."""
+
+    def __init__(self, cell: Cell, topology: Topology, catalog: Catalog) -> None:
+        self.cell = cell
+        self.topology = topology
+        self.queue: Queue = catalog.queue(cell.aqm)
+        self.setting = Setting(cell.rate, cell.rtt, cell.buffer_bdp)
+        places = topology.place(cell.groups)
+        self.groups = tuple(
+            Placed(group, places[group.name], catalog.congestion_control(group.cc, f"{group.name}.cc"))
+            for group in cell.groups
+        )
+
+    def on(self, node: str) -> Iterator[tuple[str, Placed]]:
+        """The groups that touch a node, with the node's role in each."""
+        for placed in self.groups:
+            if placed.pair.sender == node:
+                yield "sender", placed
+            if placed.pair.receiver == node:
+                yield "receiver", placed
+
+    @cached_property
+    def flows(self) -> tuple[tuple[Placed, int, int], ...]:
+        """Every flow: its group, its place in the group, its port."""
+        every = [(placed, index) for placed in self.groups for index in range(placed.group.count)]
+        return tuple((placed, index, FIRST_PORT + number) for number, (placed, index) in enumerate(every))
+
+    @property
+    def length(self) -> Duration:
+        """How long every flow runs."""
+        return Duration(self.cell.warmup.ns + self.cell.duration.ns)
+
+    @property
+    def socket_bytes(self) -> int:
+        """The least that socket buffers must be able to hold so that the network is the limit."""
+        held = self.queue.limit_bytes(self.cell.aqm_params, self.setting)
+        return SOCKET_SHARE * (held + self.setting.bdp_bytes)
+
+    def problems(self) -> list[Problem]:
+        """Why this cell cannot be run."""
+        found = [problem for placed in self.groups for problem in _ecn_problems(placed)]
+        if found:
+            return found
+        for node in self.topology.nodes:
+            found += _clashes(node.name, list(self.on(node.name)))
+        return found + _module_clashes(self.groups)
+
+
+def _ecn_problems(placed: Placed) -> list[Problem]:
+    group, cc = placed.group, placed.cc
+    if group.ecn in cc.ecn_allowed:
+        return []
+    message = f"{cc.name} does not run with ECN {group.ecn}; it runs with {', '.join(cc.ecn_allowed)}"
+    return [Problem("", f"{group.name}.ecn", message)]
+
+
+def _clashes(node: str, groups: Sequence[tuple[str, Placed]]) -> list[Problem]:
+    """Settings that hold for a whole node and that two of its groups want differently."""
+    hint = "put the groups on different nodes with from and to"
+    wanted: dict[str, tuple[str, Placed]] = {}
+    found: list[Problem] = []
+    for role, placed in groups:
+        settings = list(placed.sysctls(role))
+        if role == "receiver" and placed.receiver_cc is not None:
+            settings.append(("receiving congestion control", placed.receiver_cc))
+        for key, value in settings:
+            other, whose = wanted.setdefault(key, (value, placed))
+            if other != value:
+                message = (
+                    f"{whose.group.name} (ECN {whose.group.ecn}) and {placed.group.name} (ECN {placed.group.ecn}) "
+                    f"share {node}, and {key} cannot be both {other} and {value}"
+                )
+                found.append(Problem("", f"{placed.group.name}.ecn", message, hint))
+    return found
+
+
+def _module_clashes(groups: Sequence[Placed]) -> list[Problem]:
+    """Module parameters hold for a whole kernel, and in the virtual testbed all nodes share one."""
+    wanted: dict[tuple[str, str], tuple[str, str]] = {}
+    found: list[Problem] = []
+    for placed in groups:
+        name = placed.cc.module.name if placed.cc.module else ""
+        for key, value in placed.cc.module_params(placed.group.params):
+            other, whose = wanted.setdefault((name, key), (value, placed.group.name))
+            if other != value:
+                message = (
+                    f"{name} has one {key} for all flows, and {whose} wants {other} where this wants {value}"
+                )
+                found.append(Problem("", placed.group.name, message))
+    return found

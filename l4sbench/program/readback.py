@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Is what a node shows what its program asked for? Pure: text in, differences out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from l4sbench.catalog import Expectation
+    from l4sbench.program.data import Expected
+
+
+def differences(expected: Expected, text: str) -> tuple[str, ...]:
+    """What `text`, a JSON list by `tc -j`, shows otherwise than expected; empty when all is as asked.
+
+    A flag is set when its key is there and not false: tc prints some as `true`, some as `null`, and leaves
+    out most that are not set.
+    """
+    try:
+        listed = json.loads(text)
+    except ValueError:
+        return (f"{expected.what}: what tc shows is no JSON",)
+    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    for entry in entries:
+        if all(_at(entry, key) == (True, value) for key, value in expected.match):
+            found = (_difference(entry, value) for value in expected.values)
+            return tuple(f"{expected.what}: {message}" for message in found if message)
+    shown = ", ".join(str(entry.get("kind", entry.get("class"))) for entry in entries)
+    return (f"{expected.what}: not there; there is {shown or 'nothing'}",)
+
+
+def _difference(entry: Mapping[str, object], expected: Expectation) -> str | None:
+    there, shown = _at(entry, expected.key)
+    wanted = expected.value
+    if isinstance(wanted, bool):
+        is_set = there and shown is not False
+        return None if is_set == wanted else f"{expected.key} is {_word(is_set)}, not {_word(wanted)}"
+    if not there:
+        return f"{expected.key} is not shown; {wanted} was asked for"
+    if isinstance(wanted, int | float) and isinstance(shown, int | float) and not isinstance(shown, bool):
+        same = abs(shown - wanted) <= expected.within
+    else:
+        same = shown == wanted
+    return None if same else f"{expected.key} is {shown}, not {wanted}"
+
+
+def _at(entry: Mapping[str, object], key: str) -> tuple[bool, object]:
+    """Whether the entry holds `key`, and what."""
+    value: object = entry
+    for name in key.split("."):
+        if not isinstance(value, dict) or name not in value:
+            return False, None
+        value = cast("object", value[name])
+    return True, value
+
+
+def _word(flag: bool) -> str:
+    return "set" if flag else "not set"
