@@ -30,7 +30,7 @@ _SPREAD: Final = 0.2
 
 @dataclass(frozen=True)
 class Measured:
-    """Sums over ended trials of one testbed: x is the growing cost foreseen by `shape`, y the wall seconds."""
+    """Sums over ended trials of a testbed: x is the growing cost foreseen by `shape`, y the wall seconds."""
 
     shape: CostModel
     n: float = 0.0
@@ -53,7 +53,7 @@ class Measured:
         )
 
     def model(self) -> CostModel:
-        """The testbed's cost model with its two numbers as measured, or as stated while nothing is measured."""
+        """The testbed's cost model, its two numbers as measured; as stated while nothing is measured."""
         if self.n <= 0:
             return self.shape
         mean_x, mean_y = self.x / self.n, self.y / self.n

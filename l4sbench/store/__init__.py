@@ -15,7 +15,7 @@ removed by the next process that takes the directory's lock.
 
 from __future__ import annotations
 
-from l4sbench.store.files import FORMAT, DiskFull, write_whole
+from l4sbench.store.files import FORMAT, DiskFull, is_full, write_whole
 from l4sbench.store.lock import RunLocked
 from l4sbench.store.run import Manifest, Run, StoreView
 from l4sbench.store.writer import Ending, Partial, RunWriter
@@ -30,5 +30,6 @@ __all__ = [
     "RunLocked",
     "RunWriter",
     "StoreView",
+    "is_full",
     "write_whole",
 ]

@@ -56,7 +56,7 @@ class Ending:
 
 
 class RunWriter:
-    """The right to write into a run directory, got from `Run.locked`. What dead runs left behind is removed."""
+    """The right to write into a run directory, got from `Run.locked`. What dead runs left is removed."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -94,7 +94,7 @@ class RunWriter:
             shutil.rmtree(folder, ignore_errors=True)
 
     def believe_the_disk(self, folder: Path) -> None:
-        """Raises OSError (ENOSPC) when the disk is or was, since this writer began, too full to trust files."""
+        """Raises OSError (ENOSPC) when the disk is, or was since this writer began, too full to trust."""
         if self._full.is_set():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
         probe = folder / "room"

@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The one loop that runs trials.
+
+    with run.locked() as writer:
+        result = execute(plan, writer, testbed, judge, on_event=print)
+
+Trials are taken up in an order shuffled by the run's own seed, by `jobs` workers. No result depends on that
+order or on the number of workers. A trial that fails is kept as failed and the run goes on; a testbed that
+fails, or a full disk, stops the run. Ctrl-C once takes up no new trials and discards those under way; twice,
+it stops at once.
+
+Everything is decided in one thread, which also emits all events; a worker runs one trial and reports.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from l4sbench import events
+from l4sbench.errors import TestbedError
+from l4sbench.events import Status
+from l4sbench.plan import looks
+from l4sbench.worker import Dropped, Judge, Kept, Task, Worker, told
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from l4sbench.cell import Cell
+    from l4sbench.cost import CostBook
+    from l4sbench.plan import CellPlan, Plan
+    from l4sbench.store import RunWriter
+    from l4sbench.testbed import Testbed, TestbedTraits
+    from l4sbench.trial import EndedTrial
+
+Decide: TypeAlias = "Callable[[Cell, Sequence[EndedTrial]], Literal['more', 'enough']]"
+"""Says whether the ended trials of a cell are enough. The only place where results steer a run."""
+
+GRACE_S: Final = 30.0
+"""A testbed that does not end a trial so long after it was told to is given up."""
+_TICK_S: Final = 0.5
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended. `left` counts trials that were not taken up or were discarded.
+
+    `error` is what stopped the run before its end. Tables can be made of what ended in any case.
+    """
+
+    ok: int
+    invalid: int
+    failed: int
+    left: int
+    interrupted: bool = False
+    error: TestbedError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line exits with on account of this run."""
+        if self.interrupted:
+            return 130
+        if self.error is not None:
+            return self.error.exit_code
+        return 1 if self.invalid or self.failed else 0
+
+
+@dataclass(eq=False)
+class _Look:
+    """One adaptive cell to decide on, all its trials up to the number `at` having ended."""
+
+    planned: CellPlan
+    at: int
+
+
+@dataclass(frozen=True)
+class _Looked:
+    look: _Look
+    more: bool
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """A bug outside of any trial that could be kept."""
+
+    work: Task | _Look
+    bug: BaseException
+
+
+@dataclass(frozen=True)
+class _Interrupted:
+    pass
+
+
+_Message: TypeAlias = Kept | Dropped | _Looked | _Broken | _Interrupted
+
+
+def execute(
+    plan: Plan,
+    writer: RunWriter,
+    testbed: Testbed,
+    judge: Judge,
+    *,
+    decide: Decide | None = None,
+    on_event: events.OnEvent = lambda _: None,
+    jobs: int | None = None,
+    costs: CostBook | None = None,
+) -> RunResult:
+    """Run what `plan` says, as many trials at a time as `workers` allows.
+
+    A TestbedError or a full disk ends the run early and stands in the result. So does an interrupt; a second
+    one raises KeyboardInterrupt. Whatever else goes wrong is a bug, and raised once the trials under way have
+    ended.
+
+    Args:
+        plan: Made with an identity of `testbed`.
+        writer: Of the run that `plan` was made for.
+        testbed: Where trials run.
+        judge: Called once for every trial that ran to its end.
+        decide: Whether an adaptive cell has enough trials; without it each gets the least number.
+        on_event: Called from this thread, in order.
+        jobs: Workers; None: one per core.
+        costs: Learns what the trials cost.
+    """
+    return _Loop(plan, writer, testbed, judge, decide, on_event, jobs, costs).run()
+
+
+def workers(traits: TestbedTraits, jobs: int | None = None) -> int:
+    """How many trials run at once when `jobs` are asked for; None: one per core that this process may use."""
+    if not traits.parallel:
+        return 1
+    return max(1, len(os.sched_getaffinity(0)) if jobs is None else jobs)
+
+
+class _Loop:
+    def __init__(
+        self,
+        plan: Plan,
+        writer: RunWriter,
+        testbed: Testbed,
+        judge: Judge,
+        decide: Decide | None,
+        on_event: events.OnEvent,
+        jobs: int | None,
+        costs: CostBook | None,
+    ) -> None:
+        if plan.inputs is None:
+            raise ValueError("a plan that was made without a testbed's identity cannot be run")
+        self._plan = plan
+        self._inputs = plan.inputs
+        self._writer = writer
+        self._decide = decide
+        self._on_event = on_event
+        self._costs = costs
+        self._jobs = workers(testbed.traits, jobs)
+        self._worker = Worker(plan, writer, testbed, judge, self._inputs.identity)
+        self._looks = looks(plan.matrix.trials) if decide is not None else ()
+        self._messages: SimpleQueue[_Message] = SimpleQueue()
+        self._queue: deque[Task | _Look] = deque()
+        self._running: list[Task] = []
+        self._looking = 0
+        self._open: dict[str, int] = {}  # cell id -> trials that must end before the next look
+        self._counts = dict.fromkeys(Status, 0)
+        self._discarded = 0
+        self._stopping = False
+        self._interrupted = False
+        self._error: TestbedError | None = None
+        self._bug: BaseException | None = None
+        self._given_up = False
+        self._began = time.monotonic()
+
+    # ---- the loop
+    def run(self) -> RunResult:
+        self._fill()
+        try:
+            with self._signals():
+                while self._busy():
+                    self._take_up()
+                    self._handle_next()
+                    self._watch()
+        finally:
+            for task in self._running:  # only after a second interrupt, or when a listener raised
+                task.stop.set()
+            if self._costs is not None:
+                self._costs.save()
+        self._emit(events.RunEnded(self._now()))
+        if self._bug is not None:
+            raise self._bug
+        queued = sum(isinstance(work, Task) for work in self._queue)
+        left = queued + self._discarded + len(self._running)
+        counts = self._counts
+        return RunResult(
+            counts[Status.OK],
+            counts[Status.INVALID],
+            counts[Status.FAILED],
+            left,
+            self._interrupted,
+            self._error,
+        )
+
+    def _busy(self) -> bool:
+        if self._given_up:
+            return False
+        return bool(self._running or self._looking or (self._queue and not self._stopping))
+
+    def _fill(self) -> None:
+        for planned, trial in self._plan.in_order(self._writer.run.manifest.order_seed):
+            self._queue.append(Task(planned, trial.trial, trial.digest))
+        trials = len(self._queue)
+        if len(self._looks) > 1:
+            for planned in self._plan.cells:
+                todo = sum(trial.runs for trial in planned.trials)
+                self._open[planned.cell.id] = todo
+                if not todo:
+                    self._queue.appendleft(_Look(planned, self._looks[0]))
+        cells = len({work.planned.cell.id for work in self._queue if isinstance(work, Task)})
+        self._emit(events.RunPlanned(self._now(), trials, cells, self._jobs, self._plan.work_s))
+
+    def _take_up(self) -> None:
+        while self._queue and not self._stopping and len(self._running) + self._looking < self._jobs:
+            work = self._queue.popleft()
+            if isinstance(work, Task):
+                work.began, work.stop = time.monotonic(), threading.Event()
+                self._running.append(work)
+                cell_id, cost_s = work.planned.cell.id, work.planned.trial_s
+                self._emit(events.TrialStarted(self._now(), cell_id, work.trial, cost_s))
+            else:
+                self._looking += 1
+            # A thread costs nothing beside a trial, and a daemon does not hold up the end of the process.
+            threading.Thread(target=self._work, args=(work,), name="l4sbench-trial", daemon=True).start()
+
+    def _work(self, work: Task | _Look) -> None:
+        """In a thread of its own: whatever happens becomes a message."""
+        try:
+            if isinstance(work, Task):
+                self._messages.put(self._worker.run(work))
+            else:
+                self._messages.put(self._look(work))
+        except BaseException as bug:  # noqa: BLE001  (raised again in the thread that decides)
+            self._messages.put(_Broken(work, bug))
+
+    def _handle_next(self) -> None:
+        if not (self._running or self._looking):
+            return
+        try:
+            message = self._messages.get(timeout=_TICK_S)
+        except Empty:
+            return
+        match message:
+            case Kept():
+                self._kept(message)
+            case Dropped():
+                self._dropped(message)
+            case _Looked():
+                self._looking -= 1
+                if message.more:
+                    self._add_trials(message.look)
+            case _Broken():
+                if isinstance(message.work, Task):
+                    self._dropped(Dropped(message.work, told(message.bug)))
+                else:
+                    self._looking -= 1
+                self._break(message.bug)
+            case _Interrupted():
+                self._stop("interrupted")
+
+    def _watch(self) -> None:
+        """End what overran its limit although its testbed should have, and give up what will not be ended."""
+        now = time.monotonic()
+        for task in self._running:
+            if task.told is None and now - task.began > task.limit_s + GRACE_S:
+                task.overran = True
+                self._tell(task)
+            if task.told is not None and now - task.told > GRACE_S:
+                self._given_up = True
+                message = f"the testbed does not end trial {task.trial} of {task.planned.cell.id}"
+                self._error = self._error or TestbedError(message, "look for processes that it left behind")
+                self._stop(message)
+
+    # ---- what becomes of a trial
+    def _kept(self, kept: Kept) -> None:
+        task = kept.task
+        self._running.remove(task)
+        self._counts[kept.status] += 1
+        cell = task.planned.cell
+        if kept.outcome is not None and self._costs is not None:
+            self._costs.add(kept.outcome.virtual_s, cell.rate.mbps, kept.wall_s)
+        self._emit(
+            events.TrialEnded(
+                self._now(),
+                cell.id,
+                task.trial,
+                kept.status,
+                kept.reasons,
+                kept.wall_s,
+                task.planned.trial_s,
+                kept.path,
+            )
+        )
+        if kept.bug is not None:
+            self._break(kept.bug)
+        self._count_down(task)
+
+    def _dropped(self, dropped: Dropped) -> None:
+        task = dropped.task
+        self._running.remove(task)
+        self._discarded += 1
+        self._emit(
+            events.TrialDiscarded(
+                self._now(), task.planned.cell.id, task.trial, task.planned.trial_s, dropped.reason
+            )
+        )
+        if dropped.error is not None:
+            self._error = self._error or dropped.error
+            self._stop(dropped.error.message)
+
+    def _break(self, bug: BaseException) -> None:
+        self._bug = self._bug or bug
+        self._stop(told(bug))
+
+    def _stop(self, reason: str) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
+        for task in self._running:
+            self._tell(task)
+        self._emit(events.RunStopping(self._now(), reason, len(self._running)))
+
+    def _tell(self, task: Task) -> None:
+        if task.told is None:
+            task.told = time.monotonic()
+            task.stop.set()
+
+    # ---- adaptive trials
+    def _count_down(self, task: Task) -> None:
+        cell_id = task.planned.cell.id
+        if cell_id not in self._open:
+            return
+        self._open[cell_id] -= 1
+        if not self._open[cell_id]:
+            reached = next((at for at in self._looks if at >= task.trial), self._looks[-1])
+            self._queue.appendleft(_Look(task.planned, reached))
+
+    def _look(self, look: _Look) -> _Looked:
+        """In a worker's thread: parsing raw files takes time."""
+        if look.at >= self._looks[-1] or self._decide is None:
+            return _Looked(look, more=False)
+        cell = look.planned.cell
+        numbers = range(1, look.at + 1)
+        names = [f"{n}-{d}" for n, d in zip(numbers, self._inputs.digests(cell, numbers), strict=True)]
+        ended = self._writer.run.ended_as(cell.id, names)
+        # Trials that all failed say nothing, and more of them would not either.
+        return _Looked(look, more=bool(ended) and self._decide(cell, ended) == "more")
+
+    def _add_trials(self, look: _Look) -> None:
+        cell = look.planned.cell
+        until = self._looks[self._looks.index(look.at) + 1]
+        numbers = range(look.at + 1, until + 1)
+        ended = self._writer.view.of(cell.id)
+        added = [
+            Task(look.planned, number, digest)
+            for number, digest in zip(numbers, self._inputs.digests(cell, numbers), strict=True)
+            if f"{number}-{digest}" not in ended
+        ]
+        self._open[cell.id] = len(added)
+        if not added:
+            self._queue.appendleft(_Look(look.planned, until))
+            return
+        self._queue.extend(added)
+        trials = tuple(task.trial for task in added)
+        work_s = look.planned.trial_s * len(added)
+        self._emit(events.TrialsAdded(self._now(), cell.id, trials, work_s))
+
+    # ---- outside
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGINT and SIGTERM stop the run; only a process's main thread may ask for signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(_number: int, _frame: FrameType | None) -> None:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            self._interrupted = True
+            self._messages.put(_Interrupted())
+
+        before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+    def _emit(self, event: events.Event) -> None:
+        self._on_event(event)

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What a run would do and why: a pure function of the matrix, what has ended, and what the testbed runs.
+
+    plan(matrix, run.view(), testbed.identity(), testbed.traits, costs.model()) -> Plan
+
+Nothing here touches a host or a file. Printing is the command line's; the data for it are here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from l4sbench.errors import InputError
+from l4sbench.inputs import Inputs, needs
+from l4sbench.trial import draw_unit
+
+if TYPE_CHECKING:
+    from l4sbench.cell import Cell
+    from l4sbench.errors import Problem
+    from l4sbench.matrix import Matrix, Trials
+    from l4sbench.store import StoreView
+    from l4sbench.testbed import CostModel, Identity, Needs, TestbedTraits
+    from l4sbench.units import Value
+
+SECOND_LOOK: Final = 5
+"""Adaptive trials are looked at after the least number, after this many, and after the greatest number."""
+
+Key: TypeAlias = "tuple[Value | None, ...]"
+
+
+class Reason(StrEnum):
+    """Why a trial runs, or, `ended`, why it does not."""
+
+    NEW = "new"
+    ENDED = "ended"
+    FAILED_BEFORE = "failed before"
+    INPUTS_CHANGED = "inputs changed"
+
+
+class PlannedTrial(NamedTuple):
+    """One trial of a cell; it runs unless it has ended."""
+
+    trial: int
+    digest: str
+    reason: Reason
+
+    @property
+    def runs(self) -> bool:
+        """Whether a run would run it."""
+        return self.reason is not Reason.ENDED
+
+
+class CellPlan(NamedTuple):
+    """A cell, its trials up to the first look, and the estimated wall time of each."""
+
+    cell: Cell
+    trials: tuple[PlannedTrial, ...]
+    trial_s: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The values of factors that vary together, as they appear; None where a cell lacks the factor."""
+
+    names: tuple[str, ...]
+    values: tuple[Key, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells that share the value of the first axis, for printing.
+
+    `complete`: the cells are the full cross product of `axes`.
+    """
+
+    axes: tuple[Spread, ...]
+    cells: int
+    complete: bool
+    trials: Mapping[Reason, int]
+    work_s: float
+
+
+@dataclass(frozen=True)
+class Caution:
+    """Something about cells that is seldom meant. They run all the same."""
+
+    message: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run of a matrix would do.
+
+    Attributes:
+        matrix: As filtered.
+        cells: In the matrix's order.
+        cautions: Warnings, each with the ids of all its cells.
+        inputs: Makes the digests of trials that are added later; None when there is no testbed yet.
+        traits: Of the testbed.
+    """
+
+    matrix: Matrix
+    cells: tuple[CellPlan, ...]
+    cautions: tuple[Caution, ...]
+    inputs: Inputs | None
+    traits: TestbedTraits
+
+    @cached_property
+    def trials(self) -> Mapping[Reason, int]:
+        """How many trials there are for each reason; 0 for those without."""
+        counted = Counter(trial.reason for cell in self.cells for trial in cell.trials)
+        return {reason: counted[reason] for reason in Reason}
+
+    @property
+    def to_run(self) -> int:
+        """How many trials would run, before any adaptive ones are added."""
+        return sum(number for reason, number in self.trials.items() if reason is not Reason.ENDED)
+
+    @cached_property
+    def most_added(self) -> int:
+        """How many trials adaptive cells may get on top, at most."""
+        trials = self.matrix.trials
+        return (trials.max - looks(trials)[0]) * len(self.cells)
+
+    @cached_property
+    def work_s(self) -> float:
+        """Estimated wall seconds of one worker for all trials that would run."""
+        return sum(cell.trial_s * sum(trial.runs for trial in cell.trials) for cell in self.cells)
+
+    def wall_s(self, jobs: int) -> float:
+        """Estimated wall seconds with so many workers."""
+        longest_s = max(
+            (cell.trial_s for cell in self.cells if any(t.runs for t in cell.trials)), default=0.0
+        )
+        return max(self.work_s / max(1, jobs), longest_s)
+
+    def memory_mb(self, jobs: int) -> int:
+        """Memory that so many trials take at once."""
+        return self.traits.memory_mb * min(jobs, self.to_run)
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What the testbed must offer."""
+        return needs(self.matrix.catalog, (planned.cell for planned in self.cells), self.traits)
+
+    @cached_property
+    def common(self) -> Mapping[str, Value]:
+        """Stated factors that have one value in all cells, by name."""
+        if not self.cells:
+            return {}
+        first = self.cells[0].cell
+        varying = {name for axis in self._axes for name in axis}
+        return {
+            name: first.factors[name] for name in first.factors if name in first.given and name not in varying
+        }
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The cells grouped by the first axis, for printing."""
+        axes = self._axes
+        grouped: dict[Key, list[tuple[CellPlan, list[Key]]]] = {}
+        for planned in self.cells:
+            keys = [_key(planned.cell, axis) for axis in axes]
+            grouped.setdefault(keys[0] if keys else (), []).append((planned, keys))
+        return tuple(_row(axes, members) for members in grouped.values())
+
+    @cached_property
+    def _axes(self) -> tuple[tuple[str, ...], ...]:
+        """Names of factors that vary, those of one axis together: the axes', then whatever else differs."""
+        varying = _varying([planned.cell for planned in self.cells])
+        axes: list[tuple[str, ...]] = []
+        for axis in self.matrix.axes:
+            names = tuple(name for name in axis.names if name in varying)
+            if names:
+                axes.append(names)
+                varying -= set(names)
+        return (*axes, *((name,) for name in sorted(varying)))
+
+    def in_order(self, order_seed: int) -> list[tuple[CellPlan, PlannedTrial]]:
+        """The trials that would run, shuffled: a machine that warms up or drifts favours no cell."""
+        todo = [(planned, trial) for planned in self.cells for trial in planned.trials if trial.runs]
+        return sorted(todo, key=lambda item: draw_unit(order_seed, item[0].cell.id, item[1].trial))
+
+
+def plan(
+    matrix: Matrix,
+    view: StoreView,
+    identity: Identity | None,
+    traits: TestbedTraits,
+    cost: CostModel,
+    filters: Sequence[str] = (),
+) -> Plan:
+    """What `run` would do with the cells of `matrix` that pass the filters.
+
+    Without an identity (there is nothing to run on yet) inputs count as unchanged.
+
+    Raises:
+        InputError: a filter makes no sense, or a cell cannot be run.
+    """
+    if filters:
+        matrix = matrix.select(filters)
+    inputs = None if identity is None else Inputs(matrix.catalog, matrix.seed, identity, traits)
+    numbers = range(1, looks(matrix.trials)[0] + 1)
+    cells = tuple(
+        CellPlan(cell, _trials(cell, numbers, inputs, view.of(cell.id)), trial_s(cell, cost))
+        for cell in matrix.cells
+    )
+    return Plan(matrix, cells, _cautions(matrix), inputs, traits)
+
+
+def looks(trials: Trials) -> tuple[int, ...]:
+    """The numbers of trials after which an adaptive cell is looked at; one number when trials are fixed.
+
+    Looking seldom keeps down the chance of stopping on a streak of luck.
+    """
+    if trials.until is None:
+        return (trials.max,)
+    return tuple(sorted({trials.min, min(max(SECOND_LOOK, trials.min), trials.max), trials.max}))
+
+
+def reason_of(ended: Sequence[str], trial: int, digest: str) -> Reason:
+    """Why a trial runs or not, given the folder names of its cell's ended trials."""
+    if not ended:
+        return Reason.NEW
+    name = f"{trial}-{digest}"
+    if name in ended:
+        return Reason.ENDED
+    own = [folder for folder in ended if folder.startswith(f"{trial}-")]
+    if any(folder.startswith(f"{name}.failed-") for folder in own):
+        return Reason.FAILED_BEFORE
+    return Reason.INPUTS_CHANGED if own else Reason.NEW
+
+
+def trial_s(cell: Cell, cost: CostModel) -> float:
+    """Estimated wall seconds of one trial of a cell."""
+    return cost.wall_s((cell.warmup.ns + cell.duration.ns) / 1e9, cell.rate.mbps)
+
+
+def _trials(
+    cell: Cell, numbers: Iterable[int], inputs: Inputs | None, ended: Sequence[str]
+) -> tuple[PlannedTrial, ...]:
+    if inputs is None:
+        return tuple(PlannedTrial(number, "", _unknown(ended, number)) for number in numbers)
+    digests = inputs.digests(cell, numbers)
+    return tuple(
+        PlannedTrial(number, digest, reason_of(ended, number, digest))
+        for number, digest in zip(numbers, digests, strict=True)
+    )
+
+
+def _unknown(ended: Sequence[str], trial: int) -> Reason:
+    own = [folder for folder in ended if folder.startswith(f"{trial}-")]
+    if any(".failed-" not in folder for folder in own):
+        return Reason.ENDED
+    return Reason.FAILED_BEFORE if own else Reason.NEW
+
+
+def _cautions(matrix: Matrix) -> tuple[Caution, ...]:
+    from l4sbench.program import problems, warnings
+
+    wrong: dict[Problem, None] = {}
+    found: dict[str, list[str]] = {}
+    for cell in matrix.cells:
+        wrong.update(dict.fromkeys(problems(cell, matrix.catalog)))
+        for message in () if wrong else warnings(cell, matrix.catalog):
+            found.setdefault(message, []).append(cell.id)
+    if wrong:
+        raise InputError(tuple(wrong))
+    return tuple(Caution(message, tuple(ids)) for message, ids in found.items())
+
+
+def _varying(cells: Sequence[Cell]) -> set[str]:
+    if not cells:
+        return set()
+    first = cells[0].factors
+    names: set[str] = set()
+    for cell in cells:
+        if cell.factors.keys() != first.keys():
+            names |= cell.factors.keys() ^ first.keys()
+        names.update(name for name, value in cell.factors.items() if first.get(name) != value)
+    return names
+
+
+def _key(cell: Cell, names: tuple[str, ...]) -> Key:
+    return tuple(cell.factors.get(name) for name in names)
+
+
+def _row(axes: Sequence[tuple[str, ...]], members: Sequence[tuple[CellPlan, list[Key]]]) -> Row:
+    spreads = tuple(
+        Spread(names, tuple(dict.fromkeys(keys[place] for _, keys in members)))
+        for place, names in enumerate(axes)
+    )
+    counted = Counter(trial.reason for planned, _ in members for trial in planned.trials)
+    return Row(
+        axes=spreads,
+        cells=len(members),
+        complete=prod(len(spread.values) for spread in spreads) == len(members),
+        trials={reason: counted[reason] for reason in Reason},
+        work_s=sum(p.trial_s * sum(trial.runs for trial in p.trials) for p, _ in members),
+    )
+
+
+def as_json(plan: Plan, jobs: int) -> dict[str, object]:
+    """The plan as plain data, for programs: one object per cell."""
+    return {
+        "matrix": plan.matrix.name,
+        "cells": [_cell_json(planned) for planned in plan.cells],
+        "trials": {reason.value: number for reason, number in plan.trials.items()},
+        "trials_to_run": plan.to_run,
+        "trials_added_at_most": plan.most_added,
+        "jobs": jobs,
+        "work_s": round(plan.work_s, 1),
+        "wall_s": round(plan.wall_s(jobs), 1),
+        "memory_mb": plan.memory_mb(jobs),
+        "notes": list(plan.matrix.notes),
+        "warnings": [{"message": c.message, "cells": list(c.cells)} for c in plan.cautions],
+    }
+
+
+def _cell_json(planned: CellPlan) -> dict[str, object]:
+    return {
+        "id": planned.cell.id,
+        "factors": planned.cell.canonical(),
+        "trial_s": round(planned.trial_s, 1),
+        "trials": [{"trial": t.trial, "reason": t.reason.value} for t in planned.trials],
+    }
