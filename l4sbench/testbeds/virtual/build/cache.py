@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import platformdirs
 from filelock import FileLock, Timeout
@@ -34,6 +34,9 @@ PARTS = ("source", "kernel", "userland", "tools", "modules", "rootfs")
 PARTIAL = ".partial"
 DIGEST_LENGTH = 16
 """Hex digits kept of a SHA-256: 64 bits tell a few hundred parts apart, and paths stay readable."""
+
+
+_Noted = TypeVar("_Noted", bound=BaseModel)
 
 
 class Holder(BaseModel):
@@ -78,6 +81,14 @@ def digest_of_files(root: Path, files: Iterable[Path]) -> str:
         executable = bool(path.stat().st_mode & 0o100)
         items += [path.relative_to(root).as_posix(), str(executable), digest_of_file(path)]
     return digest_of(items)
+
+
+def read_note(path: Path, kind: type[_Noted]) -> _Noted | None:
+    """What was noted in a JSON file; None when it is absent or another version of l4sbench wrote it."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -148,8 +159,12 @@ class Cache:
         try:
             yield partial
             if target.exists():
-                remove_tree(target)
-            partial.rename(target)
+                old = target.with_name(f"{digest}.old{PARTIAL}")
+                target.rename(old)
+                partial.rename(target)
+                remove_tree(old)
+            else:
+                partial.rename(target)
         finally:
             if partial.exists():
                 remove_tree(partial)
@@ -166,10 +181,7 @@ class Cache:
 
     def holder(self) -> Holder | None:
         """Who holds the lock, or held it last without giving it back."""
-        try:
-            return Holder.model_validate_json((self.root / "build.json").read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValidationError):
-            return None
+        return read_note(self.root / "build.json", Holder)
 
     @contextmanager
     def lock(self, on_wait: Callable[[str], None], timeout_s: float) -> Iterator[Holder | None]:

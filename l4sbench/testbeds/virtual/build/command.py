@@ -22,6 +22,15 @@ _TAIL_LINES = 12
 _SAME_EVERYWHERE = {"LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
 """What a program prints, and how it sorts, must not depend on who builds."""
 
+# fmt: off
+_DROPPED = frozenset({
+    "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "ARCH", "SUBARCH", "CROSS_COMPILE",
+    "KBUILD_OUTPUT", "KBUILD_EXTMOD", "KCONFIG_CONFIG", "KCFLAGS", "KCPPFLAGS", "KAFLAGS", "CFLAGS",
+    "LDFLAGS", "LOCALVERSION", "O", "M", "V", "W", "C", "TAR_OPTIONS",
+})
+# fmt: on
+"""Variables that steer make, the kernel's build or tar, set for something else by whoever calls us."""
+
 
 @dataclass(frozen=True)
 class Commands:
@@ -118,7 +127,8 @@ class Commands:
             process = subprocess.Popen(
                 [str(word) for word in argv],
                 cwd=cwd,
-                env={**os.environ, **self.env},
+                env={name: value for name, value in os.environ.items() if name not in _DROPPED}
+                | dict(self.env),
                 stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

@@ -2,7 +2,36 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """What this machine lacks for building and running the lab, and the command that mends it."""
 
+import os
+import platform
+import shutil
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.build.aptsources import debian_archives, read_sources
+from l4sbench.testbeds.virtual.build.cache import Cache
+from l4sbench.testbeds.virtual.build.lab import HINT, Lab
+
+PROGRAMS = {
+    "gcc": "gcc",
+    "ld": "binutils",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "xz": "xz-utils",
+    "tar": "tar",
+    "patch": "patch",
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
+    "setpriv": "util-linux",
+}
+"""Programs that building and running start, by the Debian package that brings them."""
+
+_FREE_BYTES = 4 << 30
+_SHM_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -22,6 +51,110 @@ class Check:
     mend: str | None = None
 
 
-def doctor() -> list[Check]:
-    """Look at everything that building and running the lab needs; changes nothing."""
-    return []
+def doctor(cache: Path | None = None, kernels: Path | None = None) -> list[Check]:
+    """Look at everything that building and running the lab needs; changes nothing.
+
+    Args:
+        cache: The cache folder; the user's own by default.
+        kernels: The folder with `lab/` and the modules' sources; the project's own by default.
+    """
+    return [*build_checks(cache), _memory_files(), _lab(cache, kernels)]
+
+
+def build_checks(cache: Path | None = None) -> list[Check]:
+    """Look at what building needs."""
+    return [_machine(), *_programs(), _place(Cache.open(cache).root), _archive()]
+
+
+def require(checks: list[Check]) -> None:
+    """Refuse when something is missing.
+
+    Raises:
+        TestbedError: Says all that is missing, and the command that mends it.
+    """
+    missing = [check for check in checks if not check.ok]
+    if missing:
+        what = "; ".join(f"{check.name}: {check.detail}" for check in missing)
+        mends = dict.fromkeys(check.mend for check in missing if check.mend)
+        raise TestbedError(f"this machine cannot build the lab: {what}", hint=" && ".join(mends) or None)
+
+
+def _machine() -> Check:
+    machine = platform.machine()
+    right = machine == "x86_64" and platform.system() == "Linux"
+    detail = f"{platform.system()} on {machine}"
+    return Check("machine", right, detail if right else f"{detail}; the lab needs Linux on x86_64")
+
+
+def _programs() -> list[Check]:
+    found = {name: shutil.which(name) is not None for name in PROGRAMS}
+    packages = {package for name, package in PROGRAMS.items() if not found[name]}
+    static = not found["gcc"] or _has_static_libc()
+    # gcc only recommends the C library's headers, so they are named along with it
+    if not static or not found["gcc"]:
+        packages.add("libc6-dev")
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    mend = f"{sudo}apt-get install --yes --no-install-recommends {' '.join(sorted(packages))}"
+    checks = [
+        Check(name, there, "found" if there else "not found", None if there else mend)
+        for name, there in found.items()
+    ]
+    libc = Check(
+        "libc6-dev", static, "found" if static else "no static C library (libc.a)", None if static else mend
+    )
+    return [*checks, libc]
+
+
+def _has_static_libc() -> bool:
+    try:
+        done = subprocess.run(
+            ["gcc", "-print-file-name=libc.a"], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return Path(done.stdout.strip()).is_absolute()  # gcc echoes the bare name when it finds nothing
+
+
+def _place(root: Path) -> Check:
+    if any(character.isspace() or character in ":#" for character in str(root)):
+        detail = f"{root} has a blank, a colon or a # in it, and make cannot build there"
+        return Check("cache folder", False, detail, 'export XDG_CACHE_HOME="$(mktemp -d)"')
+    existing = next(path for path in (root, *root.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if not os.access(existing, os.W_OK):
+        return Check("cache folder", False, f"{existing} is not yours to write")
+    right = free >= _FREE_BYTES
+    detail = f"{root}, {free / 1e9:.1f} GB free"
+    return Check(
+        "cache folder", right, detail if right else f"{detail}; building needs {_FREE_BYTES / 1e9:.0f}"
+    )
+
+
+def _archive() -> Check:
+    archives = debian_archives(read_sources())
+    if archives:
+        return Check("Debian archive", True, f"{archives[0].uri} (from the machine's apt configuration)")
+    return Check("Debian archive", False, "no Debian mirror stands in the machine's apt configuration")
+
+
+def _memory_files() -> Check:
+    """User-mode Linux keeps a guest's memory in files that it executes from; containers often have few."""
+    shm = Path("/dev/shm")  # noqa: S108 - this is where the kernel puts them
+    if not shm.is_dir():
+        return Check("shared memory", False, f"{shm} is missing; guests would keep their memory on the disk")
+    info = os.statvfs(shm)
+    size = info.f_blocks * info.f_frsize
+    if info.f_flag & os.ST_NOEXEC:
+        return Check("shared memory", False, f"{shm} is mounted noexec", "mount -o remount,exec /dev/shm")
+    if size < _SHM_BYTES:
+        detail = f"{shm} has {size / 1e6:.0f} MB; every guest needs up to 512 MB of it"
+        return Check("shared memory", False, detail, "mount -o remount,size=4G /dev/shm")
+    return Check("shared memory", True, f"{shm}, {size / 1e9:.1f} GB")
+
+
+def _lab(cache: Path | None, kernels: Path | None) -> Check:
+    try:
+        lab = Lab.locate(cache, kernels)
+    except TestbedError as error:
+        return Check("lab", False, error.message, HINT)
+    return Check("lab", True, f"Linux {lab.kernel_release} from {lab.source}")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.build.cache import Cache
+from l4sbench.testbeds.virtual.build.cache import Cache, read_note
 from l4sbench.testbeds.virtual.build.inputs import Inputs
 
 HINT = "l4sbench lab build"
@@ -36,6 +36,8 @@ class LabRecord(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: int = 1
     inputs: dict[str, str]
+    compiler: str
+    own_kernel: bool
     source: str
     kernel: str
     kernel_digest: str
@@ -136,10 +138,7 @@ class Lab:
 
 def read_record(cache: Cache, key: str) -> LabRecord | None:
     """The record of the last finished build for these inputs; None when there is none that can be read."""
-    try:
-        return LabRecord.model_validate_json(cache.record(key).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValidationError):
-        return None
+    return read_note(cache.record(key), LabRecord)
 
 
 def _why_missing(cache: Cache, inputs: Inputs) -> str:
