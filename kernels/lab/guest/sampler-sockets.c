@@ -21,8 +21,10 @@
 #define BIT(n)	     (1U << (n))
 #define EXTENSION(n) BIT((n)-1)
 
-/* As ss without -a: what neither listens, nor waits to be forgotten, nor is new. */
-#define STATES (~(BIT(TCP_LISTEN) | BIT(TCP_CLOSE) | BIT(TCP_TIME_WAIT) | BIT(TCP_SYN_RECV)))
+/* Connected, in whatever stage. (Asking for more makes the kernel walk more tables.) */
+#define STATES                                                                                \
+	(BIT(TCP_ESTABLISHED) | BIT(TCP_SYN_SENT) | BIT(TCP_FIN_WAIT1) | BIT(TCP_FIN_WAIT2) | \
+	 BIT(TCP_CLOSE_WAIT) | BIT(TCP_LAST_ACK) | BIT(TCP_CLOSING))
 
 struct request {
 	struct nlmsghdr header;
