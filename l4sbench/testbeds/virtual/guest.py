@@ -32,6 +32,7 @@ EPOCH_NS: Final = 1_700_000_000_000_000_000
 """Wall-clock time at which every guest boots: a constant, so that equal trials are equal to the byte."""
 
 _POLL_MS: Final = 200
+_HERE: Final = "/proc/self/cwd"
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,11 @@ class Boot:
     seed: int
     virtual_time: bool = True
 
-    def argv(self, run_dir: Path) -> list[str]:
-        """The command line; `run_dir` holds the process's run-time files and links to what it mounts.
+    def argv(self) -> list[str]:
+        """The command line of a process whose working directory holds links to what it mounts.
 
-        The links keep white space in the user's paths off the kernel's command line, and its length the same
-        for every trial.
+        The guest's kernel stirs its command line into its random numbers. No path of the host may stand in
+        it, or equal trials would differ from run to run and from machine to machine.
         """
         # setpriv: the guest must not outlive the thread that waits for it, however l4sbench ends.
         clock = ["time-travel=inf-cpu", f"time-travel-start={EPOCH_NS}"] if self.virtual_time else []
@@ -66,19 +67,19 @@ class Boot:
             "KILL",
             str(self.kernel),
             "rootfstype=hostfs",
-            f"rootflags={run_dir / 'rootfs'}",
+            f"rootflags={_HERE}/rootfs",
             "ro",
             f"init={GUEST_INIT}",
             f"mem={MEMORY_MB}M",
             "con=null",
             "con0=fd:0,fd:1",
             "seccomp=on",
-            f"uml_dir={run_dir}",
+            f"uml_dir={_HERE}",
             f"lab.seed={self.seed}",
             *clock,
             "quiet",
             "panic=-1",
-            f"LAB_TRIAL={run_dir / 'trial'}",
+            f"LAB_TRIAL={_HERE}/trial",
             "LAB_SCRIPT=/trial/script",
         ]
 
@@ -111,7 +112,8 @@ def run_guest(boot: Boot, console: Path, limit_s: float, stop: threading.Event) 
         began = time.monotonic()
         try:
             process = subprocess.Popen(
-                boot.argv(run_dir),
+                boot.argv(),
+                cwd=run_dir,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -141,7 +143,7 @@ def attach_guest(boot: Boot) -> int:
     with _run_dir() as run_dir:
         _link(boot, run_dir)
         try:
-            return subprocess.run(boot.argv(run_dir), env=_environment(run_dir), check=False).returncode
+            return subprocess.run(boot.argv(), cwd=run_dir, env=_environment(run_dir), check=False).returncode
         except OSError as error:
             raise TestbedError(f"cannot start the guest kernel: {error}", hint="l4sbench doctor") from error
 
