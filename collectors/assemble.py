@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The tables of a run, from its ended trials.
+
+Tables are in the order of cells and trials, so a table is a sequence of trials' rows: those of trials that
+are in it already are copied from the old file, those of new ones are parsed, and the new file takes the
+old one's place when it is whole. What is parsed waits in files of its own as soon as it is much.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from collectors import COLLECTORS, BadRawError
+from collectors.trials import SEPARATOR
+from l4sbench import tables
+from l4sbench.events import Status
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
+    from l4sbench.store import Run
+    from l4sbench.trial import EndedTrial
+
+LOW_UTILISATION: Final = 0.8
+"""Below this share of the link's rate, all flows together, a trial is flagged; published cells have 0.85
+and more."""
+
+SPILL_ROWS: Final = 1_000_000
+"""Parsed rows held in memory."""
+
+MEASUREMENTS: Final = frozenset({"flows", "intervals"})
+"""Tables without rows of invalid trials: what was not measured as asked is never a number."""
+
+OF_FAILED: Final = frozenset({"trials", "programs"})
+"""The only tables with rows of failed trials."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What `collect` did: how many trials it parsed, how many the tables hold, and what could not be read."""
+
+    parsed: int
+    trials: int
+    problems: tuple[str, ...] = ()
+
+
+@dataclass
+class _Part:
+    """Rows of consecutive trials of one table: of the old file, or parsed ones."""
+
+    old: tuple[int, int] | None = None
+    parsed: list[pl.DataFrame] = field(default_factory=list)
+    spilt: Path | None = None
+
+    def lazy(self, old: Path) -> pl.LazyFrame:
+        if self.old is not None:
+            offset, end = self.old
+            return tables.scan(old).slice(offset, end - offset)
+        if self.spilt is not None:
+            return pl.scan_parquet(self.spilt)
+        return pl.concat(self.parsed).lazy()
+
+
+def collect(
+    run: Run,
+    catalog: Catalog,
+    *,
+    full: bool = False,
+    on_trial: Callable[[int], None] | None = None,
+) -> Collected:
+    """Bring `tables/*.parquet` of a run up to date with its ended trials.
+
+    Args:
+        run: The run.
+        catalog: Describes the queues and congestion controls that the run's cells name.
+        full: Parse every trial again.
+        on_trial: Told how many trials have been parsed.
+
+    Raises:
+        InputError: a newer l4sbench wrote the tables, or a trial's folder is damaged.
+    """
+    known = {} if full else _known(run.tables)
+    run.tables.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".parts-", dir=run.tables) as parts:
+        assembly = _Assembly(run.tables, Path(parts), reuse=bool(known))
+        for cell, trial, ended in _wanted(run, known):
+            if ended is None:
+                assembly.keep(cell, trial)
+                continue
+            assembly.add(ended)
+            if on_trial is not None:
+                on_trial(assembly.parsed)
+        if assembly.parsed or assembly.kept != len(known) or not known:
+            assembly.write()
+    _write_catalog(run.tables, catalog)
+    return Collected(assembly.parsed, assembly.parsed + assembly.kept, tuple(assembly.problems))
+
+
+def _known(folder: Path) -> dict[tuple[str, int], str]:
+    """The trials that all tables hold, and the folders they came from; empty when all is to be parsed."""
+    formats = [tables.format_of(folder / f"{name}.parquet") for name in tables.OF_TRIALS]
+    if any(version is None or version < tables.FORMAT for version in formats):
+        return {}
+    frame = tables.scan(folder / "trials.parquet").select("cell", "trial", "folder").collect()
+    return {(cell, trial): name for cell, trial, name in frame.iter_rows()}
+
+
+def _wanted(run: Run, known: Mapping[tuple[str, int], str]) -> Iterator[tuple[str, int, EndedTrial | None]]:
+    """Every trial the tables are to hold, in order; None in place of one that they hold already."""
+    view = run.view()
+    held = {cell: _trials_held(cell, view.of(cell), known) for cell in view.folders}
+    newest = run.ended([cell for cell, trials in held.items() if trials is None])
+    ended = next(newest, None)
+    for cell in sorted(held):
+        for trial in held[cell] or ():
+            yield cell, trial, None
+        while ended is not None and ended.cell.id == cell:
+            there = known.get((cell, ended.trial)) == ended.raw.parent.name
+            yield cell, ended.trial, None if there else ended
+            ended = next(newest, None)
+
+
+def _trials_held(
+    cell: str, folders: tuple[str, ...], known: Mapping[tuple[str, int], str]
+) -> list[int] | None:
+    """A cell's trials when the tables hold all of them; None when its folders must be looked into."""
+    trials = [int(name.partition("-")[0]) for name in folders]
+    same = all(known.get((cell, trial)) == name for trial, name in zip(trials, folders, strict=True))
+    return sorted(trials) if same else None
+
+
+class _Assembly:
+    """The new tables while they are being put together."""
+
+    def __init__(self, folder: Path, parts: Path, *, reuse: bool) -> None:
+        self.parsed = 0
+        self.problems: list[str] = []
+        self._folder = folder
+        self._parts = parts
+        self._waiting = 0
+        self._content: dict[str, list[_Part]] = {name: [] for name in tables.OF_TRIALS if name != "trials"}
+        self._trials: list[pl.DataFrame] = []
+        self._old_trials = tables.scan(folder / "trials.parquet").collect() if reuse else None
+        self._kept: list[tuple[str, int]] = []
+        self._places = {name: _places(folder / f"{name}.parquet") if reuse else {} for name in self._content}
+
+    @property
+    def kept(self) -> int:
+        """Trials taken over."""
+        return len(self._kept)
+
+    def keep(self, cell: str, trial: int) -> None:
+        """Take a trial over from the old tables."""
+        self._kept.append((cell, trial))
+        for name, parts in self._content.items():
+            place = self._places[name].get((cell, trial))
+            if place is None:
+                continue
+            last = parts[-1].old if parts else None
+            if last is not None and last[1] == place[0]:
+                parts[-1].old = (last[0], place[1])
+            else:
+                parts.append(_Part(old=place))
+
+    def add(self, ended: EndedTrial) -> None:
+        """Parse a trial."""
+        frames, problems = rows_of(ended)
+        self.parsed += 1
+        self.problems += (f"{ended.cell.id}/{ended.trial}: {problem}" for problem in problems)
+        for name, frame in frames.items():
+            if name == "trials":
+                self._trials.append(frame)
+            elif frame.height:
+                parts = self._content[name]
+                if not parts or parts[-1].old is not None or parts[-1].spilt is not None:
+                    parts.append(_Part())
+                parts[-1].parsed.append(frame)
+                self._waiting += frame.height
+        if self._waiting > SPILL_ROWS:
+            self._spill()
+
+    def _spill(self) -> None:
+        for name, parts in self._content.items():
+            for number, part in enumerate(parts):
+                if part.parsed:
+                    path = self._parts / f"{name}-{number}.parquet"
+                    tables.write(name, [pl.concat(part.parsed).lazy()], path)
+                    part.spilt, part.parsed = path, []
+        self._waiting = 0
+
+    def write(self) -> None:
+        """Put the new tables in the old ones' place; `trials`, which says what the others hold, at last."""
+        for name, parts in self._content.items():
+            path = self._folder / f"{name}.parquet"
+            tables.write(name, [part.lazy(path) for part in parts], path)
+        found = self._trials
+        if self._old_trials is not None and self._kept:
+            kept = pl.DataFrame(self._kept, schema={"cell": pl.String, "trial": pl.Int64}, orient="row")
+            found = [self._old_trials.join(kept, on=["cell", "trial"], how="semi"), *found]
+        together = pl.concat(found, how="diagonal_relaxed") if found else tables.empty("trials")
+        factors = set(together.columns) - set(tables.SCHEMAS["trials"].columns())
+        unused = [name for name in factors if together[name].null_count() == together.height]
+        whole = tables.conform("trials", together.drop(unused))
+        tables.write("trials", [whole.lazy()], self._folder / "trials.parquet")
+
+
+def _places(path: Path) -> dict[tuple[str, int], tuple[int, int]]:
+    """Where in a table the rows of each trial begin and end."""
+    frame = (
+        tables.scan(path)
+        .select("cell", "trial")
+        .with_row_index("row")
+        .group_by("cell", "trial")
+        .agg(pl.col("row").min().alias("first"), pl.len().alias("count"))
+        .collect(engine="streaming")
+    )
+    return {(cell, trial): (first, first + count) for cell, trial, first, count in frame.iter_rows()}
+
+
+def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
+    """The rows of one trial in every table it may have rows in, and what could not be read."""
+    frames: dict[str, pl.DataFrame] = {}
+    problems: list[str] = []
+    unread: list[str] = []
+    for collector in COLLECTORS:
+        if not _applies(collector.table, ended.status):
+            continue
+        try:
+            rows = collector.rows(ended)
+        except BadRawError as error:
+            problems.append(str(error))
+            unread.append(f"unread-{collector.table}")
+            continue
+        if rows.height or collector.table not in frames:
+            frames[collector.table] = rows
+    flags = [*unread, *(["low-utilisation"] if _underused(ended, frames.get("flows")) else [])]
+    if flags:
+        noted = pl.lit(SEPARATOR.join(dict.fromkeys(flags))).alias("flags")
+        frames["trials"] = frames["trials"].with_columns(noted)
+    return frames, problems
+
+
+def _applies(table: str, status: Status) -> bool:
+    if status is Status.FAILED:
+        return table in OF_FAILED
+    return status is Status.OK or table not in MEASUREMENTS
+
+
+def _underused(ended: EndedTrial, flows: pl.DataFrame | None) -> bool:
+    if flows is None or not flows.height:
+        return False
+    return float(flows["goodput_mbps"].sum()) < LOW_UTILISATION * ended.cell.rate.mbps
+
+
+def _write_catalog(folder: Path, catalog: Catalog) -> None:
+    """Table `catalog`: what the cells name. What the catalog no longer offers keeps the row it had."""
+    trials = tables.scan(folder / "trials.parquet").collect()
+    path = folder / "catalog.parquet"
+    had = tables.scan(path).collect() if tables.format_of(path) == tables.FORMAT else tables.empty("catalog")
+    rows: list[dict[str, object]] = []
+    for name in _names(trials, ["aqm"]):
+        queue = catalog.queues.get(name)
+        if queue is not None:
+            own = {"label": queue.label, "family": queue.family, "l4s": queue.l4s}
+            rows.append({"kind": "queue", "name": name, **own, "about": queue.about, "digest": queue.digest})
+    for name in _names(trials, [column for column in trials.columns if column.endswith(".cc")]):
+        cc = catalog.congestion_controls.get(name)
+        if cc is not None:
+            own = {"label": cc.label, "family": None, "l4s": cc.l4s}
+            rows.append({"kind": "cc", "name": name, **own, "about": cc.about, "digest": cc.digest})
+    now = pl.DataFrame(rows, schema=had.schema) if rows else had.clear()
+    whole = pl.concat([now, had.join(now, on=["kind", "name"], how="anti")])
+    tables.write("catalog", [tables.conform("catalog", whole).lazy()], path)
+
+
+def _names(trials: pl.DataFrame, columns: list[str]) -> list[str]:
+    present = [column for column in columns if column in trials.columns]
+    return sorted({name for column in present for name in trials[column].drop_nulls().unique()})
