@@ -11,7 +11,7 @@
 #include "text.h"
 
 #define TRIAL_DIR    "/trial"
-#define TOOLS_DIR    "/lab/tools"
+#define TOOLS_DIR    "/lab/bin"
 #define NETNS_DIR    "/run/netns"
 #define SEARCH_PATH  TOOLS_DIR ":/usr/sbin:/usr/bin:/sbin:/bin"
 #define NO_TIME	     (-1LL) /* an instant that is not known or never comes */

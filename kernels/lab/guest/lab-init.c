@@ -7,8 +7,8 @@
  * The kernel's command line hands over, as environment,
  *
  *   LAB_TRIAL   the trial's folder on the host, mounted at /trial
- *   LAB_TOOLS   a folder of programs and modules on the host, mounted at
- *               /lab/tools and searched before the usual PATH (optional)
+ *   LAB_TOOLS   a folder on the host to use instead of the guest's /lab/bin,
+ *               which is searched before the usual PATH (optional)
  *   LAB_SCRIPT  the script (default /trial/script)
  *
  * (Names without a dot: the kernel takes lab.trial=... for a module's parameter
@@ -133,10 +133,8 @@ static void boot(void)
 	status_fd = open(TRIAL_DIR "/status.jsonl", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (status_fd < 0)
 		fail(0, "cannot write %s/status.jsonl: %s", trial, strerror(errno));
-	if (tools && *tools) {
-		mkdir("/lab", 0755);
+	if (tools && *tools)
 		mount_at("hostfs", TOOLS_DIR, tools);
-	}
 	if (mkdir(NETNS_DIR, 0755) < 0)
 		fail(0, "cannot make " NETNS_DIR ": %s", strerror(errno));
 }
