@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The shape of a matrix file as pydantic models, and the JSON Schema that editors get from them.
+
+The models know every key of the grammar. Factors pass as scalars: which flow groups there are is said by the
+matrix and which parameters by the catalog, so names and values are judged in `l4sbench.matrix.naming` and
+`l4sbench.matrix.shapes`. In the JSON Schema the table of factors stands beside them.
+
+Importing this module imports pydantic; it is imported when a file is read, not before.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictInt,
+    StrictStr,
+    Tag,
+    WithJsonSchema,
+    WrapValidator,
+)
+
+from l4sbench.document import unless_cut
+from l4sbench.factors import (
+    FACTORS,
+    GROUP_FACTORS,
+    GROUP_NAME,
+    RESERVED,
+    BadValueError,
+    Factor,
+    plain,
+    shown,
+)
+from l4sbench.units import DURATION_UNITS, PACKET_UNITS, RATE_UNITS, SIZE_UNITS
+
+Schema = dict[str, Any]
+
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_PARAM: Final = r"[a-z][a-z0-9_]*"
+_GROUP: Final = rf"(?!(?:{'|'.join(sorted(RESERVED))})\.){GROUP_NAME.pattern}"
+_UNITS: Final = {"rate": RATE_UNITS, "duration": DURATION_UNITS, "size": SIZE_UNITS, "packets": PACKET_UNITS}
+_JSON_TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
+_ANY_SCALAR: Final[Schema] = {"type": ["string", "number", "boolean"]}
+
+
+def _scalar(raw: Any) -> Any:
+    """Refuses what is never one value of one factor, and says what was probably meant."""
+    if raw is None:
+        raise BadValueError("expected a value, but there is none")
+    if isinstance(raw, list):
+        raise BadValueError("expected one value, not a list", "only lists under axes are crossed")
+    if isinstance(raw, dict):
+        hint = (
+            "only flow groups nest, and they stand under flows; elsewhere keys are dotted, as in aqm.target"
+        )
+        raise BadValueError("expected one value, not a map", hint)
+    return raw
+
+
+def _name(raw: Any) -> Any:
+    if not isinstance(raw, str):
+        raise BadValueError(f"expected a name, not {shown(raw)}")
+    if not re.fullmatch(_NAME, raw):
+        raise BadValueError(f"{shown(raw)} is no name: letters, digits, dots, - and _ are allowed")
+    return raw
+
+
+def _group_name(raw: str) -> str:
+    if raw in RESERVED:
+        raise BadValueError(f"{shown(raw)} cannot name a flow group, because factors begin with it")
+    if not GROUP_NAME.fullmatch(raw):
+        raise BadValueError(
+            f"{shown(raw)} cannot name a flow group: small letters, digits and single - are allowed"
+        )
+    return raw
+
+
+def _files(raw: Any) -> Any:
+    return [raw] if isinstance(raw, str) else raw
+
+
+def _trials(raw: Any) -> Any:
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        if raw < 1:
+            raise BadValueError(f"{raw} is out of range: at least 1 is allowed")
+        return {"min": raw, "max": raw}
+    if not isinstance(raw, dict):
+        raise BadValueError(f"expected a number or {{min: 3, max: 10, until: decided}}, not {shown(raw)}")
+    return raw
+
+
+def _empty_if_none(raw: Any) -> Any:
+    return {} if raw is None else raw
+
+
+def _points(raw: Any) -> Any:
+    if not isinstance(raw, list):
+        hint = None if raw is None or isinstance(raw, dict) else f"write [{raw}]"
+        raise BadValueError(f"an axis is a list of values, not {shown(raw)}", hint)
+    if not raw:
+        raise BadValueError("an axis needs at least one value")
+    return raw
+
+
+Scalar = Annotated[Any, BeforeValidator(_scalar), WithJsonSchema(_ANY_SCALAR)]
+Name = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"})]
+GroupName = Annotated[str, BeforeValidator(_group_name)]
+Files = Annotated[
+    list[Annotated[StrictStr, WrapValidator(unless_cut)]],
+    BeforeValidator(_files),
+    WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}}),
+]
+
+
+def value_schema(factor: Factor) -> Schema:
+    """JSON Schema of one value of a factor."""
+    schema: Schema = {"type": _JSON_TYPES.get(factor.kind, "string"), "description": factor.meaning}
+    if factor.kind in _UNITS:
+        schema["pattern"] = rf"^[0-9]+(\.[0-9]+)?({'|'.join(_UNITS[factor.kind])})$"
+    if factor.choices:
+        schema["enum"] = list(factor.choices)
+    if factor.kind in {"int", "float"} and factor.minimum is not None:
+        schema["minimum"] = plain(factor.minimum)
+    if factor.kind in {"int", "float"} and factor.positive:
+        schema["exclusiveMinimum"] = 0
+    if factor.default is not None:
+        schema["default"] = plain(factor.default)
+    return schema
+
+
+def _core_schemas() -> Schema:
+    return {name: value_schema(factor) for name, factor in FACTORS.items()}
+
+
+def _dotted_schemas() -> Schema:
+    """Factors whose names are open: parameters of the queue, and whatever a flow group has."""
+    param = {"description": "A parameter of the group's congestion control, as the catalog declares it."}
+    taken = "|".join(GROUP_FACTORS)
+    schemas: Schema = {
+        rf"^aqm\.{_PARAM}$": _ANY_SCALAR
+        | {"description": "A parameter of the queue, as the catalog declares it; not every queue has it."}
+    }
+    for name, factor in GROUP_FACTORS.items():
+        schemas[rf"^{_GROUP}\.{name}$"] = value_schema(factor)
+    schemas[rf"^{_GROUP}\.(?!(?:{taken})$){_PARAM}$"] = _ANY_SCALAR | param
+    return schemas
+
+
+class TrialsRange(BaseModel):
+    """Trials per cell: at least `min`, then more until the verdict is decided, at most `max`."""
+
+    model_config = ConfigDict(extra="forbid", title="TrialsRange")
+    min: StrictInt | None = Field(None, ge=1, description="Trials that every cell gets.")
+    max: StrictInt | None = Field(None, ge=1, description="Trials that no cell exceeds.")
+    until: Literal["decided"] | None = Field(None, description="When to stop adding trials.")
+
+
+class FlowGroup(BaseModel):
+    """Flows that share everything but their ports."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Scalar]
+
+
+class Assignment(BaseModel):
+    """Factors and the value of each."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Scalar]
+
+
+class Patterns(BaseModel):
+    """Factors and a pattern for each (`fq*`, or `1,4` for either); a cell that matches all is left out."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Scalar]
+
+
+def _is_linked(raw: Any) -> str:
+    return "linked" if isinstance(raw, dict | Assignment) else "value"
+
+
+Point = Annotated[
+    Annotated[
+        Annotated[Scalar, Tag("value")] | Annotated[Assignment, Tag("linked")],
+        Discriminator(_is_linked),
+    ],
+    WrapValidator(unless_cut),
+]
+
+
+class Axes(BaseModel):
+    """What is crossed: each axis a list of values of one factor, or a list of maps of linked factors."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[list[Point], BeforeValidator(_points)]]
+
+
+class MatrixFile(BaseModel):
+    """An experiment of l4sbench: fixed factors, axes, trials and a rule for verdicts."""
+
+    model_config = ConfigDict(extra="allow", title="l4sbench matrix")
+    __pydantic_extra__: dict[str, Scalar]
+
+    matrix: Name = Field(description="Name of the matrix and of its run directory.")
+    description: StrictStr | None = Field(None, description="What the experiment asks.")
+    extends: Files | None = Field(
+        None, description="Matrix files this one builds on, relative to it: maps merge, lists replace."
+    )
+    catalog: Files | None = Field(
+        None, description="Folders, relative to this file, with more queues and congestion controls."
+    )
+    trials: Annotated[TrialsRange, BeforeValidator(_trials)] | None = None
+    rule: Name | None = Field(None, description="How verdicts are made. Default: pam25.")
+    seed: StrictInt | None = Field(
+        None, ge=0, le=2**63 - 1, description="Seed of every trial's seed. Default: 1."
+    )
+    flows: dict[GroupName, Annotated[FlowGroup, BeforeValidator(_empty_if_none)]] | None = Field(
+        None, description="Flow groups by name; a group runs on its own pair of nodes."
+    )
+    axes: Axes | None = None
+    exclude: list[Annotated[Patterns, WrapValidator(unless_cut)]] | None = Field(
+        None, description="Cells to leave out, after crossing."
+    )
+    include: list[Annotated[Assignment, WrapValidator(unless_cut)]] | None = Field(
+        None, description="Whole cells to add, each on top of the fixed factors."
+    )
+
+
+def json_schema() -> Schema:
+    """The grammar for editors, as JSON Schema 2020-12.
+
+    The keys of factors, which the models take as they come, are added from the table of factors, and all
+    other keys forbidden.
+    """
+    schema = MatrixFile.model_json_schema()
+    parts = schema["$defs"]
+    core, dotted = _core_schemas(), _dotted_schemas()
+    own = {name: value_schema(factor) for name, factor in GROUP_FACTORS.items()}
+    _close(schema, core, dotted)
+    _close(parts["Assignment"], core, dotted)
+    _close(parts["Patterns"], dict.fromkeys(core, _ANY_SCALAR), dict.fromkeys(dotted, _ANY_SCALAR))
+    _close(parts["FlowGroup"], own, {f"^{_PARAM}$": _ANY_SCALAR})
+    _close(
+        parts["Axes"],
+        {name: _values_schema(one) for name, one in core.items()},
+        {pattern: _values_schema(one) for pattern, one in dotted.items()},
+        others=_LINKED_SCHEMA,
+    )
+    schema["properties"]["trials"] = _TRIALS_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+_LINKED_SCHEMA: Final[Schema] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"$ref": "#/$defs/Assignment"},
+    "description": "A linked axis: maps of factors that change together, under a name of its own.",
+}
+_TRIALS_SCHEMA: Final[Schema] = {
+    "description": "Trials of every cell: a number, or a range within which the verdict decides.",
+    "default": 3,
+    "anyOf": [{"type": "integer", "minimum": 1}, {"$ref": "#/$defs/TrialsRange"}],
+}
+
+
+def _values_schema(one: Schema) -> Schema:
+    described = {"description": one["description"]} if "description" in one else {}
+    items = {"anyOf": [one, {"$ref": "#/$defs/Assignment"}]}
+    return {"type": "array", "minItems": 1, "items": items, **described}
+
+
+def _close(
+    schema: Schema, named: Schema, patterns: Schema, *, others: Schema | Literal[False] = False
+) -> None:
+    """Adds the keys that a model takes as extras, and says what other keys may be: nothing, as a rule."""
+    schema["properties"] = schema.get("properties", {}) | named
+    schema["patternProperties"] = patterns
+    schema["additionalProperties"] = others

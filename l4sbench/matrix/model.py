@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The matrix as the rest of l4sbench sees it: cells, trials, rule, seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from l4sbench.catalog import Catalog
+from l4sbench.cell import Cell
+from l4sbench.errors import InputError, Problem
+from l4sbench.matrix.expand import expand
+from l4sbench.matrix.naming import Names
+from l4sbench.matrix.patterns import select
+from l4sbench.matrix.reading import Source, read_source
+from l4sbench.matrix.writing import as_yaml
+
+DEFAULT_TRIALS = 3
+DEFAULT_RULE = "pam25"
+DEFAULT_SEED = 1
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How many trials a cell gets: `min` at first, up to `max` until what `until` says (None: always `max`)."""
+
+    min: int
+    max: int
+    until: str | None = None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is crossed.
+
+    Attributes:
+        name: the factor, or the name of a linked axis.
+        names: the factors it sets.
+        points: how many values it has.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    points: int
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An experiment: which cells, how often, judged by which rule.
+
+    Attributes:
+        name: also the name of its folder under `runs/`.
+        description: what it asks.
+        trials: per cell.
+        rule: name of the verdict rule.
+        seed: what the seeds of its trials are made of.
+        axes: in the order of the file.
+        cells: each once, in order: the first axis changes slowest, included cells come last.
+        notes: what the user should know, such as cells that became one.
+        catalog: what its queues and congestion controls mean.
+        source: a matrix file that says the same without those it extends, for the run directory.
+        path: where it was read from.
+    """
+
+    name: str
+    description: str
+    trials: Trials
+    rule: str
+    seed: int
+    axes: tuple[Axis, ...]
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...]
+    catalog: Catalog
+    source: bytes
+    path: Path
+
+    @classmethod
+    def load(cls, path: Path, catalog: Catalog | None = None, *, catalog_dirs: Sequence[Path] = ()) -> Self:
+        """Reads a matrix file and expands it.
+
+        Args:
+            path: the file.
+            catalog: used as it is, instead of what l4sbench and the matrix's `catalog:` offer.
+            catalog_dirs: folders with more entries, as of `--catalog`; not together with `catalog`.
+
+        Raises:
+            InputError: every problem of the file at once, and of the files and folders it names.
+        """
+        source, data = read_source(path)
+        problems = list(source.problems)
+        trials = _trials(source, problems)
+        if catalog is None:
+            folders = [*source.settings.get("catalog", ()), *catalog_dirs]
+            catalog = _catalog(folders, source, problems)
+        expansion = expand(source, Names(source.groups, catalog))
+        problems += expansion.problems
+        if problems:
+            raise InputError(_in_order(problems))
+        settings = source.settings
+        return cls(
+            name=settings["matrix"],
+            description=settings.get("description", "").strip(),
+            trials=trials,
+            rule=settings.get("rule", DEFAULT_RULE),
+            seed=settings.get("seed", DEFAULT_SEED),
+            axes=tuple(Axis(axis.name, axis.factors, len(axis.points)) for axis in source.axes.values()),
+            cells=expansion.cells,
+            notes=tuple(expansion.notes),
+            catalog=catalog,
+            source=as_yaml(source) if source.extended else data,
+            path=path,
+        )
+
+    def select(self, filters: Sequence[str]) -> Self:
+        """This matrix with only the cells that match every filter `FACTOR=PATTERN`.
+
+        Commas mean or, quantities are compared normalised (`rate=0.1gbit` matches 100mbit), names may hold
+        `*`, `?` and `[...]`; `cell=` matches ids.
+
+        Raises:
+            InputError: a filter makes no sense, or no cell is left.
+        """
+        return replace(self, cells=select(self.cells, filters)) if filters else self
+
+
+def _trials(source: Source, problems: list[Problem]) -> Trials:
+    stated = source.settings.get("trials", {"min": DEFAULT_TRIALS, "max": DEFAULT_TRIALS, "whole": True})
+    where = source.places.get("trials", source.path)
+    least, most = stated.get("min"), stated.get("max")
+    if least is None or most is None:
+        if not source.incomplete:
+            key = "min" if least is None else "max"
+            problems.append(
+                Problem(where, f"trials.{key}", "is missing", "write {min: 3, max: 10, until: decided}")
+            )
+        return Trials(1, 1)
+    if least > most:
+        problems.append(Problem(where, "trials", f"min is {least}, which is more than max, {most}"))
+    if "whole" in stated or least == most:
+        return Trials(least, most)
+    return Trials(least, most, stated.get("until", "decided"))
+
+
+def _catalog(folders: Iterable[Path], source: Source, problems: list[Problem]) -> Catalog:
+    """The catalog with the folders the matrix names; without them if they are not there."""
+    usable: list[Path] = []
+    for folder in folders:
+        if folder.is_dir():
+            usable.append(folder)
+        else:
+            where = source.places.get("catalog", "") if folder in source.settings.get("catalog", ()) else ""
+            problems.append(Problem(where, "catalog", f"there is no folder {folder}"))
+    try:
+        return Catalog.load(usable)
+    except InputError as error:
+        raise InputError(_in_order([*problems, *error.problems])) from None
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Each problem once; those of a file together, from its top to its bottom."""
+    unique = list(dict.fromkeys(problems))
+    files = {name: number for number, name in enumerate(dict.fromkeys(_place(p)[0] for p in unique))}
+    return sorted(unique, key=lambda problem: (files[_place(problem)[0]], *_place(problem)[1:]))
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    parts = problem.where.rsplit(":", 2)
+    if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
+        return parts[0], int(parts[1]), int(parts[2])
+    return problem.where, 0, 0

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Patterns of values, for filters on the command line and for `exclude`.
+
+Commas mean or. A quantity is compared as a quantity, so `0.1gbit` matches 100mbit, a number as a number; names
+are compared letter by letter, with `*`, `?` and `[...]` as in file names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from l4sbench.cell import Cell
+from l4sbench.errors import InputError, Problem, did_you_mean
+from l4sbench.factors import FACTORS, plain
+from l4sbench.units import EXPECTED, Value, kind_of, parse_quantity
+
+CELL = "cell"
+"""Filters may also name cells by their ids: `cell=codel_*`."""
+
+_GLOB = frozenset("*?[")
+
+
+class Pattern:
+    """Alternatives that one factor's value may match."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.alternatives = tuple(part.strip() for part in text.split(","))
+        self._known: dict[tuple[type, Value], bool] = {}
+
+    @property
+    def exact(self) -> tuple[str, ...]:
+        """The alternatives that are values, not globs."""
+        return tuple(text for text in self.alternatives if not _GLOB & set(text))
+
+    def matches(self, value: Value) -> bool:
+        """Whether any alternative matches."""
+        key = (type(value), value)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = any(_matches(text, value) for text in self.alternatives)
+        return found
+
+    def unmatched(self, values: Iterable[Value]) -> tuple[str, ...]:
+        """The alternatives that match none of `values`."""
+        offered = list(values)
+        return tuple(text for text in self.alternatives if not any(_matches(text, v) for v in offered))
+
+
+def _matches(text: str, value: Value) -> bool:
+    if isinstance(value, str):
+        return fnmatchcase(value, text)
+    written = plain(value)
+    if isinstance(written, bool):
+        return fnmatchcase("true" if written else "false", text.lower())
+    if _GLOB & set(text):
+        return fnmatchcase(str(written), text)
+    try:
+        if isinstance(written, str):
+            return parse_quantity(kind_of(value), text) == value
+        return float(text) == written
+    except ValueError:
+        return False
+
+
+def select(cells: Sequence[Cell], filters: Sequence[str]) -> tuple[Cell, ...]:
+    """The cells that match every filter `FACTOR=PATTERN`.
+
+    Raises:
+        InputError: every filter that is none, names an unknown factor or matches nothing; or no cell
+            matches all of them.
+    """
+    problems: list[Problem] = []
+    patterns: list[tuple[str, Pattern]] = []
+    known = set[str]().union(*(cell.factors for cell in cells)) | {CELL}
+    for text in filters:
+        name, equals, pattern = text.partition("=")
+        name = name.strip()
+        if not equals or not name or not pattern.strip():
+            problems.append(Problem("", text, "is no filter", "write FACTOR=PATTERN, such as aqm=codel,fq*"))
+        elif name not in known:
+            offered = sorted(known, key=lambda factor: (factor not in FACTORS, factor))
+            message = f"no cell has a factor {name}"
+            problems.append(Problem("", text, message, did_you_mean(name, offered) or _listed(offered)))
+        else:
+            found = Pattern(pattern)
+            patterns.append((name, found))
+            problems += _unmatched(text, name, found, cells)
+    if problems:
+        raise InputError(problems)
+    chosen = tuple(cell for cell in cells if all(_holds(cell, name, pattern) for name, pattern in patterns))
+    if not chosen:
+        raise InputError(f"no cell matches all of {' '.join(filters)}")
+    return chosen
+
+
+def _holds(cell: Cell, name: str, pattern: Pattern) -> bool:
+    value: Value | None = cell.id if name == CELL else cell.factors.get(name)
+    return value is not None and pattern.matches(value)
+
+
+def _unmatched(text: str, name: str, pattern: Pattern, cells: Sequence[Cell]) -> list[Problem]:
+    """A problem for every alternative that matches no cell: it is a slip, and would go unnoticed."""
+    values: dict[Value, None] = (
+        {cell.id: None for cell in cells}
+        if name == CELL
+        else {cell.factors[name]: None for cell in cells if name in cell.factors}
+    )
+    shown = [str(plain(value)) if not isinstance(value, bool) else str(value).lower() for value in values]
+    problems: list[Problem] = []
+    for alternative in pattern.unmatched(values):
+        kinds = sorted({kind_of(value) for value in values})
+        hint = did_you_mean(alternative, shown)
+        if len(kinds) == 1 and kinds[0] in EXPECTED and not _GLOB & set(alternative):
+            try:
+                parse_quantity(kinds[0], alternative)
+            except ValueError as error:
+                problems.append(Problem("", text, str(error)))
+                continue
+        problems.append(Problem("", text, f"no cell has {name}={alternative}", hint or _listed(shown)))
+    return problems
+
+
+def _listed(words: Sequence[str], most: int = 12) -> str:
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return f"there is {', '.join(words[:most])}{more}"
