@@ -12,14 +12,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from l4sbench.factors import FACTORS, GROUP_FACTORS, plain
 from l4sbench.units import Duration, Plain, Rate, Value, kind_of, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 _SLUG_LENGTH = 100
 _HASH_DIGITS = 10
@@ -94,30 +96,35 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """Slug plus hash; names the cell's folder and its rows in every table."""
-        digest = hashlib.sha256(self.identity.encode()).hexdigest()[:_HASH_DIGITS]
-        return f"{self.slug}-{digest}"
+        differing = self._differing()
+        digest = hashlib.sha256(_canonical(differing).encode()).hexdigest()[:_HASH_DIGITS]
+        return f"{self._slug(differing)}-{digest}"
 
     @property
     def identity(self) -> str:
         """What the id is a hash of: canonical JSON of the factors that are not at their default."""
-        defaults = self.defaults
-        parts = [
-            _fragment(n, v) for n, v in self.factors.items() if (d := defaults.get(n)) is not v and d != v
-        ]
-        return "{" + ",".join(parts) + "}"
+        return _canonical(self._differing())
 
-    @cached_property
+    @property
     def slug(self) -> str:
         """The readable part of the id. Not unique: it leaves out durations and is cut when too long."""
+        return self._slug(self._differing())
+
+    def _differing(self) -> list[tuple[str, Value]]:
+        """The factors that are not at their default, by name."""
+        default = self.defaults.get
+        return [
+            (n, v) for n, v in self.factors.items() if (d := default(n)) is None or (d is not v and d != v)
+        ]
+
+    def _slug(self, differing: list[tuple[str, Value]]) -> str:
         factors = self.factors
         parts = [_word(factors["aqm"]), f"{_word(factors['buffer_bdp'])}bdp"]
         parts += [_word(factors["rate"]), _word(factors["rtt"])]
         shown = set(_SLUG_SKIPS)
         for name in sorted(self.group_names):
             parts.append(self._group_slug(name, shown))
-        for name, value in factors.items():
-            if name not in shown and self._differs(name):
-                parts.append(_word(f"{name}-{plain(value)}"))
+        parts += [_word(f"{name}-{plain(value)}") for name, value in differing if name not in shown]
         return "_".join(parts)[:_SLUG_LENGTH].rstrip("-._+")
 
     def _group_slug(self, name: str, shown: set[str]) -> str:
@@ -289,11 +296,15 @@ def _value(data: Plain, kind: str) -> Value:
     return data
 
 
-@lru_cache(maxsize=4096)
+def _canonical(factors: Iterable[tuple[str, Value]]) -> str:
+    return "{" + ",".join([_fragment(name, value) for name, value in factors]) + "}"
+
+
+@lru_cache(maxsize=4096, typed=True)
 def _fragment(name: str, value: Value) -> str:
     return f"{json.dumps(name)}:{json.dumps(plain(value))}"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)
 def _word(value: Value) -> str:
     return _NOT_IN_SLUG.sub("-", str(plain(value)))

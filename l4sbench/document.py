@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
@@ -22,6 +21,7 @@ from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.factors import BadValueError, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from pydantic import BaseModel
@@ -43,7 +43,7 @@ class _Cut:
         return self
 
 
-CUT: Final = _Cut()
+CUT: Final[Any] = _Cut()
 """Stands in a list for an item that was wrong and has been reported, so that the others keep their places."""
 
 MAX_NODES = 2_000_000
@@ -75,7 +75,7 @@ class Document:
     _marks: Mapping[KeyPath, tuple[_Mark, _Mark]] = field(default_factory=dict, repr=False)
 
     def where(self, path: KeyPath, *, key: bool = False) -> str:
-        """`file:line:column` of the value at `path`, or of its key; of what is above it if it is not there."""
+        """`file:line:column` of the value at `path` or of its key; if it is not there, of what is above."""
         while path not in self._marks and path:
             path, key = path[:-1], False
         key_mark, value_mark = self._marks.get(path, ((0, 0), (0, 0)))

@@ -12,11 +12,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from l4sbench.matrix.model import Axis, Matrix, Trials
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 
 def load(path: Path, *, catalog_dirs: Sequence[Path] = ()) -> Matrix:

@@ -6,18 +6,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from l4sbench.cell import Cell
 from l4sbench.errors import Problem, did_you_mean
 from l4sbench.factors import BadValueError
 from l4sbench.matrix.naming import Judged, Meaning, Names, judge
 from l4sbench.matrix.patterns import Pattern
-from l4sbench.matrix.reading import AxisSource, Rule, Source, Statement
 from l4sbench.matrix.shapes import JudgedPoint, Shape, Shaper, shaping_names
-from l4sbench.units import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from l4sbench.matrix.reading import AxisSource, Rule, Source, Statement
+    from l4sbench.units import Value
 
 MAX_CELLS = 1_000_000
 _NAMED = 5  # as many examples as a note or message gives
@@ -162,7 +166,7 @@ class _Expander:
                 factors.update(update.values)
                 if update.problems:
                     problems += update.problems
-            if exclusions and any([rule.matches(factors) for rule in exclusions]):
+            if exclusions and sum(rule.matches(factors) for rule in exclusions):  # each counts its hits
                 continue
             if problems:
                 self._result.problem(*problems)
@@ -210,7 +214,7 @@ class _Expander:
             return [Problem(statement.key_where, name, message, did_you_mean(meaning.param, sorted(offered)))]
         for alternative in Pattern(raw).exact if isinstance(raw, str) else (raw,):
             try:
-                self._names.value(meaning, name, alternative)
+                self._names.value(meaning.factor, name, alternative)
             except BadValueError as error:
                 return [Problem(where, name, error.message, error.hint)]
         return []

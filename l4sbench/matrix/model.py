@@ -4,19 +4,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from l4sbench.catalog import Catalog
-from l4sbench.cell import Cell
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix.expand import expand
 from l4sbench.matrix.naming import Names
 from l4sbench.matrix.patterns import select
 from l4sbench.matrix.reading import Source, read_source
 from l4sbench.matrix.writing import as_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from l4sbench.cell import Cell
 
 DEFAULT_TRIALS = 3
 DEFAULT_RULE = "pam25"
@@ -25,7 +28,7 @@ DEFAULT_SEED = 1
 
 @dataclass(frozen=True)
 class Trials:
-    """How many trials a cell gets: `min` at first, up to `max` until what `until` says (None: always `max`)."""
+    """How many trials a cell gets: `min`, then up to `max` until what `until` says (None: always `max`)."""
 
     min: int
     max: int

@@ -8,16 +8,19 @@ congestion control, in `l4sbench.matrix.shapes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from l4sbench.catalog import Catalog, CongestionControl, Param, Queue
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.factors import FACTORS, GROUP_FACTORS, BadValueError, Factor, boolean_hint, shown
-from l4sbench.matrix.reading import Statement
 from l4sbench.topology import topology
-from l4sbench.units import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from l4sbench.catalog import Catalog, CongestionControl, Param, Queue
+    from l4sbench.matrix.reading import Statement
+    from l4sbench.units import Value
 
 SETTINGS = (
     "matrix",
@@ -96,15 +99,14 @@ class Names:
             hint = did_you_mean(name, [f"{group}.{rest}" for group in self.groups]) or close
         return Problem("", name, f"no flow group is called {head}; {groups}", hint)
 
-    def value(self, meaning: Meaning, name: str, raw: Any) -> Value:
+    def value(self, factor: Factor, name: str, raw: Any) -> Value:
         """The value `raw` stands for as core factor or factor of a group.
 
         Raises:
             BadValueError: it is none, or names what the catalog does not offer.
         """
-        assert meaning.factor is not None
-        value = meaning.factor.parse(raw)
-        if isinstance(value, str) and (check := self._checks.get(meaning.factor.name)) is not None:
+        value = factor.parse(raw)
+        if isinstance(value, str) and (check := self._checks.get(factor.name)) is not None:
             try:
                 check(value, name)
             except InputError as error:
@@ -139,7 +141,7 @@ def judge(names: Names, statement: Statement) -> Judged | Problem:
     if meaning.factor is None:
         return Judged(statement, meaning, None)
     try:
-        return Judged(statement, meaning, names.value(meaning, statement.name, statement.raw))
+        return Judged(statement, meaning, names.value(meaning.factor, statement.name, statement.raw))
     except BadValueError as error:
         return Problem(statement.where, statement.name, error.message, error.hint)
 

@@ -2,19 +2,23 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Patterns of values, for filters on the command line and for `exclude`.
 
-Commas mean or. A quantity is compared as a quantity, so `0.1gbit` matches 100mbit, a number as a number; names
-are compared letter by letter, with `*`, `?` and `[...]` as in file names.
+Commas mean or. A quantity is compared as a quantity, so `0.1gbit` matches 100mbit, a number as a number;
+names are compared letter by letter, with `*`, `?` and `[...]` as in file names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
-from l4sbench.cell import Cell
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.factors import FACTORS, plain
 from l4sbench.units import EXPECTED, Value, kind_of, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from l4sbench.cell import Cell
 
 CELL = "cell"
 """Filters may also name cells by their ids: `cell=codel_*`."""

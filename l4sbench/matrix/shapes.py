@@ -9,23 +9,26 @@ shape's factors with the values of the other axes put in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench.catalog import CongestionControl, Queue
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.factors import FACTORS, GROUP_FACTORS
 from l4sbench.matrix.naming import Judged, Names, param_value, when_text
-from l4sbench.matrix.reading import Source, Statement
 from l4sbench.topology import TOPOLOGIES
-from l4sbench.units import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from l4sbench.matrix.reading import Source, Statement
+    from l4sbench.units import Value
 
 JudgedPoint: TypeAlias = tuple[Judged, ...]
 Entry: TypeAlias = Queue | CongestionControl
 
-_PLACING = frozenset({"from", "to"})
+_PLACING = ("from", "to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +129,13 @@ class Shaper:
     def _core(self, draft: _Draft) -> None:
         for name, factor in FACTORS.items():
             self._declared(draft, name, factor.default, required=factor.required)
-        name = draft.values.get("aqm")
-        if isinstance(name, str) and (queue := self._names.catalog.queues.get(name)) is not None:
+        if (queue := self._names.catalog.queues.get(str(draft.values.get("aqm")))) is not None:
             self._params(draft, "aqm", queue)
 
     def _group(self, draft: _Draft, group: str) -> None:
         for rest, factor in GROUP_FACTORS.items():
             self._declared(draft, f"{group}.{rest}", factor.default, required=factor.required)
-        name = draft.values.get(f"{group}.cc")
-        control = self._names.catalog.congestion_controls.get(name) if isinstance(name, str) else None
+        control = self._names.catalog.congestion_controls.get(str(draft.values.get(f"{group}.cc")))
         if control is None:
             return
         self._params(draft, group, control)
@@ -254,7 +255,7 @@ class Shaper:
             draft.problems += [self._located(draft, problem) for problem in error.problems]
 
     def _placed(self, draft: _Draft, group: str) -> _Placed:
-        sender, receiver = (draft.values.get(f"{group}.{end}") for end in ("from", "to"))
+        sender, receiver = (draft.values.get(f"{group}.{end}") for end in _PLACING)
         return _Placed(group, str(sender) if sender else None, str(receiver) if receiver else None)
 
     def _located(self, draft: _Draft, problem: Problem) -> Problem:

@@ -8,9 +8,10 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from l4sbench.matrix.reading import Point, Rule, Source
+if TYPE_CHECKING:
+    from l4sbench.matrix.reading import Point, Rule, Source
 
 
 def as_yaml(source: Source) -> bytes:
