@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -129,6 +129,12 @@ class Needs:
     iproute2: str | None = None
 
 
+@lru_cache(maxsize=1024)
+def _ratio(decimal: float) -> tuple[int, int]:
+    """The fraction that a number is as written: a tenth for 0.1, and not its nearest float."""
+    return Fraction(str(decimal)).as_integer_ratio()
+
+
 @dataclass(frozen=True)
 class Setting:
     """What a cell says about the path; buffers and rates are derived from it."""
@@ -145,8 +151,8 @@ class Setting:
     @cached_property
     def buffer_bytes(self) -> int:
         """`buffer_bdp` bandwidth-delay products, rounded down as published."""
-        exact = Fraction(str(self.buffer_bdp)) * self.rate.bits_per_s * self.rtt.ns / 8_000_000_000
-        return int(exact)
+        over, under = _ratio(self.buffer_bdp)
+        return over * self.rate.bits_per_s * self.rtt.ns // (under * 8_000_000_000)
 
     @property
     def buffer_packets(self) -> int:
