@@ -151,7 +151,7 @@ class _Build:
         self._say("check")("booting the guest once", None)
         first_boot(kernel, rootfs, cache.logs / "first-boot.log")
         return LabRecord(
-            inputs=dict(inputs.digests),
+            inputs=inputs.digests,
             compiler=compiler,
             own_kernel=self.options.own_kernel,
             source=kernel.info.source,

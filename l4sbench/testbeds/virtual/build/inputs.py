@@ -11,8 +11,8 @@ from l4sbench import assets
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.build.cache import digest_of, digest_of_files
 
-RECIPE = "1"
-"""Part of every digest; raise it when the way of building changes what comes out."""
+RECIPE = {"kernel": "1", "userland": "1", "tools": "1", "modules": "1", "rootfs": "1"}
+"""Goes into the digest of each kind of part; raise it when the way of building changes what comes out."""
 
 _SOURCES = ("Kbuild", "Makefile", "*.c", "*.h", "*.S")
 """What of a folder with C counts; objects of a build by hand do not."""
@@ -26,12 +26,12 @@ class Inputs:
     patches: tuple[Path, ...]
     guest: Path
     modules: Mapping[str, Path]
-    digests: Mapping[str, str]
+    digests: dict[str, str]
 
     @property
     def key(self) -> str:
         """One digest over all inputs: names the lab that they make."""
-        return digest_of([RECIPE, *(item for pair in sorted(self.digests.items()) for item in pair)])
+        return digest_of([text for pair in sorted((RECIPE | self.digests).items()) for text in pair])
 
     @classmethod
     def read(cls, kernels: Path | None = None) -> Self:

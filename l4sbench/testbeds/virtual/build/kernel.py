@@ -76,7 +76,7 @@ class Kernel:
 def kernel_digest(inputs: Inputs, source: Source, compiler: str) -> str:
     """The name of the part that these inputs make."""
     config, patches = inputs.digests["kernel configuration"], inputs.digests["kernel patches"]
-    return digest_of([RECIPE, source.digest, config, patches, compiler])
+    return digest_of([RECIPE["kernel"], source.digest, config, patches, compiler])
 
 
 def find_kernel(cache: Cache, digest: str) -> Kernel | None:

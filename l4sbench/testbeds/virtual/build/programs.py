@@ -58,7 +58,7 @@ def build_tools(cache: Cache, inputs: Inputs, compiler: str, say: Say, *, force:
     Raises:
         TestbedError: The compiler refused, or a program is missing afterwards.
     """
-    name = digest_of([RECIPE, inputs.digests["guest programs"], compiler])
+    name = digest_of([RECIPE["tools"], inputs.digests["guest programs"], compiler])
     part = cache.part("tools", name)
     if force or not part.is_dir():
         say("compiling the guest's programs", None)
@@ -96,7 +96,7 @@ def build_modules(
     modules = []
     for number, (name, folder) in enumerate(sorted(folders.items())):
         files = source_files(folder)
-        digest = digest_of([RECIPE, kernel.path.name, name, digest_of_files(folder, files)])
+        digest = digest_of([RECIPE["modules"], kernel.path.name, name, digest_of_files(folder, files)])
         part = cache.part("modules", digest)
         info = None if force else read_note(part / "info.json", ModuleInfo)
         if info is None:

@@ -3,7 +3,6 @@
 """The guest's root folder, put together from userland, tools and modules; and its first boot."""
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -54,7 +53,7 @@ def compose_rootfs(
         The part's folder, which is the guest's root.
     """
     digests = (module.info.digest for module in modules)
-    digest = digest_of([RECIPE, userland.path.name, tools.digest, _CHECK_SCRIPT, *digests])
+    digest = digest_of([RECIPE["rootfs"], userland.path.name, tools.digest, _CHECK_SCRIPT, *digests])
     part = cache.part("rootfs", digest)
     if force or not part.is_dir():
         with cache.stage("rootfs", digest) as stage:
@@ -117,6 +116,6 @@ def _boot(kernel: Kernel, rootfs: Path, log: Path) -> list[str]:
             ],
             what="booting the new guest",
             timeout_s=_BOOT_S,
-            on_line=lambda line: said.append(re.sub(r"\\s+$", "", line)),
+            on_line=lambda line: said.append(line.rstrip()),  # the console ends lines with \r\n,
         )
     return said

@@ -57,7 +57,13 @@ _UNPACK_S = 120
 
 
 _RECIPE = digest_of(
-    [RECIPE, *PACKAGES, *_LEFT_OUT, *_MOUNT_POINTS, *(text for pair in _FILES.items() for text in pair)]
+    [
+        RECIPE["userland"],
+        *PACKAGES,
+        *_LEFT_OUT,
+        *_MOUNT_POINTS,
+        *(text for pair in _FILES.items() for text in pair),
+    ]
 )
 
 
@@ -168,6 +174,7 @@ def _complete(commands: Commands, root: Path) -> None:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name, text in _FILES.items():
         (root / name).write_text(text, encoding="utf-8")
+    _link_busybox(commands, root)
     # The loader finds libraries in its standard folders without this; it makes starting programs cheaper.
     ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if ldconfig:
@@ -175,3 +182,12 @@ def _complete(commands: Commands, root: Path) -> None:
             commands.run([ldconfig, "-r", root, "-X"], what="ldconfig", timeout_s=60)
         except TestbedError:
             (root / "etc" / "ld.so.cache").unlink(missing_ok=True)
+
+
+def _link_busybox(commands: Commands, root: Path) -> None:
+    """Give the guest `cat`, `ls`, `less` and so on; what a package brings stays."""
+    busybox = root / "usr" / "bin" / "busybox"
+    listed = commands.output([busybox, "--list"], what="asking busybox what it can do", timeout_s=20)
+    for name in listed.split():
+        if not any(os.path.lexists(root / "usr" / folder / name) for folder in ("bin", "sbin")):
+            (root / "usr" / "bin" / name).symlink_to("busybox")
