@@ -3,13 +3,170 @@
 #ifndef _TCP_PRAGUE_H
 #define _TCP_PRAGUE_H
 
-#include <linux/types.h>
+#include <linux/moduleparam.h>
+#include <net/tcp.h>
 
-struct sock;
-
-/* prague_ect1.c: ECT(1) instead of ECT(0) on the packets of one socket. Both
- * are called with the socket locked; neither does harm when called again.
+/* This, TCP_CONG_ECT_1_NEGOTIATION and TCP_CONG_NO_FALLBACK_RFC3168 came
+ * together with AccECN.
  */
+#ifndef TCP_CONG_NEEDS_ACCECN
+#error "tcp_prague needs a kernel with AccECN: Linux 7.0 or later"
+#endif
+
+/* Fixed-point fractions, in bits */
+#define PRAGUE_ALPHA_BITS	24	/* alpha, and the marked fraction F */
+#define PRAGUE_CWND_BITS	20	/* window, in packets */
+#define PRAGUE_AI_BITS		40	/* increase per RTT, in packets */
+
+#define PRAGUE_ALPHA_ONE	BIT(PRAGUE_ALPHA_BITS)
+#define PRAGUE_CWND_ONE		BIT_ULL(PRAGUE_CWND_BITS)
+
+#define PRAGUE_GAIN_SHIFT	4	/* alpha: g = 1/16 */
+#define PRAGUE_HSRTT_SHIFT	7	/* long-term RTT: gain 1/128 */
+
+#define PRAGUE_REF_MTU		1500	/* B: packet size AI is stated in */
+#define PRAGUE_MIN_CWND		2	/* packets */
+#define PRAGUE_MIN_RATE		12500	/* B/s: 100 kbit/s */
+
+/* Limits that keep the arithmetic within 64 bits; where a product or quotient
+ * is large, a comment bounds it by powers of two. At 100 Gbit/s and an RTT of
+ * 2 s the window is 16.7 million packets of 1500 B, the rate 12.5 GB/s.
+ */
+#define PRAGUE_MAX_CWND		BIT(24)		/* packets */
+#define PRAGUE_MAX_RATE		BIT_ULL(37)	/* B/s: 1.1 Tbit/s */
+#define PRAGUE_MAX_SRTT		(BIT(26) - 1)	/* us/8: 8.4 s */
+
+/* tp->srtt_us counts eighths of a microsecond */
+#define PRAGUE_SRTT_PER_SEC	(8 * USEC_PER_SEC)
+
+/* One connection. "B with headers" is what a packet has from its IP header
+ * on; a packet is one of @mss bytes of payload.
+ */
+struct prague {
+	u64 frac_cwnd;		/* window: 2^-20 packets */
+	u64 rate;		/* rate mode only: B/s with headers */
+	u64 alpha_stamp;	/* us: end of the last round */
+	u64 cwr_stamp;		/* us: last reduction for CE */
+	u64 hsrtt;		/* long-term smoothed RTT: us/8, times 128 */
+	u64 ai_rest;		/* remainder of the last division for AI */
+	u64 loss_window;	/* before a loss: 2^-20 B with headers */
+	u64 loss_rate;		/* before a loss: B/s with headers */
+	u32 alpha;		/* 2^-28: times 16, so that it keeps the rest */
+	u32 next_seq;		/* the round ends when this is acknowledged */
+	u32 round;		/* rounds outside of slow start */
+	u32 round_delivered;	/* tp->delivered at the round's start */
+	u32 round_delivered_ce;	/* tp->delivered_ce at the round's start */
+	u32 acked_ce;		/* tp->delivered_ce at the last ACK */
+	u16 mss;		/* tp->mss_cache as this module knows it */
+	u16 mss_max;		/* ... as the path allows it */
+	u16 burst;		/* packets: limit of one burst */
+	u16 gso_set;		/* sk->sk_gso_max_segs as this module set it */
+	u16 gso_max;		/* ... as the device allows it */
+	u8 saw_ce:1,		/* a mark was ever fed back */
+	   in_loss:1,		/* recovering: halved, and no increase */
+	   rate_mode:1,		/* rate, not frac_cwnd, is in control */
+	   paced:1;		/* this module switched pacing on */
+};
+
+extern unsigned int prague_rtt_target;
+extern unsigned int prague_rtt_transition;
+
+/* us: the virtual RTT */
+static inline u32 prague_target(void)
+{
+	return READ_ONCE(prague_rtt_target);
+}
+
+/* us/8: the smoothed RTT, at least 1 */
+static inline u32 prague_srtt(const struct sock *sk)
+{
+	return clamp(tcp_sk(sk)->srtt_us, 1U, (u32)PRAGUE_MAX_SRTT);
+}
+
+/* us/8: the RTT the flow behaves as if it had */
+static inline u32 prague_vrtt(const struct sock *sk)
+{
+	return max(prague_srtt(sk), prague_target() << 3);
+}
+
+static inline u64 prague_bound_cwnd(u64 frac_cwnd)
+{
+	return clamp(frac_cwnd, PRAGUE_MIN_CWND * PRAGUE_CWND_ONE,
+		     PRAGUE_MAX_CWND * PRAGUE_CWND_ONE);
+}
+
+static inline u64 prague_bound_rate(u64 rate)
+{
+	return clamp(rate, PRAGUE_MIN_RATE, PRAGUE_MAX_RATE);
+}
+
+/* B with headers: a full packet. Options that come and go, such as AccECN's,
+ * take from the payload and leave the size as it is.
+ */
+static inline u32 prague_mtu(struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+
+	return tcp_mss_to_mtu(sk, ca->mss);
+}
+
+/* 2^-20 B with headers: the window, at most 2^24 packets of 2^16 B, or 2^60 */
+static inline u64 prague_window(struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+
+	return ca->frac_cwnd * prague_mtu(sk);
+}
+
+/* Packets: the window rounded up */
+static inline u32 prague_cwnd(const struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+	u32 cwnd = (ca->frac_cwnd + PRAGUE_CWND_ONE - 1) >> PRAGUE_CWND_BITS;
+
+	return max(min(cwnd, tcp_sk(sk)->snd_cwnd_clamp), PRAGUE_MIN_CWND);
+}
+
+/* Whether increase, reductions and rounds go by the virtual RTT */
+static inline bool prague_rtt_independent(const struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+
+	return ca->round >= READ_ONCE(prague_rtt_transition) &&
+	       !tcp_in_slow_start(tcp_sk(sk));
+}
+
+/* A module parameter with a range, which is part of its description */
+#define PRAGUE_PARAM(param, least, most, desc)				\
+static int param##_set(const char *val, const struct kernel_param *kp)	\
+{									\
+	return param_set_uint_minmax(val, kp, least, most);		\
+}									\
+static const struct kernel_param_ops param##_ops = {			\
+	.set = param##_set,						\
+	.get = param_get_uint,						\
+};									\
+module_param_cb(param, &param##_ops, &(param), 0644);			\
+MODULE_PARM_DESC(param, desc " [" #least ".." #most "]")
+
+/* prague_law.c: increase and reductions */
+void prague_increase(struct sock *sk, u32 credit);
+void prague_enter_cwr(struct sock *sk);
+void prague_first_ce(struct sock *sk);
+void prague_enter_loss(struct sock *sk);
+u32 prague_undo_cwnd(struct sock *sk);
+
+/* prague_pace.c: window to rate and back, segment size, pacing, bursts */
+u64 prague_window_to_rate(struct sock *sk);
+u64 prague_rate(struct sock *sk);
+u64 prague_rate_to_cwnd(struct sock *sk, u64 rtt);
+u64 prague_rate_mode_cwnd(struct sock *sk);
+void prague_track_mss(struct sock *sk);
+void prague_update_mss(struct sock *sk);
+void prague_update_pacing(struct sock *sk);
+u32 prague_min_tso_segs(struct sock *sk);
+
+/* prague_ect1.c: ECT(1) instead of ECT(0) on the packets of one socket */
 bool prague_ect1_enable(struct sock *sk);
 void prague_ect1_disable(struct sock *sk);
 

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: The l4sbench authors
+/* TCP Prague: increase and reductions
+ *
+ * All functions need the socket locked.
+ */
+#include <linux/math64.h>
+#include <net/tcp.h>
+
+#include "prague.h"
+
+#define PRAGUE_MAX_CREDIT	BIT(12)	/* packets: what one ACK counts for */
+
+/* Increase */
+
+/* 2^-40 packets of 1500 B per RTT. The target is at most 100 ms, so that this
+ * is one packet from there on for any target.
+ */
+static u64 prague_ai_per_rtt(const struct sock *sk)
+{
+	u32 target = prague_target();
+	u32 srtt = prague_srtt(sk);
+	u64 ratio;
+
+	if (!prague_rtt_independent(sk) || srtt >= target << 3)
+		return BIT_ULL(PRAGUE_AI_BITS);
+	/* srtt is below 2^20 here, the ratio below 2^20 */
+	ratio = div_u64((u64)srtt << (PRAGUE_AI_BITS / 2 - 3), target);
+	return ratio * ratio;
+}
+
+/* frac_cwnd += credit * AI * 1500 / (frac_cwnd * mtu)
+ *
+ * 2^12 * 2^40 * 1500 < 2^63, and the remainder is below the divisor's 2^60.
+ * The remainder is kept: at an RTT of 10 us and 10 Gbit/s a packet adds 1/50
+ * of the smallest fraction.
+ */
+static void prague_increase_window(struct sock *sk, u32 credit)
+{
+	struct prague *ca = inet_csk_ca(sk);
+	u64 gain = prague_ai_per_rtt(sk) * PRAGUE_REF_MTU *
+		   min(credit, PRAGUE_MAX_CREDIT);
+
+	gain = div64_u64_rem(ca->ai_rest + gain, prague_window(sk),
+			     &ca->ai_rest);
+	ca->frac_cwnd = prague_bound_cwnd(ca->frac_cwnd + gain);
+}
+
+/* rate += (credit * 1500 / vRTT) / packets in a vRTT */
+static void prague_increase_rate(struct sock *sk, u32 credit)
+{
+	struct prague *ca = inet_csk_ca(sk);
+	u32 vrtt = prague_vrtt(sk);
+	/* 2^37 * 2^26 and 2^12 * 1500 * 2^23: below 2^63 and 2^46 */
+	u64 packets = DIV64_U64_ROUND_UP(ca->rate * vrtt,
+					 (u64)PRAGUE_SRTT_PER_SEC *
+					 prague_mtu(sk));
+	u64 gain = div64_u64((u64)min(credit, PRAGUE_MAX_CREDIT) *
+			     PRAGUE_REF_MTU * PRAGUE_SRTT_PER_SEC,
+			     packets * vrtt);
+
+	ca->rate = prague_bound_rate(ca->rate + gain);
+}
+
+void prague_increase(struct sock *sk, u32 credit)
+{
+	struct prague *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!credit || ca->in_loss)
+		return;
+	/* Pacing keeps a flow in rate mode below its window most of the time:
+	 * what limits it then is the rate, unless it is the application.
+	 */
+	if (ca->rate_mode) {
+		if (!tp->app_limited || tcp_is_cwnd_limited(sk))
+			prague_increase_rate(sk, credit);
+		return;
+	}
+	if (!tcp_is_cwnd_limited(sk))
+		return;
+	if (tcp_in_slow_start(tp)) {
+		credit = tcp_slow_start(tp, credit);
+		ca->frac_cwnd = max(ca->frac_cwnd,
+				    tcp_snd_cwnd(tp) * PRAGUE_CWND_ONE);
+		ca->frac_cwnd = prague_bound_cwnd(ca->frac_cwnd);
+		if (!credit)
+			return;
+	}
+	prague_increase_window(sk, credit);
+}
+
+/* Reductions */
+
+/* value - value * alpha / 2, rounded to nearest */
+static u64 prague_less_alpha(const struct prague *ca, u64 value)
+{
+	u32 alpha = ca->alpha >> PRAGUE_GAIN_SHIFT;
+
+	return value - ((mul_u64_u32_shr(value, alpha, PRAGUE_ALPHA_BITS) + 1)
+			>> 1);
+}
+
+/* The first reduction ends slow start, however small it is. */
+static void prague_leave_slow_start(struct tcp_sock *tp)
+{
+	if (tcp_in_slow_start(tp))
+		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
+}
+
+/* Congestion experienced: the core enters TCP_CA_CWR at the first mark after
+ * the data that was outstanding at the last one is acknowledged.
+ */
+void prague_enter_cwr(struct sock *sk)
+{
+	struct prague *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (prague_rtt_independent(sk) &&
+	    tcp_stamp_us_delta(tp->tcp_mstamp, ca->cwr_stamp) <
+	    prague_target())
+		return;
+	ca->cwr_stamp = tp->tcp_mstamp;
+	prague_leave_slow_start(tp);
+	if (ca->rate_mode)
+		ca->rate = prague_bound_rate(prague_less_alpha(ca, ca->rate));
+	else
+		ca->frac_cwnd =
+			prague_bound_cwnd(prague_less_alpha(ca, ca->frac_cwnd));
+}
+
+/* The first mark of a connection, when alpha has no history: halve. */
+void prague_first_ce(struct sock *sk)
+{
+	struct prague *ca = inet_csk_ca(sk);
+
+	ca->saw_ce = 1;
+	if (ca->alpha)
+		return; /* prague_alpha_mode 1: TCP_CA_CWR has halved already */
+	prague_leave_slow_start(tcp_sk(sk));
+	ca->frac_cwnd = prague_bound_cwnd(ca->frac_cwnd >> 1);
+}
+
+/* Fast recovery or timeout, whichever comes first */
+void prague_enter_loss(struct sock *sk)
+{
+	struct prague *ca = inet_csk_ca(sk);
+
+	if (ca->in_loss)
+		return;
+	ca->in_loss = 1;
+	ca->loss_window = prague_window(sk);
+	ca->loss_rate = prague_rate(sk);
+	if (ca->rate_mode) {
+		ca->rate = prague_bound_rate(ca->rate >> 1);
+		ca->frac_cwnd = prague_rate_mode_cwnd(sk);
+	} else {
+		ca->frac_cwnd = prague_bound_cwnd(ca->frac_cwnd >> 1);
+	}
+	/* After a timeout the core lets the window start again from here. */
+	WRITE_ONCE(tcp_sk(sk)->snd_ssthresh, prague_cwnd(sk));
+}
+
+u32 prague_undo_cwnd(struct sock *sk)
+{
+	struct prague *ca = inet_csk_ca(sk);
+	u64 cwnd = div_u64(ca->loss_window, prague_mtu(sk));
+
+	ca->in_loss = 0;
+	ca->frac_cwnd = prague_bound_cwnd(max(ca->frac_cwnd, cwnd));
+	if (ca->rate_mode)
+		ca->rate = max(ca->rate, ca->loss_rate);
+	return max(tcp_snd_cwnd(tcp_sk(sk)), prague_cwnd(sk));
+}
