@@ -243,11 +243,12 @@ class Verdicts(dy.Schema):
     """One row per rule, question and cell of the decision table. Written by the report."""
 
     rule = _text("name of the verdict rule", key=True)
-    l4s = _text("congestion control the question is about", key=True)
+    l4s = _text("L4S congestion control the question is about", key=True)
     row = _text("row of the table: a family of queues", key=True)
     column = _text("column of the table: a competitor with its ECN", key=True)
     verdict = _text("`ok`, `l4s-starved`, `classic-starved`, `both`, `undecided` or `invalid`")
-    low_latency = dy.Bool(nullable=True, description="whether the L4S flow's delay stays low")
+    low_latency = _text("whether the L4S flow's delay stays low in `all`, `some` or `none` of the cells")
+    low_latency_in = _text("queues where it does, when it is `some`", null=True)
     cells = _count("cells behind the verdict")
     trials = _count("valid trials behind the verdict")
     left_out = _count("invalid and failed trials, which are left out")

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The tables of a run as polars frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+
+from l4sbench import tables
+from l4sbench.errors import InputError
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """The tables of one run. Each is read when it is first asked for."""
+
+    folder: Path
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """A table as a lazy frame, for what does not fit into memory.
+
+        Raises:
+            InputError: there is no such table, or a newer l4sbench wrote it.
+        """
+        if table not in tables.SCHEMAS:
+            raise InputError(f"there is no table {table}", f"tables are {', '.join(tables.SCHEMAS)}")
+        return tables.scan(self.folder / f"{table}.parquet")
+
+    def frame(self, table: str) -> pl.DataFrame:
+        """A table. Raises InputError as `scan` does."""
+        return self.scan(table).collect()
+
+    @cached_property
+    def trials(self) -> pl.DataFrame:
+        """One row per trial, with every factor."""
+        return self.frame("trials")
+
+    @cached_property
+    def flows(self) -> pl.DataFrame:
+        """One row per valid trial and flow."""
+        return self.frame("flows")
+
+    @cached_property
+    def intervals(self) -> pl.DataFrame:
+        """One row per valid trial, flow and interval."""
+        return self.frame("intervals")
+
+    @cached_property
+    def sockets(self) -> pl.DataFrame:
+        """Samples of sockets."""
+        return self.frame("sockets")
+
+    @cached_property
+    def queues(self) -> pl.DataFrame:
+        """Samples of queues."""
+        return self.frame("queues")
+
+    @cached_property
+    def hosts(self) -> pl.DataFrame:
+        """What was read back from the nodes."""
+        return self.frame("hosts")
+
+    @cached_property
+    def programs(self) -> pl.DataFrame:
+        """What the nodes ran."""
+        return self.frame("programs")
+
+    @cached_property
+    def catalog(self) -> pl.DataFrame:
+        """The queues and congestion controls of the run's cells."""
+        return self.frame("catalog")
+
+    @cached_property
+    def verdicts(self) -> pl.DataFrame:
+        """The decision table, once a report was made."""
+        return self.frame("verdicts")
+
+    @cached_property
+    def groups(self) -> pl.DataFrame:
+        """Trial x flow group: goodputs summed, delays averaged over the group's flows."""
+        goodputs = [pl.col(name).sum() for name in ("goodput_mbps", "goodput_whole_mbps")]
+        counts = [pl.col(name).sum() for name in ("retransmits_packets", "delivered_packets")]
+        return self.flows.group_by("cell", "trial", "group", maintain_order=True).agg(
+            pl.len().alias("flows"), *goodputs, pl.col("srtt_minus_base_ms").mean(), *counts
+        )
+
+
+def load(run: Path) -> RunTables:
+    """The tables of a run, given its directory, its matrix's folder (the latest run counts), or `tables/`.
+
+    Raises:
+        InputError: no tables are there.
+    """
+    for folder in (run / "tables", run / "latest" / "tables", run):
+        if (folder / "trials.parquet").is_file():
+            return RunTables(folder)
+    raise InputError(f"{run} has no tables", f"l4sbench collect {run} writes them")
