@@ -21,7 +21,7 @@ from l4sbench.catalog.entries import (
     Queue,
 )
 from l4sbench.catalog.template import Item, Part, Text, fields, parse_text
-from l4sbench.catalog.yamlfile import KeyPath, YamlFile
+from l4sbench.catalog.yamlfile import YamlFile
 from l4sbench.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from l4sbench.document import KeyPath
     from l4sbench.units import Value
 
 BUFFER, RATE = "buffer", "rate"

@@ -148,15 +148,7 @@ def _bottleneck(plan: Plan, node: Node) -> Iterator[_Shaper]:
         (
             ("tc", "qdisc", "replace", *dev, "root", "handle", "1:", "htb", "default", "3"),
             ("tc", "class", "add", *dev, "parent", "1:", "classid", CLASS, "htb", "rate", write(rate)),
-            (
-                *"tc qdisc replace".split(),
-                *dev,
-                "parent",
-                CLASS,
-                "handle",
-                "3:",
-                *plan.queue.tc(params, plan.setting),
-            ),
+            ("tc", "qdisc", "replace", *dev, "parent", CLASS, "handle", "3:", *queue),
         ),
         (
             _show_qdiscs(network),
@@ -192,9 +184,9 @@ def _bottleneck(plan: Plan, node: Node) -> Iterator[_Shaper]:
 def _burst(rate_bytes: int) -> Iterator[Expectation]:
     """What tc makes of no burst: one timer tick of the rate and one packet of 1600 bytes.
 
-    With high-resolution timers a tick is 1 ns. A kernel that has not switched to them yet (the first
-    milliseconds after boot) would get a thousand times the ticks and so a burst of many packets: a queue below
-    it would not see the bottleneck. The kernel keeps bursts as times of 64 ns, so they read back rounded.
+    With high-resolution timers a tick is 1 ns. On a kernel that has not switched to them yet (before the first
+    timer interrupt) tc takes a jiffy for a tick and makes a burst of many packets, so that the queue
+    would not see the bottleneck. The kernel keeps bursts as times of 64 ns, so they read back rounded.
     """
     exact = rate_bytes // 1_000_000_000 + 1600
     within = max(16, 2 * 64 * rate_bytes // 1_000_000_000)

@@ -113,11 +113,12 @@ def _clashes(node: str, groups: Sequence[tuple[str, Placed]]) -> list[Problem]:
         for key, value in settings:
             other, whose = wanted.setdefault(key, (value, placed))
             if other != value:
+                first, second = whose.group, placed.group
                 message = (
-                    f"{whose.group.name} (ECN {whose.group.ecn}) and {placed.group.name} (ECN {placed.group.ecn}) "
-                    f"share {node}, and {key} cannot be both {other} and {value}"
+                    f"{first.name} (ECN {first.ecn}) and {second.name} (ECN {second.ecn}) share {node}, "
+                    f"and {key} cannot be both {other} and {value}"
                 )
-                found.append(Problem("", f"{placed.group.name}.ecn", message, hint))
+                found.append(Problem("", f"{second.name}.ecn", message, hint))
     return found
 
 
