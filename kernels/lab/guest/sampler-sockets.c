@@ -9,7 +9,6 @@
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
-#include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@
 
 struct request {
 	struct nlmsghdr header;
-	struct inet_diag_req_v2 body;
+	struct inet_diag_req body;
 };
 
 /* ss's words */
@@ -157,10 +156,8 @@ struct source *sockets_of(const char *node)
 	if (!source || !request)
 		die("out of memory");
 	request->header.nlmsg_len = sizeof(*request);
-	request->header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+	request->header.nlmsg_type = TCPDIAG_GETSOCK; /* all families: iperf3's server is IPv6 */
 	request->header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	request->body.sdiag_family = AF_INET;
-	request->body.sdiag_protocol = IPPROTO_TCP;
 	/* VEGASINFO stands for whatever the congestion control has to say */
 	request->body.idiag_ext = EXTENSION(INET_DIAG_INFO) | EXTENSION(INET_DIAG_CONG) |
 				  EXTENSION(INET_DIAG_VEGASINFO);
