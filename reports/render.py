@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A decision table as terminal output and as Markdown. A verdict is a glyph and a word, never colour
-alone."""
+"""A decision table for the terminal and as Markdown: a verdict is glyph and word, never colour alone."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ GLYPHS: Final[Mapping[Word, str]] = {
     Word.CLASSIC_STARVED: "▲",
     Word.BOTH: "◆",
     Word.UNDECIDED: "?",
-    Word.INVALID: "–",
+    Word.INVALID: "x",
 }
 STAR: Final = {"all": "★", "some": "☆", "none": ""}
 
