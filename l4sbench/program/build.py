@@ -184,8 +184,8 @@ def _bottleneck(plan: Plan, node: Node) -> Iterator[_Shaper]:
 def _burst(rate_bytes: int) -> Iterator[Expectation]:
     """What tc makes of no burst: one timer tick of the rate and one packet of 1600 bytes.
 
-    With high-resolution timers a tick is 1 ns. On a kernel that has not switched to them yet (before the first
-    timer interrupt) tc takes a jiffy for a tick and makes a burst of many packets, so that the queue
+    With high-resolution timers a tick is 1 ns. On a kernel that has not switched to them yet (before its
+    first timer interrupt) tc takes a jiffy for a tick and makes a burst of many packets, so that the queue
     would not see the bottleneck. The kernel keeps bursts as times of 64 ns, so they read back rounded.
     """
     exact = rate_bytes // 1_000_000_000 + 1600

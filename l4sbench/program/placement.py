@@ -131,8 +131,6 @@ def _module_clashes(groups: Sequence[Placed]) -> list[Problem]:
         for key, value in placed.cc.module_params(placed.group.params):
             other, whose = wanted.setdefault((name, key), (value, placed.group.name))
             if other != value:
-                message = (
-                    f"{name} has one {key} for all flows, and {whose} wants {other} where this wants {value}"
-                )
+                message = f"{name} has one {key} for all flows: {whose} wants {other} and this wants {value}"
                 found.append(Problem("", placed.group.name, message))
     return found

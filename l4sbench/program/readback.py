@@ -38,7 +38,13 @@ def _difference(entry: Mapping[str, object], expected: Expectation) -> str | Non
     wanted = expected.value
     if isinstance(wanted, bool):
         is_set = there and shown is not False
-        return None if is_set == wanted else f"{expected.key} is {_word(is_set)}, not {_word(wanted)}"
+        if is_set == wanted:
+            return None
+        return (
+            f"{expected.key} is not set and should be"
+            if wanted
+            else f"{expected.key} is set and should not be"
+        )
     if not there:
         return f"{expected.key} is not shown; {wanted} was asked for"
     if isinstance(wanted, int | float) and isinstance(shown, int | float) and not isinstance(shown, bool):
@@ -56,7 +62,3 @@ def _at(entry: Mapping[str, object], key: str) -> tuple[bool, object]:
             return False, None
         value = cast("object", value[name])
     return True, value
-
-
-def _word(flag: bool) -> str:
-    return "set" if flag else "not set"
