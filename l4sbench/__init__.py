@@ -2,4 +2,22 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Is it okay to switch to L4S congestion control? Evidence anyone can rerun."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from l4sbench.api import load, run
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "load", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """`run` and `load`, imported when they are first used: they need much of what is below this package.
+
+    By name, so that nothing below seems to depend on what is above it.
+    """
+    if name not in ("load", "run"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("l4sbench.api"), name)

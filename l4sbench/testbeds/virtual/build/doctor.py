@@ -43,12 +43,14 @@ class Check:
         ok: Whether it is as it should be.
         detail: What was found, in words.
         mend: The command that mends it; None when it is right or when no single command does.
+        packages: The Debian packages that it lacks.
     """
 
     name: str
     ok: bool
     detail: str
     mend: str | None = None
+    packages: tuple[str, ...] = ()
 
 
 def doctor(cache: Path | None = None, kernels: Path | None = None) -> list[Check]:
@@ -96,13 +98,12 @@ def _programs() -> list[Check]:
     sudo = "" if os.geteuid() == 0 else "sudo "
     mend = f"{sudo}apt-get install --yes --no-install-recommends {' '.join(sorted(packages))}"
     checks = [
-        Check(name, there, "found" if there else "not found", None if there else mend)
+        Check(name, True, "found") if there else Check(name, False, "not found", mend, (PROGRAMS[name],))
         for name, there in found.items()
     ]
-    libc = Check(
-        "libc6-dev", static, "found" if static else "no static C library (libc.a)", None if static else mend
-    )
-    return [*checks, libc]
+    if static and found["gcc"]:
+        return [*checks, Check("libc6-dev", True, "found")]
+    return [*checks, Check("libc6-dev", False, "no static C library (libc.a)", mend, ("libc6-dev",))]
 
 
 def _has_static_libc() -> bool:

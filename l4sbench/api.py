@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The parts put together: what the command line does, as functions.
+
+    ended = l4sbench.run("quickstart", "aqm=fifo,dualpi2", trials=1)
+    l4sbench.load(ended).flows
+
+This is the only place that picks a testbed, collectors and reports for the engine, which knows none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from l4sbench import assets
+from l4sbench.errors import InputError, TestbedError, did_you_mean
+
+if TYPE_CHECKING:
+    from collectors.assemble import Collected
+    from l4sbench.catalog import Catalog, CongestionControl, Queue
+    from l4sbench.cell import Cell
+    from l4sbench.engine import RunResult
+    from l4sbench.events import OnEvent
+    from l4sbench.matrix import Matrix
+    from l4sbench.plan import Plan
+    from l4sbench.program import Program
+    from l4sbench.store import Run
+    from l4sbench.testbed import Testbed, TestbedTraits
+    from l4sbench.topology import Topology
+    from reports.load import RunTables
+    from reports.verdicts import Decision
+
+CATALOG: Final = "catalog"
+"""Folder of a run directory with copies of the catalog entries that are not l4sbench's own."""
+
+RUNS: Final = Path("runs")
+"""Where run directories are unless somebody says otherwise."""
+
+TESTBEDS: Final = ("virtual",)
+
+RunLike: TypeAlias = "str | Path | Ended"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that came to its end: where it stands, how its trials ended, and what the tables say.
+
+    `decision` is None when there is nothing to decide on: the run was interrupted, or no cell has the flow
+    groups that the rule compares. `problems` are raw files that could not be read.
+    """
+
+    path: Path
+    result: RunResult
+    decision: Decision | None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, and why it could not ask the testbed what it runs; empty when it could."""
+
+    plan: Plan
+    jobs: int
+    untested: str
+
+
+def load(run: RunLike, *, runs: str | Path = RUNS) -> RunTables:
+    """The tables of a run as polars frames: `load("quickstart").flows`. docs/tables.md has all columns.
+
+    Args:
+        run: What `run` returned, a run directory, or a matrix's name for its latest run.
+        runs: Where run directories are.
+
+    Raises:
+        InputError: there is no such run, or it has no tables.
+    """
+    from reports.load import load as load_tables
+
+    return load_tables(run.path if isinstance(run, Ended) else find_run(run, Path(runs)))
+
+
+def run(
+    matrix: str | Path,
+    *filters: str,
+    on: str = "virtual",
+    jobs: int | None = None,
+    trials: int | None = None,
+    new: bool = False,
+    catalog: Sequence[str | Path] = (),
+    capture: bool = False,
+    runs: str | Path = RUNS,
+    on_plan: Callable[[Plan], None] = lambda _: None,
+    on_event: OnEvent = lambda _: None,
+) -> Ended:
+    """Run what of a matrix has not ended yet, make its tables, and decide.
+
+    Args:
+        matrix: A matrix file, or the name of one that ships with l4sbench.
+        filters: `FACTOR=PATTERN`, only cells that match all of them.
+        on: The testbed.
+        jobs: Trials at a time; default: one per core.
+        trials: Trials per cell, instead of what the matrix says.
+        new: Begin a new run directory instead of going on with the latest.
+        catalog: Folders with further queues and congestion controls.
+        capture: Keep the packets of every trial.
+        runs: Where run directories are.
+        on_plan: Given the plan before anything runs.
+        on_event: Told what happens, see `l4sbench.events`.
+
+    Raises:
+        InputError: the matrix, a filter or a folder is wrong.
+        TestbedError: the testbed cannot run this. One that breaks down under way stands in the result.
+    """
+    from collectors.validity import judge
+    from l4sbench.cost import CostBook
+    from l4sbench.engine import execute
+    from l4sbench.plan import plan
+
+    loaded = load_matrix(matrix, catalog, trials).select(filters)
+    testbed = _testbed(on, capture=capture)
+    identity = testbed.identity()
+    found = _open_run(loaded, Path(runs), new=new)
+    costs = CostBook.of(testbed.name, testbed.traits.cost, found.path)
+    with found.locked() as writer:
+        planned = plan(loaded, writer.view, identity, testbed.traits, costs.model())
+        problems = testbed.check(planned.needs)
+        if problems:
+            raise TestbedError("; ".join(str(problem) for problem in problems))
+        on_plan(planned)
+        writer.keep_matrix(loaded.source)
+        _keep_catalog(found.path, loaded.catalog)
+        result = execute(planned, writer, testbed, judge, on_event=on_event, jobs=jobs, costs=costs)
+        if result.interrupted:
+            return Ended(found.path, result, None)
+        collected = _collect(found, loaded.catalog)
+    try:
+        decision = _decide(found.path, loaded.rule)
+    except InputError as error:
+        return Ended(found.path, result, None, (*collected.problems, str(error)))
+    return Ended(found.path, result, decision, collected.problems)
+
+
+def plan_of(
+    matrix: str | Path,
+    filters: Sequence[str] = (),
+    *,
+    on: str = "virtual",
+    jobs: int | None = None,
+    trials: int | None = None,
+    new: bool = False,
+    catalog: Sequence[str | Path] = (),
+    runs: str | Path = RUNS,
+) -> Planned:
+    """What `run` would do with the same arguments; touches no host and writes nothing.
+
+    Raises:
+        InputError: the matrix or a filter is wrong.
+    """
+    from l4sbench.cost import CostBook
+    from l4sbench.engine import workers
+    from l4sbench.plan import plan
+    from l4sbench.store import Run, StoreView
+
+    loaded = load_matrix(matrix, catalog, trials).select(filters)
+    latest = None if new else Run.latest(Path(runs), loaded.name)
+    traits = _traits(on)
+    costs = CostBook.of(on, traits.cost, latest.path if latest else None)
+    identity, untested = None, ""
+    try:
+        identity = _testbed(on, capture=False).identity()
+    except TestbedError as error:
+        untested = str(error)
+    view = latest.view() if latest else StoreView()
+    planned = plan(loaded, view, identity, traits, costs.model())
+    return Planned(planned, workers(traits, jobs), untested)
+
+
+def load_matrix(matrix: str | Path, catalog: Sequence[str | Path] = (), trials: int | None = None) -> Matrix:
+    """The matrix of that file or name, expanded, with as many trials as asked for.
+
+    Raises:
+        InputError: it carries every problem of the file.
+    """
+    from l4sbench.matrix import Matrix, Trials
+
+    path = find_matrix(matrix)
+    folders = [Path(folder) for folder in catalog]
+    if (path.parent / "manifest.json").is_file():
+        # a run directory has its own copy of what the matrix took from outside
+        loaded = Matrix.load(path, kept_catalog(path.parent, folders))
+    else:
+        loaded = Matrix.load(path, catalog_dirs=folders)
+    return loaded if trials is None else replace(loaded, trials=Trials(trials, trials, None))
+
+
+def programs_of(
+    matrix: str | Path, filters: Sequence[str] = (), catalog: Sequence[str | Path] = ()
+) -> tuple[Cell, Topology, Mapping[str, Program]]:
+    """The first cell that passes the filters, with what every node does in its first trial."""
+    from l4sbench.program import programs
+    from l4sbench.topology import topology
+    from l4sbench.trial import draw_conditions, seed_of
+
+    loaded = load_matrix(matrix, catalog).select(filters)
+    cell = loaded.cells[0]
+    shape = topology(cell.topology)
+    conditions = draw_conditions(cell, seed_of(loaded.seed, 1), _traits("virtual"))
+    return cell, shape, programs(cell, shape, loaded.catalog, conditions)
+
+
+def _open_run(matrix: Matrix, runs: Path, *, new: bool) -> Run:
+    """The latest run of a matrix, or a new one where there is none or a new one is wanted."""
+    from l4sbench.store import Run
+
+    latest = None if new else Run.latest(runs, matrix.name)
+    return latest or Run.create(runs, matrix.name, matrix.source, matrix.seed, _provenance())
+
+
+def collect(run: str | Path, *, full: bool = False, runs: str | Path = RUNS) -> tuple[Path, Collected]:
+    """Bring the tables of a run up to date with its ended trials; `full` parses every trial again.
+
+    Returns the tables' folder and what was done.
+
+    Raises:
+        InputError: there is no such run, or a trial's folder is damaged.
+        RunLocked: a process runs in it.
+    """
+    from l4sbench.store import Run
+
+    found = Run.open(find_run(run, Path(runs)))
+    with found.locked():
+        return found.tables, _collect(found, kept_catalog(found.path), full=full)
+
+
+def decide(
+    run: str | Path, filters: Sequence[str] = (), *, rule: str | None = None, runs: str | Path = RUNS
+) -> tuple[Path, Decision]:
+    """The run directory and its decision table, from its tables alone.
+
+    Args:
+        run: A run directory, or a matrix's name for its latest run.
+        filters: `FACTOR=PATTERN`, only cells of the run's matrix that match all of them.
+        rule: The verdict rule, instead of what the matrix says.
+        runs: Where run directories are.
+
+    Raises:
+        InputError: there is no such run or rule, or nothing to decide on.
+    """
+    path = find_run(run, Path(runs))
+    matrix = load_matrix(path / "matrix.yaml")
+    cells = frozenset(cell.id for cell in matrix.select(filters).cells) if filters else None
+    return path, _decide(path, rule or matrix.rule, cells)
+
+
+def kept_catalog(run: Path, more: Sequence[Path] = ()) -> Catalog:
+    """The catalog as a run directory's matrix needs it: ours, and the copies of entries from outside."""
+    from l4sbench.catalog import Catalog
+
+    kept = run / CATALOG
+    return Catalog.load([*([kept] if kept.is_dir() else []), *more])
+
+
+def find_matrix(matrix: str | Path) -> Path:
+    """The file that a matrix is named by: a path, or the name of a matrix that ships with l4sbench.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    path = Path(matrix)
+    if path.is_file():
+        return path
+    shipped = {file.stem: file for file in sorted(assets.folder("matrices").glob("*.yaml"))}
+    if str(matrix) in shipped:
+        return shipped[str(matrix)]
+    raise InputError(
+        f"there is no matrix {matrix}",
+        did_you_mean(str(matrix), shipped) or f"shipped ones are {', '.join(shipped)}; the rest are paths",
+    )
+
+
+def find_run(run: str | Path, runs: Path = RUNS) -> Path:
+    """The run directory that a run is named by: its path, or a matrix's name for its latest run below `runs`.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    for path in (Path(run), Path(run, "latest"), runs / run, runs / run / "latest"):
+        if (path / "manifest.json").is_file():
+            return path.resolve()
+    there = sorted(path.parent.name for path in runs.glob("*/latest"))
+    known = f"below {runs} there are {', '.join(there)}" if there else f"there are none below {runs}"
+    raise InputError(f"there is no run {run}", did_you_mean(str(run), there) or known)
+
+
+def _collect(run: Run, catalog: Catalog, *, full: bool = False) -> Collected:
+    from collectors.assemble import collect as assemble
+
+    return assemble(run, catalog, full=full)
+
+
+def _decide(path: Path, rule: str, cells: frozenset[str] | None = None) -> Decision:
+    from reports.load import load as load_tables
+    from reports.rules import load_rule
+    from reports.verdicts import decide as verdicts_of
+
+    return verdicts_of(load_tables(path, cells), load_rule(rule))
+
+
+def _keep_catalog(run: Path, catalog: Catalog) -> None:
+    """Copy the catalog entries from outside into the run directory, which then runs anywhere."""
+    import shutil
+
+    ours = assets.root()
+    entries: list[Queue | CongestionControl] = [
+        *catalog.queues.values(),
+        *catalog.congestion_controls.values(),
+    ]
+    outside = [entry for entry in entries if not entry.folder.is_relative_to(ours)]
+    kept = run / CATALOG
+    outside = [entry for entry in outside if not entry.folder.resolve().is_relative_to(kept.resolve())]
+    if not outside:
+        return
+    partial = run / f"{CATALOG}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    for entry in outside:
+        shutil.copytree(entry.folder, partial / entry.name)
+    shutil.rmtree(kept, ignore_errors=True)
+    partial.rename(kept)
+
+
+def _traits(on: str) -> TestbedTraits:
+    _check_name(on)
+    from l4sbench.testbeds.virtual import TRAITS
+
+    return TRAITS
+
+
+def _testbed(on: str, *, capture: bool) -> Testbed:
+    _check_name(on)
+    from l4sbench.testbeds.virtual import VirtualTestbed
+    from l4sbench.testbeds.virtual.build import Lab
+
+    return VirtualTestbed(Lab.locate(), capture=capture)
+
+
+def _check_name(on: str) -> None:
+    if on not in TESTBEDS:
+        raise InputError(
+            f"there is no testbed {on}; there is {', '.join(TESTBEDS)}", did_you_mean(on, TESTBEDS)
+        )
+
+
+def _provenance() -> dict[str, str]:
+    """What the manifest keeps about the code that ran, as far as it can be known."""
+    import subprocess
+
+    checkout = assets.root()
+    if not (checkout / ".git").exists():
+        return {}
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--tags"],
+            cwd=checkout,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {"git": described.stdout.strip()}

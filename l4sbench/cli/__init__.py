@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The command line: one module per command, and here the one place that knows exit codes and shows errors.
+
+stdout carries the answer, stderr everything else. Modules of this package import at their top only what costs
+nothing, so that `l4sbench plan` starts at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from l4sbench import __version__
+from l4sbench.cli import bundle, collect, doctor, lab, plan, report, run
+from l4sbench.cli.options import as_filter
+from l4sbench.cli.terminal import say, styled
+from l4sbench.errors import InputError, L4sbenchError
+
+OK: Final = 0
+SOME_FAILED: Final = 1
+BAD_INPUT: Final = 2
+TESTBED: Final = 3
+BUG: Final = 4
+INTERRUPTED: Final = 130
+
+_COMMANDS: Final = (plan, run, collect, report, bundle, lab, doctor)
+
+_EPILOG: Final = """\
+exit codes:
+  0    ok
+  1    some trial failed or is invalid
+  2    bad input: a matrix, a filter, a name
+  3    the testbed cannot be used
+  4    a bug in l4sbench; the traceback is saved
+  130  interrupted
+
+first steps:
+  l4sbench doctor                  is everything here that is needed?
+  l4sbench lab build               make the lab, once
+  l4sbench plan quickstart         what would run, and for how long
+  l4sbench run quickstart          run it and print the decision table
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors look like every other bad input."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message, f"see {self.prog} --help")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; `argv` defaults to the arguments of this process."""
+    try:
+        args = _parse(argv)
+        code: int = args.command(args)
+        sys.stdout.flush()
+    except L4sbenchError as error:
+        _show(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # whoever read the answer (head, less) has seen enough; Python must not complain at exit either
+        sys.stdout = None
+        return OK
+    except Exception as error:  # noqa: BLE001  (the place where a bug becomes an exit code)
+        _show_bug(error)
+        return BUG
+    return code
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments; filters may stand behind options as well, which argparse alone does not take."""
+    parser = _parser()
+    args, rest = parser.parse_known_args(argv)
+    unknown = [word for word in rest if word.startswith("-") or "filters" not in args]
+    if unknown:
+        parser.error(f"unknown argument {unknown[0]}")
+    if rest:
+        args.filters = [*args.filters, *(as_filter(word) for word in rest)]
+    return args
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="l4sbench",
+        description="Is it okay to switch to L4S congestion control? A matrix of cells, run and judged.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"l4sbench {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in _COMMANDS:
+        module.add_parser(commands)
+    return parser
+
+
+def _show(error: L4sbenchError) -> None:
+    problems = error.problems if isinstance(error, InputError) else ()
+    if problems:
+        for problem in problems:
+            say(f"{styled('error:', 'red', sys.stderr)} {problem}")
+        if len(problems) > 1:
+            say(f"{len(problems)} problems")
+        return
+    say(f"{styled('error:', 'red', sys.stderr)} {error.message}")
+    if error.hint:
+        say(f"  {error.hint}")
+
+
+def _show_bug(error: Exception) -> None:
+    import platform
+    import tempfile
+    import traceback
+    from pathlib import Path
+
+    from platformdirs import user_log_path
+
+    text = "\n".join(
+        (
+            f"l4sbench {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"arguments: {sys.argv[1:]}",
+            "",
+            *traceback.format_exception(error),
+        )
+    )
+    folder = user_log_path("l4sbench", appauthor=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.gettempdir())
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=folder, prefix="bug-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(text)
+    except OSError as unwritable:
+        say(text)
+        say(f"{styled('bug:', 'red', sys.stderr)} {error!r} (the traceback could not be saved: {unwritable})")
+        return
+    say(f"{styled('bug:', 'red', sys.stderr)} {type(error).__name__}: {error}")
+    say(f"  This should not happen. Please report it with {file.name}")

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench bundle`: a run as one archive that another machine can check, report from and rerun."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from l4sbench.cli.options import Subparsers, add_command, add_runs
+from l4sbench.cli.terminal import answer, say
+from l4sbench.errors import InputError
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "bundle",
+        bundle,
+        help="write a run as one archive that another machine can check, report from and rerun",
+        examples=(
+            "l4sbench bundle quickstart",
+            "l4sbench bundle --check FILE      compare every file with its checksum",
+            "l4sbench bundle --unpack FILE     check it, then put it among the runs here",
+        ),
+    )
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run directory, or a matrix's name")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the archive to write")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--check", type=Path, metavar="FILE", help="check this bundle")
+    other.add_argument("--unpack", type=Path, metavar="FILE", help="check this bundle and unpack it")
+    add_runs(parser)
+
+
+def bundle(args: argparse.Namespace) -> int:
+    """Write, check or unpack a bundle, and print the path of what came of it."""
+    from l4sbench import bundle as bundles
+    from l4sbench.api import find_run
+
+    given = args.check or args.unpack
+    if (given is None) == (args.run is None):
+        raise InputError("give either a RUN to bundle, or --check or --unpack with a FILE")
+    if args.check:
+        contents = bundles.check_bundle(args.check)
+        answer(f"{args.check}: {contents.run}, {len(contents.files)} files, all as listed")
+    elif args.unpack:
+        answer(str(bundles.unpack_bundle(args.unpack, args.runs)))
+    else:
+        run = find_run(args.run, args.runs)
+        out = args.output or Path(f"{run.parent.name}-{run.name}{bundles.SUFFIX}")
+        contents = bundles.write_bundle(run, out)
+        say(f"{len(contents.files)} files of {contents.run}")
+        answer(str(out))
+    return 0

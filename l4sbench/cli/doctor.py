@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench doctor`: what is missing on this machine, and the command that mends it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+
+from l4sbench.cli.options import Subparsers, add_command
+from l4sbench.cli.terminal import answer, as_json, styled
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "doctor",
+        doctor,
+        help="what is missing on this machine, and the command that mends it",
+        examples=("l4sbench doctor", "l4sbench doctor --json"),
+    )
+    parser.add_argument("--json", action="store_true", help="print every check as JSON")
+    parser.add_argument(
+        "--missing-packages",
+        action="store_true",
+        help="print only the Debian packages to install, one a line; nothing once the lab is built",
+    )
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Print every check; 3 when something that is needed is missing."""
+    from l4sbench.testbeds.virtual.build import doctor as look
+
+    checks = look()
+    if args.missing_packages:
+        for package in sorted({name for check in checks for name in check.packages}):
+            answer(package)
+        return 0
+    if args.json:
+        answer(as_json([asdict(check) for check in checks]))
+    else:
+        width = max(len(check.name) for check in checks)
+        for check in checks:
+            mark = (
+                styled("ok     ", "green", sys.stdout) if check.ok else styled("missing", "red", sys.stdout)
+            )
+            answer(f"{mark}  {check.name.ljust(width)}  {check.detail}")
+            if not check.ok and check.mend:
+                answer(f"{' ' * (width + 11)}{check.mend}")
+    return 0 if all(check.ok for check in checks) else 3

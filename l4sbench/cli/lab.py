@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench lab`: build the lab of the virtual testbed, see what is there, look around in it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from l4sbench.cli.options import Subparsers, add_command, add_matrix, count
+from l4sbench.cli.terminal import answer, as_json, say
+
+if TYPE_CHECKING:
+    from l4sbench.testbeds.virtual.build import LabStatus
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command and its own commands to the parser."""
+    parser = add_command(
+        commands,
+        "lab",
+        lambda _: 2,
+        help="build the lab, see what is there, look around in it",
+        examples=("l4sbench lab build", "l4sbench lab status", "l4sbench lab shell quickstart aqm=dualpi2"),
+    )
+    own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    building = add_command(
+        own,
+        "build",
+        build,
+        help="build kernel, guest userland, tools and modules, once, into the cache",
+        examples=("l4sbench lab build", "l4sbench lab build --kernel-tree ~/src/net-next"),
+    )
+    source = building.add_mutually_exclusive_group()
+    source.add_argument("--tarball", type=Path, metavar="FILE", help="kernel source to build from")
+    source.add_argument(
+        "--kernel-tree", type=Path, metavar="DIR", help="your own kernel tree; a copy is built"
+    )
+    building.add_argument(
+        "--jobs", type=count, metavar="N", help="compilations at a time (default: the cores)"
+    )
+    building.add_argument(
+        "--force", action="store_true", help="build every part anew, from the newest source"
+    )
+    state = add_command(
+        own, "status", status, help="what of the lab is there", examples=("l4sbench lab status --json",)
+    )
+    state.add_argument("--json", action="store_true", help="print the state as JSON")
+    looking = add_command(
+        own,
+        "shell",
+        shell,
+        help="open a shell in a guest with a cell's nodes, links and queues up and no flow running",
+        examples=("l4sbench lab shell quickstart aqm=dualpi2", "ip netns exec router tc -s qdisc   (inside)"),
+    )
+    add_matrix(looking)
+
+
+def build(args: argparse.Namespace) -> int:
+    """Build what is missing."""
+    from l4sbench.cli.progress import build_progress
+    from l4sbench.testbeds.virtual.build import BuildOptions
+    from l4sbench.testbeds.virtual.build import build as make
+
+    options = BuildOptions(
+        tarball=args.tarball, kernel_tree=args.kernel_tree, jobs=args.jobs, force=args.force
+    )
+    with build_progress() as on_progress:
+        lab = make(options, on_progress)
+    say(f"The lab is ready: Linux {lab.kernel_release}, from {lab.source}")
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    """Print what is there; 3 when there is no lab for the sources at hand."""
+    from l4sbench.testbeds.virtual.build import status as look
+
+    state = look()
+    if args.json:
+        answer(as_json(_as_values(state)))
+    else:
+        _print(state)
+    return 0 if state.lab else 3
+
+
+def shell(args: argparse.Namespace) -> int:
+    """Boot the first cell that matches, and give the terminal to its guest."""
+    from l4sbench.api import programs_of
+    from l4sbench.testbeds.virtual.build import Lab
+    from l4sbench.testbeds.virtual.shell import open_shell
+
+    lab = Lab.locate()
+    cell, topology, programs = programs_of(args.matrix, args.filters, args.catalog)
+    say(f"{cell.id}: nodes {', '.join(programs)}; `ip netns exec NODE COMMAND` runs on a node")
+    return open_shell(lab, programs, topology)
+
+
+def _print(state: LabStatus) -> None:
+    if state.lab:
+        answer(f"ready: Linux {state.lab.kernel_release}, from {state.lab.source}")
+        for name, srcversion in sorted(state.lab.srcversions.items()):
+            answer(f"  module {name} {srcversion}")
+    else:
+        answer(f"not ready: {state.reason}")
+        answer("  l4sbench lab build")
+    if state.building:
+        answer(f"being built: {state.building}")
+    answer(f"cache {state.cache}: {sum(part.size_bytes for part in state.parts) / 1e6:.0f} MB")
+    for part in state.parts:
+        use = "" if part.used else "  (unused)"
+        answer(f"  {part.kind:10} {part.size_bytes / 1e6:6.0f} MB  {part.path.name}{use}")
+
+
+def _as_values(state: LabStatus) -> dict[str, object]:
+    lab = state.lab
+    return {
+        "ready": lab is not None,
+        "reason": state.reason,
+        "kernel_release": lab.kernel_release if lab else None,
+        "source": lab.source if lab else None,
+        "modules": dict(lab.srcversions) if lab else {},
+        "cache": str(state.cache),
+        "building": str(state.building) if state.building else None,
+        "parts": [
+            {"kind": part.kind, "path": str(part.path), "size_bytes": part.size_bytes, "used": part.used}
+            for part in state.parts
+        ],
+    }

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench plan`: what would run and why, for how long, and what looks odd. Touches no host."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices
+from l4sbench.cli.terminal import answer, as_duration, as_json, as_table, say, warn
+
+if TYPE_CHECKING:
+    from l4sbench.api import Planned
+    from l4sbench.plan import Caution, CellPlan, Plan, Reason, Row, Spread
+
+_MOST_VALUES: Final = 8
+_MOST_ROWS: Final = 60
+_MOST_CELLS: Final = 3
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "plan",
+        plan,
+        help="print what would run and why, for how long, and what looks odd",
+        examples=(
+            "l4sbench plan quickstart",
+            "l4sbench plan my.yaml aqm='fq*' rtt=10ms,20ms --cells",
+            "l4sbench plan my.yaml --json",
+        ),
+    )
+    add_matrix(parser)
+    add_run_choices(parser)
+    parser.add_argument("--cells", action="store_true", help="a line for every cell")
+    parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+
+
+def plan(args: argparse.Namespace) -> int:
+    """Print the plan."""
+    from l4sbench.api import plan_of
+    from l4sbench.plan import as_json as plan_as_json
+
+    planned = plan_of(
+        args.matrix,
+        args.filters,
+        on=args.on,
+        jobs=args.jobs,
+        trials=args.trials,
+        new=args.new,
+        catalog=args.catalog,
+        runs=args.runs,
+    )
+    if args.json:
+        answer(as_json(plan_as_json(planned.plan, planned.jobs)))
+        return 0
+    _print_head(planned.plan)
+    if args.cells:
+        for line in as_table([_cell(cell) for cell in planned.plan.cells]):
+            answer(line)
+    else:
+        _print_rows(planned.plan)
+    answer()
+    answer(_sum(planned))
+    warn_of(planned.plan)
+    if planned.untested:
+        say(f"note: {planned.untested}")
+    return 0
+
+
+def warn_of(plan: Plan) -> None:
+    """Print the matrix's notes and everything about its cells that is seldom meant."""
+    for note in plan.matrix.notes:
+        say(f"note: {note}")
+    for caution in plan.cautions:
+        warn(f"{caution.message} ({_where(caution, len(plan.cells))})")
+
+
+def _print_head(plan: Plan) -> None:
+    matrix = plan.matrix
+    answer(f"{matrix.name}: {matrix.description}" if matrix.description else matrix.name)
+    stated = ", ".join(f"{name} {_text(value)}" for name, value in plan.common.items())
+    for line in textwrap.wrap(stated, 100, break_on_hyphens=False, break_long_words=False):
+        answer(line)
+    answer()
+
+
+def _print_rows(plan: Plan) -> None:
+    rows = plan.rows
+    for line in as_table([_row(row) for row in rows[:_MOST_ROWS]], right=frozenset({"cells"})):
+        answer(line)
+    if len(rows) > _MOST_ROWS:
+        answer(f"... and {len(rows) - _MOST_ROWS} more rows; --cells and --json show everything")
+
+
+def _row(row: Row) -> Mapping[str, object]:
+    some = "" if row.complete else " (not all combinations)"
+    return {
+        **{", ".join(spread.names): _values(spread) for spread in row.axes},
+        "cells": row.cells,
+        "trials": f"{_reasons(row.trials)}{some}",
+    }
+
+
+def _cell(planned: CellPlan) -> Mapping[str, object]:
+    from collections import Counter
+
+    return {"cell": planned.cell.id, "trials": _reasons(Counter(trial.reason for trial in planned.trials))}
+
+
+def _values(spread: Spread) -> str:
+    shown = [" ".join(_text(value) for value in key if value is not None) or "-" for key in spread.values]
+    if len(shown) > _MOST_VALUES:
+        return f"{', '.join(shown[:3])} ... {shown[-1]} ({len(shown)} values)"
+    return ", ".join(shown)
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+def _reasons(trials: Mapping[Reason, int]) -> str:
+    return ", ".join(f"{number} {reason.value}" for reason, number in trials.items() if number)
+
+
+def _sum(planned: Planned) -> str:
+    plan = planned.plan
+    cells = f"{len(plan.cells)} cell{'' if len(plan.cells) == 1 else 's'}"
+    if not plan.to_run:
+        return f"{cells}, {sum(plan.trials.values())} trials, all ended: nothing to run"
+    parts = [f"{cells}, {sum(plan.trials.values())} trials ({_reasons(plan.trials)})"]
+    if plan.most_added:
+        parts.append(f"up to {plan.most_added} more where undecided")
+    at_once = f" with {planned.jobs} at a time" if planned.jobs > 1 else ""
+    parts.append(f"about {as_duration(plan.wall_s(planned.jobs))}{at_once}")
+    memory_mb = plan.memory_mb(planned.jobs)
+    if memory_mb:
+        parts.append(f"{memory_mb / 1000:.1f} GB of memory")
+    return ", ".join(parts)
+
+
+def _where(caution: Caution, cells: int) -> str:
+    ids: Sequence[str] = caution.cells
+    if len(ids) == cells:
+        return "in every cell"
+    more = f" and {len(ids) - _MOST_CELLS} more" if len(ids) > _MOST_CELLS else ""
+    return f"in {', '.join(ids[:_MOST_CELLS])}{more}"

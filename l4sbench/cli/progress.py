@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""How a run and a lab build show that they get on: a bar for people, a line per step for everything else.
+
+`L4SBENCH_PROGRESS=off` leaves the bar out on a terminal as well.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from l4sbench import events
+from l4sbench.cli.terminal import as_duration, is_terminal, say, styled
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from l4sbench.testbeds.virtual.build import Progress as BuildStep
+
+_MARKS = {"ok": ("ok", "green"), "invalid": ("invalid", "yellow"), "failed": ("FAILED", "red")}
+
+
+def wants_bar() -> bool:
+    """Whether stderr is a terminal whose user has not turned the bar off."""
+    return is_terminal(sys.stderr) and os.environ.get("L4SBENCH_PROGRESS", "") != "off"
+
+
+@contextmanager
+def run_progress() -> Iterator[Callable[[events.Event], None]]:
+    """A sink for the events of a run: a bar on a terminal, one line per trial otherwise."""
+    if not wants_bar():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True, highlight=False)
+    with Progress(
+        BarColumn(bar_width=30),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+        transient=True,
+        auto_refresh=False,
+    ) as bar:
+        sink = _Bar(bar)
+        with sink.ticking():
+            yield sink
+
+
+class _Lines:
+    """One line per ended trial, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._progress = events.Progress()
+
+    def __call__(self, event: events.Event) -> None:
+        self._progress = self._progress.after(event)
+        line = self._line(event)
+        if line:
+            say(line)
+
+    def _line(self, event: events.Event) -> str | None:
+        match event:
+            case events.TrialEnded():
+                done = f"{self._progress.ended}/{self._progress.trials}"
+                left = as_duration(self._progress.left_s())
+                text = f"[{done}] {_ended(event)}"
+                return f"{text}, {left} left" if self._progress.ended < self._progress.trials else text
+            case events.RunPlanned():
+                return _planned(event)
+            case _:
+                return _notice(event)
+
+
+class _Bar:
+    """A bar with counts, rate and time left; only what needs attention becomes a line above it."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+        self._task: TaskID | None = None
+        self._progress = events.Progress()
+        self._lock = threading.Lock()
+        self._begun_s = time.monotonic()
+        self._over = threading.Event()
+
+    def __call__(self, event: events.Event) -> None:
+        with self._lock:
+            self._progress = self._progress.after(event)
+            if isinstance(event, events.RunPlanned):
+                self._begun_s = time.monotonic() - event.at_s
+                self._task = self._bar.add_task("", total=1.0)
+                self._print(_planned(event))
+            elif isinstance(event, events.TrialEnded):
+                if event.reasons:
+                    self._print(_ended(event))
+            else:
+                self._print(_notice(event))
+        self._draw()
+
+    @contextmanager
+    def ticking(self) -> Iterator[None]:
+        """Redraw now and then, so that the time left runs down while trials are under way."""
+
+        def tick() -> None:
+            while not self._over.wait(0.5):
+                self._draw()
+
+        ticker = threading.Thread(target=tick, daemon=True)
+        ticker.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            ticker.join()
+
+    def _print(self, line: str | None) -> None:
+        if line:
+            self._bar.console.print(line, markup=False)
+
+    def _draw(self) -> None:
+        with self._lock:
+            if self._task is None:
+                return
+            now_s = time.monotonic() - self._begun_s
+            self._bar.update(
+                self._task, completed=self._progress.fraction, description=_state(self._progress, now_s)
+            )
+            self._bar.refresh()
+
+
+def _state(progress: events.Progress, now_s: float) -> str:
+    parts = [f"{progress.ended}/{progress.trials} trials"]
+    if progress.invalid:
+        parts.append(f"{progress.invalid} invalid")
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    rate = progress.rate_per_min(now_s)
+    if rate is not None:
+        parts.append(f"{rate:.1f} a minute")
+    if progress.stopping:
+        parts.append(f"stopping, {progress.running} under way")
+    else:
+        parts.append(f"{as_duration(progress.left_s(now_s))} left")
+    return ", ".join(parts)
+
+
+def _planned(event: events.RunPlanned) -> str:
+    share_s = event.work_s / max(1, event.jobs)
+    workers = f"{event.jobs} at a time" if event.jobs > 1 else "one at a time"
+    return f"{event.trials} trials of {event.cells} cells to run, {workers}, about {as_duration(share_s)}"
+
+
+def _ended(event: events.TrialEnded) -> str:
+    word, style = _MARKS[event.status.value]
+    text = f"{styled(word, style, sys.stderr)} {event.cell_id} trial {event.trial}: {event.wall_s:.1f} s"
+    if not event.reasons:
+        return text
+    reasons = "; ".join(event.reasons)
+    return f"{text}\n    {reasons}\n    {event.path}"
+
+
+def _notice(event: events.Event) -> str | None:
+    match event:
+        case events.TrialDiscarded():
+            return f"discarded {event.cell_id} trial {event.trial}: {event.reason}"
+        case events.TrialsAdded():
+            return f"{event.cell_id} is not decided yet: {len(event.trials)} more trials"
+        case events.RunStopping():
+            running = f"; {event.running} trials under way" if event.running else ""
+            return f"stopping: {event.reason}{running}"
+        case _:
+            return None
+
+
+@contextmanager
+def build_progress() -> Iterator[Callable[[BuildStep], None]]:
+    """A sink for the progress of a lab build: one redrawn line on a terminal, a line per step otherwise."""
+    if not wants_bar():
+        yield _BuildLines()
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True, highlight=False),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("lab", total=None)
+
+        def show(step: BuildStep) -> None:
+            total = None if step.fraction is None else 1.0
+            bar.update(
+                task, description=f"{step.stage}: {step.message}", completed=step.fraction or 0.0, total=total
+            )
+
+        yield show
+
+
+class _BuildLines:
+    """A line per step, and one for each further quarter of a step that takes long."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, str, int] | None = None
+
+    def __call__(self, step: BuildStep) -> None:
+        quarter = int((step.fraction or 0.0) * 4)
+        now = (step.stage, "" if step.fraction is not None else step.message, quarter)
+        if now != self._last:
+            done = "" if step.fraction is None else f" ({step.fraction:.0%})"
+            say(f"lab: {step.stage}: {step.message}{done}")
+            self._last = now

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Where text goes and how it looks: the answer to stdout, everything else to stderr, colour only for people.
+
+Kept apart from rich, which costs more to import than a whole `l4sbench plan`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+_SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person looks at `stream` on a terminal that can redraw."""
+    return stream.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+def colour(stream: TextIO) -> bool:
+    """Whether `stream` takes colour: a terminal, and the user has not said NO_COLOR (https://no-color.org)."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+
+
+def styled(text: str, style: str, stream: TextIO) -> str:
+    """`text` in bold, dim, red, green or yellow where `stream` takes colour."""
+    return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if colour(stream) else text
+
+
+def answer(text: str = "") -> None:
+    """Print what was asked for, to stdout."""
+    print(text)
+
+
+def say(text: str) -> None:
+    """Print progress, hints and warnings, to stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Print a warning, to stderr."""
+    say(f"{styled('warning:', 'yellow', sys.stderr)} {text}")
+
+
+def as_json(value: object) -> str:
+    """`value` as the JSON that `--json` prints."""
+    import json
+
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def as_table(rows: Sequence[Mapping[str, object]], *, right: frozenset[str] = frozenset()) -> list[str]:
+    """Rows of equal keys as aligned lines under a heading; columns named in `right` are right-aligned."""
+    if not rows:
+        return []
+    names = list(rows[0])
+    cells = [names, *([str(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    return [
+        "  ".join(
+            text.rjust(width) if name in right else text.ljust(width)
+            for name, text, width in zip(names, line, widths, strict=True)
+        ).rstrip()
+        for line in cells
+    ]
+
+
+def as_duration(seconds: float) -> str:
+    """A time for people: `42 s`, `3 min 20 s`, `5 h 10 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(seconds / 60)} min"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min"
