@@ -89,7 +89,7 @@ def _build(writer: _Writer, programs: Mapping[str, Program], topology: Topology)
     for name in (*programs, *([HUB] if bridges else [])):
         writer.line("netns", name)
     for module, params in _modules(programs).items():
-        writer.line("module", str(GUEST_MODULES / f"{module}.ko"), " ".join(params))
+        writer.line("module", str(GUEST_MODULES / f"{module}.ko"), " ".join(params) or "-")
     writer.batch("-", "links", "ip", _link_lines(topology))
     if bridges:
         writer.batch(HUB, "hub", "ip", [f"link set {n.name} up" for n in bridges] + _hub_lines(topology))
@@ -184,8 +184,8 @@ def _modules(programs: Mapping[str, Program]) -> Mapping[str, tuple[str, ...]]:
 
 def _shared(node: str, asked: str, other: str) -> str:
     return (
-        f"{node} asks for {asked or 'no parameters'} and another node for {other or 'none'}, but all nodes of the "
-        "virtual testbed share one kernel"
+        f"{node} asks for {asked or 'no parameters'} and another node for {other or 'none'}, but all nodes "
+        "of the virtual testbed share one kernel"
     )
 
 
@@ -244,6 +244,4 @@ class _Writer:
 
 
 def _escape(field: str) -> str:
-    if field == "":
-        return "-"
     return field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
