@@ -139,6 +139,18 @@ static void boot(void)
 		fail(0, "cannot make " NETNS_DIR ": %s", strerror(errno));
 }
 
+/*
+ * A kernel turns to high-resolution timers at its first ticks, and until then
+ * /proc/net/psched tells tc of a coarse clock: HTB without a burst then gets
+ * one of a whole jiffy, 14,100 bytes at 100 Mbit/s instead of 1600, and lets
+ * packets pass the queue under test in bursts of nine. No tick comes while the
+ * script only computes, so let some pass first.
+ */
+static void wait_for_timers(void)
+{
+	sleep_until(now_ns() + 20 * NSEC_PER_MSEC);
+}
+
 /* -- script ----------------------------------------------------------------------- */
 
 /* Undo \\, \t and \n in place. Anything else behind a backslash is an error. */
@@ -198,6 +210,7 @@ int main(void)
 	if (getpid() != 1)
 		die("is process 1 of a lab guest; it does nothing anywhere else");
 	boot();
+	wait_for_timers();
 	exact_sleeps();
 	children_prepare();
 	if (!path || !*path)
