@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The lab, for the tests that boot it."""
+
+import pytest
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.build import Lab
+
+
+@pytest.fixture(scope="session")
+def lab() -> Lab:
+    """The lab that is built for these sources."""
+    try:
+        return Lab.locate()
+    except TestbedError as error:
+        pytest.skip(f"{error}; l4sbench lab build")

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""lab-sampler shows what `ss` and `tc` show at the same instant.
+
+A fork takes no virtual time, so tools that are started at the instant of a sample see what it saw; and a slow
+link makes it unlikely that a packet moves in the microseconds between them.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.ss import parse_ss
+from l4sbench.testbeds.virtual.build import Lab
+from tests.lab.guests import Outcome, Script, boot
+
+pytestmark = pytest.mark.lab
+
+MS = 1_000_000
+INTERVAL_MS = 100
+TOOLS_AT_MS = (1_000, 2_500, 4_000)
+SECONDS = 5
+
+QUEUES = {
+    "bfifo": "bfifo limit 30000",
+    "codel": "codel limit 100 target 20ms ecn ce_threshold 10ms",
+    "fq_codel": "fq_codel limit 100 target 20ms ecn ce_threshold 10ms",
+    "fq": "fq limit 100 flow_limit 100 ce_threshold 10ms",
+    "pie": "pie limit 100 target 20ms ecn",
+    "red": "red limit 60000 min 6000 max 18000 avpkt 1500 burst 6 probability 0.1 bandwidth 2mbit ecn",
+    "dualpi2": "dualpi2",
+}
+RENAMED = {"backlog": "backlog_bytes"}
+NOT_SAMPLED = {"kind", "handle", "parent", "root", "options", "refcnt"}
+LEFT_OUT = {
+    *("dropping", "drop_next"),  # codel's inner state
+    *("highprio", "band0_pkts", "band1_pkts", "band2_pkts", "band1_drops"),  # fq's bands
+}
+AGES_US = {"delay-c": 20, "delay-l": 20}
+"""How old the oldest packet is grows between two looks."""
+WINDOW_SCALING = 4
+"""TCPI_OPT_WSCALE, which ss tells in words."""
+ROUNDED = {"rtt", "rttvar", "pacing_rate", "delivery_rate", "busy_time", "prob"}
+"""What the tools print with fewer digits than the kernel gives."""
+
+
+def sampled(lab: Lab, folder: Path, queue: str, *, ecn: int = 1, cc: str = "cubic") -> Outcome:
+    script = Script()
+    script.pair(queue=queue, ecn=ecn)
+    common = ("--port", 5001, "--seconds", SECONDS)
+    script.line("daemon", "rx", "receiver.json", "-", "lab-traffic", "receive", *common)
+    script.line("start", 100)
+    script.line(
+        *("at", "-", 0, "-", "-", "lab-sampler", "--interval-ms", INTERVAL_MS, "--seconds", SECONDS),
+        *("--sockets-of", "tx,rx", "--out-sockets", "/trial/sockets.jsonl"),
+        *("--queues", "mid:right", "--out-queues", "/trial/queues.jsonl"),
+    )
+    script.line("at", "tx", 0, "-", "-", "lab-traffic", "send", "--to", "10.0.0.2", *common, "--cc", cc)
+    for ms in TOOLS_AT_MS:
+        script.line("at", "mid", ms * MS, f"tc-{ms}", "-", "tc", "-s", "-j", "qdisc", "show", "dev", "right")
+        for node in ("tx", "rx"):
+            script.line("at", node, ms * MS, f"ss-{node}-{ms}", "-", "ss", "-tinemHO")
+    script.line("wait", 20_000 * MS)
+    outcome = boot(lab, script, folder)
+    assert outcome.end["ok"], outcome.end
+    return outcome
+
+
+def agree(name: str, ours: Any, theirs: Any) -> bool:
+    if name in ROUNDED:
+        return math.isclose(ours, theirs, rel_tol=1e-3, abs_tol=1e-6)
+    if name in AGES_US:
+        return bool(abs(ours - theirs) <= AGES_US[name])
+    if name == "options":
+        return bool(ours | WINDOW_SCALING == theirs | WINDOW_SCALING)
+    return bool(ours == theirs)
+
+
+@pytest.mark.parametrize("kind", QUEUES)
+def test_queues_are_as_tc_shows_them(lab: Lab, tmp_path: Path, kind: str) -> None:
+    outcome = sampled(lab, tmp_path / "trial", QUEUES[kind])
+    samples = outcome.samples("queues.jsonl")
+    for ms in TOOLS_AT_MS:
+        shown = {queue["kind"]: queue for queue in outcome.json(f"tc-{ms}")}
+        assert shown.keys() == {"htb", kind}
+        for name, theirs in shown.items():
+            (ours,) = [s for s in samples if s["t_ms"] == ms and s["kind"] == name]
+            assert (ours["node"], ours["ifname"]) == ("mid", "right")
+            assert ours["handle"] == theirs["handle"]
+            assert ours["parent"] == theirs.get("parent", "root")
+            numbers = {
+                RENAMED.get(key, key): value for key, value in theirs.items() if key not in NOT_SAMPLED
+            }
+            assert numbers.keys() <= ours.keys() | LEFT_OUT
+            for key in numbers.keys() & ours.keys():
+                assert agree(key, ours[key], numbers[key]), (ms, name, key, ours[key], numbers[key])
+    last = [s for s in samples if s["kind"] == kind][-1]
+    assert last["t_ms"] == SECONDS * 1000
+    assert last["packets"] > 500
+
+
+@pytest.mark.parametrize(("cc", "ecn"), [("cubic", 0), ("reno", 1), ("bbr", 0), ("dctcp", 3)])
+def test_sockets_are_as_ss_shows_them(lab: Lab, tmp_path: Path, cc: str, ecn: int) -> None:
+    outcome = sampled(lab, tmp_path / "trial", QUEUES["codel"], cc=cc, ecn=ecn)
+    samples = outcome.samples("sockets.jsonl")
+    compared: set[str] = set()
+    for ms in TOOLS_AT_MS:
+        for node in ("tx", "rx"):
+            (ours,) = [s for s in samples if s["t_ms"] == ms and s["node"] == node]
+            text = (outcome.folder / f"ss-{node}-{ms}").read_text()
+            (theirs,) = parse_ss(f"@ {ms}\n{text}")
+            for key in theirs.keys() & ours.keys():
+                assert agree(key, ours[key], theirs[key]), (ms, node, key, ours[key], theirs[key])
+                compared.add(key)
+        sender = next(s for s in samples if s["t_ms"] == ms and s["node"] == "tx")
+        assert sender["cc"] == cc
+        assert ("alpha" in sender) == (cc == "dctcp")
+        assert ("bbr_bw" in sender) == (cc == "bbr")
+    assert compared >= {"snd_cwnd", "rtt", "bytes_acked", "rcv_wnd", "delivered", "options", "state", "cc"}
+
+
+def test_samples_are_at_multiples_of_the_interval_and_at_the_end(lab: Lab, tmp_path: Path) -> None:
+    outcome = sampled(lab, tmp_path / "trial", "bfifo limit 30000")
+    ticks = list(range(0, SECONDS * 1000 + 1, INTERVAL_MS))
+    assert [s["t_ms"] for s in outcome.samples("queues.jsonl") if s["kind"] == "bfifo"] == ticks
+    assert {s["t_ms"] for s in outcome.samples("sockets.jsonl")} >= set(ticks[1:])

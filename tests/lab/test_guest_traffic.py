@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""lab-traffic: one flow, told about at its interval boundaries."""
+
+from pathlib import Path
+
+import pytest
+
+from l4sbench.testbeds.virtual.build import Lab
+from tests.lab.guests import Outcome, Script, boot
+
+pytestmark = pytest.mark.lab
+
+MS = 1_000_000
+SECONDS = 5
+
+
+def one_flow(lab: Lab, folder: Path, *, cc: str = "cubic", ecn: int = 0, seed: int = 1) -> Outcome:
+    script = Script()
+    script.pair(ecn=ecn)
+    common = ("--port", 5001, "--seconds", SECONDS, "--interval", 1)
+    script.line("daemon", "rx", "receiver.json", "-", "lab-traffic", "receive", *common)
+    script.line("start", 100)
+    sender = ("lab-traffic", "send", "--to", "10.0.0.2", *common, "--cc", cc, "--flow", "l4s-0")
+    script.line("at", "tx", 250 * MS, "sender.json", "-", *sender)
+    script.line("wait", 20_000 * MS)
+    return boot(lab, script, folder, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def flow(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    outcome = one_flow(lab, tmp_path_factory.mktemp("flow") / "trial")
+    assert outcome.end["ok"], outcome.end
+    return outcome
+
+
+def test_both_ends_tell_of_the_same_flow(flow: Outcome) -> None:
+    sender, receiver = flow.json("sender.json"), flow.json("receiver.json")
+    planned_ns = flow.end["t0_ns"] + 250 * MS
+    assert sender["start_ns"] == receiver["start_ns"] == planned_ns
+    assert 0 <= sender["connect_ns"] - planned_ns < 0.1 * MS
+    assert (sender["flow"], sender["cc"], sender["mss"]) == ("l4s-0", "cubic", 1448)
+    in_flight_bytes = receiver["bytes_received"] - sender["bytes_acked"]
+    assert 0 <= in_flight_bytes < 10 * 1448  # one way back of 20 ms at 2 Mbit/s is 5 kB
+    rate_mbps = receiver["bytes_received"] * 8e-6 / SECONDS
+    assert 1.8 < rate_mbps < 2 * 1448 / 1514
+
+
+def test_intervals_end_at_whole_seconds_and_the_last_is_the_total(flow: Outcome) -> None:
+    sender, receiver = flow.json("sender.json"), flow.json("receiver.json")
+    for side, total in ((sender, "bytes_acked"), (receiver, "bytes_received")):
+        assert [interval["end_s"] for interval in side["intervals"]] == [1.0, 2.0, 3.0, 4.0, 5.0]
+        totals = [interval[total] for interval in side["intervals"]]
+        assert totals == sorted(totals)
+        assert totals[-1] == side[total]
+    assert sender["rtt_samples_us"] == [interval["rtt_us"] for interval in sender["intervals"]]
+    assert sender["retransmits"] == sender["intervals"][-1]["retransmits"]
+
+
+def test_no_end_of_the_flow_is_what_limits_it(flow: Outcome) -> None:
+    sender = flow.json("sender.json")
+    assert sender["busy_us"] > 0.98 * SECONDS * 1e6
+    assert sender["rwnd_limited_us"] + sender["sndbuf_limited_us"] < 0.01 * sender["busy_us"]
+
+
+def test_every_second_segment_is_acknowledged(flow: Outcome) -> None:
+    receiver = flow.json("receiver.json")
+    assert 0.5 < receiver["segs_out"] / receiver["data_segs_in"] < 0.6
+
+
+@pytest.mark.parametrize(("ecn", "mode"), [(0, "off"), (1, "rfc3168"), (3, "accecn")])
+def test_what_was_negotiated_is_told(lab: Lab, tmp_path: Path, ecn: int, mode: str) -> None:
+    outcome = one_flow(lab, tmp_path / "trial", ecn=ecn)
+    assert outcome.end["ok"], outcome.end
+    assert outcome.json("sender.json")["ecn"]["mode"] == mode
+    assert outcome.json("receiver.json")["ecn"]["mode"] == mode
+
+
+def test_an_unknown_congestion_control_is_an_error(lab: Lab, tmp_path: Path) -> None:
+    end = one_flow(lab, tmp_path / "trial", cc="nosuch").end
+    assert end["ok"] is False
+    assert "congestion control nosuch: No such file or directory" in end["reason"]
+
+
+def test_a_flow_nobody_answers_is_an_error(lab: Lab, tmp_path: Path) -> None:
+    script = Script()
+    script.pair()
+    script.line("start", 0)
+    script.line(
+        *("at", "tx", 0, "-", "-", "lab-traffic", "send", "--to", "10.0.0.2", "--port", 5001),
+        *("--seconds", 2, "--cc", "reno"),
+    )
+    script.line("wait", 60_000 * MS)
+    end = boot(lab, script, tmp_path / "trial").end
+    assert end["ok"] is False
+    assert "cannot connect to 10.0.0.2 port 5001: Connection refused" in end["reason"]
+
+
+def test_equal_seeds_give_equal_files(lab: Lab, tmp_path: Path, flow: Outcome) -> None:
+    again = one_flow(lab, tmp_path / "another-folder")
+    for name in ("sender.json", "receiver.json", "status.jsonl"):
+        assert (again.folder / name).read_bytes() == (flow.folder / name).read_bytes()
