@@ -33,6 +33,7 @@ def digest(path: Path, *, suffixes: tuple[str, ...] = ()) -> str:
     Raises:
         OSError: `path` cannot be read.
     """
+    path.stat()
     total = hashlib.sha256()
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     for file in files:

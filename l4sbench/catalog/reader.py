@@ -20,7 +20,7 @@ from l4sbench.catalog.entries import (
     Param,
     Queue,
 )
-from l4sbench.catalog.template import Item, Part, Text, fields, parse_text
+from l4sbench.catalog.template import Condition, Item, Part, Text, fields, parse_text
 from l4sbench.catalog.yamlfile import YamlFile
 from l4sbench.errors import InputError, did_you_mean
 
@@ -64,10 +64,10 @@ class _Reader:
         self._check_params(model.params)
 
     def queue(self, model: files.QueueFile) -> Queue:
-        self._known(model.buffer, ("buffer",))
+        self._measure(model.buffer, ("buffer",), ("size", "packets"))
         for place, name in enumerate(model.thresholds):
-            self._known(name, ("thresholds", place))
-        template = self._items(model.tc, ("tc",))
+            self._measure(name, ("thresholds", place), ("duration", "size", "packets"))
+        template = self._items(model.tc, ("tc",), {})
         first = template[0]
         if isinstance(first, Part) and not first.when:
             self.source.problem(
@@ -208,6 +208,26 @@ class _Reader:
         self.source.problem(at, message, did_you_mean(name, offered))
         return False
 
+    def _measure(self, name: str, at: KeyPath, kinds: Sequence[str]) -> None:
+        """A parameter that arithmetic is done with."""
+        if self._known(name, at) and self.params[name].kind not in kinds:
+            message = f"{name} is a {self.params[name].kind}; it must be one of {', '.join(kinds)}"
+            self.source.problem(at, message)
+
+    def _sure(self, text: Text, at: KeyPath, within: Condition) -> None:
+        """An argument that cannot drop out needs parameters that always have a value."""
+        for field in fields([text]):
+            param = self.params.get(field.name)
+            if param is None:
+                continue
+            has_value = param.default is not None or param.derive is not None
+            applies = all(
+                name in within and set(within[name]) <= set(allowed) for name, allowed in param.when.items()
+            )
+            if not has_value or param.words or not applies:
+                hint = "write the argument as a list of its own, which is left out then"
+                self.source.problem(at, f"{field.name} may have no value here", hint)
+
     def _text(self, raw: str, at: KeyPath) -> Text:
         try:
             text = parse_text(raw)
@@ -221,18 +241,23 @@ class _Reader:
     def _texts(self, raw: Mapping[str, str], at: KeyPath) -> Mapping[str, Text]:
         return _frozen({key: self._text(value, (*at, key)) for key, value in raw.items()})
 
-    def _items(self, raw: Sequence[str | list[str] | files.PartFile], at: KeyPath) -> tuple[Item, ...]:
+    def _items(
+        self, raw: Sequence[str | list[str] | files.PartFile], at: KeyPath, within: Condition
+    ) -> tuple[Item, ...]:
         items: list[Item] = []
         for place, given in enumerate(raw):
             here = (*at, place)
             if isinstance(given, str):
-                items.append(self._text(given, here))
+                text = self._text(given, here)
+                self._sure(text, here, within)
+                items.append(text)
             elif isinstance(given, list):
                 texts = tuple(self._text(text, (*here, number)) for number, text in enumerate(given))
                 items.append(Part(texts, _frozen({}), optional=True))
             else:
                 when = self._condition(given.when, (*here, "when"))
-                items.append(Part(self._items(given.args, (*here, "args")), when, optional=False))
+                inner = self._items(given.args, (*here, "args"), {**within, **when})
+                items.append(Part(inner, when, optional=False))
         return tuple(items)
 
     def _check(self, key: str, expected: files.CheckFile | bool | float | str) -> Check:

@@ -293,6 +293,43 @@ def test_all_problems_come_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("limit", "tc", "message"),
+    [
+        ("kind: packets, from: buffer", '[pfifo, limit, "{limit}"]', None),
+        (
+            "kind: packets, from: buffer, own: 9p",
+            '[pfifo, limit, "{limit}"]',
+            "tc.2: limit may have no value here",
+        ),
+        ("kind: packets", '[pfifo, limit, "{limit}"]', "tc.2: limit may have no value here"),
+        ("kind: packets", '[pfifo, [limit, "{limit}"]]', None),
+        ("kind: duration", "[pfifo]", "buffer: limit is a duration; it must be one of size, packets"),
+        (
+            "kind: packets, default: 1p, when: {form: a}",
+            '[pfifo, {when: {form: a}, args: [limit, "{limit}"]}]',
+            None,
+        ),
+        (
+            "kind: packets, default: 1p, when: {form: a}",
+            '[pfifo, {when: {form: b}, args: [limit, "{limit}"]}]',
+            "tc.1.args.1: limit may have no value here",
+        ),
+        ("kind: packets, default: 1p, when: {form: c}", "[pfifo]", "when.form: expected one of a, b"),
+    ],
+)
+def test_no_cell_can_lack_an_argument(tmp_path: Path, limit: str, tc: str, message: str | None) -> None:
+    text = dedent(PFIFO).replace("kind: packets, from: buffer", limit)
+    text = text.replace("params:", "params:\n  form: {kind: str, choices: [a, b], default: a, doc: Form}")
+    entry(tmp_path / "pfifo", text.replace('[pfifo, [limit, "{limit}"]]', tc))
+    if message is None:
+        assert Catalog.load([tmp_path]).queue("pfifo").tc({}, setting(1))[0] == "pfifo"
+        return
+    with pytest.raises(InputError) as error:
+        Catalog.load([tmp_path])
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("param", "raw", "value"),
     [
         (Param("a", "duration"), "5ms", Duration(5_000_000)),
