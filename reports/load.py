@@ -16,9 +16,10 @@ from l4sbench.errors import InputError
 
 @dataclass(frozen=True)
 class RunTables:
-    """The tables of one run. Each is read when it is first asked for."""
+    """The tables of one run, each read when it is first asked for; only the rows of `cells` when given."""
 
     folder: Path
+    cells: frozenset[str] | None = None
 
     def scan(self, table: str) -> pl.LazyFrame:
         """A table as a lazy frame, for what does not fit into memory.
@@ -28,7 +29,10 @@ class RunTables:
         """
         if table not in tables.SCHEMAS:
             raise InputError(f"there is no table {table}", f"tables are {', '.join(tables.SCHEMAS)}")
-        return tables.scan(self.folder / f"{table}.parquet")
+        found = tables.scan(self.folder / f"{table}.parquet")
+        if self.cells is None or table not in tables.OF_TRIALS:
+            return found
+        return found.filter(pl.col("cell").is_in(sorted(self.cells)))
 
     def frame(self, table: str) -> pl.DataFrame:
         """A table. Raises InputError as `scan` does."""
@@ -89,13 +93,15 @@ class RunTables:
         )
 
 
-def load(run: Path) -> RunTables:
+def load(run: Path, cells: frozenset[str] | None = None) -> RunTables:
     """The tables of a run, given its directory, its matrix's folder (the latest run counts), or `tables/`.
+
+    `cells` leaves out the rows of all other cells.
 
     Raises:
         InputError: no tables are there.
     """
     for folder in (run / "tables", run / "latest" / "tables", run):
         if (folder / "trials.parquet").is_file():
-            return RunTables(folder)
+            return RunTables(folder, cells)
     raise InputError(f"{run} has no tables", f"l4sbench collect {run} writes them")

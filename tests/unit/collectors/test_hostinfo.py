@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What nodes ran and how they were set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from collectors import COLLECTORS, BadRawError
+from collectors.hostinfo import parse_offloads, parse_parameters, parse_sysctls
+from l4sbench.program import Readback
+
+Load = Callable[[str], Any]
+
+
+def rows(table: str, trial: Any) -> pl.DataFrame:
+    return next(c for c in COLLECTORS if c.table == table).rows(trial)
+
+
+def test_facts_of_a_virtual_trial(captured: Load) -> None:
+    found = rows("hosts", captured("lean-dualpi2").ended)
+    facts = {(node, kind, name): value for _, _, node, kind, name, value in found.iter_rows()}
+    assert facts["router", "kernel", "release"].startswith("7.3.4")
+    assert ("tx-l4s", "module", "tcp_prague") in facts
+    assert ("tx-classic", "module", "tcp_prague") not in facts, "only what its program loads"
+    queue = json.loads(facts["router", "qdisc", "net-rx 3:"])
+    assert (queue["kind"], queue["target"]) == ("dualpi2", 5000)
+    assert any(kind == "qdisc" and node == "delay" for node, kind, _ in facts)
+
+
+def test_facts_of_a_real_host(captured: Load, cases: Path) -> None:
+    trial = captured("lean-dualpi2").ended
+    (trial.raw / "host.json").unlink()
+    node = trial.raw / "router"
+    for name in ("ethtool", "sysctl"):
+        (node / f"{name}.txt").write_text((cases / f"hostinfo/{name}.txt").read_text())
+    (node / "uname.txt").write_text("Linux secret-host 6.1.0-18-amd64 #1 SMP Debian x86_64 GNU/Linux\n")
+    (node / "module.txt").write_text("/sys/module/tcp_prague/parameters/prague_ecn_fallback:0\n")
+    trial.programs["router"] = replace(
+        trial.programs["router"],
+        readback=(
+            Readback("offloads", ("ethtool", "-k", "@net-rx"), "ethtool.txt", host=True),
+            Readback("sysctls", ("sysctl", "net.ipv4.tcp_ecn"), "sysctl.txt", host=True),
+            Readback("kernel", ("uname", "-a"), "uname.txt", host=True),
+            Readback("parameters", ("grep", "-r", ""), "module.txt", host=True),
+        ),
+    )
+    found = rows("hosts", trial).filter(pl.col("node") == "router")
+    facts = {(kind, name): value for _, _, _, kind, name, value in found.iter_rows()}
+    assert facts["offload", "net-rx tso"] == "off"
+    assert facts["sysctl", "net.ipv4.tcp_ecn"] == "3"
+    assert facts["kernel", "release"] == "6.1.0-18-amd64"
+    assert facts["parameter", "tcp_prague prague_ecn_fallback"] == "0"
+    assert "secret-host" not in str(found.to_dicts())
+
+
+def test_captured_outputs(cases: Path) -> None:
+    shown = parse_offloads((cases / "hostinfo/ethtool.txt").read_text())
+    assert shown == {"tso": False, "gso": False, "gro": False, "lro": False}
+    assert parse_sysctls("net.ipv4.tcp_rmem = 4096\t131072\t6291456\n") == {
+        "net.ipv4.tcp_rmem": "4096 131072 6291456"
+    }
+    assert parse_parameters("nonsense\n") == {}
+
+
+def test_a_damaged_host_file(captured: Load) -> None:
+    trial = captured("lean-dualpi2").ended
+    (trial.raw / "host.json").write_text("{}")
+    with pytest.raises(BadRawError, match=r"host\.json"):
+        rows("hosts", trial)
+
+
+def test_trial_rows(captured: Load) -> None:
+    trial = captured("lean-dualpi2").ended
+    (row,) = rows("trials", trial).to_dicts()
+    assert row["cell"] == trial.cell.id
+    assert (row["status"], row["reasons"], row["seed"], row["traffic"]) == ("ok", None, "7", "lean")
+    assert (row["rate_mbps"], row["rtt_ms"], row["duration_s"], row["aqm"]) == (10.0, 10.0, 3.0, "dualpi2")
+    assert (row["l4s.cc"], row["classic.ecn"]) == ("prague", "off")
+    assert row["modules"].startswith("tcp_prague=")
+    assert row["folder"] == "1-0123456789abcdef"
+    assert (row["inputs"], row["testbed"]) == ("0123456789abcdef", "virtual")
+
+
+def test_programs_can_be_read_and_run_again(captured: Load) -> None:
+    trial = captured("lean-dualpi2").ended
+    found = rows("programs", trial)
+    router = found.filter(pl.col("node") == "router")
+    commands = router["command"].to_list()
+    assert any(c.startswith("tc qdisc replace dev @net-rx parent 1:3 handle 3: dualpi2") for c in commands)
+    assert router["step"].to_list() == list(range(1, router.height + 1))
+    phases = ["setup", "ready", "start", "readback"]
+    assert [p for p in phases if p in found["phase"].unique().to_list()] == phases
+    (rerun,) = found["rerun"].unique()
+    assert "aqm=dualpi2" in rerun
+    assert "l4s.cc=prague" in rerun

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Results of both traffic tools -> flows and intervals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors import COLLECTORS, BadRawError
+from collectors.result import Interval, Result, goodput_mbps, parse_result
+from collectors.traffic import parse_flows, parse_intervals
+
+Load = Callable[[str], Any]
+
+
+def rows(table: str, trial: Any) -> pl.DataFrame:
+    return next(c for c in COLLECTORS if c.table == table).rows(trial)
+
+
+def test_lean_flows(captured: Load) -> None:
+    trial = captured("lean-dualpi2").ended
+    receiver = json.loads((trial.raw / "rx-l4s/flow-l4s-0.receiver.json").read_text())
+    sender = json.loads((trial.raw / "tx-l4s/flow-l4s-0.sender.json").read_text())
+
+    flows = {row["flow"]: row for row in rows("flows", trial).iter_rows(named=True)}
+
+    assert list(flows) == ["classic-0", "l4s-0"]
+    l4s = flows["l4s-0"]
+    assert l4s["goodput_whole_mbps"] == pytest.approx(receiver["bytes_received"] * 8 / 3e6)
+    assert l4s["goodput_mbps"] == l4s["goodput_whole_mbps"], "no warm-up, so they are the same"
+    assert l4s["srtt_minus_base_ms"] == pytest.approx(sum(sender["rtt_samples_us"]) / 3 / 1e3 - 10)
+    assert (l4s["cc"], l4s["ecn"], flows["classic-0"]["ecn"]) == ("prague", "accecn", "off")
+    assert l4s["delivered_ce_packets"] == sender["delivered_ce"] > 0
+    assert (l4s["sender"], l4s["receiver"]) == ("tx-l4s", "rx-l4s")
+    assert l4s["seconds"] == 3.0
+
+
+def test_quantiles_need_samples(captured: Load) -> None:
+    """3 s at 500 ms are 6 samples: no quantile but the least can be said, and the median needs 20."""
+    flow = rows("flows", captured("lean-dualpi2").ended).row(0, named=True)
+    assert flow["srtt_samples"] in (5, 6)
+    assert flow["srtt_min_ms"] > 9.9
+    assert flow["srtt_p50_ms"] is None
+    assert flow["srtt_p99_ms"] is None
+
+
+def test_warmup_is_kept_out(captured: Load) -> None:
+    trial = captured("lean-codel-warmup").ended
+    receiver = json.loads((trial.raw / "rx-l4s/flow-l4s-0.receiver.json").read_text())
+    totals = [interval["bytes_received"] for interval in receiver["intervals"]]
+    sender = json.loads((trial.raw / "tx-l4s/flow-l4s-0.sender.json").read_text())
+
+    flow = rows("flows", trial).filter(pl.col("flow") == "l4s-0").row(0, named=True)
+
+    assert flow["goodput_mbps"] == pytest.approx((totals[2] - totals[0]) * 8 / 2e6)
+    assert flow["goodput_whole_mbps"] == pytest.approx(totals[2] * 8 / 3e6)
+    assert flow["srtt_minus_base_ms"] == pytest.approx(sum(sender["rtt_samples_us"][1:]) / 2 / 1e3 - 10)
+    intervals = rows("intervals", trial).filter(pl.col("flow") == "l4s-0")
+    assert intervals["warmup"].to_list() == [True, False, False]
+    assert intervals["t_ms"].to_list() == [1000, 2000, 3000]
+
+
+def test_iperf3_flows(captured: Load) -> None:
+    """Published form: the receiver's sum over all the time, the sender's mean RTT over its intervals."""
+    trial = captured("iperf3-fifo").ended
+    sender = json.loads((trial.raw / "tx-l4s/flow-l4s-0.sender.json").read_text())["end"]
+
+    flow = rows("flows", trial).filter(pl.col("flow") == "l4s-0").row(0, named=True)
+
+    assert flow["goodput_whole_mbps"] == pytest.approx(sender["sum_received"]["bits_per_second"] / 1e6)
+    mean_rtt_ms = sender["streams"][0]["sender"]["mean_rtt"] / 1e3
+    assert flow["srtt_minus_base_ms"] == pytest.approx(mean_rtt_ms - 10, abs=0.002)
+    assert flow["ecn"] == "accecn", "from the samples of its socket: iperf3 does not say"
+    assert flow["busy_ms"] > 2500
+    assert flow["delivered_packets"] > 0
+
+
+def test_iperf3_without_the_receivers_file(captured: Load) -> None:
+    """As published: the server is a daemon, and only the client's JSON is kept."""
+    trial = captured("iperf3-fifo").ended
+    before = rows("flows", trial)
+    for path in trial.raw.glob("rx-*/flow-*.receiver.json"):
+        path.unlink()
+    after = rows("flows", trial)
+    assert after["goodput_whole_mbps"].to_list() == pytest.approx(before["goodput_whole_mbps"].to_list())
+    assert rows("intervals", trial)["goodput_mbps"].null_count() == rows("intervals", trial).height
+
+
+def test_a_flow_that_left_nothing_is_a_row_of_nulls(captured: Load) -> None:
+    trial = captured("lean-dualpi2").ended
+    for path in trial.raw.glob("*/flow-l4s-0.*"):
+        path.unlink()
+    flow = rows("flows", trial).filter(pl.col("flow") == "l4s-0").row(0, named=True)
+    assert flow["goodput_mbps"] is None
+    assert flow["cc"] == "prague"
+
+
+def test_sums_of_intervals_are_the_whole(captured: Load) -> None:
+    for name in ("lean-dualpi2", "lean-codel-warmup"):
+        trial = captured(name).ended
+        flows = rows("flows", trial).select("flow", "received_bytes", "sent_bytes")
+        spans = (
+            rows("intervals", trial)
+            .group_by("flow")
+            .agg(
+                (pl.col("goodput_mbps") * pl.col("seconds") * 1e6 / 8).sum().alias("received"),
+                (pl.col("sent_mbps") * pl.col("seconds") * 1e6 / 8).sum().alias("sent"),
+            )
+        )
+        both = flows.join(spans, on="flow")
+        assert both["received"].to_list() == pytest.approx(both["received_bytes"].to_list())
+        assert both["sent"].to_list() == pytest.approx(both["sent_bytes"].to_list())
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("no-server", "iperf3: unable to connect to server"),
+        ("server-killed", "iperf3: control socket has closed unexpectedly"),
+        ("client-interrupted", "iperf3: interrupt - the client has terminated by signal Interrupt"),
+        ("client-gone", "iperf3: the client has terminated"),
+        ("killed", "is empty"),
+        ("cut-short", "is cut short"),
+    ],
+)
+def test_failed_iperf3(cases: Path, case: str, message: str) -> None:
+    with pytest.raises(BadRawError) as error:
+        parse_result((cases / "iperf3" / case / "raw.json").read_text())
+    assert message in str(error.value)
+
+
+def test_captured_iperf3(cases: Path) -> None:
+    sender = parse_result((cases / "iperf3/sender/raw.json").read_text())
+    receiver = parse_result((cases / "iperf3/receiver/raw.json").read_text())
+    assert (sender.cc, sender.mss_bytes, sender.retransmits) == ("dctcp", 1448, 0)
+    assert len(sender.intervals) == len(receiver.intervals) == 6
+    assert sender.far is not None
+    assert (sender.far.bytes, receiver.bytes) == (12582912, 12582912)
+    assert receiver.seconds == pytest.approx(6.017938)
+    assert sender.intervals[0].cwnd_packets == pytest.approx(24)
+    assert sender.intervals[0].srtt_ms == pytest.approx(16.467)
+    assert (sender.ecn, sender.busy_ms) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"role": "sender"}', '{"role": "receiver", "seconds": 1}', "nonsense", "7"]
+)
+def test_no_result(text: str) -> None:
+    with pytest.raises(BadRawError):
+        parse_result(text)
+
+
+@pytest.mark.parametrize("name", ["lean-dualpi2", "iperf3-fifo"])
+@given(share=st.floats(0.01, 0.99))
+def test_no_part_of_a_result_is_taken_for_one(cases: Path, name: str, share: float) -> None:
+    text = (cases / "trials" / name / "raw/tx-l4s/flow-l4s-0.sender.json").read_text().strip()
+    with pytest.raises(BadRawError):
+        parse_result(text[: int(len(text) * share)])
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=20), st.floats(0, 25))
+def test_goodput_after_a_warmup_of_whole_intervals(sizes: list[int], warmup_s: float) -> None:
+    spans = tuple(Interval(float(i), i + 1.0, size) for i, size in enumerate(sizes))
+    result = Result("lean", float(len(sizes)), sum(sizes), spans)
+    kept = [size for i, size in enumerate(sizes) if i + 0.5 >= warmup_s]
+    expected = sum(kept) * 8 / len(kept) / 1e6 if kept else None
+    assert goodput_mbps(result.after(warmup_s)) == (pytest.approx(expected) if kept else None)
+
+
+def test_trials_without_flows_give_no_rows(captured: Load) -> None:
+    trial = captured("lean-dualpi2").ended
+    object.__setattr__(trial, "programs", {})
+    assert parse_flows(trial) is None
+    assert parse_intervals(trial) is None

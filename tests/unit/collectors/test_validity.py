@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Every way in which an apparatus can be wrong makes a trial invalid, with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from l4sbench.program import Readback
+from l4sbench.trial import Status
+
+Load = Callable[[str], Any]
+
+
+def reasons(trial: Any) -> tuple[str, ...]:
+    judged = trial.judged()
+    assert (judged.status is Status.INVALID) == bool(judged.reasons)
+    return tuple(judged.reasons)
+
+
+@pytest.mark.parametrize("name", ["lean-dualpi2", "lean-codel-warmup", "iperf3-fifo"])
+def test_real_trials_are_ok(captured: Load, name: str) -> None:
+    assert reasons(captured(name)) == ()
+
+
+def test_ecn_otherwise_than_asked(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    trial.edit("tx-l4s/flow-l4s-0.sender.json", lambda sender: sender["ecn"].update(mode="rfc3168"))
+    assert reasons(trial) == ("l4s-0: the sender negotiated ECN classic, not accecn",)
+
+
+def test_ecn_where_none_was_asked(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    trial.edit("rx-classic/flow-classic-0.receiver.json", lambda r: r["ecn"].update(mode="rfc3168"))
+    assert reasons(trial) == ("classic-0: the receiver negotiated ECN classic, not off",)
+
+
+def test_ecn_of_iperf3_is_seen_in_its_socket(captured: Load) -> None:
+    trial = captured("iperf3-fifo")
+    path = trial.raw / "sockets.jsonl"
+    path.write_text(path.read_text().replace('"ecn_mode":2', '"ecn_mode":1'))
+    assert reasons(trial) == (
+        "l4s-0: the sender negotiated ECN classic, not accecn",
+        "l4s-0: the receiver negotiated ECN classic, not accecn",
+    )
+    path.unlink()
+    told = reasons(trial)
+    assert "l4s-0: nothing tells which ECN was negotiated" in told
+    assert "l4s-0: nothing tells what limited it" in told
+
+
+def test_another_congestion_control(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    trial.edit("tx-l4s/flow-l4s-0.sender.json", lambda sender: sender.update(cc="reno"))
+    assert reasons(trial) == ("l4s-0: ran reno, not prague",)
+
+
+def test_a_queue_set_otherwise(captured: Load) -> None:
+    def change(qdiscs: Any) -> None:
+        qdiscs[1]["options"]["target"] = 15000
+
+    trial = captured("lean-dualpi2")
+    trial.edit("router/qdisc-net-rx.json", change)
+    (reason,) = reasons(trial)
+    assert "router: dualpi2 at net-rx" in reason
+    assert "15000" in reason
+
+
+def test_a_queue_that_was_not_read_back(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    (trial.raw / "router/qdisc-net-rx.json").unlink()
+    assert any("not read back" in reason for reason in reasons(trial))
+
+
+@pytest.mark.parametrize("side", ["sender", "receiver"])
+def test_a_flow_that_ended_early(captured: Load, side: str) -> None:
+    trial = captured("lean-dualpi2")
+    node = "tx-l4s" if side == "sender" else "rx-l4s"
+    trial.edit(f"{node}/flow-l4s-0.{side}.json", lambda result: result["intervals"].pop())
+    assert reasons(trial) == (f"l4s-0: the {side} ran 2 s of 3 s",)
+
+
+def test_a_flow_that_failed(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    (trial.raw / "tx-l4s/flow-l4s-0.sender.json").write_text("")
+    (trial.raw / "rx-classic/flow-classic-0.receiver.json").unlink()
+    assert reasons(trial) == (
+        "classic-0: the receiver's result is missing",
+        "l4s-0: the sender's result is empty",
+    )
+
+
+def test_a_flow_that_carried_nothing(captured: Load) -> None:
+    def change(receiver: Any) -> None:
+        receiver["bytes_received"] = 0
+
+    trial = captured("lean-dualpi2")
+    trial.edit("rx-l4s/flow-l4s-0.receiver.json", change)
+    assert reasons(trial) == ("l4s-0: not one byte arrived",)
+
+
+def test_drops_elsewhere(captured: Load) -> None:
+    def change(qdiscs: Any) -> None:
+        qdiscs[0]["drops"] = 3
+
+    trial = captured("lean-dualpi2")
+    trial.edit("delay/qdisc-net-mid.json", change)
+    assert reasons(trial) == ("delay: 3 packets dropped at net-mid, which is not the bottleneck",)
+
+
+@pytest.mark.parametrize(
+    ("field", "by"), [("rwnd_limited_us", "its receiver's window"), ("sndbuf_limited_us", "its send buffer")]
+)
+def test_a_flow_limited_by_its_host(captured: Load, field: str, by: str) -> None:
+    trial = captured("lean-dualpi2")
+    trial.edit("tx-l4s/flow-l4s-0.sender.json", lambda s: s.update({"busy_us": 1_000_000, field: 10_000}))
+    assert reasons(trial) == (), "1 % is allowed"
+    trial.edit("tx-l4s/flow-l4s-0.sender.json", lambda s: s.update({field: 10_100}))
+    assert reasons(trial) == (f"l4s-0: limited by {by} for 1.0% of its busy time",)
+
+
+def idle(trial: Any) -> None:
+    """Make the bottleneck's queue look as if it never had anything to do."""
+
+    def change(qdiscs: Any) -> None:
+        for qdisc in qdiscs:
+            for name in ("drops", "ecn-mark", "step-mark"):
+                qdisc.pop(name, None)
+
+    trial.edit("router/qdisc-net-rx.json", change)
+    path = trial.raw / "queues.jsonl"
+    samples = [json.loads(line) for line in path.read_text().splitlines()]
+    quiet = {"qlen": 1, "drops": 0, "ecn-mark": 0, "step-mark": 0}
+    path.write_text("".join(json.dumps(sample | quiet) + "\n" for sample in samples))
+
+
+def test_a_bottleneck_that_was_none(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    idle(trial)
+    assert reasons(trial) == ("router: the queue at net-rx never queued, marked or dropped",)
+    assert reasons(trial.having(expect__bottleneck=False)) == ()
+
+
+def test_a_queue_of_two_packets_is_one(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    idle(trial)
+    path = trial.raw / "queues.jsonl"
+    path.write_text(path.read_text().replace('"qlen": 1', '"qlen": 2', 2))
+    assert reasons(trial) == ()
+
+
+def test_offloads_and_sysctls_of_a_real_host(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    (trial.raw / "router/offloads.txt").write_text("Features for eth1:\ngeneric-segmentation-offload: on\n")
+    (trial.raw / "tx-l4s/sysctls.txt").write_text("net.ipv4.tcp_ecn = 2\n")
+    offloads = Readback("offloads", ("ethtool", "-k", "@net-rx"), "offloads.txt", host=True)
+    sysctls = Readback("sysctls", ("sysctl", "net.ipv4.tcp_ecn"), "sysctls.txt", host=True)
+    for node, reading in (("router", offloads), ("tx-l4s", sysctls)):
+        program = trial.programs[node]
+        trial.programs[node] = replace(program, readback=(*program.readback, reading))
+    assert reasons(trial) == (
+        "tx-l4s: net.ipv4.tcp_ecn is 2, not 3",
+        "router: gso is on at net-rx",
+    )
+
+
+def test_damaged_samples(captured: Load) -> None:
+    trial = captured("iperf3-fifo")
+    path = trial.raw / "sockets.jsonl"
+    path.write_text(path.read_text()[:-30])
+    (reason,) = reasons(trial)
+    assert "sockets.jsonl" in reason
