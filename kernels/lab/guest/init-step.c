@@ -298,9 +298,10 @@ static void step_wait(int line, char **field, int count)
 /* console: a shell for a human, then the end. */
 static void step_console(int line, char **field, int count)
 {
-	static char *const argv[] = { "busybox", "sh", "-i", NULL };
+	/* not busybox's shell: it takes its own ip and tc before the real ones */
+	static char *const argv[] = { "bash", "--norc", "-i", NULL };
 	static char *const env[] = {
-		"PATH=" SEARCH_PATH, "HOME=/root", "TERM=linux", "PS1=lab# ", NULL,
+		"PATH=" SEARCH_PATH, "HOME=/root", "TERM=linux", "PS1=lab:\\w# ", NULL,
 	};
 	pid_t pid;
 
@@ -320,7 +321,7 @@ static void step_console(int line, char **field, int count)
 		dup2(fd, STDIN_FILENO);
 		dup2(fd, STDOUT_FILENO);
 		dup2(fd, STDERR_FILENO);
-		execve("/usr/bin/busybox", argv, env);
+		execve("/usr/bin/bash", argv, env);
 		_exit(1);
 	}
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

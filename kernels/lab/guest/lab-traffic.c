@@ -3,7 +3,7 @@
 /*
  * lab-traffic: one TCP flow at full speed, told about by TCP_INFO.
  *
- *   lab-traffic receive --port P --seconds S [--interval S] [--lowat BYTES]
+ *   lab-traffic receive --port P --seconds S [--interval S]
  *   lab-traffic send --to ADDRESS --port P --cc NAME --seconds S [--interval S]
  *                    [--flow ID]
  *
@@ -30,13 +30,12 @@
  *    the queue fill up (a low-water mark of a round trip's data, or reading on
  *    a timer) measures next to nothing there, and the window stays small.
  *
- * --lowat sets SO_RCVLOWAT, so that even the kernel's thread wakes once in so
- * many bytes. Every second segment is still acknowledged, as the kernel does not
- * wait for a reader whose mark is not reached. But the window is measured too
- * small by the mark, and a mark over half of tcp_rmem[1] makes
- * tcp_set_rcvlowat() grow the buffer by itself: so a mark should stay under a
- * quarter of the bandwidth-delay product. The default is none. The receive
- * buffer is never set (SO_RCVBUF would turn its tuning off).
+ * A low-water mark (SO_RCVLOWAT) would let even the kernel's thread wake once in
+ * many segments, for 8 % of a trial's cost. It would leave the ACKs alone, as the
+ * kernel acknowledges while a reader's mark is not reached, but the window would
+ * be measured too small by the mark, and a mark over half of tcp_rmem[1] would
+ * make tcp_set_rcvlowat() grow the buffer by itself. So there is none. Nor is
+ * the buffer set by SO_RCVBUF, which would turn its tuning off.
  *
  * A second thread sleeps until each interval's end, counted in CLOCK_MONOTONIC
  * from the flow's planned start (LAB_START_NS), and reads TCP_INFO there: no
@@ -78,7 +77,6 @@ struct flow {
 	int port;
 	const char *cc;
 	const char *id;
-	int lowat;
 	int64_t seconds_ns;
 	int64_t interval_ns;
 
@@ -369,9 +367,6 @@ static void run_receiver(struct flow *flow)
 	if (flow->fd < 0)
 		die_errno(errno, "accept");
 	close(fd);
-	if (flow->lowat > 1 &&
-	    setsockopt(flow->fd, SOL_SOCKET, SO_RCVLOWAT, &flow->lowat, sizeof(flow->lowat)) < 0)
-		die_errno(errno, "SO_RCVLOWAT");
 	start_thread(flow, drain, &thread);
 	learn_start(flow);
 	length = measure(flow, &info);
@@ -385,7 +380,7 @@ static void run_receiver(struct flow *flow)
 static void usage(void)
 {
 	die("usage:\n"
-	    "  lab-traffic receive --port P --seconds S [--interval S] [--lowat BYTES]\n"
+	    "  lab-traffic receive --port P --seconds S [--interval S]\n"
 	    "  lab-traffic send --to ADDRESS --port P --cc NAME --seconds S [--interval S]"
 	    " [--flow ID]");
 }
@@ -411,14 +406,13 @@ static int64_t duration(const char *option, const char *text)
 
 static void parse_options(struct flow *flow, int argc, char **argv)
 {
-	enum { TO, PORT, CC, SECONDS, INTERVAL, LOWAT, FLOW };
+	enum { TO, PORT, CC, SECONDS, INTERVAL, FLOW };
 	static const struct option options[] = {
 		[TO] = { "to", required_argument, NULL, TO },
 		[PORT] = { "port", required_argument, NULL, PORT },
 		[CC] = { "cc", required_argument, NULL, CC },
 		[SECONDS] = { "seconds", required_argument, NULL, SECONDS },
 		[INTERVAL] = { "interval", required_argument, NULL, INTERVAL },
-		[LOWAT] = { "lowat", required_argument, NULL, LOWAT },
 		[FLOW] = { "flow", required_argument, NULL, FLOW },
 		{ 0 },
 	};
@@ -441,9 +435,6 @@ static void parse_options(struct flow *flow, int argc, char **argv)
 			break;
 		case INTERVAL:
 			flow->interval_ns = duration("interval", optarg);
-			break;
-		case LOWAT:
-			flow->lowat = whole_number("lowat", optarg, 0, 1 << 30);
 			break;
 		case FLOW:
 			flow->id = optarg;
