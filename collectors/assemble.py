@@ -58,13 +58,13 @@ class _Part:
     parsed: list[pl.DataFrame] = field(default_factory=list)
     spilt: Path | None = None
 
-    def lazy(self, old: Path) -> pl.LazyFrame:
+    def lazy(self, table: str, old: Path) -> pl.LazyFrame:
         if self.old is not None:
             offset, end = self.old
             return tables.scan(old).slice(offset, end - offset)
         if self.spilt is not None:
             return pl.scan_parquet(self.spilt)
-        return pl.concat(self.parsed).lazy()
+        return tables.conform(table, pl.concat(self.parsed)).lazy()
 
 
 def collect(
@@ -190,7 +190,7 @@ class _Assembly:
             for number, part in enumerate(parts):
                 if part.parsed:
                     path = self._parts / f"{name}-{number}.parquet"
-                    tables.write(name, [pl.concat(part.parsed).lazy()], path)
+                    tables.write(name, [part.lazy(name, path)], path)
                     part.spilt, part.parsed = path, []
         self._waiting = 0
 
@@ -198,7 +198,7 @@ class _Assembly:
         """Put the new tables in the old ones' place; `trials`, which says what the others hold, at last."""
         for name, parts in self._content.items():
             path = self._folder / f"{name}.parquet"
-            tables.write(name, [part.lazy(path) for part in parts], path)
+            tables.write(name, [part.lazy(name, path) for part in parts], path)
         found = self._trials
         if self._old_trials is not None and self._kept:
             kept = pl.DataFrame(self._kept, schema={"cell": pl.String, "trial": pl.Int64}, orient="row")

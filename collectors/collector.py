@@ -34,14 +34,16 @@ class Collector:
     parse: Callable[[EndedTrial], pl.DataFrame | None]
 
     def rows(self, trial: EndedTrial) -> pl.DataFrame:
-        """The rows of one trial, as the table stores them.
+        """The rows of one trial in the table's shape.
+
+        Their values are checked when many trials' rows are put together (`tables.conform`), which costs less.
 
         Raises:
             BadRawError: a raw file cannot be read.
-            ValueError: rows that break the table's schema, which is a bug of the collector.
+            ValueError: columns that are not the table's, which is a bug of the collector.
         """
         frame = self.parse(trial)
         if frame is None:
             return tables.empty(self.table)
         own = [pl.lit(trial.cell.id).alias("cell"), pl.lit(trial.trial, pl.Int64).alias("trial")]
-        return tables.conform(self.table, frame.with_columns(own))
+        return tables.shape(self.table, frame.with_columns(own))

@@ -8,6 +8,7 @@ in microseconds, rates in bytes per second), so that what the columns mean is de
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -117,7 +118,13 @@ def read_netlink(path: Path) -> pl.DataFrame:
     Raises:
         BadRawError: a line is no object, or a field has another type.
     """
-    if not path.stat().st_size:
+    stat = path.stat()
+    return _read_netlink(path, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=1)  # the tables `flows` and `sockets` of a trial ask one after the other
+def _read_netlink(path: Path, size: int, mtime_ns: int) -> pl.DataFrame:  # noqa: ARG001
+    if not size:
         return pl.DataFrame(schema=dict(KERNEL_SCHEMA))
     try:
         return pl.read_ndjson(path, schema=dict(KERNEL_SCHEMA))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import dataframely as dy
@@ -280,41 +281,67 @@ OF_TRIALS: Final[tuple[str, ...]] = tuple(
 """The tables whose rows belong to trials, which is what collectors write."""
 
 
+@cache
 def key(table: str) -> tuple[str, ...]:
     """The columns a table is sorted by; together they tell its rows apart."""
     return tuple(SCHEMAS[table].primary_key())
 
 
+@cache
+def columns(table: str) -> Mapping[str, pl.DataType]:
+    """The columns of a table with their types, in order; of `trials` those that are no factors."""
+    return {name: column.dtype for name, column in SCHEMAS[table].columns().items()}
+
+
+@cache
 def empty(table: str) -> pl.DataFrame:
     """A table without rows."""
     return SCHEMAS[table].create_empty()
 
 
-def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame as the table stores it: all columns, in order, of the right type, sorted by key and checked.
+def shape(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the table's columns in order, of their types, sorted by key; values are not checked.
 
-    Nullable columns that the frame lacks become null. `trials` keeps columns its schema does not know, which
-    are the factors: they stand behind the key, by name. Anywhere else an unknown column is an error.
+    Columns that the frame lacks become null. `trials` keeps columns its schema does not know, which are the
+    factors: they stand behind the key, by name. Anywhere else an unknown column is an error.
 
     Raises:
-        ValueError: a column that is not in the schema, or values that break it (dataframely's message).
+        ValueError: a column that is not in the schema, or one of another type.
     """
-    schema = SCHEMAS[table]
-    columns = schema.columns()
-    others = sorted(set(frame.columns) - set(columns))
+    own, key_columns = columns(table), list(key(table))
+    others = sorted(set(frame.columns) - own.keys())
     if others and table != "trials":
         raise ValueError(f"columns {', '.join(others)} are not in table {table}")
-    lacking = [pl.lit(None, columns[name].dtype).alias(name) for name in columns if name not in frame.columns]
-    frame = frame.with_columns(lacking).sort(key(table))
-    try:
-        checked = schema.validate(frame.select(list(columns)), cast=True)
-    except (dy.exc.ValidationError, dy.exc.SchemaError, pl.exceptions.PolarsError) as error:
-        raise ValueError(f"table {table}: {error}") from error
+    names = [*key_columns, *others, *(name for name in own if name not in key_columns)]
     if not others:
-        return checked
-    key_columns = list(key(table))
-    rest = [name for name in columns if name not in key_columns]
-    return checked.hstack(frame.select(others)).select([*key_columns, *others, *rest])
+        names = list(own)
+    there = set(frame.columns)
+    typed = [
+        pl.col(name)
+        if name not in own
+        else pl.col(name).cast(own[name])
+        if name in there
+        else pl.lit(None, own[name]).alias(name)
+        for name in names
+    ]
+    try:
+        return frame.select(typed).sort(key_columns)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"table {table}: {error}") from error
+
+
+def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame as the table stores it: in `shape`, and every value as the schema says.
+
+    Raises:
+        ValueError: as `shape`, or values that break the schema (dataframely's message).
+    """
+    shaped = shape(table, frame)
+    try:
+        SCHEMAS[table].validate(shaped.select(list(columns(table))))
+    except (dy.exc.ValidationError, dy.exc.SchemaError) as error:
+        raise ValueError(f"table {table}: {error}") from error
+    return shaped
 
 
 def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:

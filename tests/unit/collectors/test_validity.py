@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from l4sbench.events import Status
 from l4sbench.program import Readback
-from l4sbench.trial import Status
 
 Load = Callable[[str], Any]
 

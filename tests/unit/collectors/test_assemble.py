@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The tables of a run: complete, incremental, and equal however they came about."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from collectors import assemble
+from collectors.assemble import Collected, collect
+from l4sbench import tables
+from l4sbench.catalog import Catalog
+from l4sbench.events import Status
+from l4sbench.store import Ending, Run
+from l4sbench.testbed import Identity
+from l4sbench.topology import topology
+from l4sbench.trial import TrialSpec
+
+Load = Callable[[str], Any]
+IDENTITY = Identity("virtual", "7.3.4-l4slab", {}, {}, {})
+
+
+@pytest.fixture(scope="session")
+def catalog() -> Catalog:
+    return Catalog.load()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run.create(tmp_path / "runs", "test", b"", 1, {})
+
+
+def add(
+    run: Run, trial: Any, number: int = 1, status: Status = Status.OK, inputs: str = "0123456789abcdef"
+) -> Path:
+    """Store a captured trial as an ended one."""
+    spec = TrialSpec(trial.cell, number, 7, trial.programs, topology(trial.cell.topology), inputs)
+    reasons = () if status is Status.OK else ("because",)
+    with run.locked() as writer, writer.begin(spec) as partial:
+        shutil.copytree(trial.raw, partial.raw, dirs_exist_ok=True)
+        return partial.end(Ending(status, reasons, IDENTITY, datetime.now(UTC), 1.0))
+
+
+def digest(run: Run) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(run.tables.glob("*.parquet"))}
+
+
+def read(run: Run, table: str) -> pl.DataFrame:
+    return tables.scan(run.tables / f"{table}.parquet").collect()
+
+
+def test_all_tables_of_a_run(run: Run, captured: Load, catalog: Catalog) -> None:
+    names = ("lean-dualpi2", "lean-codel-warmup", "iperf3-fifo")
+    for name in names:
+        add(run, captured(name))
+    assert collect(run, catalog) == Collected(3, 3)
+    assert sorted(p.stem for p in run.tables.iterdir()) == sorted({*tables.SCHEMAS} - {"verdicts"})
+    for table in tables.OF_TRIALS:
+        frame = read(run, table)
+        assert frame["cell"].n_unique() == 3, table
+        assert frame.equals(tables.conform(table, frame)), f"{table} is as its schema says"
+    trials = read(run, "trials")
+    assert trials["warmup_s"].to_list().count(1.0) == 1
+    queues = read(run, "catalog").filter(pl.col("kind") == "queue")
+    assert queues.select("name", "label", "family").rows() == [
+        ("codel", "CoDel (+ECN)", "sq-ecn"),
+        ("dualpi2", "DualPI2", "dualq"),
+        ("fifo", "FIFO", "sq-drop"),
+    ]
+    assert read(run, "catalog").filter(kind="cc")["name"].to_list() == ["cubic", "prague"]
+
+
+def test_equal_runs_are_equal_files(tmp_path: Path, captured: Load, catalog: Catalog) -> None:
+    """In whatever order trials ended, at once or bit by bit, parsed again or taken over."""
+    steps = [("lean-dualpi2", 1), ("lean-dualpi2", 2), ("iperf3-fifo", 1), ("lean-codel-warmup", 3)]
+    trials = {name: captured(name) for name in dict(steps)}
+    at_once = Run.create(tmp_path / "a", "test", b"", 1, {})
+    bit_by_bit = Run.create(tmp_path / "b", "test", b"", 2, {})
+    for name, number in steps:
+        add(at_once, trials[name], number)
+    collect(at_once, catalog)
+    for name, number in reversed(steps):
+        add(bit_by_bit, trials[name], number)
+        assert collect(bit_by_bit, catalog).parsed == 1
+    assert digest(at_once) == digest(bit_by_bit)
+    assert collect(bit_by_bit, catalog, full=True).parsed == 4
+    assert digest(at_once) == digest(bit_by_bit)
+
+
+def test_nothing_new_is_nothing_done(run: Run, captured: Load, catalog: Catalog) -> None:
+    add(run, captured("lean-dualpi2"))
+    collect(run, catalog)
+    before = {p: p.stat().st_mtime_ns for p in run.tables.glob("*.parquet") if p.stem != "catalog"}
+    assert collect(run, catalog) == Collected(0, 1)
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+
+
+def test_what_was_spilt_is_the_same(
+    run: Run, captured: Load, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = captured("lean-dualpi2")
+    for number in range(1, 6):
+        add(run, trial, number)
+    collect(run, catalog)
+    before = digest(run)
+    monkeypatch.setattr(assemble, "SPILL_ROWS", 60)
+    collect(run, catalog, full=True)
+    assert digest(run) == before
+    assert not list(run.tables.glob(".parts-*"))
+
+
+def test_the_newest_counts(run: Run, captured: Load, catalog: Catalog) -> None:
+    trial = captured("lean-dualpi2")
+    add(run, trial, 1)
+    add(run, trial, 2)
+    collect(run, catalog)
+    trial.edit("rx-l4s/flow-l4s-0.receiver.json", lambda r: r.update(bytes_received=r["bytes_received"] * 2))
+    add(run, trial, 1, inputs="fedcba9876543210")
+    old = read(run, "flows").filter(trial=1, flow="l4s-0")["received_bytes"][0]
+    assert collect(run, catalog) == Collected(1, 2)
+    new = read(run, "flows").filter(trial=1, flow="l4s-0")["received_bytes"][0]
+    assert new == 2 * old
+    assert read(run, "trials")["inputs"].to_list() == ["fedcba9876543210", "0123456789abcdef"]
+    assert collect(run, catalog) == Collected(0, 2)
+
+
+def test_what_is_gone_from_the_store_is_gone_from_the_tables(
+    run: Run, captured: Load, catalog: Catalog
+) -> None:
+    trial = captured("lean-dualpi2")
+    add(run, trial, 1)
+    folder = add(run, trial, 2)
+    collect(run, catalog)
+    shutil.rmtree(folder)
+    assert collect(run, catalog) == Collected(0, 1)
+    assert {read(run, table)["trial"].max() for table in tables.OF_TRIALS} == {1}
+
+
+def test_invalid_trials_have_no_measurements(run: Run, captured: Load, catalog: Catalog) -> None:
+    add(run, captured("lean-dualpi2"), status=Status.INVALID)
+    collect(run, catalog)
+    assert read(run, "trials").select("status", "reasons").row(0) == ("invalid", "because")
+    assert read(run, "flows").height == read(run, "intervals").height == 0
+    assert read(run, "sockets").height > 0
+    assert read(run, "hosts").height > 0
+
+
+def test_failed_trials_have_a_reason_only(run: Run, captured: Load, catalog: Catalog) -> None:
+    trial = captured("lean-dualpi2")
+    add(run, trial, status=Status.FAILED)
+    collect(run, catalog)
+    assert read(run, "trials").select("status", "reasons").row(0) == ("failed", "because")
+    assert read(run, "sockets").height == read(run, "flows").height == 0
+    add(run, trial, status=Status.OK)
+    assert collect(run, catalog) == Collected(1, 1)
+    assert read(run, "trials")["status"].to_list() == ["ok"]
+    assert read(run, "flows").height == 2
+
+
+def test_factors_that_no_trial_has_any_more(run: Run, captured: Load, catalog: Catalog) -> None:
+    add(run, captured("lean-dualpi2"))
+    folder = add(run, captured("iperf3-fifo").having(l4s__nonsense=3))
+    collect(run, catalog)
+    assert "l4s.nonsense" in read(run, "trials").columns
+    shutil.rmtree(folder)
+    collect(run, catalog)
+    assert "l4s.nonsense" not in read(run, "trials").columns
+
+
+def test_unreadable_samples_are_told(run: Run, captured: Load, catalog: Catalog) -> None:
+    trial = captured("lean-dualpi2")
+    path = trial.raw / "queues.jsonl"
+    path.write_text(path.read_text()[:-20])
+    add(run, trial)
+    (problem,) = collect(run, catalog).problems
+    assert "queues.jsonl" in problem
+    assert trial.cell.id in problem
+    assert "unread-queues" in read(run, "trials")["flags"][0]
+    assert read(run, "flows").height == 2
+
+
+def test_low_utilisation_is_flagged(run: Run, captured: Load, catalog: Catalog) -> None:
+    trial = captured("iperf3-fifo")
+    add(run, trial)
+    add(run, trial.having(rate="100mbit"))
+    collect(run, catalog)
+    flags = dict(read(run, "trials").select("rate_mbps", "flags").rows())
+    assert flags == {10.0: None, 100.0: "low-utilisation"}
+    assert read(run, "flows").height == 4, "a result all the same"
+
+
+def test_tables_of_another_format_are_made_anew(run: Run, captured: Load, catalog: Catalog) -> None:
+    add(run, captured("lean-dualpi2"))
+    collect(run, catalog)
+    before = digest(run)
+    (run.tables / "flows.parquet").write_text("damaged")
+    assert collect(run, catalog).parsed == 1
+    assert digest(run) == before
+
+
+def test_what_the_catalog_no_longer_offers_keeps_its_label(
+    run: Run, captured: Load, catalog: Catalog
+) -> None:
+    add(run, captured("lean-dualpi2"))
+    collect(run, catalog)
+    before = digest(run)
+    collect(run, Catalog({}, {}))
+    assert digest(run) == before
+
+
+def test_nothing_of_the_machine_or_the_clock(run: Run, captured: Load, catalog: Catalog) -> None:
+    import platform
+
+    add(run, captured("lean-dualpi2"))
+    collect(run, catalog)
+    year = str(datetime.now(UTC).year)
+    for table in tables.OF_TRIALS:
+        text = str(read(run, table).to_dicts())
+        assert platform.node() not in text
+        assert f"{year}-" not in text
+        assert str(run.path) not in text
