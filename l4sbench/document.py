@@ -46,13 +46,15 @@ class _Cut:
 CUT: Final[Any] = _Cut()
 """Stands in a list for an item that was wrong and has been reported, so that the others keep their places."""
 
-MAX_NODES = 2_000_000
+MAX_NODES = 500_000
 """Aliases can make a small file huge; nobody means that."""
 
 _M = TypeVar("_M", bound="BaseModel")
 _Mark: TypeAlias = tuple[int, int]
 
 _CORE = "tag:yaml.org,2002:"
+# what ruamel.yaml gives to an unquoted scalar without a tag
+_IMPLICIT = frozenset({"str", "int", "float", "bool", "null", "timestamp", "merge", "value"})
 _INT = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]{1,400}|0x[0-9a-fA-F]{1,400}")
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
@@ -198,7 +200,7 @@ class _Reader:
         if node.style is not None:
             self._core_tag(node, "str", path)
             return text
-        if not tag.startswith(_CORE):
+        if tag.removeprefix(_CORE) not in _IMPLICIT:
             self._core_tag(node, "str", path)
             return text
         return text if tag == f"{_CORE}str" else _plain_scalar(text)
@@ -264,7 +266,8 @@ def check(
     if not isinstance(content, dict):
         message = f"expected a map of keys, not {shown(content)}"
         problems["", "", ""] = Problem(document.where(()), "", message)
-        content = {}
+        content = dict(stand_ins or {})
+        bad.add(())
     for _ in range(100):  # each round cuts out at least one part; a few rounds are enough for any real file
         try:
             found = model.model_validate(content)

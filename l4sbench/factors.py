@@ -218,16 +218,14 @@ def plain(value: Value) -> Plain:
 
 
 def boolean_hint(raw: object, choices: tuple[str, ...] | None) -> str | None:
-    """What to write instead of a YAML boolean where one of `choices` is needed; None if `raw` is none.
+    """What to write instead of a YAML boolean where one of `choices` is needed; None when nothing is meant.
 
     `off` is a string in YAML 1.2 but a boolean in 1.1, which many editors and tools still speak.
     """
     if not isinstance(raw, bool) or not choices:
         return None
     word = "on" if raw else "off"
-    if word in choices:
-        return f'write "{word}", in quotes'
-    return f"write one of {', '.join(choices)}"
+    return f'write "{word}", in quotes' if word in choices else None
 
 
 def _amount(value: Value) -> int | float:
@@ -308,17 +306,11 @@ _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,3}
 
 
 def _number(kind: Kind, raw: object) -> Value:
-    expected = "expected a whole number" if kind == "int" else "expected a number"
-    if isinstance(raw, str):
-        if not (_INTEGER if kind == "int" else _DECIMAL).fullmatch(raw):
-            raise BadValueError(f"{expected}, not {shown(raw)}")
-        return int(raw) if kind == "int" else float(raw)
-    if (
-        isinstance(raw, bool)
-        or not isinstance(raw, int | float)
-        or (kind == "int" and isinstance(raw, float))
-    ):
-        raise BadValueError(f"{expected}, not {shown(raw)}")
+    whole = kind == "int"
+    if isinstance(raw, str) and (_INTEGER if whole else _DECIMAL).fullmatch(raw):
+        raw = int(raw) if whole else float(raw)
+    if isinstance(raw, bool) or not isinstance(raw, int if whole else int | float):
+        raise BadValueError(f"expected a {'whole ' if whole else ''}number, not {shown(raw)}")
     if abs(raw) >= 1e18 or not math.isfinite(raw):
         raise BadValueError(f"{shown(raw)} is out of range")
-    return raw if kind == "int" else float(raw)
+    return raw if whole else float(raw)

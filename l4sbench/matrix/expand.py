@@ -104,6 +104,8 @@ class _Expander:
         self._axes = [[self._judged(point) for point in axis.points] for axis in source.axes.values()]
         self._exclusions = [self._exclusion(rule) for rule in source.exclude or ()]
         self._included = [self._judged(rule.statements) for rule in source.include or ()]
+        # cells of a matrix with mistakes are not made; they would lack factors
+        self._sound = not (self._broken or source.incomplete or source.problems)
         shaping = shaping_names(names)
         self._shaping = [
             place
@@ -170,7 +172,7 @@ class _Expander:
                 continue
             if problems:
                 self._result.problem(*problems)
-            elif not self._broken:
+            elif self._sound:
                 yield Cell(MappingProxyType(factors), shape.given, shape.defaults, groups)
 
     def _chosen(self, combination: Sequence[int]) -> dict[str, Judged]:
@@ -184,7 +186,7 @@ class _Expander:
         for point in self._included:
             shape = self._include_shaper.shape(self._fixed | point)
             self._result.problem(*shape.problems)
-            if not shape.problems and not self._broken:
+            if not shape.problems and self._sound:
                 yield Cell(shape.base, shape.given, shape.defaults, self._groups)
 
     def _exclusion(self, rule: Rule) -> _Exclusion:
@@ -221,13 +223,15 @@ class _Expander:
 
     def _unused(self) -> None:
         """A crossed parameter that nothing in the matrix declares is a slip of the pen."""
-        if self._result.problems or self._broken:
+        if self._source.incomplete:
             return
         said: set[str] = set()
         for axis in self._axes:
             for judged in (judged for point in axis for judged in point.values()):
                 meaning = judged.meaning
                 if meaning.factor is not None or judged.statement in self._shaper.used or judged.name in said:
+                    continue
+                if ("aqm" if meaning.owner == "aqm" else f"{meaning.owner}.cc") in self._broken:
                     continue
                 said.add(judged.name)
                 owners = list(self._shaper.drops.get(judged.name, ()))

@@ -222,9 +222,7 @@ class MatrixFile(BaseModel):
     seed: StrictInt | None = Field(
         None, ge=0, le=2**63 - 1, description="Seed of every trial's seed. Default: 1."
     )
-    flows: dict[GroupName, Annotated[FlowGroup, BeforeValidator(_empty_if_none)]] | None = Field(
-        None, description="Flow groups by name; a group runs on its own pair of nodes."
-    )
+    flows: dict[GroupName, Annotated[FlowGroup, BeforeValidator(_empty_if_none)]] | None = None
     axes: Axes | None = None
     exclude: list[Annotated[Patterns, WrapValidator(unless_cut)]] | None = Field(
         None, description="Cells to leave out, after crossing."
@@ -254,7 +252,7 @@ def json_schema() -> Schema:
         {pattern: _values_schema(one) for pattern, one in dotted.items()},
         others=_LINKED_SCHEMA,
     )
-    schema["properties"]["trials"] = _TRIALS_SCHEMA
+    schema["properties"] |= {"trials": _TRIALS_SCHEMA, "flows": _FLOWS_SCHEMA}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -263,6 +261,16 @@ _LINKED_SCHEMA: Final[Schema] = {
     "minItems": 1,
     "items": {"$ref": "#/$defs/Assignment"},
     "description": "A linked axis: maps of factors that change together, under a name of its own.",
+}
+_FLOWS_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "patternProperties": {
+        rf"^(?!(?:{'|'.join(sorted(RESERVED))})$){GROUP_NAME.pattern}$": {
+            "anyOf": [{"$ref": "#/$defs/FlowGroup"}, {"type": "null"}]
+        }
+    },
+    "additionalProperties": False,
+    "description": "Flow groups by name; a group runs on its own pair of nodes.",
 }
 _TRIALS_SCHEMA: Final[Schema] = {
     "description": "Trials of every cell: a number, or a range within which the verdict decides.",

@@ -153,7 +153,7 @@ def param_value(param: Param, judged: Judged) -> Value | Problem:
         hint = boolean_hint(raw, param.choices)
         return Problem(where, name, f"expected a word, but {shown(raw)} is a boolean", hint)
     try:
-        if isinstance(raw, int | float) and param.kind in _UNITS:
+        if param.kind in _UNITS and raw not in param.words:  # its messages tell the hint apart
             Factor(name, param.kind, "", unit=_UNITS[param.kind]).parse(raw)
         return param.parse(raw)
     except BadValueError as error:

@@ -116,7 +116,7 @@ def _unmatched(text: str, name: str, pattern: Pattern, cells: Sequence[Cell]) ->
     problems: list[Problem] = []
     for alternative in pattern.unmatched(values):
         kinds = sorted({kind_of(value) for value in values})
-        hint = did_you_mean(alternative, shown)
+        hint = did_you_mean(alternative, shown) if kinds == ["str"] else None
         if len(kinds) == 1 and kinds[0] in EXPECTED and not _GLOB & set(alternative):
             try:
                 parse_quantity(kinds[0], alternative)

@@ -228,13 +228,10 @@ class _Collector:
                     self.document.where(path), name, "a point of a linked axis sets at least one factor"
                 )
                 continue
-            values = {name: raw} if not is_linked else stated
-            points.append(
-                {
-                    factor: self._statement(factor, value, (*path, factor) if is_linked else path, "axis")
-                    for factor, value in (values or {}).items()
-                }
-            )
+            if stated is None:
+                points.append({name: Statement(name, raw, self.document.where(path), where, "axis")})
+            else:
+                points.append({n: self._statement(n, v, (*path, n), "axis") for n, v in stated.items()})
         if points:
             self.source.axes[name] = AxisSource(name, where, bool(linked), tuple(points))
 

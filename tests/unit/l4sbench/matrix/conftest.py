@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A small catalog that does not change when l4sbench offers more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from l4sbench.catalog import Catalog, CongestionControl, Queue
+from l4sbench.catalog.reader import read_entry
+
+ERRORS = Path(__file__).parents[3] / "errors"
+
+
+@pytest.fixture(scope="session")
+def small_catalog() -> Catalog:
+    """Queues codel, fifo, fifo-ecn; congestion controls cubic, prague."""
+    entries = [read_entry(file) for file in sorted(ERRORS.glob("catalog/*/module.yml"))]
+    queues = {entry.name: entry for entry in entries if isinstance(entry, Queue)}
+    controls = {entry.name: entry for entry in entries if isinstance(entry, CongestionControl)}
+    return Catalog(queues, controls)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Factors: defaults, values, table columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from l4sbench.factors import FACTORS, GROUP_FACTORS, RESERVED, BadValueError, column_of, factor_of
+from l4sbench.units import Duration, Packets, Plain, Rate, Size, Value
+
+
+def test_released_defaults_never_change() -> None:
+    """Ids of cells leave out what is at its default, so a changed default would give old ids to new cells."""
+    defaults = {name: str(factor.default) for name, factor in FACTORS.items() if factor.default is not None}
+    assert defaults == {
+        "topology": "line6",
+        "warmup": "0s",
+        "buffer_bdp": "1.0",
+        "path.noise": "1.0",
+        "sample.interval": "100ms",
+        "traffic.tool": "auto",
+        "expect.bottleneck": "True",
+    }
+    assert {n: str(f.default) for n, f in GROUP_FACTORS.items() if f.default is not None} == {
+        "count": "1",
+        "start": "0s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "column"),
+    [
+        ("rate", Rate(100_000_000), ("rate_mbps", 100.0)),
+        ("rtt", Duration(10_000_000), ("rtt_ms", 10.0)),
+        ("duration", Duration(30_000_000_000), ("duration_s", 30.0)),
+        ("classic.start", Duration(1_500_000_000), ("classic.start_s", 1.5)),
+        ("aqm.target", Duration(5_000_000), ("aqm.target_ms", 5.0)),
+        ("aqm.limit", Size(1000), ("aqm.limit_bytes", 1000)),
+        ("aqm.limit", Packets(42), ("aqm.limit_packets", 42)),
+        ("aqm.limit", "default", ("aqm.limit", "default")),
+        ("buffer_bdp", 0.5, ("buffer_bdp", 0.5)),
+        ("expect.bottleneck", True, ("expect.bottleneck", True)),
+    ],
+)
+def test_columns_carry_units(name: str, value: Value, column: tuple[str, Plain]) -> None:
+    assert column_of(name, value) == column
+
+
+def test_factors_of_groups_are_found_by_dotted_name() -> None:
+    assert factor_of("flood.count") is GROUP_FACTORS["count"]
+    assert factor_of("rate") is FACTORS["rate"]
+    assert factor_of("aqm.cc") is None  # aqm is no flow group
+    assert factor_of("l4s.fallback") is None
+    assert {"aqm", "path", "sample", "traffic", "expect", "rate"} <= RESERVED
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "value"),
+    [
+        ("buffer_bdp", 1, 1.0),
+        ("buffer_bdp", "0.5", 0.5),
+        ("rate", Rate(5), Rate(5)),
+        ("expect.bottleneck", "false", False),
+        ("l4s.count", "3", 3),
+    ],
+)
+def test_values(name: str, raw: object, value: Value) -> None:
+    factor = factor_of(name)
+    assert factor is not None
+    found = factor.parse(raw)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("buffer_bdp", float("nan"), "nan is out of range"),
+        ("buffer_bdp", float("inf"), "inf is out of range"),
+        ("buffer_bdp", "1e999", "inf is out of range"),
+        ("buffer_bdp", True, "expected a number, not true"),
+        ("l4s.count", 1.5, "expected a whole number, not 1.5"),
+        ("l4s.count", 10**30, "is out of range"),
+        ("rate", True, "expected a rate such as 100mbit, not true"),
+        ("rate", Duration(5), "expected a rate such as 100mbit"),
+        ("aqm", "", "expected a name, not an empty text"),
+        ("aqm", 5, "expected a name, not 5"),
+    ],
+)
+def test_bad_values(name: str, raw: object, message: str) -> None:
+    factor = factor_of(name)
+    assert factor is not None
+    with pytest.raises(BadValueError) as raised:
+        factor.parse(raw)
+    assert message in str(raised.value)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Quantities: what is read, what is refused and why, and that nothing is ever rounded."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from l4sbench.units import Duration, Packets, Quantity, Rate, Size, Value, kind_of, parse_quantity
+
+AMOUNTS = st.integers(min_value=0, max_value=2**63 - 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value", "canonical"),
+    [
+        ("rate", "100mbit", Rate(100_000_000), "100mbit"),
+        ("rate", "0.1gbit", Rate(100_000_000), "100mbit"),
+        ("rate", "2.5mbit", Rate(2_500_000), "2.5mbit"),
+        ("rate", "400kbit", Rate(400_000), "400kbit"),
+        ("rate", "100Mbit", Rate(100_000_000), "100mbit"),
+        ("rate", "0bit", Rate(0), "0bit"),
+        ("duration", "10ms", Duration(10_000_000), "10ms"),
+        ("duration", "500us", Duration(500_000), "500us"),
+        ("duration", "500µs", Duration(500_000), "500us"),
+        ("duration", "2min", Duration(120_000_000_000), "120s"),
+        ("duration", "1500ms", Duration(1_500_000_000), "1.5s"),
+        ("duration", "0ms", Duration(0), "0s"),
+        ("duration", " 30s ", Duration(30_000_000_000), "30s"),
+        ("size", "300kB", Size(300_000), "300kB"),
+        ("size", "64KiB", Size(65_536), "65.536kB"),
+        ("size", "62500B", Size(62_500), "62.5kB"),
+        ("packets", "42p", Packets(42), "42p"),
+    ],
+)
+def test_reads(kind: str, text: str, value: Quantity, canonical: str) -> None:
+    found = parse_quantity(kind, text)
+    assert found == value
+    assert str(found) == canonical
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("rate", "100", 'expected a rate such as 100mbit, not "100": it has no unit'),
+        ("rate", "100Mbps", 'expected a rate such as 100mbit, not "100Mbps": did you mean 100mbit?'),
+        ("rate", "fast", 'expected a rate such as 100mbit, not "fast"'),
+        ("rate", "-1mbit", 'expected a rate such as 100mbit, not "-1mbit"'),
+        ("rate", "1e3mbit", 'expected a rate such as 100mbit, not "1e3mbit"'),
+        ("rate", "0.5bit", 'expected a rate such as 100mbit, but "0.5bit" is not a whole bit/s'),
+        ("duration", "1m", 'expected a duration such as 10ms, not "1m": did you mean 1min?'),
+        ("duration", "10 ms", 'expected a duration such as 10ms, not "10 ms"'),
+        ("duration", "1day", 'expected a duration such as 10ms, not "1day": units are ns, us, ms, s, min, h'),
+        ("duration", "0.1ns", 'expected a duration such as 10ms, but "0.1ns" is not a whole nanosecond'),
+        ("size", "3kb", 'expected a size such as 300kB, not "3kb": did you mean 3kB?'),
+        ("size", "99999999999GB", 'expected a size such as 300kB, but "99999999999GB" is out of range'),
+        ("packets", "1.5p", 'expected a number of packets such as 42p, but "1.5p" is not a whole packet'),
+        ("packets", "٣p", 'expected a number of packets such as 42p, not "٣p"'),
+        (
+            "rate",
+            "9" * 5000 + "bit",
+            f'expected a rate such as 100mbit, but "{"9" * 5000}bit" is out of range',
+        ),
+    ],
+)
+def test_refuses_and_says_what_is_expected(kind: str, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        parse_quantity(kind, text)
+
+
+@pytest.mark.parametrize("kind", [Rate, Duration, Size, Packets])
+def test_nothing_is_negative(kind: type[Rate]) -> None:
+    with pytest.raises(ValueError, match="never negative"):
+        kind(-1)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(AMOUNTS)
+def test_the_canonical_form_parses_back(amount: int) -> None:
+    for value in (Rate(amount), Duration(amount), Size(amount), Packets(amount)):
+        assert type(value).parse(str(value)) == value
+        assert parse_quantity(kind_of(value), str(value)) == value
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(AMOUNTS, AMOUNTS)
+def test_equal_quantities_have_equal_texts_and_order_is_the_amounts(one: int, other: int) -> None:
+    assert (Duration(one) == Duration(other)) == (str(Duration(one)) == str(Duration(other)))
+    assert (Duration(one) < Duration(other)) == (one < other)
+    assert hash(Duration(one)) == hash(Duration.parse(str(Duration(one))))
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.integers(0, 9_999_999), st.integers(0, 999))
+def test_decimals_are_exact(whole: int, thousandths: int) -> None:
+    assert Duration.parse(f"{whole}.{thousandths:03}ms") == Duration.parse(f"{whole * 1000 + thousandths}us")
+
+
+def test_kinds_do_not_mix() -> None:
+    values: set[Value] = {Rate(1), Duration(1), Size(1), Packets(1), 1}
+    assert len(values) == 5
+    assert [kind_of(v) for v in (Rate(1), Duration(1), Size(1), Packets(1), 1, 1.0, True, "1")] == [
+        "rate",
+        "duration",
+        "size",
+        "packets",
+        "int",
+        "float",
+        "bool",
+        "str",
+    ]
+
+
+def test_views_in_other_units() -> None:
+    assert Rate.parse("2.5mbit").mbps == 2.5
+    rtt = Duration.parse("1500us")
+    assert (rtt.us, rtt.ms, rtt.s) == (1500.0, 1.5, 0.0015)
