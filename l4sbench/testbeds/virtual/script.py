@@ -10,6 +10,7 @@ crosses a node that is not on its path. Running a program in the guest costs abo
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +51,20 @@ class GuestScript:
         for name, text in self.files.items():
             (folder / name).write_text(text, encoding="utf-8")
         (folder / "script").write_text(self.text, encoding="utf-8")
+
+    def explain(self, reason: str) -> str:
+        """What init says went wrong, with the node and the whole command instead of the script's line."""
+        at = re.match(r"line (\d+): ", reason)
+        if not at:
+            return reason
+        instruction, *fields = self.text.splitlines()[int(at[1]) - 1].split("\t")
+        if instruction != "run":
+            return reason
+        node, _, stdin, _, *argv = fields
+        failed = re.search(r"Command failed -:(\d+)", reason)
+        if failed and stdin in self.files:
+            argv = [argv[0], self.files[stdin].splitlines()[int(failed[1]) - 1]]
+        return f"{reason[at.end() :].strip()} (on {node}: {' '.join(argv)})"
 
 
 def guest_script(
@@ -101,7 +116,20 @@ def _captures(writer: _Writer, topology: Topology) -> None:
     for address in topology.by_name[topology.router].addresses:
         pcap = f"{topology.router}/{address.network}.pcap"
         size = str(SNAP_BYTES)
-        argv = ("tcpdump", "-n", "-U", "-s", size, "-i", address.network, "-w", f"/trial/{pcap}", "tcp")
+        argv = (
+            "tcpdump",
+            "-Z",
+            "root",
+            "-n",
+            "-U",
+            "-s",
+            size,
+            "-i",
+            address.network,
+            "-w",
+            f"/trial/{pcap}",
+            "tcp",
+        )
         writer.line("daemon", topology.router, "-", f"{pcap}.stderr", *argv)
 
 

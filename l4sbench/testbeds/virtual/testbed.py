@@ -79,7 +79,8 @@ class VirtualTestbed:
             TrialStopped: `stop` was set.
             TestbedError: no guest can be started at all.
         """
-        guest_script(spec.programs, spec.topology, capture=self._capture).write(raw)
+        script = guest_script(spec.programs, spec.topology, capture=self._capture)
+        script.write(raw)
         self._write_host(spec, raw)
         boot = Boot(self._lab.kernel, self._lab.rootfs, raw, spec.seed)
         console = raw / "console.log"
@@ -88,7 +89,7 @@ class VirtualTestbed:
         if last is None:
             raise TrialFailed(f"the guest {_manner(ended.returncode)}: {_tail(console)}")
         if not last.get("ok"):
-            raise TrialFailed(str(last.get("reason") or "the guest gave no reason"))
+            raise TrialFailed(script.explain(str(last.get("reason") or "the guest gave no reason")))
         virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
         return Outcome(wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=0.0)
 

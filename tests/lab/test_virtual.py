@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The virtual testbed as a whole: equal trials are equal to the byte, and what goes wrong has a reason."""
+
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from l4sbench import api
+from l4sbench.errors import TrialFailed
+from l4sbench.events import Status
+from l4sbench.program import Command
+from l4sbench.testbed import TrialStopped
+from l4sbench.testbeds.virtual import VirtualTestbed
+from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.trial import TrialSpec
+
+pytestmark = pytest.mark.lab
+
+MATRIX = """\
+matrix: {name}
+topology: line6
+rate: {rate}
+rtt: 10ms
+duration: {duration}
+trials: {trials}
+seed: {seed}
+flows:
+  l4s:     {{cc: prague}}
+  classic: {{cc: cubic}}
+axes:
+{axes}
+"""
+
+TWO_QUEUES = "  aqm: [codel, dualpi2]"
+
+
+def write_matrix(folder: Path, axes: str = TWO_QUEUES, **values: object) -> Path:
+    settings = {"name": "m", "rate": "50mbit", "duration": "4s", "trials": 2, "seed": 1} | values
+    path = folder / f"{settings['name']}.yaml"
+    path.write_text(MATRIX.format(axes=axes, **settings), encoding="utf-8")
+    return path
+
+
+def run(matrix: Path, runs: Path, jobs: int = 2) -> Path:
+    ended = api.run(matrix, jobs=jobs, runs=runs)
+    assert not ended.problems
+    assert ended.result.failed == 0
+    return ended.path
+
+
+def table(path: Path, name: str) -> bytes:
+    return (path / "tables" / f"{name}.parquet").read_bytes()
+
+
+def test_equal_seeds_give_equal_tables_at_any_number_of_jobs(lab: Lab, tmp_path: Path) -> None:
+    matrix = write_matrix(tmp_path)
+    first = run(matrix, tmp_path / "first", jobs=1)
+    second = run(matrix, tmp_path / "second", jobs=3)
+    for name in ("trials", "flows", "intervals", "sockets", "queues"):
+        assert table(first, name) == table(second, name), name
+
+
+def test_another_seed_gives_other_results(lab: Lab, tmp_path: Path) -> None:
+    one = api.load(run(write_matrix(tmp_path, trials=1), tmp_path / "one")).flows
+    two = api.load(run(write_matrix(tmp_path, trials=1, seed=2), tmp_path / "two")).flows
+    assert one.shape == two.shape
+    assert not one["goodput_mbps"].equals(two["goodput_mbps"])
+
+
+def test_trials_of_a_cell_differ(lab: Lab, tmp_path: Path) -> None:
+    flows = api.load(run(write_matrix(tmp_path, trials=3), tmp_path / "runs")).flows
+    per_cell = flows.group_by("cell", "flow").agg(pl.col("goodput_mbps").n_unique())
+    assert per_cell["goodput_mbps"].to_list() == [3] * 4
+
+
+def test_how_often_is_sampled_matters_less_than_the_seed(lab: Lab, tmp_path: Path) -> None:
+    axes = "  aqm: [fifo, dualpi2]\n  sample.interval: [10ms, 100ms, 1s]"
+    matrix = write_matrix(tmp_path, axes, rate="100mbit", duration="10s", trials=3)
+    tables = api.load(run(matrix, tmp_path / "runs"))
+    cells = tables.trials.select("cell", "trial", "aqm", "sample.interval_ms")
+    prague = tables.flows.filter(pl.col("group") == "l4s").join(cells, on=["cell", "trial"])
+    for (aqm,), rows in prague.group_by("aqm"):
+        means = rows.group_by("sample.interval_ms").agg(pl.col("goodput_mbps").mean())["goodput_mbps"]
+        seeds = rows.group_by("sample.interval_ms").agg(
+            pl.col("goodput_mbps").max() - pl.col("goodput_mbps").min()
+        )["goodput_mbps"]
+        assert len(means) == 3
+        assert means.max() - means.min() < seeds.max(), aqm  # type: ignore[operator]
+
+
+def spec_of(tmp_path: Path, *setup: Command, wall_limit_s: float = 60.0) -> TrialSpec:
+    """One short trial whose router runs `setup` before everything else it sets up."""
+    cell, shape, programs = api.programs_of(write_matrix(tmp_path), ["aqm=codel"])
+    router = programs["router"]
+    programs = {**programs, "router": replace(router, setup=(*setup, *router.setup))}
+    return TrialSpec(cell, 1, 1, programs, shape, "digest", wall_limit_s)
+
+
+def failure(lab: Lab, spec: TrialSpec, tmp_path: Path) -> tuple[str, Path]:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    with pytest.raises(TrialFailed) as error:
+        VirtualTestbed(lab).run(spec, raw, threading.Event())
+    assert (raw / "console.log").is_file()
+    return error.value.message, raw
+
+
+def test_a_failing_command_is_the_reason(lab: Lab, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, Command(("tc", "qdisc", "add", "dev", "@net-rx", "root", "fairy-dust")))
+    message, _ = failure(lab, spec, tmp_path)
+    assert "tc" in message
+    assert "fairy-dust" in message
+
+
+def test_a_guest_that_hangs_is_killed_at_its_wall_limit(lab: Lab, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, Command(("busybox", "sh", "-c", "while :; do :; done")), wall_limit_s=3.0)
+    began = time.monotonic()
+    message, _ = failure(lab, spec, tmp_path)
+    assert "no end within 3 s" in message
+    assert time.monotonic() - began < 15
+    assert not guests_of_this_process()
+
+
+def test_a_guest_out_of_memory_gives_a_failed_trial(lab: Lab, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, Command(("busybox", "tail", "/dev/zero")))
+    message, raw = failure(lab, spec, tmp_path)
+    assert "tail" in message or "panic" in message.lower()
+    assert (raw / "console.log").stat().st_size > 0
+
+
+def test_a_killed_guest_gives_a_failed_trial(lab: Lab, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, Command(("busybox", "sh", "-c", "while :; do :; done")))
+    killer = threading.Timer(1.0, lambda: [os.kill(pid, signal.SIGKILL) for pid in guests_of_this_process()])
+    killer.start()
+    message, _ = failure(lab, spec, tmp_path)
+    killer.join()
+    assert "signal 9" in message
+
+
+def test_a_stopped_trial_leaves_no_process(lab: Lab, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, Command(("busybox", "sh", "-c", "while :; do :; done")))
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    stop = threading.Event()
+    threading.Timer(1.0, stop.set).start()
+    with pytest.raises(TrialStopped):
+        VirtualTestbed(lab).run(spec, raw, stop)
+    assert not guests_of_this_process()
+
+
+def test_paths_with_spaces_work(lab: Lab, tmp_path: Path) -> None:
+    runs = tmp_path / "my runs, and 'more'"
+    matrix = write_matrix(tmp_path, "  aqm: [fifo]", trials=1, duration="2s")
+    ended = api.run(matrix, runs=runs)
+    assert ended.result.ok == 1
+
+
+def test_captured_packets_stand_beside_the_results(lab: Lab, tmp_path: Path) -> None:
+    matrix = write_matrix(tmp_path, "  aqm: [fifo]", trials=1, duration="1s", rate="10mbit")
+    ended = api.run(matrix, runs=tmp_path / "runs", capture=True)
+    (trial,) = (ended.path / "cells").glob("*/1-*")
+    for network in ("net-mid", "net-rx"):
+        pcap = trial / "raw" / "router" / f"{network}.pcap"
+        # classic pcap magic number in either resolution, then hundreds of packets of at least a header each
+        assert pcap.read_bytes()[:4] in {b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"}
+        assert pcap.stat().st_size > 500 * 70
+
+
+def test_a_bottleneck_that_never_was_one_makes_a_trial_invalid(lab: Lab, tmp_path: Path) -> None:
+    """One second on a 400 ms path ends within slow start: nothing queues, so nothing of the cell was tried."""
+    text = write_matrix(tmp_path, "  aqm: [fifo]", trials=1, duration="1s").read_text(encoding="utf-8")
+    matrix = tmp_path / "long.yaml"
+    matrix.write_text(text.replace("rtt: 10ms", "rtt: 400ms"), encoding="utf-8")
+    trials = api.load(api.run(matrix, runs=tmp_path / "runs")).trials
+    assert trials["status"].to_list() == [str(Status.INVALID)]
+
+
+def guests_of_this_process() -> list[int]:
+    """Process ids of the guests that this process started and that still run."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (folder / "stat").read_text(encoding="utf-8")
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        parent = int(status.rpartition(")")[2].split()[1])
+        if parent == os.getpid() and b"LAB_SCRIPT" in command:
+            found.append(int(folder.name))
+    return found
