@@ -83,8 +83,8 @@ def test_selects(matrix: Matrix, filters: list[str], count: int) -> None:
         (["aqm="], "aqm=: is no filter; write FACTOR=PATTERN, such as aqm=codel,fq*"),
         (["amq=codel"], "amq=codel: no cell has a factor amq; did you mean aqm?"),
         (
-            ["clasic.ecn=off"],
-            "clasic.ecn=off: no cell has a factor clasic.ecn; did you mean classic.ecn, classic.cc or classic.count?",
+            ["l4s.fallbak=off"],
+            "l4s.fallbak=off: no cell has a factor l4s.fallbak; did you mean l4s.fallback?",
         ),
         (["aqm=codle"], "aqm=codle: no cell has aqm=codle; did you mean codel?"),
         (["aqm=codel,pie"], "aqm=codel,pie: no cell has aqm=pie; there is fifo, codel, fifo-ecn"),
