@@ -70,9 +70,9 @@ class _Lines:
         match event:
             case events.TrialEnded():
                 done = f"{self._progress.ended}/{self._progress.trials}"
-                left = as_duration(self._progress.left_s())
-                text = f"[{done}] {_ended(event)}"
-                return f"{text}, {left} left" if self._progress.ended < self._progress.trials else text
+                over = self._progress.ended >= self._progress.trials
+                left = "" if over else f", {as_duration(self._progress.left_s())} left"
+                return f"[{done}{left}] {_ended(event)}"
             case events.RunPlanned():
                 return _planned(event)
             case _:

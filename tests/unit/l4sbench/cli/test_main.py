@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Exit codes, where text goes, and what a command must not import."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from l4sbench.cli import main
+
+HEAVY = ("polars", "numpy", "scipy", "rich", "dataframely", "jinja2", "asyncio")
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of this user's, no lab, no runs."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+
+
+def python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run Python as a user would, with nothing on the standard input."""
+    return subprocess.run(
+        [sys.executable, *args],
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def reader_of(fifo: Path, process: subprocess.Popen[str]) -> int:
+    """The writing end of a pipe, once the process has opened the other one and waits there."""
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError("the process never opened the pipe")
+
+
+def test_the_answer_goes_to_stdout_and_hints_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "quickstart"]) == 0
+    shown = capsys.readouterr()
+    assert "28 cells, 84 trials (84 new)" in shown.out
+    assert "fq-codel-l4s" in shown.out
+    assert "lab" in shown.err
+    assert "\x1b" not in shown.out + shown.err
+
+
+def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "quickstart", "--json", "aqm=dualpi2", "--trials", "2", "classic.ecn=off"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert {cell["factors"]["aqm"] for cell in plan["cells"]} == {"dualpi2"}
+    assert (len(plan["cells"]), plan["trials_to_run"]) == (2, 4)
+    assert main(["lab", "status", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["ready"] is False
+    assert main(["doctor", "--json"]) == 3
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)}
+    assert (checks["lab"]["ok"], checks["lab"]["mend"]) == (False, "l4sbench lab build")
+
+
+def test_every_problem_of_a_file_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(
+        "matrix: bad\nrate: 100\nrtt: 10ms\nduration: 1s\naqm: codle\nflows: {l4s: {cc: prague}}\n",
+        encoding="utf-8",
+    )
+    assert main(["plan", str(bad)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    lines = [line for line in shown.err.splitlines() if line.startswith("error: ")]
+    assert re.search(rf"{re.escape(str(bad))}:2:\d+: rate: ", lines[0])
+    assert re.search(rf"{re.escape(str(bad))}:5:\d+: aqm: .*did you mean codel", lines[1])
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        ([], "COMMAND"),
+        (["plna"], "plan"),
+        (["plan"], "MATRIX"),
+        (["plan", "quikstart"], "did you mean quickstart?"),
+        (["plan", "quickstart", "aqm"], "'aqm' is no FACTOR=PATTERN"),
+        (["plan", "quickstart", "--jobs", "2", "aqm"], "'aqm' is no FACTOR=PATTERN"),
+        (["plan", "quickstart", "aqn=codel"], "did you mean aqm?"),
+        (["plan", "quickstart", "--job", "2"], "--job"),
+        (["plan", "quickstart", "--jobs", "0"], "at least 1"),
+        (["run", "quickstart", "--on", "vitual"], "did you mean virtual?"),
+        (["report", "quickstart"], "there is no run quickstart"),
+        (["collect", "quickstart"], "there is no run quickstart"),
+        (["bundle"], "RUN"),
+        (["bundle", "--check", "nothing"], "nothing"),
+        (["bundle", "quickstart", "--check", "x"], "RUN"),
+    ],
+)
+def test_bad_input_is_2_and_says_what(argv: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert says in shown.err
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize("argv", [["run", "quickstart"], ["lab", "shell", "quickstart"], ["lab", "status"]])
+def test_without_a_lab_it_is_3_and_says_what_to_do(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 3
+    shown = capsys.readouterr()
+    assert "l4sbench lab build" in shown.out + shown.err
+    assert not Path("runs").exists()
+
+
+def test_a_bug_is_4_and_its_traceback_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    # a name that no file system takes and no shell can pass
+    assert main(["bundle", "--check", "\0"]) == 4
+    shown = capsys.readouterr().err
+    assert "Traceback" not in shown
+    kept = Path(shown.split()[-1])
+    assert "Traceback" in kept.read_text(encoding="utf-8")
+
+
+def test_interrupted_is_130(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(
+        [sys.executable, "-m", "l4sbench", "bundle", "--check", str(fifo)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        writer = reader_of(fifo, process)
+        process.send_signal(signal.SIGINT)
+        _, shown = process.communicate(timeout=30)
+        os.close(writer)
+    assert process.returncode == 130
+    assert "Traceback" not in shown
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        ended = subprocess.run(
+            [sys.executable, "-m", "l4sbench", "plan", "quickstart", "--json"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ended.returncode == 0
+    assert "Broken pipe" not in ended.stderr
+
+
+def test_a_plan_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from l4sbench.cli import main; code = main(['plan', 'quickstart']); "
+        f"found = sorted(set({HEAVY!r}) & set(sys.modules)); print(found, file=sys.stderr); sys.exit(code)"
+    )
+    ended = python("-c", code)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["plan", "run", "collect", "report", "bundle", "doctor", "lab", "lab build", "lab status", "lab shell"],
+)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "examples:" in shown
+    assert f"l4sbench {command}" in shown
+
+
+def test_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    for code in ("0 ", "1 ", "2 ", "3 ", "4 ", "130 "):
+        assert re.search(rf"^  {code}", shown, re.MULTILINE)
+
+
+def test_version() -> None:
+    ended = python("-m", "l4sbench", "--version")
+    assert re.fullmatch(r"l4sbench \d+\.\d+\.\d+\n", ended.stdout)
