@@ -114,7 +114,7 @@ class Worker:
         except TrialStopped:
             if not task.overran:
                 raise
-            status, reasons = Status.FAILED, (f"no end within {task.limit_s:.0f} s of wall time",)
+            status, reasons = Status.FAILED, (f"no end within {task.limit_s:g} s of wall time",)
         except TrialFailed as failure:
             if task.stop.is_set() and not task.overran:
                 raise TrialStopped from failure
