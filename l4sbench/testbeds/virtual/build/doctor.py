@@ -108,7 +108,8 @@ def _programs() -> list[Check]:
         )  # the C library's headers and its static form; gcc only recommends it
     packages = sorted({package for named in lacking.values() for package in named})
     sudo = "" if os.geteuid() == 0 else "sudo "
-    mend = f"{sudo}apt-get install --yes --no-install-recommends {' '.join(packages)}"
+    install = f"{sudo}apt-get install --yes --no-install-recommends {' '.join(packages)}"
+    mend = f"{sudo}apt-get update && {install}"  # fresh machines have no package lists
     return [
         Check(name, False, "not found", mend, lacking[name])
         if name in lacking

@@ -7,6 +7,7 @@ the machine's proxies and credentials.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -99,8 +100,6 @@ class ScratchApt:
         Raises:
             TestbedError: The suite lacks one of them.
         """
-        # what is downloaded already is not listed
-        self.commands.run(["apt-get", "clean"], what="clearing old downloads", timeout_s=_RESOLVE_S)
         text = self.commands.output(
             ["apt-get", "install", "--print-uris", "-qq", *names],
             what="resolving the guest's packages",
@@ -110,34 +109,19 @@ class ScratchApt:
         packages = (Package(name, unquote(version), digest) for name, version, digest in lines)
         return tuple(sorted(packages, key=lambda package: package.name))
 
-    def install_download(self, names: tuple[str, ...]) -> tuple[Path, ...]:
-        """Download these packages and all they depend on; the files, sorted by name.
-
-        Raises:
-            TestbedError: The download failed.
-        """
-        archives = self.folder / "cache" / "archives"
-        self.commands.run(["apt-get", "clean"], what="clearing old downloads", timeout_s=_RESOLVE_S)
-        self.commands.run(
-            ["apt-get", "install", "--download-only", "--yes", "-q", *names],
-            what="downloading the guest's packages",
-            timeout_s=_DOWNLOAD_S,
-        )
-        return tuple(sorted(archives.glob("*.deb")))
-
-    def download(self, package: Package, to: Path) -> Path:
-        """Download one package into a folder.
+    def download(self, packages: Sequence[Package], to: Path) -> tuple[Path, ...]:
+        """Download packages into a folder; the files, sorted by name.
 
         Raises:
             TestbedError: The download failed.
         """
         self.commands.run(
-            ["apt-get", "download", "-q", f"{package.name}={package.version}"],
-            what=f"downloading {package.name} {package.version}",
+            ["apt-get", "download", "-q", *(f"{package.name}={package.version}" for package in packages)],
+            what=f"downloading {packages[0].name if len(packages) == 1 else f'{len(packages)} packages'}",
             timeout_s=_DOWNLOAD_S,
             cwd=to,
         )
-        return next(to.glob(f"{package.name}_*.deb"))
+        return tuple(sorted(to.glob("*.deb")))
 
 
 def _configuration(folder: Path, machine: str) -> str:

@@ -187,7 +187,7 @@ def _fetch_package(cache: Cache, package: Package, apt: ScratchApt, say: Say) ->
         description = f"{package.name} {package.version}"
         say(f"downloading {description}", None)
         with cache.stage("source", digest) as stage:
-            deb = apt.download(package, stage)
+            (deb,) = apt.download([package], stage)
             flat = ["--transform", "s,.*/,,", "--wildcards", "*.tar.*"]
             apt.commands.pipe(
                 ["dpkg-deb", "--fsys-tarfile", deb],
@@ -200,12 +200,13 @@ def _fetch_package(cache: Cache, package: Package, apt: ScratchApt, say: Say) ->
     return _source(part, info)
 
 
-def fetch_kernel_org(cache: Cache, say: Say, url: str = KERNEL_ORG) -> Source:
+def fetch_kernel_org(cache: Cache, say: Say, url: str | None = None) -> Source:
     """The newest release of kernel.org, checked against the checksums published there.
 
     Raises:
         TestbedError: kernel.org cannot be reached, or what came does not match its checksum.
     """
+    url = url or KERNEL_ORG
     say("looking at kernel.org", None)
     try:
         with _open(f"{url}/sha256sums.asc") as stream:

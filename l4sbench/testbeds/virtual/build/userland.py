@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.build.aptsources import Archive
-from l4sbench.testbeds.virtual.build.cache import Cache, digest_of, read_note, write_whole
+from l4sbench.testbeds.virtual.build.cache import Cache, digest_of, read_note, remove_tree, write_whole
 from l4sbench.testbeds.virtual.build.command import Commands
 from l4sbench.testbeds.virtual.build.inputs import RECIPE
 from l4sbench.testbeds.virtual.build.scratchapt import Package, ScratchApt
@@ -138,15 +138,17 @@ def _unpack(
     if read_note(part / "info.json", UserlandInfo) is not None and not force:
         return Userland(part, info)
     say(f"downloading {len(packages)} packages of {suite}", None)
-    debs = apt.install_download(PACKAGES)
     with cache.stage("userland", digest) as stage:
-        root = stage / "root"
+        root, downloads = stage / "root", stage / "downloads"
         root.mkdir()
+        downloads.mkdir()
+        debs = apt.download(packages, downloads)
         # base-files first: it brings the links /bin -> usr/bin ..., and other packages go through them
         ordered = sorted(debs, key=lambda deb: (not deb.name.startswith("base-files_"), deb.name))
         for number, deb in enumerate(ordered):
             say("unpacking packages", number / len(ordered))
             _unpack_one(apt.commands, deb, root)
+        remove_tree(downloads)
         _complete(apt.commands, root)
         write_whole(stage / "info.json", info.model_dump_json(indent=1))
     return Userland(part, info)
