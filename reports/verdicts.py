@@ -9,13 +9,14 @@ factors - buffers, rates, queue parameters - make the cells behind one entry, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from l4sbench.factors import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
 from reports.cells import NOT_FACTORS, cell_means, factors_of, varying
 
@@ -131,7 +132,9 @@ class Decision:
 
     def columns(self, question: str) -> tuple[str, ...]:
         """Its columns, in order."""
-        return tuple(dict.fromkeys(v.column for v in self.verdicts if v.l4s == question))
+        own = self.cells.filter(pl.col("question") == question).unique("column", maintain_order=True)
+        ordered = sorted(own.to_dicts(), key=lambda cell: _competitor_order(self.rule, cell))
+        return tuple(cell["column"] for cell in ordered)
 
     def entry(self, question: str, row: str, column: str) -> Verdict | None:
         """One entry; None where the run has no such cells."""
@@ -160,11 +163,11 @@ def decide(tables: RunTables, rule: Rule) -> Decision:
         InputError: no cell has both flow groups that the rule compares.
     """
     cells = _labelled(cell_means(tables, rule.l4s, rule.classic, rule.value), tables, rule)
-    keys = ["question", "row", "column"]
-    grouped = {key: list(frame.iter_rows(named=True)) for key, frame in _partition(cells, keys)}
-    verdicts = [_verdict(rule, key, [_cell_mean(row) for row in rows]) for key, rows in grouped.items()]
-    order = {name: number for number, name in enumerate(cells["column"].unique(maintain_order=True))}
-    verdicts.sort(key=lambda v: (v.l4s, rule.row_order(v.row), order[v.column]))
+    entries = cells.partition_by("question", "row", "column", as_dict=True, maintain_order=True)
+    verdicts = [
+        _verdict(rule, (str(question), str(row), str(column)), [_cell_mean(cell) for cell in own.to_dicts()])
+        for (question, row, column), own in entries.items()
+    ]
     trials = tables.trials.filter(pl.col("cell").is_in(cells["cell"].to_list()))
     factors = [name for name in trials.columns if name not in NOT_FACTORS]
     same = [name for name in factors if trials[name].n_unique() == 1 and trials[name].null_count() == 0]
@@ -180,11 +183,6 @@ def decide(tables: RunTables, rule: Rule) -> Decision:
         fixed={name: trials[name][0] for name in same},
         solo=tables.trials["cell"].n_unique() - cells.height,
     )
-
-
-def _partition(cells: pl.DataFrame, keys: list[str]) -> Iterable[tuple[tuple[str, ...], pl.DataFrame]]:
-    found = cells.partition_by(keys, as_dict=True, maintain_order=True)
-    return (((str(key[0]), str(key[1]), str(key[2])), frame) for key, frame in found.items())
 
 
 def _labelled(cells: pl.DataFrame, tables: RunTables, rule: Rule) -> pl.DataFrame:
@@ -206,12 +204,21 @@ def _labelled(cells: pl.DataFrame, tables: RunTables, rule: Rule) -> pl.DataFram
         row["queue"] = label
         row["label"] = ", ".join([label, *_settings(row, rest)])
         rows.append(row)
-    labelled = pl.DataFrame(rows, infer_schema_length=None)
-    return labelled.sort("column", "row", "queue", *_sortable(labelled, rest), "cell", maintain_order=True)
+    numbers = [name for name in sorted(rest) if cells[name].dtype.is_numeric()]
+
+    def order(row: Mapping[str, Any]) -> tuple[object, ...]:
+        """Questions, rows as the rule has them, competitors, queues, and then numbers as numbers."""
+        settings = tuple((row[name] is not None, row[name] or 0) for name in numbers)
+        place = (row["question"], rule.row_order(row["row"]), _competitor_order(rule, row))
+        return (*place, row["queue"], *settings, row["cell"])
+
+    return pl.DataFrame(sorted(rows, key=order), infer_schema_length=None)
 
 
-def _sortable(cells: pl.DataFrame, names: list[str]) -> list[str]:
-    return [name for name in names if cells[name].dtype.is_numeric()]
+def _competitor_order(rule: Rule, row: Mapping[str, Any]) -> tuple[str, int, str]:
+    """By name, and then by ECN from off upwards."""
+    ecn = row[f"{rule.classic}.ecn"]
+    return (row[f"{rule.classic}.cc"], ECN_MODES.index(ecn) if ecn in ECN_MODES else -1, row["column"])
 
 
 def _below(factors: list[str], group: str, but: tuple[str, ...] = ()) -> list[str]:

@@ -81,7 +81,7 @@ class Rule(_Strict):
         """The limits in words."""
         value = "goodput" if self.value == "goodput_mbps" else "goodput, warm-up included,"
         low, high = self.limits_percent.low, self.limits_percent.high
-        return f"{value} of {self.l4s} within {low:g}-{high:g} % of the link's rate in every cell"
+        return f"{value} of group {self.l4s} within {low:g}-{high:g} % of the link's rate in every cell"
 
 
 def offered() -> tuple[str, ...]:
