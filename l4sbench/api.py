@@ -118,6 +118,7 @@ def run(
     from l4sbench.cost import CostBook
     from l4sbench.engine import execute
     from l4sbench.plan import plan
+    from l4sbench.store import DiskFull
 
     loaded = load_matrix(matrix, catalog, trials).select(filters)
     testbed = _testbed(on, capture=capture)
@@ -133,7 +134,7 @@ def run(
         writer.keep_matrix(loaded.source)
         _keep_catalog(found.path, loaded.catalog)
         result = execute(planned, writer, testbed, judge, on_event=on_event, jobs=jobs, costs=costs)
-        if result.interrupted:
+        if result.interrupted or isinstance(result.error, DiskFull):
             return Ended(found.path, result, None)
         collected = _collect(found, loaded.catalog)
     try:
