@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A run beside the published cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+from l4sbench.catalog import Catalog
+from l4sbench.errors import InputError
+from reports.against import Comparison, compare, markdown
+from reports.load import RunTables
+from reports.published import ECN, FACTORS, QUEUES, errata, published_cells
+
+Make = Callable[[Any], RunTables]
+
+
+def like_published(against: str = "cubic") -> list[dict[str, Any]]:
+    """A run that measured just what was published for Prague without fallback against a competitor."""
+    rows = published_cells().filter(
+        (pl.col("l4s.cc") == "prague") & (pl.col("classic.cc") == against) & (pl.col("l4s.fallback") == "off")
+    )
+    cells: list[dict[str, Any]] = []
+    for row in rows.to_dicts():
+        cell: dict[str, Any] = {name: row[name] for name in FACTORS}
+        cell |= {"l4s": [row["published_l4s_mbps"]] * 3, "classic": [row["published_classic_mbps"]] * 3}
+        cells.append(cell | {"delay": row["published_delay_ms"]})
+    return cells
+
+
+def of(cells: list[dict[str, Any]], **factors: Any) -> dict[str, Any]:
+    wanted = {name.replace("__", "."): value for name, value in factors.items()}
+    return next(cell for cell in cells if all(cell[name] == value for name, value in wanted.items()))
+
+
+def test_published_cells() -> None:
+    cells = published_cells()
+    assert cells.height == 630
+    assert cells.select(FACTORS).is_unique().all()
+    assert cells.select(pl.col(r"^published_.*$")).null_count().sum_horizontal().item() == 0
+    headline = cells.filter(
+        (pl.col("aqm") == "codel")
+        & (pl.col("buffer_bdp") == 2.0)
+        & (pl.col("l4s.cc") == "prague")
+        & (pl.col("classic.cc") == "cubic")
+        & (pl.col("classic.ecn") == "off")
+    )
+    assert headline["published_l4s_mbps"].item() == pytest.approx(88.2, abs=0.05)
+    assert headline["published_classic_mbps"].item() == pytest.approx(6.6, abs=0.05)
+
+
+def test_published_names_are_ours() -> None:
+    catalog = Catalog.load()
+    assert set(QUEUES.values()) <= set(catalog.queues)
+    assert set(ECN.values()) <= {"off", "classic", "accecn", "dctcp"}
+    for erratum in errata():
+        assert set(erratum.match) <= set(FACTORS), erratum
+
+
+def test_a_run_that_is_the_publication(make: Make) -> None:
+    found = compare(make(like_published()))
+    assert found.cells.height == 2 * 9 * 5
+    assert found.mean_absolute_error == pytest.approx(0, abs=1e-9)
+    assert (found.changed.height, found.unrun, found.unmatched, found.trials) == (0, 0, 0, (3, 3))
+
+
+def test_a_congestion_control_without_a_fallback_has_it_off(make: Make) -> None:
+    cells = like_published()
+    for cell in cells:
+        del cell["l4s.fallback"]
+    assert compare(make(cells)).cells.height == 90
+
+
+def test_differences_and_sides(make: Make) -> None:
+    cells = like_published()
+    fair = of(cells, aqm="fifo", buffer_bdp=1.0, classic__ecn="off")
+    fair["l4s"] = [fair["l4s"][0] + 9] * 3
+    starving = of(cells, aqm="fifo", buffer_bdp=4.0, classic__ecn="off")
+    starving["l4s"] = [5.0, 6.0, 7.0]
+    found = compare(make(cells))
+
+    errors = [9.0, abs(6 - published_of("fifo", 4.0, "off"))]
+    assert found.mean_absolute_error == pytest.approx(sum(errors) / 90)
+    assert found.changed.select("aqm", "buffer_bdp", "side", "published_side").rows() == [
+        ("fifo", 4.0, "under", "within")
+    ]
+    by_queue = {row["queue"]: row for row in found.by("queue").to_dicts()}
+    assert by_queue["FIFO"]["largest"] == pytest.approx(max(errors))
+    assert by_queue["DualPI2"]["mean_absolute_error"] == pytest.approx(0, abs=1e-9)
+
+
+def published_of(aqm: str, buffer: float, ecn: str) -> float:
+    cell = of(like_published(), aqm=aqm, buffer_bdp=buffer, classic__ecn=ecn)
+    return float(cell["l4s"][0])
+
+
+def test_cells_published_near_a_limit_stand_apart(make: Make) -> None:
+    cells = like_published("bbr2")
+    near = [c for c in cells if any(abs(c["l4s"][0] - limit) <= 5 for limit in (20, 80))]
+    assert near, "some published cells are near a limit"
+    for cell in near:
+        cell["l4s"] = [50.0]
+        cell["classic"] = [45.0]
+    found = compare(make(cells))
+    assert found.changed.height == 0
+    outside = [c for c in like_published("bbr2") if 15 <= c["l4s"][0] < 20 or 80 < c["l4s"][0] <= 85]
+    assert found.changed_near_limit.height == len(outside) > 0
+
+
+def test_what_is_not_compared_is_counted(make: Make) -> None:
+    cells = like_published()[:-4]
+    cells.append({"aqm": "red", "l4s": [1], "classic": [1]})
+    cells.append({"aqm": "fifo", "buffer_bdp": 3.0, "l4s": [1], "classic": [1]})
+    found = compare(make(cells))
+    assert (found.cells.height, found.unrun, found.unmatched) == (86, 4, 2)
+
+
+def test_nothing_in_common(make: Make) -> None:
+    with pytest.raises(InputError, match="no cell of the run was published"):
+        compare(make([{"aqm": "fifo", "rate_mbps": 10.0, "l4s": [5], "classic": [4]}]))
+
+
+def test_other_names_of_the_groups(make: Make) -> None:
+    tables = make(like_published())
+    with pytest.raises(InputError, match="flow group new"):
+        compare(tables, l4s="new")
+
+
+def test_errata_stand_beside_what_they_touch(make: Make) -> None:
+    assert "10,000 packets" in markdown(compare(make(like_published())), "make")
+    fifo = [cell for cell in like_published() if cell["aqm"] == "fifo"]
+    assert "errata" not in markdown(compare(make(fifo)), "make")
+
+
+def test_the_page(make: Make) -> None:
+    cells = like_published()
+    of(cells, aqm="fifo", buffer_bdp=4.0, classic__ecn="off")["l4s"] = [5.0]
+    comparison = compare(make(cells))
+    page = markdown(comparison, "l4sbench run published/pam25")
+    assert "Made by `l4sbench run published/pam25`." in page
+    assert "- 90 cells, 1 to 3 trials each, 60 s, kernel 7.3.4" in page
+    assert "**1**; published near a limit: 0 more" in page
+    assert "| FIFO | 4 | cubic | off | 5.0 |" in page
+    assert "### prague (fallback off) against cubic, ECN classic" in page
+    assert "| FIFO | 0.5 | 40.4 / 40.4 |" in page
+    assert "+0.0" in page
+    assert isinstance(comparison, Comparison)
