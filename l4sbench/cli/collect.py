@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 
 from l4sbench.cli.options import Subparsers, add_command, add_run, add_runs
-from l4sbench.cli.terminal import answer, say, warn
+from l4sbench.cli.terminal import answer, as_path, say, warn
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -32,5 +32,5 @@ def collect(args: argparse.Namespace) -> int:
     for problem in collected.problems:
         warn(problem)
     say(f"{collected.parsed} of {collected.trials} trials parsed")
-    answer(str(tables))
+    answer(as_path(tables))
     return 1 if collected.problems else 0

@@ -122,7 +122,9 @@ class _Bar:
 
     def _print(self, line: str | None) -> None:
         if line:
-            self._bar.console.print(line, markup=False)
+            from rich.text import Text
+
+            self._bar.console.print(Text.from_ansi(line))
 
     def _draw(self) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs
-from l4sbench.cli.terminal import answer, as_json, colour, is_terminal, say
+from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say
 
 if TYPE_CHECKING:
     from reports.verdicts import Decision
@@ -47,7 +47,7 @@ def report(args: argparse.Namespace) -> int:
     if args.filters:
         show(decision)
         return 0
-    say(f"report: {show_decision(path, decision)}")
+    say(f"report: {as_path(show_decision(path, decision))}")
     return 0
 
 

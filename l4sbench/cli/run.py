@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices
-from l4sbench.cli.terminal import say, styled, warn
+from l4sbench.cli.terminal import as_path, say, styled, warn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,9 +68,9 @@ def _sum_up(result: RunResult, path: Path, report: Path | None) -> None:
     counts = {"ok": result.ok, "invalid": result.invalid, "failed": result.failed, "not run": result.left}
     ran = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
     say(f"trials: {ran or 'nothing had to be run'}")
-    say(f"run:    {path}")
+    say(f"run:    {as_path(path)}")
     if report:
-        say(f"report: {report}")
+        say(f"report: {as_path(report)}")
     if result.interrupted:
         say("interrupted; the same command goes on from here")
     if result.error is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TextIO
 
 _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -66,6 +67,12 @@ def as_table(rows: Sequence[Mapping[str, object]], *, right: frozenset[str] = fr
         ).rstrip()
         for line in cells
     ]
+
+
+def as_path(path: Path) -> str:
+    """A path for people: from where they are, when it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def as_duration(seconds: float) -> str:
