@@ -38,7 +38,13 @@ def cache(lab: Lab) -> Iterator[Path]:
     """A cache with the same parts that tests may add to; other users can look into it."""
     folder = Path(tempfile.mkdtemp(prefix="l4sbench-test-"))
     try:
-        shutil.copytree(lab.kernel.parents[2], folder / "cache", symlinks=True, copy_function=link)
+        shutil.copytree(
+            lab.kernel.parents[2],
+            folder / "cache",
+            symlinks=True,
+            copy_function=link,
+            ignore=shutil.ignore_patterns("log", "build.*"),  # written in place
+        )
         folder.chmod(0o755)
         yield folder / "cache"
     finally:
@@ -72,9 +78,7 @@ def first_boot(kernel: Path, rootfs: Path, seed: int, prefix: Sequence[str] = ()
             "mem=256M", "con=null", "con0=fd:0,fd:1", "seccomp=on", f"uml_dir={home}", f"lab.seed={seed}",
             "time-travel=inf-cpu", "time-travel-start=1700000000000000000", "quiet", "panic=-1",
         ]  # fmt: skip
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=60, check=False, cwd=rootfs.parent
-        )
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd=rootfs)
     return done.stdout.replace("\r", "")
 
 
