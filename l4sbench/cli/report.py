@@ -27,12 +27,16 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench report quickstart",
             "l4sbench report quickstart buffer_bdp=1",
             "l4sbench report quickstart --json",
+            "l4sbench report pam25-cubic --against pam25   beside the published cells",
         ),
     )
     add_run(parser)
     add_filters(parser)
     parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: what the matrix says)")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    parser.add_argument(
+        "--against", choices=("pam25",), help="put the run's cells beside published ones, as Markdown"
+    )
     add_runs(parser)
 
 
@@ -40,6 +44,8 @@ def report(args: argparse.Namespace) -> int:
     """Print the decision table; without filters, write it as the run's report too."""
     from l4sbench import api
 
+    if args.against:
+        return _against(args)
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
     if args.json:
         answer(as_json(decision.frame().to_dicts()))
@@ -48,6 +54,26 @@ def report(args: argparse.Namespace) -> int:
         show(decision)
         return 0
     say(f"report: {as_path(show_decision(path, decision))}")
+    return 0
+
+
+def _against(args: argparse.Namespace) -> int:
+    """Print the run's cells beside the published ones; without filters, write that beside the report too."""
+    from l4sbench import api
+    from l4sbench.store.files import write_whole
+    from reports.against import compare, markdown
+    from reports.load import load
+
+    path = api.find_run(args.run, args.runs)
+    matrix = api.load_matrix(path / "matrix.yaml")
+    cells = frozenset(cell.id for cell in matrix.select(args.filters).cells) if args.filters else None
+    text = markdown(compare(load(path, cells)), f"l4sbench run {' '.join((matrix.name, *args.filters))}")
+    answer(text.rstrip())
+    if not args.filters:
+        page = path / "report" / f"against-{args.against}.md"
+        page.parent.mkdir(exist_ok=True)
+        write_whole(page, text)
+        say(f"report: {as_path(page)}")
     return 0
 
 
