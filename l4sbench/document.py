@@ -358,8 +358,8 @@ def _problem(
             message = f"expected {context['expected'].replace(chr(39), '')}, not {shown(details['input'])}"
         case "greater_than_equal":
             message = f"{shown(details['input'])} is out of range: at least {context['ge']} is allowed"
-        case "too_short":
-            message = "expected at least one value"
+        case "less_than_equal":
+            message = f"{shown(details['input'])} is out of range: at most {context['le']} is allowed"
         case _:
             expected = _EXPECTED.get(kind)
             if expected is None:

@@ -15,6 +15,7 @@ import re
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -86,6 +87,12 @@ def _files(raw: Any) -> Any:
     return [raw] if isinstance(raw, str) else raw
 
 
+def _file(raw: str) -> str:
+    if not raw or "\0" in raw:
+        raise BadValueError(f"{shown(raw)} is no path")
+    return raw
+
+
 def _trials(raw: Any) -> Any:
     if isinstance(raw, int) and not isinstance(raw, bool):
         if raw < 1:
@@ -113,7 +120,7 @@ Scalar = Annotated[Any, BeforeValidator(_scalar), WithJsonSchema(_ANY_SCALAR)]
 Name = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"})]
 GroupName = Annotated[str, BeforeValidator(_group_name)]
 Files = Annotated[
-    list[Annotated[StrictStr, WrapValidator(unless_cut)]],
+    list[Annotated[StrictStr, AfterValidator(_file), WrapValidator(unless_cut)]],
     BeforeValidator(_files),
     WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}}),
 ]

@@ -151,7 +151,7 @@ def _catalog(folders: Iterable[Path], source: Source, problems: list[Problem]) -
     """The catalog with the folders the matrix names; without them if they are not there."""
     usable: list[Path] = []
     for folder in folders:
-        if folder.is_dir():
+        if _is_folder(folder):
             usable.append(folder)
         else:
             where = source.places.get("catalog", "") if folder in source.settings.get("catalog", ()) else ""
@@ -160,6 +160,13 @@ def _catalog(folders: Iterable[Path], source: Source, problems: list[Problem]) -
         return Catalog.load(usable)
     except InputError as error:
         raise InputError(_in_order([*problems, *error.problems])) from None
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # too long a name, for instance
+        return False
 
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from l4sbench.document import CUT, Document, KeyPath, check, parse, read
+from l4sbench.document import CUT, Document, KeyPath, check, parse
 from l4sbench.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -130,11 +130,11 @@ def _base(path: Path, where: str, chain: tuple[Path, ...]) -> Source:
         return Source(
             str(path), problems=[Problem(where, "extends", f"{path} extends itself")], incomplete=True
         )
-    if not path.is_file():
-        message = f"there is no file {path}"
-        return Source(str(path), problems=[Problem(where, "extends", message)], incomplete=True)
     try:
-        return _source(read(path), path, (*chain, resolved))
+        return _source(parse(path.read_bytes(), str(path)), path, (*chain, resolved))
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        return Source(str(path), problems=[Problem(where, "extends", message)], incomplete=True)
     except InputError as error:
         return Source(str(path), problems=list(error.problems), incomplete=True)
 

@@ -241,6 +241,8 @@ class Shaper:
             return []
         message = f"{entry.name} does not run with ECN {judged.value}"
         hint = f"it runs with {', '.join(entry.ecn_allowed)}"
+        if judged.statement.origin == "axis":
+            hint += "; leave the combination out by exclude"
         return [Problem(judged.statement.where, judged.name, message, hint)]
 
     def _place(self, draft: _Draft) -> None:
