@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""docs/add-a-thing.md is true: each addition costs what its table says."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from l4sbench import api
+from l4sbench.catalog import Catalog
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "add-a-thing.md").read_text(encoding="utf-8")
+
+MATRIX = """
+matrix: mine
+topology: line6
+rate: 1mbit
+rtt: 40ms
+duration: 30s
+flows:
+  l4s: {cc: prague}
+  classic: {cc: cubic}
+axes:
+  aqm: [fifo, codel]
+"""
+
+CC = """
+name: my-vegas
+kind: congestion-control
+label: Vegas
+about: It looks at delay.
+kernel_name: vegas
+needs: {kernel: "2.6.6", config: [TCP_CONG_VEGAS]}
+module: {name: tcp_vegas}
+ecn: {default: "off", allowed: ["off", classic], reacts: [classic]}
+"""
+
+ELSE = {"dctcp": "an ECN mode too", "red": "a colour too", "fq": "a family of queues too"}
+"""Names of catalog entries that are words of their own as well."""
+
+
+@pytest.fixture
+def page_catalog(tmp_path: Path) -> Path:
+    """The folder that the page tells to make."""
+    (entry,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    (folder,) = re.findall(r"^    (mine/\S+)/module\.yml$", PAGE, re.MULTILINE)
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "module.yml").write_text(entry, encoding="utf-8")
+    return tmp_path / "mine"
+
+
+def commands(matrix: Path, catalog: Path, aqm: str) -> list[str]:
+    """Every command line of the first cell with that queue."""
+    _, _, programs = api.programs_of(matrix, [f"aqm={aqm}"], [catalog])
+    return [" ".join(command.argv) for program in programs.values() for command in program.setup]
+
+
+def test_an_experiment_is_one_file(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(MATRIX, encoding="utf-8")
+    planned = api.plan_of(mine, runs=tmp_path)
+    assert [cell.cell.aqm for cell in planned.plan.cells] == ["fifo", "codel"]
+    assert planned.plan.to_run == 6
+
+
+def test_a_queue_is_one_folder(page_catalog: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(MATRIX.replace("[fifo, codel]", "[codel-slow]"), encoding="utf-8")
+    planned = api.plan_of(mine, catalog=[page_catalog], runs=tmp_path)
+    assert [cell.cell.aqm for cell in planned.plan.cells] == ["codel-slow"]
+    (queue,) = [line for line in commands(mine, page_catalog, "codel-slow") if " codel " in line]
+    assert re.search(r" codel limit \d+ target 15ms interval 300ms ecn$", queue)
+    # the same by the matrix alone
+    mine.write_text(mine.read_text(encoding="utf-8") + "catalog: [mine]\n", encoding="utf-8")
+    assert [cell.cell.aqm for cell in api.plan_of(mine, runs=tmp_path).plan.cells] == ["codel-slow"]
+
+
+def test_a_congestion_control_is_one_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "mine" / "my-vegas"
+    folder.mkdir(parents=True)
+    (folder / "module.yml").write_text(CC, encoding="utf-8")
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(MATRIX.replace("cubic", "my-vegas"), encoding="utf-8")
+    _, _, programs = api.programs_of(mine, [], [tmp_path / "mine"])
+    flows = [" ".join(flow.argv) for program in programs.values() for flow in program.flows]
+    assert any(re.search(r" vegas\b", flow) for flow in flows)
+
+
+def test_no_code_knows_a_queue_or_a_congestion_control() -> None:
+    catalog = Catalog.load()
+    names = {*catalog.queues, *catalog.congestion_controls} - set(ELSE)
+    # how the published tables call things is data about them
+    files = [path for part in ("l4sbench", "collectors", "reports") for path in (ROOT / part).rglob("*.py")]
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
+        for path in files
+        if path.parent.name != "published"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    assert found == []
+
+
+def test_the_page_names_these_tests() -> None:
+    named = set(re.findall(r"`(test_\w+)`", PAGE))
+    here = {name for name in globals() if name.startswith("test_")}
+    assert named <= here
+    assert len(named) >= 3
