@@ -16,7 +16,7 @@ import pytest
 
 from l4sbench import assets
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.build import BuildOptions, Lab, Progress, build
+from l4sbench.testbeds.virtual.build import BuildOptions, Lab, Progress, build, with_modules
 from l4sbench.testbeds.virtual.build.cache import remove_tree
 
 pytestmark = pytest.mark.lab
@@ -102,6 +102,24 @@ def test_a_changed_module_is_built_alone_and_both_labs_stay(lab: Lab, cache: Pat
     assert new.digests.modules != lab.digests.modules
     assert (new.rootfs / "lab" / "modules" / "tcp_prague.ko").samefile(new.modules["tcp_prague"])
     assert Lab.locate(cache).digests == lab.digests
+
+
+def test_modules_from_outside_join_the_lab(lab: Lab, cache: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "Kbuild").write_text("obj-m := lab_test.o\n")
+    (folder / "lab_test.c").write_text('#include <linux/module.h>\nMODULE_LICENSE("GPL");\n')
+    own = Lab.locate(cache)
+    more = with_modules(own, {"lab_test": folder})
+    assert sorted(more.modules) == sorted([*lab.modules, "lab_test"])
+    assert more.digests.kernel == lab.digests.kernel
+    assert "pass insmod /lab/modules/lab_test.ko" in first_boot(more.kernel, more.rootfs, 1)
+    assert Lab.locate(cache) == own
+    began = time.monotonic()
+    assert with_modules(own, {"lab_test": folder}) == more
+    assert time.monotonic() - began < 2
+    with pytest.raises(TestbedError, match=r"must make other\.ko, it made lab_test\.ko"):
+        with_modules(own, {"other": folder})
 
 
 def test_a_killed_build_is_named_cleaned_up_and_finished(cache: Path, kernels: Path) -> None:

@@ -6,7 +6,7 @@
 `doctor()` tell what there is and what is missing on this machine. Nothing here needs root.
 """
 
-from l4sbench.testbeds.virtual.build.builder import BuildOptions, Progress, build
+from l4sbench.testbeds.virtual.build.builder import BuildOptions, Progress, build, with_modules
 from l4sbench.testbeds.virtual.build.doctor import Check, doctor
 from l4sbench.testbeds.virtual.build.lab import GUEST_BIN, GUEST_MODULES, Digests, Lab
 from l4sbench.testbeds.virtual.build.status import LabStatus, PartStatus, status
@@ -24,4 +24,5 @@ __all__ = [
     "build",
     "doctor",
     "status",
+    "with_modules",
 ]

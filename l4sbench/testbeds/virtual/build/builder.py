@@ -5,8 +5,8 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from l4sbench.errors import TestbedError
@@ -16,16 +16,16 @@ from l4sbench.testbeds.virtual.build.cache import PARTS, Cache, remove_tree, wri
 from l4sbench.testbeds.virtual.build.doctor import build_checks, require
 from l4sbench.testbeds.virtual.build.inputs import Inputs
 from l4sbench.testbeds.virtual.build.kernel import Kernel, build_kernel, find_kernel, kernel_digest
-from l4sbench.testbeds.virtual.build.lab import Lab, LabRecord, ModuleRecord, read_record
-from l4sbench.testbeds.virtual.build.programs import build_modules, build_tools
+from l4sbench.testbeds.virtual.build.lab import HINT, Lab, LabRecord, ModuleRecord, read_record
+from l4sbench.testbeds.virtual.build.programs import Module, ModuleInfo, Tools, build_modules, build_tools
 from l4sbench.testbeds.virtual.build.rootfs import compose_rootfs, first_boot
 from l4sbench.testbeds.virtual.build.source import Say, Source
-from l4sbench.testbeds.virtual.build.userland import Userland, build_userland, cached_userland
+from l4sbench.testbeds.virtual.build.userland import Userland, build_userland, cached_userland, find_userland
 
 _LOCK_S = 3600.0
 _KEPT_RECORDS = 8
-_KEPT_S = 24 * 3600
-"""What no kept record names is removed after a day: a trial may still run on it."""
+_KEPT_S = 7 * 24 * 3600
+"""What no kept record names is removed after a week: a run may still be using it."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,50 @@ def build(options: BuildOptions, on_progress: Callable[[Progress], None] = lambd
     lab = Lab.locate(options.cache, options.kernels)
     on_progress(Progress("done", f"the lab is ready: Linux {lab.kernel_release}", 1.0))
     return lab
+
+
+def with_modules(
+    lab: Lab, folders: Mapping[str, Path], on_progress: Callable[[Progress], None] = lambda _: None
+) -> Lab:
+    """A lab with further kernel modules, from outside the project; they are built when they are not there.
+
+    Args:
+        lab: The lab; it stays as it is.
+        folders: Folders with C and a Kbuild file, by the name of the module each makes. A name that the lab
+            has already replaces the lab's own.
+        on_progress: Told what happens.
+
+    Raises:
+        TestbedError: A module cannot be built: what is missing, or what the compiler said.
+    """
+    if not folders:
+        return lab
+    cache = Cache.open(lab.kernel.parents[2])
+    kernel, userland = find_kernel(cache, lab.kernel.parent.name), find_userland(cache, lab.userland.name)
+    if kernel is None or userland is None:
+        raise TestbedError("the lab is incomplete: its kernel or userland is gone", hint=HINT)
+
+    def say(message: str, fraction: float | None) -> None:
+        on_progress(Progress("modules", message, fraction))
+
+    with cache.lock(lambda message: say(message, None), _LOCK_S):
+        added = build_modules(cache, folders, kernel, say)
+        kept = [
+            Module(name, path, ModuleInfo(srcversion=lab.srcversions[name], digest=lab.digests.modules[name]))
+            for name, path in lab.modules.items()
+            if name not in folders
+        ]
+        modules = sorted([*kept, *added], key=lambda module: module.name)
+        rootfs = compose_rootfs(cache, userland, Tools(lab.tools, lab.digests.tools), modules)
+        for path in (rootfs, *(module.path.parent for module in added)):
+            os.utime(path)  # no record names them; pruning goes by age
+    return replace(
+        lab,
+        rootfs=rootfs,
+        modules={module.name: module.path for module in modules},
+        srcversions={module.name: module.info.srcversion for module in modules},
+        digests=replace(lab.digests, modules={module.name: module.info.digest for module in modules}),
+    )
 
 
 def _finished(cache: Cache, inputs: Inputs, options: BuildOptions) -> Lab | None:

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """What of the project goes into a lab: the kernel's configuration and patches, guest programs, modules."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,10 @@ _SOURCES = ("Kbuild", "Makefile", "*.c", "*.h", "*.S")
 
 @dataclass(frozen=True)
 class Inputs:
-    """The project's own inputs, and a digest of each by a name fit for a message."""
+    """The project's own inputs, and a digest of each by a name fit for a message.
+
+    Modules stand by the name the kernel knows them by, whatever their folder is called.
+    """
 
     config: Path
     patches: tuple[Path, ...]
@@ -45,7 +49,7 @@ class Inputs:
         if not config.is_file():
             raise TestbedError(f"{config} is missing: the installation is damaged")
         patches = tuple(sorted((root / "lab" / "patches").glob("*.patch")))
-        modules = {path.parent.name: path.parent for path in sorted(root.glob("*/Kbuild"))}
+        modules = {_module_name(path): path.parent for path in sorted(root.glob("*/Kbuild"))}
         digests = {
             "kernel configuration": digest_of_files(root, [config]),
             "kernel patches": digest_of_files(root, patches),
@@ -53,6 +57,12 @@ class Inputs:
             **{f"module {name}": digest_of_files(root, source_files(at)) for name, at in modules.items()},
         }
         return cls(config=config, patches=patches, guest=guest, modules=modules, digests=digests)
+
+
+def _module_name(kbuild: Path) -> str:
+    """The module that a Kbuild file makes; one folder makes one module."""
+    made = re.search(r"^obj-m\s*[:+]?=\s*(\w+)\.o\s*$", kbuild.read_text(encoding="utf-8"), re.MULTILINE)
+    return made[1] if made else kbuild.parent.name
 
 
 def source_files(folder: Path) -> list[Path]:

@@ -75,6 +75,7 @@ class Lab:
         kernel_config: The configuration the kernel was built with.
         rootfs: The guest's root folder, for hostfs. It also holds the tools in `GUEST_BIN` and the modules
             in `GUEST_MODULES`.
+        userland: The part of the cache that brings the guest's userland alone.
         tools: Folder of the static programs `lab-init`, `lab-traffic` and `lab-sampler` on the host.
         modules: Our kernel modules by name; each a `.ko` on the host.
         srcversions: The modules' source versions, as the kernel shows them in /sys/module.
@@ -86,6 +87,7 @@ class Lab:
     kernel_release: str
     kernel_config: Path
     rootfs: Path
+    userland: Path
     tools: Path
     modules: Mapping[str, Path]
     srcversions: Mapping[str, str]
@@ -108,7 +110,14 @@ class Lab:
         if record is None:
             raise TestbedError(_why_missing(home, inputs), hint=HINT)
         lab = cls._from_record(home, record)
-        for path in (lab.kernel, lab.kernel_config, lab.rootfs, lab.tools, *lab.modules.values()):
+        for path in (
+            lab.kernel,
+            lab.kernel_config,
+            lab.rootfs,
+            lab.userland,
+            lab.tools,
+            *lab.modules.values(),
+        ):
             if not path.exists():
                 raise TestbedError(f"the lab is incomplete: {path} is gone", hint=HINT)
         return lab
@@ -121,6 +130,7 @@ class Lab:
             kernel_release=record.kernel_release,
             kernel_config=kernel / "config",
             rootfs=cache.root / record.rootfs,
+            userland=cache.root / record.userland,
             tools=cache.root / record.tools,
             modules={
                 name: cache.root / module.part / f"{name}.ko" for name, module in record.modules.items()

@@ -122,7 +122,7 @@ def _build_module(cache: Cache, name: str, folder: Path, kernel: Kernel, digest:
         built = work / f"{name}.ko"
         if not built.is_file():
             made = ", ".join(sorted(path.name for path in work.glob("*.ko"))) or "nothing"
-            raise TestbedError(f"{folder}/Kbuild must make {name}.ko, it made {made}")
+            raise TestbedError(f"{folder / 'Kbuild'} must make {name}.ko, it made {made}")
         commands.run(["strip", "--strip-debug", built], what="stripping", timeout_s=60)
         built.rename(stage / built.name)
         shutil.rmtree(work)

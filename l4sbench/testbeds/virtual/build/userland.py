@@ -89,6 +89,13 @@ class Userland:
         return self.path / "root"
 
 
+def find_userland(cache: Cache, name: str) -> Userland | None:
+    """The userland of this name, when it is there."""
+    path = cache.part("userland", name)
+    info = read_note(path / "info.json", UserlandInfo)
+    return None if info is None else Userland(path, info)
+
+
 def cached_userland(cache: Cache) -> Userland | None:
     """The userland that was unpacked last, of those with the packages a guest needs now."""
     found: list[tuple[float, Userland]] = []
