@@ -31,7 +31,7 @@ LOW_UTILISATION: Final = 0.8
 """Below this share of the link's rate, all flows together, a trial is flagged; published cells have 0.85
 and more."""
 
-SPILL_ROWS: Final = 1_000_000
+SPILL_ROWS: Final = 300_000
 """Parsed rows held in memory."""
 
 MEASUREMENTS: Final = frozenset({"flows", "intervals"})

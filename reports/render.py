@@ -184,7 +184,7 @@ def _list(words: Sequence[str]) -> str:
 
 def markdown(decision: Decision) -> str:
     """The decision table as Markdown, with the means of all its cells."""
-    lines: list[str] = []
+    lines = ["# Decision table", ""]
     for question in decision.questions:
         lines += _markdown_question(decision, question)
     lines += [f"- {line}" if not line.startswith("  ") else f"  - {line.strip()}" for line in notes(decision)]
