@@ -28,15 +28,30 @@ test-long: env-dev lab ## what takes minutes: fidelity, full comparisons
 check: check-static ## linters, types, layers, licences and unit tests
 	@$(PYTEST) tests/unit
 
-.PHONY: check-static
-check-static: env-dev
+# one target each, so that `make -k check` shows everything that is wrong
+STATIC = check-ruff check-types check-layers check-shell check-c check-licences
+.PHONY: check-static $(STATIC)
+check-static: $(STATIC)
+$(STATIC): env-dev
+
+check-ruff:
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
+
+check-types:
 	@$(BIN)/mypy
+
+check-layers:
 	@$(BIN)/lint-imports --no-logo
+
+check-shell:
 	@$(BIN)/shellcheck $(SHELL_FILES)
+
+check-c:
 	@$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	@tools/checkpatch.sh
+
+check-licences:
 	@$(BIN)/reuse lint --quiet || $(BIN)/reuse lint
 
 bench: env-run ## how fast the lab is: virtual seconds per CPU second, cost per trial
