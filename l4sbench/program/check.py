@@ -2,14 +2,17 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """What can be said about a cell before anything runs: why it cannot, and where it is seldom sensible.
 
-Both are asked for every cell of a matrix, up to a hundred thousand of them, so what cells share is worked out
-once.
+Both are asked for every cell of a matrix, up to a hundred thousand of them. Such cells have few shapes: what
+hangs on queue, congestion controls, their parameters and places is worked out once per shape, and only the
+buffer's arithmetic is left for each cell.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from l4sbench.catalog import Setting
 from l4sbench.catalog.template import write
@@ -20,9 +23,11 @@ from l4sbench.traffic import whole_seconds
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog, CongestionControl, Queue
+    from collections.abc import Callable, Iterator, Mapping
+
+    from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
-    from l4sbench.units import Rate
+    from l4sbench.units import Rate, Value
 
 LEAST_BUFFER_BYTES = 2 * 1500
 """Below two full-size packets a queue cannot keep a link busy."""
@@ -34,14 +39,13 @@ def problems(cell: Cell, catalog: Catalog) -> tuple[Problem, ...]:
     For instance: a queue nobody offers, ECN that a congestion control does not do, two groups that cannot
     share a node, more groups than the topology has places.
     """
-    groups = frozenset(cell.group_names)
-    decisive = tuple(item for item in cell.factors.items() if item[0].partition(".")[0] in groups)
-    known = _Keyed(catalog, (cell.topology, cell.aqm, cell.group_names, decisive), cell)
-    length = Duration(cell.warmup.ns + cell.duration.ns)
-    if cell.traffic_tool == "iperf3" and not whole_seconds(length):
-        message = f"iperf3 runs whole seconds, and warmup and duration make {length}"
-        return (*_of_groups(known), Problem("", "duration", message, "use traffic.tool: lean"))
-    return _of_groups(known)
+    found = _shape(cell, catalog).problems
+    if cell.factors["traffic.tool"] == "iperf3":
+        length = Duration(cell.warmup.ns + cell.duration.ns)
+        if not whole_seconds(length):
+            message = f"iperf3 runs whole seconds, and warmup and duration make {length}"
+            return (*found, Problem("", "duration", message, "use traffic.tool: lean"))
+    return found
 
 
 def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:
@@ -50,83 +54,104 @@ def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:
     Raises:
         InputError: the catalog has no such queue or congestion control.
     """
-    factors = cell.factors
-    queue = catalog.queue(cell.aqm)
-    params = cell.aqm_params
-    decisive = (*params.items(), cell.rate, cell.rtt, cell.buffer_bdp)
-    found = list(_of_queue(_Keyed(queue, decisive, cell)))
-    found += (
-        f"aqm.{name} has no effect on {queue.name} with these other parameters"
-        for name in params.keys() - queue.applicable(params)
-        if f"aqm.{name}" in cell.given
-    )
-    if f"aqm.{queue.buffer}" in cell.given and "buffer_bdp" in cell.given:
-        found.append(
-            f"aqm.{queue.buffer} replaces buffer_bdp for {queue.name}: other buffers would be the same cell"
-        )
-    l4s = False
-    for group in cell.group_names:
-        cc = catalog.congestion_control(str(factors[f"{group}.cc"]), f"{group}.cc")
-        ecn = str(factors[f"{group}.ecn"])
-        l4s = l4s or (cc.l4s and ecn == "accecn")
-        found += _of_group(cc, group, ecn)
-    if queue.l4s and not l4s:
-        found.append(
-            f"{queue.name} treats L4S flows apart, and no group of this cell sends any (AccECN, ECT(1))"
-        )
-    return tuple(found)
+    shape = _shape(cell, catalog)
+    return (*shape.of_buffer(Setting(cell.rate, cell.rtt, cell.buffer_bdp)), *shape.warnings)
 
 
-def _of_group(cc: CongestionControl, group: str, ecn: str) -> tuple[str, ...]:
-    if ecn == "off" or ecn in cc.ecn_reacts:
-        return ()
-    return (f"{group}.ecn is {ecn}, but {cc.name} does not react to marks",)
+@dataclass(frozen=True)
+class _Shape:
+    """What cells with the same queue, groups and parameters have in common; `cell` is any of them."""
+
+    cell: Cell
+    catalog: Catalog
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        try:
+            return tuple(Plan(self.cell, topology(self.cell.topology), self.catalog).problems())
+        except InputError as error:
+            return error.problems
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        return (*self._of_params(), *self._of_ecn())
+
+    def _of_params(self) -> Iterator[str]:
+        cell, queue = self.cell, self.catalog.queue(self.cell.aqm)
+        applicable = queue.applicable(cell.aqm_params)
+        for name in cell.aqm_params:
+            if name not in applicable and f"aqm.{name}" in cell.given:
+                yield f"aqm.{name} has no effect on {queue.name} with these other parameters"
+        if f"aqm.{queue.buffer}" in cell.given and "buffer_bdp" in cell.given:
+            yield f"aqm.{queue.buffer} replaces buffer_bdp for {queue.name}: other buffers are the same cell"
+
+    def _of_ecn(self) -> Iterator[str]:
+        queue = self.catalog.queue(self.cell.aqm)
+        l4s = False
+        for group in self.cell.groups:
+            cc = self.catalog.congestion_control(group.cc, f"{group.name}.cc")
+            l4s = l4s or (cc.l4s and group.ecn == "accecn")
+            if group.ecn != "off" and group.ecn not in cc.ecn_reacts:
+                yield f"{group.name}.ecn is {group.ecn}, but {cc.name} does not react to marks"
+        if queue.l4s and not l4s:
+            yield f"{queue.name} treats L4S flows apart, and no group of this cell sends any (AccECN, ECT(1))"
+
+    def of_buffer(self, setting: Setting) -> tuple[str, ...]:
+        """What is odd about this much buffer."""
+        queue, params = self.catalog.queue(self.cell.aqm), self.cell.aqm_params
+        limit_bytes = queue.limit_bytes(params, setting)
+        threshold = queue.threshold_bytes(params, setting)
+        if limit_bytes >= LEAST_BUFFER_BYTES and (threshold is None or threshold[1] < limit_bytes):
+            return ()
+        found: list[str] = []
+        if limit_bytes < LEAST_BUFFER_BYTES:
+            found.append(
+                f"the buffer of {queue.name} is {limit_bytes} bytes: less than two full-size packets"
+            )
+        if threshold is not None and threshold[1] >= limit_bytes:
+            name, rate = threshold[0], setting.rate
+            does = "marks" if queue.marks else "drops early"
+            found.append(
+                f"{queue.name} seldom {does}: its aqm.{name} ({_time(threshold[1], rate)} of queue) is not "
+                f"below its buffer ({_time(limit_bytes, rate)} at {rate})"
+            )
+        return tuple(found)
 
 
-class _Keyed:
-    """Arguments of a cached function, told apart by `key` and by which catalog or entry it is about."""
+def _shape(cell: Cell, catalog: Catalog) -> _Shape:
+    names = tuple(cell.factors)
+    decisive = _decisive(names, cell.group_names)(cell.factors)
+    return _known_shape(_Key((id(catalog), names, cell.group_names, cell.given, decisive), cell, catalog))
 
-    __slots__ = ("about", "cell", "key")
 
-    def __init__(self, about: object, key: tuple[object, ...], cell: Cell) -> None:
-        self.about = about
-        self.key = key
-        self.cell = cell
+@lru_cache(maxsize=1024)
+def _decisive(names: tuple[str, ...], groups: tuple[str, ...]) -> Callable[[Mapping[str, Value]], object]:
+    """Picks the values that make a shape: topology, queue and parameters, everything of the groups."""
+    owners = {"topology", "aqm", *groups}
+    return itemgetter(*(name for name in names if name.partition(".")[0] in owners))
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """Compares by `key` alone; the rest is there to make the shape from.
+
+    The catalog counts by identity: it is loaded once, and the cached shape keeps it alive.
+    """
+
+    key: tuple[object, ...]
+    cell: Cell
+    catalog: Catalog
 
     def __hash__(self) -> int:
-        return hash((id(self.about), self.key))
+        return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Keyed) and other.about is self.about and other.key == self.key
+        return isinstance(other, _Key) and other.key == self.key
 
 
-@lru_cache(maxsize=4096)
-def _of_groups(known: _Keyed) -> tuple[Problem, ...]:
-    """What is wrong with a cell's queue, congestion controls, ECN and places, and nothing else of it."""
-    cell, catalog = known.cell, cast("Catalog", known.about)
-    try:
-        return tuple(Plan(cell, topology(cell.topology), catalog).problems())
-    except InputError as error:
-        return error.problems
-
-
-@lru_cache(maxsize=65536)
-def _of_queue(known: _Keyed) -> tuple[str, ...]:
-    queue, given, rate = cast("Queue", known.about), known.cell.aqm_params, known.cell.rate
-    setting = Setting(rate, known.cell.rtt, known.cell.buffer_bdp)
-    limit_bytes = queue.limit_bytes(given, setting)
-    found: list[str] = []
-    if limit_bytes < LEAST_BUFFER_BYTES:
-        found.append(f"the buffer of {queue.name} is {limit_bytes} bytes: less than two full-size packets")
-    threshold = queue.threshold_bytes(given, setting)
-    if threshold is not None and threshold[1] >= limit_bytes:
-        name, at_bytes = threshold
-        does = "marks" if queue.marks else "drops early"
-        found.append(
-            f"{queue.name} seldom {does}: its aqm.{name} ({_time(at_bytes, rate)} of queue) is not below "
-            f"its buffer ({_time(limit_bytes, rate)} at {rate})"
-        )
-    return tuple(found)
+@lru_cache(maxsize=16384)
+def _known_shape(key: _Key) -> _Shape:
+    return _Shape(key.cell, key.catalog)
 
 
 def _time(size_bytes: int, rate: Rate) -> str:

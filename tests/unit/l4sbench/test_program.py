@@ -288,7 +288,7 @@ def test_a_plain_cell_gives_no_warning() -> None:
         ),
         (
             {"aqm__limit": "100p", "buffer_bdp": 2.0},
-            "aqm.limit replaces buffer_bdp for codel: other buffers would be the same cell",
+            "aqm.limit replaces buffer_bdp for codel: other buffers are the same cell",
         ),
         (
             {"aqm": "fq", "aqm__flow_limit": "10p"},
