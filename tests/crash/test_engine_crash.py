@@ -78,7 +78,7 @@ def check_whole(run: Run, size: int) -> int:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], tuple[str, str]]:
     runs = tmp_path_factory.mktemp("undisturbed")
-    finished(runs, "--trials", "3")
+    finished(runs, "--trials", "8")
     return dict(small.contents(latest(runs)))
 
 
@@ -87,8 +87,8 @@ def test_kill_at_any_point_leaves_only_whole_trials(
 ) -> None:
     draw, ended, cut_short = random.Random(4711), [0], 0
     for _ in range(10):
-        with running(tmp_path, "--trials", "3", "--sleep", "0.05", "--jobs", "3") as process:
-            time.sleep(draw.uniform(0.0, 0.25))
+        with running(tmp_path, "--trials", "8", "--sleep", "0.2", "--jobs", "3") as process:
+            time.sleep(draw.uniform(0.0, 0.5))
             os.kill(process.pid, signal.SIGKILL)
             process.wait(10)
         run = latest(tmp_path)
@@ -96,7 +96,8 @@ def test_kill_at_any_point_leaves_only_whole_trials(
         ended.append(check_whole(run, 1000))
         assert ended[-1] >= ended[-2]
     assert cut_short >= 5  # else nothing was killed in the middle of anything
-    assert finished(tmp_path, "--trials", "3")["error"] is None
+    assert 0 < ended[-1] < len(undisturbed)
+    assert finished(tmp_path, "--trials", "8")["error"] is None
     assert small.contents(latest(tmp_path)) == undisturbed
     assert not small.partials(latest(tmp_path))
 
@@ -155,6 +156,7 @@ def test_ctrl_c_in_a_terminal_keeps_what_ended(tmp_path: Path) -> None:
     finished(tmp_path, "--trials", "1")
     before = small.contents(latest(tmp_path))
     with running(tmp_path, "--sleep", "20") as process:
+        time.sleep(0.3)  # for the trials' processes to leave the group
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
         out, _ = process.communicate(timeout=20)
     assert process.returncode == 130
@@ -166,6 +168,7 @@ def test_ctrl_c_in_a_terminal_keeps_what_ended(tmp_path: Path) -> None:
 
 def test_ctrl_c_twice_ends_the_process_at_once(tmp_path: Path) -> None:
     with running(tmp_path, "--sleep", "4", "--stubborn") as process:
+        time.sleep(0.3)
         os.killpg(process.pid, signal.SIGINT)
         assert process.stdout is not None
         while process.stdout.readline() not in {"stopping\n", ""}:
@@ -208,7 +211,8 @@ wanted = small.matrix(runs, trials="8")
 ballast = runs / "ballast"
 ballast.write_bytes(bytes(int(sys.argv[3])))
 said = []
-for testbed in (small.SmallTestbed(size=size), small.SmallTestbed(size=size)):
+careless = sys.argv[4] == "careless"
+for testbed in (small.SmallTestbed(size=size, careless=careless) for _ in range(2)):
     run = small.Run.latest(runs, "small") or small.new_run(runs, wanted)
     result = small.run_matrix(wanted, run, testbed, jobs=2)
     ended = list(run.ended())
@@ -221,7 +225,7 @@ for testbed in (small.SmallTestbed(size=size), small.SmallTestbed(size=size)):
     ballast.unlink(missing_ok=True)
 print(json.dumps(said))
 """
-MOUNTED = 'mount -t tmpfs -o size=12m tmpfs "$1" && exec "$0" -c "$2" "$1" "$3" "$4"'
+MOUNTED = 'mount -t tmpfs -o size=12m tmpfs "$1" && exec "$0" -c "$2" "$1" "$3" "$4" "$5"'
 
 
 def _own_mounts() -> list[str]:
@@ -235,9 +239,11 @@ def _own_mounts() -> list[str]:
     pytest.skip("no mount namespaces here: neither root nor user namespaces")
 
 
-def test_a_full_disk_stops_the_run_and_ended_trials_are_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("manner", ["careful", "careless"])
+def test_a_full_disk_stops_the_run_and_ended_trials_are_whole(tmp_path: Path, manner: str) -> None:
     # 48 trials of 400 kB on a disk of 12 MB, of which 6 MB are taken at first and free for the second run.
-    command = [*_own_mounts(), "sh", "-c", MOUNTED, sys.executable, str(tmp_path), FULL, "400000", "6000000"]
+    run_on_it = ["sh", "-c", MOUNTED, sys.executable, str(tmp_path), FULL, "400000", "6000000", manner]
+    command = [*_own_mounts(), *run_on_it]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     first, second = json.loads(done.stdout)

@@ -96,3 +96,15 @@ def test_only_the_catalog_entries_of_the_cell_are_inputs(cell: Cell) -> None:
 def test_the_authors_of_programs_are_all_there() -> None:
     here = Path(inputs.__file__).parent
     assert [name for name in inputs.AUTHORS if not (here / name).exists()] == []
+
+
+def test_what_only_reads_has_no_say_in_programs() -> None:
+    here = Path(inputs.__file__).parent
+    files = [file for name in inputs.AUTHORS for file in [here / name, *(here / name).glob("*.py")]]
+    writers = [
+        file for file in files if file.suffix == ".py" and file.name not in {*inputs.READERS, "__init__.py"}
+    ]
+    assert inputs.READERS <= {file.name for file in files}
+    for reader in inputs.READERS:
+        module = f"l4sbench.program.{reader.removesuffix('.py')} "
+        assert [file for file in writers if module in file.read_text(encoding="utf-8")] == []
