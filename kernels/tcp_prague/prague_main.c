@@ -162,8 +162,8 @@ static void prague_check_round(struct sock *sk)
 	    prague_target())
 		return;
 
-	ca->hsrtt += prague_srtt(sk);
 	ca->hsrtt -= ca->hsrtt >> PRAGUE_HSRTT_SHIFT;
+	ca->hsrtt += prague_srtt(sk);
 	if (ca->saw_ce)
 		prague_update_alpha(sk);
 	if (ca->saw_ce && !ca->in_loss && prague_rtt_independent(sk))

@@ -44,7 +44,7 @@ u64 prague_rate(struct sock *sk)
 }
 
 /* 2^-20 packets: what ca->rate makes of an RTT given in us/8, times 128.
- * 2^57 * 2^34 / 2^38: the quotient stays below 2^54.
+ * 2^57 * 2^34 / 2^36: the quotient stays below 2^55.
  */
 u64 prague_rate_to_cwnd(struct sock *sk, u64 rtt)
 {
