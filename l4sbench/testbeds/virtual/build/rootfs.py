@@ -17,6 +17,7 @@ from l4sbench.testbeds.virtual.build.programs import Module, Tools
 from l4sbench.testbeds.virtual.build.userland import Userland
 
 _BOOT_S = 60
+_ANSWERS = ("pass ", "fail ", "release ", "random ", "end")
 _CHECK = "lab/check"
 _CHECK_SCRIPT = """\
 #!/bin/sh
@@ -76,46 +77,48 @@ def _link(source: str | Path, target: str | Path) -> None:
 
 
 def first_boot(kernel: Kernel, rootfs: Path, log: Path) -> None:
-    """Boot once, in virtual time, and let the guest check what trials need.
+    """Boot twice with one seed, in virtual time, and let the guest check what trials need.
 
     Raises:
-        TestbedError: The guest does not come up, or something in it does not work.
+        TestbedError: The guest does not come up, something in it does not work, or the boots differ.
     """
     said = [_boot(kernel, rootfs, log) for _ in range(2)]
     failed = [line.removeprefix("fail ") for line in said[0] if line.startswith("fail ")]
+    hint = f"the whole log is {log}"
     if failed:
-        raise TestbedError(f"the new guest boots, but {'; '.join(failed)}", hint=f"the whole log is {log}")
-    if "end" not in said[0] or f"release {kernel.info.release}" not in said[0]:
-        raise TestbedError("the new guest does not come up", hint=f"the whole log is {log}")
+        raise TestbedError(f"the new guest boots, but {'; '.join(failed)}", hint=hint)
+    if f"release {kernel.info.release}" not in said[0] or "end" not in said[0]:
+        raise TestbedError("the new guest does not come up", hint=hint)
     if said[0] != said[1]:
-        raise TestbedError(
-            "two boots with one seed differ: the guest is not deterministic", hint=f"see {log}"
-        )
+        raise TestbedError("two boots with one seed differ: the guest is not deterministic", hint=hint)
 
 
 def _boot(kernel: Kernel, rootfs: Path, log: Path) -> list[str]:
+    """What the guest's check says."""
     said: list[str] = []
+
+    def on_line(line: str) -> None:
+        if line.startswith(_ANSWERS):
+            said.append(line.rstrip())  # the console ends lines with \r\n
+
     with tempfile.TemporaryDirectory(prefix="l4sbench-") as home:
-        Commands.logging_to(log).run(
-            [
-                kernel.path / "linux",
-                "rootfstype=hostfs",
-                f"rootflags={rootfs}",
-                "ro",
-                f"init=/{_CHECK}",
-                "mem=256M",
-                "con=null",
-                "con0=fd:0,fd:1",
-                "seccomp=on",
-                f"uml_dir={home}",
-                "lab.seed=1",
-                "time-travel=inf-cpu",
-                "time-travel-start=1700000000000000000",
-                "quiet",
-                "panic=-1",
-            ],
-            what="booting the new guest",
-            timeout_s=_BOOT_S,
-            on_line=lambda line: said.append(line.rstrip()),  # the console ends lines with \r\n,
-        )
+        # not quiet: when a guest does not come up, the log says how far it got
+        argv: list[str | Path] = [
+            kernel.path / "linux",
+            "rootfstype=hostfs",
+            f"rootflags={rootfs}",
+            "ro",
+            f"init=/{_CHECK}",
+            "mem=256M",
+            "con=null",
+            "con0=fd:0,fd:1",
+            "seccomp=on",
+            f"uml_dir={home}",
+            "lab.seed=1",
+            "time-travel=inf-cpu",
+            "time-travel-start=1700000000000000000",
+            "panic=-1",
+        ]
+        commands = Commands.logging_to(log, {"TMPDIR": home})  # that is where the guest's memory goes
+        commands.run(argv, what="booting the new guest", timeout_s=_BOOT_S, on_line=on_line)
     return said
