@@ -26,7 +26,7 @@ test-long: env-dev lab ## what takes minutes: fidelity, full comparisons
 	@$(PYTEST) -m long
 
 check: check-static ## linters, types, layers, licences and unit tests
-	@$(PYTEST) tests/unit
+	@$(PYTEST) -q -m "not long" tests/unit
 
 # one target each, so that `make -k check` shows everything that is wrong
 STATIC = check-ruff check-types check-layers check-shell check-c check-licences
