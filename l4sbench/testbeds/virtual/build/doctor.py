@@ -151,7 +151,7 @@ def _archive() -> Check:
 
 
 def _memory_files() -> Check:
-    """User-mode Linux keeps a guest's memory in a file that it executes from, in /dev/shm where there is room."""
+    """User-mode Linux keeps a guest's memory in a file that it executes from."""
     name, shm = "guest memory", Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
     if not os.access(shm, os.W_OK):
         return Check(name, True, f"{shm} cannot be written; guests use the disk, and are slower")
