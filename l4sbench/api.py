@@ -121,6 +121,12 @@ def run(
     from l4sbench.store import DiskFull
 
     loaded = load_matrix(matrix, catalog, trials).select(filters)
+    if loaded.trials.until is not None:
+        # The engine can do it; what is missing is a sound rule for when a cell is decided.
+        raise InputError(
+            f"trials: until {loaded.trials.until} cannot be run yet, as nothing decides",
+            f"give a number: trials: {loaded.trials.max}, or --trials {loaded.trials.max}",
+        )
     testbed = _testbed(on, capture=capture)
     identity = testbed.identity()
     found = _open_run(loaded, Path(runs), new=new)

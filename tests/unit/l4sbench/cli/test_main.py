@@ -115,6 +115,20 @@ def test_bad_input_is_2_and_says_what(argv: list[str], says: str, capsys: pytest
 
 
 @pytest.mark.parametrize("argv", [["run", "quickstart"], ["lab", "shell", "quickstart"], ["lab", "status"]])
+def test_trials_until_decided_are_refused_with_what_to_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    matrix = tmp_path / "adaptive.yaml"
+    matrix.write_text(
+        "extends: quickstart.yaml\nmatrix: adaptive\ntrials: {min: 3, max: 10, until: decided}\n"
+    )
+    shipped = Path(__file__).parents[4] / "matrices" / "quickstart.yaml"
+    (tmp_path / "quickstart.yaml").write_bytes(shipped.read_bytes())
+    assert main(["plan", str(matrix)]) == 0
+    assert main(["run", str(matrix)]) == 2
+    assert "give a number: trials: 10, or --trials 10" in capsys.readouterr().err
+
+
 def test_without_a_lab_it_is_3_and_says_what_to_do(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
