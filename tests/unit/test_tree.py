@@ -45,7 +45,9 @@ def test_locks_name_no_index_and_every_hash() -> None:
     for lock in locks:
         text = lock.read_text(encoding="utf-8")
         assert not re.search(
-            r"https?:|^\s*-|--index|--find-links|--trusted|@ file", text.replace("    --hash", ""), re.MULTILINE
+            r"https?:|^\s*-|--index|--find-links|--trusted|@ file",
+            text.replace("    --hash", ""),
+            re.MULTILINE,
         )
         for requirement in re.split(r"\n(?=\S)", text):
             assert requirement.startswith("#") or "--hash=sha256:" in requirement
