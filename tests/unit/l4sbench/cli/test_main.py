@@ -115,6 +115,15 @@ def test_bad_input_is_2_and_says_what(argv: list[str], says: str, capsys: pytest
 
 
 @pytest.mark.parametrize("argv", [["run", "quickstart"], ["lab", "shell", "quickstart"], ["lab", "status"]])
+def test_without_a_lab_it_is_3_and_says_what_to_do(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 3
+    shown = capsys.readouterr()
+    assert "l4sbench lab build" in shown.out + shown.err
+    assert not Path("runs").exists()
+
+
 def test_trials_until_decided_are_refused_with_what_to_write(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,15 +136,6 @@ def test_trials_until_decided_are_refused_with_what_to_write(
     assert main(["plan", str(matrix)]) == 0
     assert main(["run", str(matrix)]) == 2
     assert "give a number: trials: 10, or --trials 10" in capsys.readouterr().err
-
-
-def test_without_a_lab_it_is_3_and_says_what_to_do(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(argv) == 3
-    shown = capsys.readouterr()
-    assert "l4sbench lab build" in shown.out + shown.err
-    assert not Path("runs").exists()
 
 
 def test_a_bug_is_4_and_its_traceback_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
