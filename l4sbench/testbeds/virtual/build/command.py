@@ -165,7 +165,7 @@ class Commands:
     def _error(self, message: str) -> TestbedError:
         with self.log.open(encoding="utf-8", errors="replace") as stream:
             tail = "".join(f"  {line}" for line in deque(stream, maxlen=_TAIL_LINES)).rstrip("\n")
-        return TestbedError(f"{message}:\n{tail}\n", hint=f"the whole log is {self.log}")
+        return TestbedError(f"{message}:\n{tail}", hint=f"the whole log is {self.log}")
 
 
 def _how(code: int) -> str:

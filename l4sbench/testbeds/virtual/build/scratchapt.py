@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
 
+from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.build.aptsources import Archive
 from l4sbench.testbeds.virtual.build.cache import digest_of
 from l4sbench.testbeds.virtual.build.command import Commands
@@ -122,6 +123,13 @@ class ScratchApt:
             cwd=to,
         )
         return tuple(sorted(to.glob("*.deb")))
+
+
+def why(error: TestbedError) -> str:
+    """The line of a failed command's output that says why, else the message's first."""
+    lines = error.message.splitlines()
+    reasons = [line.strip() for line in lines if re.match(r"\s*(E:|\d{3} )", line)]
+    return (reasons or lines)[-1 if reasons else 0]
 
 
 def _configuration(folder: Path, machine: str) -> str:

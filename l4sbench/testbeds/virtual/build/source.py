@@ -25,7 +25,7 @@ from l4sbench.testbeds.virtual.build.cache import (
     read_note,
     write_whole,
 )
-from l4sbench.testbeds.virtual.build.scratchapt import Package, ScratchApt
+from l4sbench.testbeds.virtual.build.scratchapt import Package, ScratchApt, why
 
 KERNEL_SUITES = ("trixie-backports", "forky", "sid")
 """Suites that may hold a Linux with AccECN and DualPI2 (7.0 or later), besides the machine's own."""
@@ -137,7 +137,7 @@ def fetch(cache: Cache, archives: tuple[Archive, ...], say: Say) -> Source:
     except TestbedError as error:
         tried = "".join(f"\n  {line}" for line in (*failures, error.message))
         raise TestbedError(
-            f"no kernel source could be had; tried:{tried}\n",
+            f"no kernel source could be had; tried:{tried}",
             hint="give one by `l4sbench lab build --tarball FILE` or `--kernel-tree DIR`",
         ) from error
 
@@ -153,7 +153,7 @@ def _offers(
             apt = ScratchApt.open(cache.root / "apt", archive, suite, cache.logs / f"source-{suite}.log")
             found = apt.offered(r"^linux-source-[0-9]+\.[0-9.]+$")
         except TestbedError as error:
-            failures.append(f"{suite} at {archive.uri}: {_reason(error)}")
+            failures.append(f"{suite} at {archive.uri}: {why(error)}")
             continue
         fitting = [package for package in found if version_key(package.version) >= OLDEST]
         if not fitting:
@@ -170,13 +170,6 @@ def version_key(version: str) -> tuple[int, ...]:
 
 def _backports(archive: Archive) -> list[str]:
     return [f"{suite}-backports" for suite in archive.suites if "-" not in suite]
-
-
-def _reason(error: TestbedError) -> str:
-    """The line of a failed command's output that says why, else the message's first."""
-    lines = error.message.splitlines()
-    reasons = [line.strip() for line in lines if re.match(r"\s*(E:|\d{3} )", line)]
-    return (reasons or lines)[-1 if reasons else 0]
 
 
 def _fetch_package(cache: Cache, package: Package, apt: ScratchApt, say: Say) -> Source:

@@ -18,7 +18,7 @@ from l4sbench.testbeds.virtual.build.aptsources import Archive
 from l4sbench.testbeds.virtual.build.cache import Cache, digest_of, read_note, remove_tree, write_whole
 from l4sbench.testbeds.virtual.build.command import Commands
 from l4sbench.testbeds.virtual.build.inputs import RECIPE
-from l4sbench.testbeds.virtual.build.scratchapt import Package, ScratchApt
+from l4sbench.testbeds.virtual.build.scratchapt import Package, ScratchApt, why
 from l4sbench.testbeds.virtual.build.source import Say, version_key
 
 PACKAGES = (
@@ -122,7 +122,7 @@ def build_userland(cache: Cache, archives: tuple[Archive, ...], say: Say, *, for
                 )
                 packages = apt.resolve(PACKAGES)
             except TestbedError as error:
-                failures.append(error.message)
+                failures.append(f"{suite} at {archive.uri}: {why(error)}")
                 continue
             found = [package.version for package in packages if package.name == "iproute2"]
             if found and version_key(found[0]) >= OLDEST_IPROUTE2:
@@ -130,7 +130,7 @@ def build_userland(cache: Cache, archives: tuple[Archive, ...], say: Say, *, for
             failures.append(f"{suite} at {archive.uri}: its iproute2 is too old for dualpi2")
     tried = "".join(f"\n  {line}" for line in failures) or "\n  no Debian archive in the apt configuration"
     raise TestbedError(
-        f"no packages for the guest's userland could be had; tried:{tried}\n",
+        f"no packages for the guest's userland could be had; tried:{tried}",
         hint="add a Debian mirror to the machine's apt sources",
     )
 
