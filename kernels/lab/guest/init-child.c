@@ -29,6 +29,7 @@
 #define KILL_GRACE_NS	(1 * NSEC_PER_SEC) /* between SIGTERM and SIGKILL */
 #define DEFAULT_SLACK	50000UL		   /* ns; what a process has that asked for nothing */
 #define FAILED_TO_START 127
+#define STACK_SIZE	(64 * 1024) /* of a child before exec */
 
 static struct child *children; /* all that were started, in that order */
 static sigset_t before;	       /* the signal mask that children get back */
@@ -74,20 +75,31 @@ static const char *full_path(const char *file)
 	return path;
 }
 
+/* What the child-to-be is told, and what it leaves behind if it comes to nothing. */
+struct birth {
+	const struct child *child;
+	int in;
+	char **env;
+	int error; /* errno */
+};
+
 /*
- * Between vfork() and exec, in the parent's memory: system calls only. What goes
- * wrong is left in @error.
+ * The child until exec, in our memory and on a stack of its own: it makes system
+ * calls and changes nothing but its birth's error.
  */
-static void become(const struct child *child, int in, char **env, volatile int *error)
+static int become(void *data)
 {
-	if (setns(child->netns, CLONE_NEWNET) == 0 && dup2(in, STDIN_FILENO) >= 0 &&
+	struct birth *birth = data;
+	const struct child *child = birth->child;
+
+	if (setns(child->netns, CLONE_NEWNET) == 0 && dup2(birth->in, STDIN_FILENO) >= 0 &&
 	    dup2(child->out, STDOUT_FILENO) >= 0 && dup2(child->err, STDERR_FILENO) >= 0) {
 		setsid();
 		prctl(PR_SET_TIMERSLACK, DEFAULT_SLACK, 0, 0, 0);
 		sigprocmask(SIG_SETMASK, &before, NULL);
-		execvpe(child->argv[0], child->argv, env);
+		execvpe(child->argv[0], child->argv, birth->env);
 	}
-	*error = errno;
+	birth->error = errno;
 	_exit(FAILED_TO_START);
 }
 
@@ -100,35 +112,34 @@ static int memory_file(int line, const char *name)
 	return fd;
 }
 
+/* As vfork() does: a copy of our memory would be made only to be thrown away. */
 void child_start(struct child *child)
 {
+	static char stack[STACK_SIZE] __attribute__((aligned(16)));
 	const char *in_path = child->in_path ? full_path(child->in_path) : "/dev/null";
-	volatile int error = 0;
+	struct birth birth = { .child = child, .env = environment(child) };
 	struct child **end = &children;
-	int in;
 
-	in = open(in_path, O_RDONLY | O_CLOEXEC);
-	if (in < 0)
+	birth.in = open(in_path, O_RDONLY | O_CLOEXEC);
+	if (birth.in < 0)
 		fail(child->line, "cannot read %s: %s", in_path, strerror(errno));
 	child->out = memory_file(child->line, "stdout");
 	child->err = memory_file(child->line, "stderr");
 	child->start_ns = now_ns();
-	child->pid = vfork();
+	child->pid = clone(become, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &birth);
 	if (child->pid < 0)
-		fail(child->line, "vfork: %s", strerror(errno));
-	if (!child->pid)
-		become(child, in, environment(child), &error);
-	close(in);
-	if (error) {
+		fail(child->line, "clone: %s", strerror(errno));
+	close(birth.in);
+	if (birth.error) {
 		waitpid(child->pid, NULL, 0);
-		fail(child->line, "cannot run %s: %s", child->argv[0], strerror(error));
+		fail(child->line, "cannot run %s: %s", child->argv[0], strerror(birth.error));
 	}
 	while (*end)
 		end = &(*end)->next;
 	*end = child;
 }
 
-/* Take one ended child of ours from the kernel; orphans of theirs go unnoticed. */
+/* Note which children have ended; orphans of theirs go unnoticed. */
 static bool reap(void)
 {
 	bool found = false;
@@ -175,11 +186,6 @@ const struct child *first_running(enum kind kind)
 		if (c->pid && c->kind == kind)
 			return c;
 	return NULL;
-}
-
-bool running(enum kind kind)
-{
-	return first_running(kind);
 }
 
 /* -- outputs -------------------------------------------------------------------- */
@@ -255,7 +261,7 @@ static int exit_code(const struct child *child)
 	return WEXITSTATUS(child->wait_status);
 }
 
-void child_finish(struct child *child)
+static void child_finish(struct child *child)
 {
 	static const char *const kinds[] = { "run", "daemon", "at" };
 	char words[STDERR_SHOWN];

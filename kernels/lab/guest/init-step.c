@@ -132,13 +132,15 @@ static void set_sysctl(int line, const char *name, const char *value)
  */
 static void step_netns(int line, char **field, int count)
 {
+	static bool table_size_set;
 	int root = netns(line, "-");
 	char path[256];
 	int fd;
 
 	(void)count;
-	if (!namespaces->next)
+	if (!table_size_set)
 		set_sysctl(line, "net/ipv4/tcp_child_ehash_entries", "64");
+	table_size_set = true;
 	snprintf(path, sizeof(path), NETNS_DIR "/%s", field[0]);
 	fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
 	if (fd < 0)
@@ -278,7 +280,7 @@ static void step_wait(int line, char **field, int count)
 		int64_t now = now_ns();
 
 		start_due(now);
-		if (!scheduled && !running(AT))
+		if (!scheduled && !first_running(AT))
 			return;
 		if (now >= limit_ns)
 			break;

@@ -62,25 +62,20 @@ void child_start(struct child *child);
 /* Wait until some child has ended (true) or @until_ns has come (false). */
 bool wait_until(int64_t until_ns);
 
-/* Is any child of this kind still running? */
-bool running(enum kind kind);
-
 /*
- * Write the outputs of an ended child to the trial's folder and its line to the
- * status file. Fails the trial if the child failed or a file cannot be written.
+ * For all that have ended since the last call, in the order they were started:
+ * write their outputs to the trial's folder and a line to the status file. Fails
+ * the trial if a child failed or a file cannot be written.
  */
-void child_finish(struct child *child);
-
-/* child_finish() for all that have ended since the last call, in script order. */
 void finish_ended(void);
 
-/* Stop all children: SIGTERM, a second of grace, SIGKILL; then finish them. */
+/* Let all children end by themselves for a while, then stop them; finish them. */
 void stop_all(void);
 
 /* Kill all children at once and leave their last words in the trial's folder. */
 void kill_all(void);
 
-/* For fail(): "line N (COMMAND)" of a child still running, or NULL. */
+/* The first child of this kind that still runs, or NULL. */
 const struct child *first_running(enum kind kind);
 
 /* -- init-step.c: instructions ---------------------------------------------------- */
