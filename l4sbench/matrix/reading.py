@@ -271,6 +271,7 @@ def merge(base: Source, own: Source) -> Source:
     settings = base.settings | own.settings
     if "trials" in base.settings and "trials" in own.settings and "whole" not in own.settings["trials"]:
         settings["trials"] = base.settings["trials"] | own.settings["trials"]
+        settings["trials"].pop("whole", None)  # a range extends a number: it is a range
     return Source(
         path=own.path,
         settings=settings,
