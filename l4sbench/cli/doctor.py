@@ -35,7 +35,8 @@ def doctor(args: argparse.Namespace) -> int:
 
     checks = look()
     if args.missing_packages:
-        for package in sorted({name for check in checks for name in check.packages}):
+        built = any(check.name == "lab" and check.ok for check in checks)
+        for package in sorted({name for check in checks for name in check.packages if not built}):
             answer(package)
         return 0
     if args.json:
