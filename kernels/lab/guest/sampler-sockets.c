@@ -110,6 +110,7 @@ static void parse_socket(const struct sample *sample, const struct nlmsghdr *mes
 	const char *state = NULL;
 	struct text *t = sample->out;
 	struct tcpinfo info = { 0 };
+	size_t info_size;
 	size_t length;
 	size_t size;
 	const void *data;
@@ -119,6 +120,12 @@ static void parse_socket(const struct sample *sample, const struct nlmsghdr *mes
 	length = message->nlmsg_len - NLMSG_LENGTH(sizeof(*socket));
 	if (socket->idiag_state < ARRAY_SIZE(states))
 		state = states[socket->idiag_state];
+	data = attribute(first, length, INET_DIAG_INFO, &size);
+	if (!data)
+		return; /* what is left of a socket whose owner closed it: FIN-WAIT-2 as TIME-WAIT
+			 */
+	memcpy(&info, data, size < sizeof(info) ? size : sizeof(info));
+	info_size = size;
 
 	begin_line(sample);
 	text_field_u64(t, "lport", ntohs(socket->id.idiag_sport));
@@ -129,15 +136,11 @@ static void parse_socket(const struct sample *sample, const struct nlmsghdr *mes
 		text_field(t, "cc");
 		text_json(t, data, strnlen(data, size));
 	}
-	data = attribute(first, length, INET_DIAG_INFO, &size);
-	if (data) {
-		memcpy(&info, data, size < sizeof(info) ? size : sizeof(info));
-		text_fields(t, info_fields, ARRAY_SIZE(info_fields), &info, size);
-		if (size >= TCPINFO_ECN_MODE_END) {
-			text_field_u64(t, "ecn_mode", info.ecn_mode);
-			text_field_u64(t, "accecn_opt_seen", info.accecn_opt_seen);
-			text_field_u64(t, "accecn_fail_mode", info.accecn_fail_mode);
-		}
+	text_fields(t, info_fields, ARRAY_SIZE(info_fields), &info, info_size);
+	if (info_size >= TCPINFO_ECN_MODE_END) {
+		text_field_u64(t, "ecn_mode", info.ecn_mode);
+		text_field_u64(t, "accecn_opt_seen", info.accecn_opt_seen);
+		text_field_u64(t, "accecn_fail_mode", info.accecn_fail_mode);
 	}
 	data = attribute(first, length, INET_DIAG_DCTCPINFO, &size);
 	if (data)
