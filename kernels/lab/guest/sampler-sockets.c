@@ -122,8 +122,7 @@ static void parse_socket(const struct sample *sample, const struct nlmsghdr *mes
 		state = states[socket->idiag_state];
 	data = attribute(first, length, INET_DIAG_INFO, &size);
 	if (!data)
-		return; /* what is left of a socket whose owner closed it: FIN-WAIT-2 as TIME-WAIT
-			 */
+		return; /* the remains of a closed socket: FIN-WAIT-2 kept as TIME-WAIT */
 	memcpy(&info, data, size < sizeof(info) ? size : sizeof(info));
 	info_size = size;
 
