@@ -8,10 +8,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from l4sbench import assets
 from l4sbench.errors import Problem, TrialFailed
 from l4sbench.testbed import CostModel, Identity, Needs, Outcome, TestbedTraits
+from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.guest import MEMORY_MB, Boot, run_guest
-from l4sbench.testbeds.virtual.script import guest_script
 
 if TYPE_CHECKING:
     import threading
@@ -59,7 +60,12 @@ class VirtualTestbed:
         return Identity(
             testbed=self.name,
             kernel_release=self._lab.kernel_release,
-            common={"kernel": digests.kernel, "userland": digests.userland, "tools": digests.tools},
+            common={
+                "kernel": digests.kernel,
+                "userland": digests.userland,
+                "tools": digests.tools,
+                "script": assets.digest(Path(script.__file__)),
+            },
             modules=dict(digests.modules),
             tools={"lean": digests.tools, "iperf3": digests.userland},
         )
@@ -79,8 +85,8 @@ class VirtualTestbed:
             TrialStopped: `stop` was set.
             TestbedError: no guest can be started at all.
         """
-        script = guest_script(spec.programs, spec.topology, capture=self._capture)
-        script.write(raw)
+        steps = script.guest_script(spec.programs, spec.topology, capture=self._capture)
+        steps.write(raw)
         self._write_host(spec, raw)
         boot = Boot(self._lab.kernel, self._lab.rootfs, raw, spec.seed)
         console = raw / "console.log"
@@ -89,7 +95,7 @@ class VirtualTestbed:
         if last is None:
             raise TrialFailed(f"the guest {_manner(ended.returncode)}: {_tail(console)}")
         if not last.get("ok"):
-            raise TrialFailed(script.explain(str(last.get("reason") or "the guest gave no reason")))
+            raise TrialFailed(steps.explain(str(last.get("reason") or "the guest gave no reason")))
         virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
         return Outcome(wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=0.0)
 
