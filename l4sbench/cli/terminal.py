@@ -33,7 +33,7 @@ def styled(text: str, style: str, stream: TextIO) -> str:
 
 def answer(text: str = "") -> None:
     """Print what was asked for, to stdout."""
-    print(text)
+    print(text, flush=True)
 
 
 def say(text: str) -> None:
