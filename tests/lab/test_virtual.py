@@ -137,7 +137,12 @@ def test_a_guest_out_of_memory_gives_a_failed_trial(lab: Lab, tmp_path: Path) ->
 
 def test_a_killed_guest_gives_a_failed_trial(lab: Lab, tmp_path: Path) -> None:
     spec = spec_of(tmp_path, Command(("busybox", "sh", "-c", "while :; do :; done")))
-    killer = threading.Timer(1.0, lambda: [os.kill(pid, signal.SIGKILL) for pid in guests_of_this_process()])
+
+    def kill() -> None:
+        for pid in guests_of_this_process():
+            os.kill(pid, signal.SIGKILL)
+
+    killer = threading.Timer(1.0, kill)
     killer.start()
     message, _ = failure(lab, spec, tmp_path)
     killer.join()
@@ -174,7 +179,7 @@ def test_captured_packets_stand_beside_the_results(lab: Lab, tmp_path: Path) -> 
 
 
 def test_a_bottleneck_that_never_was_one_makes_a_trial_invalid(lab: Lab, tmp_path: Path) -> None:
-    """One second on a 400 ms path ends within slow start: nothing queues, so nothing of the cell was tried."""
+    """One second on a 400 ms path ends within slow start: nothing queues, so nothing was tried."""
     text = write_matrix(tmp_path, "  aqm: [fifo]", trials=1, duration="1s").read_text(encoding="utf-8")
     matrix = tmp_path / "long.yaml"
     matrix.write_text(text.replace("rtt: 10ms", "rtt: 400ms"), encoding="utf-8")
