@@ -50,6 +50,10 @@ REPEATABLE = {
 """So that equal sources give equal kernels."""
 
 
+_ABSENT = ("RUSTC=none", "BINDGEN=none", "PAHOLE=none")
+"""Tools that the lab's kernel does not need; found or not, they would show in its configuration."""
+
+
 class KernelInfo(BaseModel):
     """What the cache remembers of a built kernel."""
 
@@ -226,7 +230,10 @@ def _make(
     on_line: Callable[[str], None] | None = None,
 ) -> None:
     commands.run(
-        ["make", "-C", tree, f"ARCH={arch}", *goals], what=what, timeout_s=timeout_s, on_line=on_line
+        ["make", "-C", tree, f"ARCH={arch}", *_ABSENT, *goals],
+        what=what,
+        timeout_s=timeout_s,
+        on_line=on_line,
     )
 
 
@@ -239,8 +246,18 @@ def _trim(tree: Path) -> None:
     for entry in (tree / "arch").iterdir():
         if entry.is_dir() and entry.name not in ("um", "x86"):
             remove_tree(entry)
-    for name in ("linux", "vmlinux", "vmlinux.o", "vmlinux.a", "vmlinux.unstripped", "System.map"):
-        (tree / name).unlink(missing_ok=True)
+    for pattern in (
+        "linux",
+        "vmlinux*",
+        ".vmlinux*",
+        ".tmp_vmlinux*",
+        "built-in*",
+        "System.map",
+        "*.o",
+        ".*.cmd",
+    ):
+        for path in tree.glob(pattern):
+            path.unlink()
     kept = re.compile(r".*\.h|Makefile.*|Kbuild.*|Kconfig.*|.*\.lds")
     for path in (tree / "arch").rglob("*"):
         if path.is_file() and not kept.fullmatch(path.name):
