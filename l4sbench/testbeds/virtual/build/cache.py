@@ -183,6 +183,19 @@ class Cache:
         """Who holds the lock, or held it last without giving it back."""
         return read_note(self.root / "build.json", Holder)
 
+    def builder(self) -> Holder | None:
+        """Who is building at this moment, if anybody."""
+        path = self.root / "build.lock"
+        if not path.exists():
+            return None
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except (Timeout, OSError):
+            return self.holder()
+        lock.release()
+        return None
+
     @contextmanager
     def lock(self, on_wait: Callable[[str], None], timeout_s: float) -> Iterator[Holder | None]:
         """Be the only builder. Yields who held the lock before and did not come to an end, if anybody.

@@ -137,6 +137,7 @@ def _unpack(commands: Commands, source: Source, tree: Path, say: Say) -> None:
             what="copying the kernel tree",
             timeout_s=_UNPACK_S,
         )
+        commands.run(["chmod", "-R", "u+w", tree], what="copying the kernel tree", timeout_s=_UNPACK_S)
         for arch in ("x86_64", "um"):  # whatever it was built for before
             _make(commands, tree, "mrproper", arch=arch, what="cleaning the copy of the kernel tree")
     else:

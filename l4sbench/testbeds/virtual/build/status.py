@@ -38,7 +38,7 @@ class LabStatus:
         lab: The lab for the sources at hand; None when `lab build` is due.
         reason: Why there is no lab; empty when there is one.
         parts: Everything in the cache.
-        building: Who is building now or was lost while building; None when nobody.
+        building: Who is building at this moment; None when nobody.
     """
 
     cache: Path
@@ -69,7 +69,7 @@ def status(cache: Path | None = None, kernels: Path | None = None) -> LabStatus:
         for kind in PARTS
         for path in sorted((home.root / kind).glob("*"))
     )
-    return LabStatus(cache=home.root, lab=lab, reason=reason, parts=parts, building=home.holder())
+    return LabStatus(cache=home.root, lab=lab, reason=reason, parts=parts, building=home.builder())
 
 
 def _disk_bytes(folder: Path, seen: set[int]) -> int:

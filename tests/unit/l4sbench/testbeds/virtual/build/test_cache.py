@@ -82,8 +82,12 @@ def test_a_second_builder_is_told_who_builds(cache: Cache, other_builder: "subpr
     said: list[str] = []
     with pytest.raises(TestbedError, match=f"process {other_builder.pid} on "), cache.lock(said.append, 0.1):
         pass
-    assert cache.holder() is not None  # and the note of who builds is still the other's
+    builder = cache.builder()  # the note of who builds is still the other's
+    assert builder is not None
+    assert builder.pid == other_builder.pid
     end(other_builder)
+    assert cache.builder() is None
+    assert cache.holder() == builder
 
 
 def test_a_waiting_builder_goes_on_when_the_other_ends(
