@@ -76,6 +76,10 @@ def warn_of(plan: Plan) -> None:
     """Print the matrix's notes and everything about its cells that is seldom meant."""
     for note in plan.matrix.notes:
         say(f"note: {note}")
+    trials = plan.matrix.trials
+    if trials.until is not None:
+        # the statistics that decide are not there yet; said rather than quietly left out
+        warn(f"`until: {trials.until}` is not acted on yet: every cell gets {trials.min} trials")
     for caution in plan.cautions:
         warn(f"{caution.message} ({_where(caution, len(plan.cells))})")
 
@@ -139,8 +143,6 @@ def _sum(planned: Planned) -> str:
     if not plan.to_run:
         return f"{cells}, {sum(plan.trials.values())} trials, all ended: nothing to run"
     parts = [f"{cells}, {sum(plan.trials.values())} trials ({_reasons(plan.trials)})"]
-    if plan.most_added:
-        parts.append(f"up to {plan.most_added} more where undecided")
     at_once = f" with {planned.jobs} at a time" if planned.jobs > 1 else ""
     parts.append(f"about {as_duration(plan.wall_s(planned.jobs))}{at_once}")
     memory_mb = plan.memory_mb(planned.jobs)
