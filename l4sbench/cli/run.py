@@ -33,7 +33,9 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_matrix(parser)
     add_run_choices(parser)
-    parser.add_argument("--capture", action="store_true", help="keep the packets of every trial that runs now (pcap)")
+    parser.add_argument(
+        "--capture", action="store_true", help="keep the packets of every trial that runs now (pcap)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
