@@ -38,13 +38,12 @@ def cache(lab: Lab) -> Iterator[Path]:
     """A cache with the same parts that tests may add to; other users can look into it."""
     folder = Path(tempfile.mkdtemp(prefix="l4sbench-test-"))
     try:
-        shutil.copytree(
-            lab.kernel.parents[2],
-            folder / "cache",
-            symlinks=True,
-            copy_function=link,
-            ignore=shutil.ignore_patterns("log", "build.*"),  # written in place
-        )
+        home = lab.kernel.parents[2]
+        used = [lab.kernel.parent, lab.rootfs, lab.userland, lab.tools]
+        used += [home / "labs", home / "source", *(path.parent for path in lab.modules.values())]
+        for part in used:
+            copy = folder / "cache" / part.relative_to(home)
+            shutil.copytree(part, copy, symlinks=True, copy_function=link)
         folder.chmod(0o755)
         yield folder / "cache"
     finally:
@@ -102,6 +101,22 @@ def test_a_changed_module_is_built_alone_and_both_labs_stay(lab: Lab, cache: Pat
     assert new.digests.modules != lab.digests.modules
     assert (new.rootfs / "lab" / "modules" / "tcp_prague.ko").samefile(new.modules["tcp_prague"])
     assert Lab.locate(cache).digests == lab.digests
+
+
+def test_a_build_removes_what_nothing_used_for_long(cache: Path, kernels: Path) -> None:
+    change_a_module(kernels)
+    old, fresh = cache / "tools" / "old", cache / "tools" / "fresh"
+    for part in (old, fresh):
+        part.mkdir()
+    os.utime(old, (0, 0))
+    for part in cache.glob("*/*"):  # what a record names stays whatever its age
+        if part.is_dir() and part != fresh:
+            os.utime(part, (0, 0))
+    build(BuildOptions(cache=cache, kernels=kernels))
+    assert not old.exists()
+    assert fresh.exists()
+    Lab.locate(cache)
+    Lab.locate(cache, kernels)
 
 
 def test_modules_from_outside_join_the_lab(lab: Lab, cache: Path, tmp_path: Path) -> None:
