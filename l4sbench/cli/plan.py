@@ -78,8 +78,7 @@ def warn_of(plan: Plan) -> None:
         say(f"note: {note}")
     trials = plan.matrix.trials
     if trials.until is not None:
-        # the statistics that decide are not there yet; said rather than quietly left out
-        warn(f"`until: {trials.until}` is not acted on yet: every cell gets {trials.min} trials")
+        warn(f"`until: {trials.until}` cannot be run yet, as nothing decides; --trials {trials.max} can")
     for caution in plan.cautions:
         warn(f"{caution.message} ({_where(caution, len(plan.cells))})")
 
