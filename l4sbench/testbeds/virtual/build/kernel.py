@@ -21,7 +21,7 @@ from l4sbench.testbeds.virtual.build.cache import (
 )
 from l4sbench.testbeds.virtual.build.command import Commands
 from l4sbench.testbeds.virtual.build.inputs import RECIPE, Inputs
-from l4sbench.testbeds.virtual.build.source import OLDEST, Say, Source, version_key
+from l4sbench.testbeds.virtual.build.source import OLDEST, PRODUCTS, Say, Source, version_key
 
 _UNPACK_S = 900
 _CONFIG_S = 300
@@ -128,23 +128,23 @@ def _objects_last_time(cache: Cache) -> int:
 
 def _unpack(commands: Commands, source: Source, tree: Path, say: Say) -> None:
     tree.mkdir()
+    skipped = [f"--exclude=*/{name}/*{suffix}" for name in _SKIPPED for suffix in _SKIPPED_SUFFIXES]
+    into: list[str | Path] = ["tar", "-x", "-C", tree, "--no-same-owner"]
     if source.path.is_dir():
         say("copying the kernel tree", None)
-        entries = sorted(entry for entry in source.path.iterdir() if entry.name != ".git")
-        # shares the blocks where the file system can; the user's own tree is only ever read
-        commands.run(
-            ["cp", "-a", "--reflink=auto", "-t", tree, *entries],
+        objects = [f"--exclude=*{suffix}" for suffix in PRODUCTS]
+        commands.pipe(
+            ["tar", "-c", "-C", source.path, "--mode=u+rw", "--exclude=./.git", *objects, *skipped, "."],
+            into,
             what="copying the kernel tree",
             timeout_s=_UNPACK_S,
         )
-        commands.run(["chmod", "-R", "u+w", tree], what="copying the kernel tree", timeout_s=_UNPACK_S)
         for arch in ("x86_64", "um"):  # whatever it was built for before
             _make(commands, tree, "mrproper", arch=arch, what="cleaning the copy of the kernel tree")
     else:
         say("unpacking the kernel source", None)
-        skipped = [f"--exclude=*/{name}/*{suffix}" for name in _SKIPPED for suffix in _SKIPPED_SUFFIXES]
         commands.run(
-            ["tar", "-x", "-f", source.path, "-C", tree, "--strip-components=1", "--no-same-owner", *skipped],
+            [*into, "-f", source.path, "--strip-components=1", *skipped],
             what="unpacking the kernel source",
             timeout_s=_UNPACK_S,
         )

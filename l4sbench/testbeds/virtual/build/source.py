@@ -38,7 +38,7 @@ _CONNECT_S = 10
 _TARBALL_S = 900
 _CHUNK = 1 << 20
 
-_PRODUCTS = (".o", ".a", ".ko", ".cmd", ".mod", ".mod.c", ".order", ".symvers", ".d", ".so", ".s", ".i")
+PRODUCTS = (".o", ".a", ".ko", ".cmd", ".mod", ".mod.c", ".order", ".symvers", ".d", ".so", ".s", ".i")
 """What a build leaves in a tree; it is no part of the source."""
 
 
@@ -93,7 +93,7 @@ def from_tree(path: Path) -> Source:
     for folder, names, entries in os.walk(path):
         names[:] = sorted(name for name in names if name != ".git")
         for entry in sorted(entries):
-            if not entry.endswith(_PRODUCTS):
+            if not entry.endswith(PRODUCTS):
                 info = Path(folder, entry).lstat()
                 files.append(f"{folder}/{entry} {info.st_size} {info.st_mtime_ns}")
     return Source(path.absolute(), digest_of(["tree", *files]), f"kernel tree {_describe(path)}".strip())
