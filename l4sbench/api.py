@@ -127,7 +127,7 @@ def run(
             f"trials: until {loaded.trials.until} cannot be run yet, as nothing decides",
             f"give a number: trials: {loaded.trials.max}, or --trials {loaded.trials.max}",
         )
-    testbed = _testbed(on, capture=capture)
+    testbed = _testbed(on, capture=capture, modules=_modules_outside(loaded.catalog))
     identity = testbed.identity()
     found = _open_run(loaded, Path(runs), new=new)
     costs = CostBook.of(testbed.name, testbed.traits.cost, found.path)
@@ -161,7 +161,9 @@ def plan_of(
     catalog: Sequence[str | Path] = (),
     runs: str | Path = RUNS,
 ) -> Planned:
-    """What `run` would do with the same arguments; touches no host and writes nothing.
+    """What `run` would do with the same arguments; touches no host and no run directory.
+
+    A kernel module from outside is built into the cache, as what it is built to decides what has to run.
 
     Raises:
         InputError: the matrix or a filter is wrong.
@@ -177,7 +179,7 @@ def plan_of(
     costs = CostBook.of(on, traits.cost, latest.path if latest else None)
     identity, untested = None, ""
     try:
-        identity = _testbed(on, capture=False).identity()
+        identity = _testbed(on, modules=_modules_outside(loaded.catalog)).identity()
     except TestbedError as error:
         untested = str(error)
     view = latest.view() if latest else StoreView()
@@ -316,16 +318,26 @@ def _decide(path: Path, rule: str, cells: frozenset[str] | None = None) -> Decis
     return verdicts_of(load_tables(path, cells), load_rule(rule))
 
 
-def _keep_catalog(run: Path, catalog: Catalog) -> None:
-    """Copy the catalog entries from outside into the run directory, which then runs anywhere."""
-    import shutil
-
-    ours = assets.root()
+def _outside(catalog: Catalog) -> list[Queue | CongestionControl]:
+    """The entries of a catalog that are not l4sbench's own."""
     entries: list[Queue | CongestionControl] = [
         *catalog.queues.values(),
         *catalog.congestion_controls.values(),
     ]
-    outside = [entry for entry in entries if not entry.folder.is_relative_to(ours)]
+    return [entry for entry in entries if not entry.folder.is_relative_to(assets.root())]
+
+
+def _modules_outside(catalog: Catalog) -> Mapping[str, Path]:
+    """Folders with the C source of kernel modules from outside, by the modules' names."""
+    modules = (entry.module for entry in _outside(catalog))
+    return {module.name: module.source for module in modules if module and module.source}
+
+
+def _keep_catalog(run: Path, catalog: Catalog) -> None:
+    """Copy the catalog entries from outside into the run directory, which then runs anywhere."""
+    import shutil
+
+    outside = _outside(catalog)
     kept = run / CATALOG
     outside = [entry for entry in outside if not entry.folder.resolve().is_relative_to(kept.resolve())]
     if not outside:
@@ -345,12 +357,13 @@ def _traits(on: str) -> TestbedTraits:
     return TRAITS
 
 
-def _testbed(on: str, *, capture: bool) -> Testbed:
+def _testbed(on: str, *, capture: bool = False, modules: Mapping[str, Path] | None = None) -> Testbed:
+    """The testbed of that name; `modules` are built for it where they are not yet."""
     _check_name(on)
     from l4sbench.testbeds.virtual import VirtualTestbed
-    from l4sbench.testbeds.virtual.build import Lab
+    from l4sbench.testbeds.virtual.build import Lab, with_modules
 
-    return VirtualTestbed(Lab.locate(), capture=capture)
+    return VirtualTestbed(with_modules(Lab.locate(), modules or {}), capture=capture)
 
 
 def _check_name(on: str) -> None:
