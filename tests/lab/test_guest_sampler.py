@@ -37,6 +37,7 @@ NOT_SAMPLED = {"kind", "handle", "parent", "root", "options", "refcnt"}
 LEFT_OUT = {
     *("dropping", "drop_next"),  # codel's inner state
     *("highprio", "band0_pkts", "band1_pkts", "band2_pkts", "band1_drops"),  # fq's bands
+    "latency",  # how late fq's timer last was; tc shows it once it was late at all
 }
 AGES_US = {"delay-c": 20, "delay-l": 20}
 """How old the oldest packet is grows between two looks."""
