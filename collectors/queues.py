@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.collector import BadRawError
+from collectors.timed import timed_rows
 from l4sbench import tables
 
 if TYPE_CHECKING:
@@ -104,24 +105,20 @@ def parse_tc_text(text: str, name: str = "tc") -> Iterator[dict[str, object]]:
     Raises:
         BadRawError: a line is neither; the last line may be cut short.
     """
-    t_ms: float | None = None
-    lines = text.splitlines()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            if line.startswith("@ "):
-                t_ms = float(line[2:])
-                continue
-            if t_ms is None:
-                raise ValueError("a sample without its time")
-            for qdisc in json.loads(line):
-                known = {key.strip(): value for key, value in qdisc.items() if key.strip() in TC_SCHEMA}
-                yield {"t_ms": t_ms, "backlog_bytes": qdisc.get("backlog"), **known}
-        except (ValueError, TypeError, AttributeError) as error:
-            if number == len(lines) and not text.endswith("\n"):
-                return
-            raise BadRawError(f"{name}, line {number}: {error}") from error
+    return timed_rows(text, name, _qdiscs, "a sample without its time")
+
+
+def _qdiscs(line: str) -> list[dict[str, object]]:
+    try:
+        return [
+            {
+                "backlog_bytes": qdisc.get("backlog"),
+                **{key.strip(): value for key, value in qdisc.items() if key.strip() in TC_SCHEMA},
+            }
+            for qdisc in json.loads(line)
+        ]
+    except (TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from error
 
 
 def _as_table(samples: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from collectors.collector import BadRawError
+from collectors.timed import timed_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,22 +79,8 @@ def parse_ss(text: str) -> Iterator[dict[str, object]]:
     Raises:
         BadRawError: a line that is neither a sample's beginning nor a socket; the last line may be cut short.
     """
-    t_ms: float | None = None
-    lines = text.splitlines()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            if line.startswith("@ "):
-                t_ms = float(line[2:])
-            elif t_ms is None:
-                raise BadRawError("a socket stands before the first sample's time")
-            else:
-                yield {"t_ms": t_ms, **parse_socket(line)}
-        except (ValueError, BadRawError) as error:
-            if number == len(lines) and not text.endswith("\n"):
-                return
-            raise BadRawError(f"{SS_FILE}, line {number}: {error}") from error
+    orphan = "a socket stands before the first sample's time"
+    return timed_rows(text, SS_FILE, lambda line: [parse_socket(line)], orphan)
 
 
 def parse_socket(line: str) -> dict[str, object]:

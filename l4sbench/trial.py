@@ -131,7 +131,7 @@ def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits) -> Conditions:
 
 def traffic_of(cell: Cell, traits: TestbedTraits) -> str:
     """The traffic tool of a cell: what it asks for, or with `traffic.tool: auto` the testbed's default."""
-    asked = str(cell.factors["traffic.tool"])
+    asked = cell.traffic_tool
     return traits.default_traffic if asked == "auto" else asked
 
 

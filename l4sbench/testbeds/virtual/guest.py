@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import TestbedError, TrialFailed
 from l4sbench.testbed import TrialStopped
+from l4sbench.testbeds.virtual.build import GUEST_BIN
 
 if TYPE_CHECKING:
     import threading
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 MEMORY_MB: Final = 512
 """Guest memory. Only what the guest touches is taken from the host."""
 
-GUEST_INIT: Final = "/lab/bin/lab-init"
+GUEST_INIT: Final = GUEST_BIN / "lab-init"
 
 EPOCH_NS: Final = 1_700_000_000_000_000_000
 """Wall-clock time at which every guest boots: a constant, so that equal trials are equal to the byte."""

@@ -52,6 +52,10 @@ class GuestScript:
             (folder / name).write_text(text, encoding="utf-8")
         (folder / "script").write_text(self.text, encoding="utf-8")
 
+    def offset_ns(self, line: int) -> int:
+        """When the `at` instruction on this line (from 1) starts its program, after the start instant."""
+        return int(self.text.splitlines()[line - 1].split("\t")[2])
+
     def explain(self, reason: str) -> str:
         """What init says went wrong, with the node and the whole command instead of the script's line."""
         at = re.match(r"line (\d+): ", reason)

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench import assets
 from l4sbench.errors import Problem, TrialFailed
@@ -91,13 +92,16 @@ class VirtualTestbed:
         boot = Boot(self._lab.kernel, self._lab.rootfs, raw, spec.seed)
         console = raw / "console.log"
         ended = run_guest(boot, console, spec.wall_limit_s, stop)
-        last = _last_status(raw / "status.jsonl")
-        if last is None:
+        status = _status(raw / "status.jsonl")
+        last = status[-1] if status else {}
+        if not last.get("end"):
             raise TrialFailed(f"the guest {_manner(ended.returncode)}: {_tail(console)}")
         if not last.get("ok"):
             raise TrialFailed(steps.explain(str(last.get("reason") or "the guest gave no reason")))
         virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
-        return Outcome(wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=0.0)
+        return Outcome(
+            wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=_skew_ms(steps, status)
+        )
 
     def _write_host(self, spec: TrialSpec, raw: Path) -> None:
         """What this trial runs on, for the `hostinfo` collector; nothing in it names the machine."""
@@ -115,14 +119,24 @@ class VirtualTestbed:
         (raw / "host.json").write_text(json.dumps(host, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _last_status(path: Path) -> dict[str, object] | None:
-    """The line by which the guest's init says how it ended; None when it never got there."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        last = json.loads(lines[-1]) if lines else None
-    except (FileNotFoundError, json.JSONDecodeError):
-        return None
-    return last if isinstance(last, dict) and last.get("end") else None
+def _status(path: Path) -> list[dict[str, Any]]:
+    """What the guest's init wrote of its steps, up to where it was cut short if it was (docs/guest.md)."""
+    found: list[dict[str, Any]] = []
+    with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+        # what was read before a line that is cut short stays
+        found.extend(map(json.loads, path.read_text(encoding="utf-8", errors="replace").splitlines()))
+    return found
+
+
+def _skew_ms(steps: script.GuestScript, status: list[dict[str, Any]]) -> float:
+    """Between the least and the most late start of a flow: how far apart the nodes started."""
+    t0_ns = status[-1]["t0_ns"]
+    late_ns = [
+        step["start_ns"] - t0_ns - steps.offset_ns(step["line"])
+        for step in status
+        if step.get("step") == "at"
+    ]
+    return (max(late_ns) - min(late_ns)) / 1e6 if late_ns else 0.0
 
 
 def _manner(returncode: int) -> str:
