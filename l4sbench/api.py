@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from l4sbench.store import Run
     from l4sbench.testbed import Testbed, TestbedTraits
     from l4sbench.topology import Topology
+    from reports.comparing import Comparison
     from reports.load import RunTables
     from reports.verdicts import Decision
 
@@ -262,6 +263,48 @@ def decide(
     matrix = load_matrix(path / "matrix.yaml")
     cells = frozenset(cell.id for cell in matrix.select(filters).cells) if filters else None
     return path, _decide(path, rule or matrix.rule, cells)
+
+
+def compare(
+    base: str | Path,
+    new: str | Path,
+    filters: Sequence[str] = (),
+    *,
+    rule: str | None = None,
+    margins: str | Path | None = None,
+    runs: str | Path = RUNS,
+) -> Comparison:
+    """Two runs cell by cell, from their tables alone.
+
+    Args:
+        base: The run that is held to be good: a run directory, or a matrix's name for its latest run.
+        new: The run in question, likewise.
+        filters: `FACTOR=PATTERN`, only cells of the two matrices that match all of them.
+        rule: The verdict rule for both, instead of what the base's matrix says.
+        margins: A file that says what differences matter, instead of the default.
+        runs: Where run directories are.
+
+    Raises:
+        InputError: there is no such run, rule or file, or the runs have no cell in common.
+    """
+    from reports.comparing import compare as compare_tables
+    from reports.comparing import load_margins
+    from reports.load import load as load_tables
+    from reports.rules import load_rule
+
+    paths = [find_run(run, Path(runs)) for run in (base, new)]
+    matrices = [load_matrix(path / "matrix.yaml") for path in paths]
+    chosen = [
+        frozenset(cell.id for cell in matrix.select(filters).cells) if filters else None
+        for matrix in matrices
+    ]
+    tables = [load_tables(path, cells) for path, cells in zip(paths, chosen, strict=True)]
+    return compare_tables(
+        *tables,
+        names=(str(base), str(new)),
+        margins=load_margins(Path(margins)) if margins else load_margins(),
+        rule=load_rule(rule or matrices[0].rule),
+    )
 
 
 def kept_catalog(run: Path, more: Sequence[Path] = ()) -> Catalog:

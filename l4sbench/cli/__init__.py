@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from l4sbench import __version__
-from l4sbench.cli import bundle, collect, doctor, lab, plan, report, run
+from l4sbench.cli import bundle, collect, compare, doctor, lab, plan, report, run
 from l4sbench.cli.options import as_filter
 from l4sbench.cli.terminal import say, styled
 from l4sbench.errors import InputError, L4sbenchError
@@ -26,12 +26,12 @@ TESTBED: Final = 3
 BUG: Final = 4
 INTERRUPTED: Final = 130
 
-_COMMANDS: Final = (plan, run, collect, report, bundle, lab, doctor)
+_COMMANDS: Final = (plan, run, collect, report, compare, bundle, lab, doctor)
 
 _EPILOG: Final = """\
 exit codes:
   0    ok
-  1    some trial failed or is invalid
+  1    some trial failed or is invalid, or a comparison found something worse
   2    bad input: a matrix, a filter, a name
   3    the testbed cannot be used
   4    a bug in l4sbench; the traceback is saved

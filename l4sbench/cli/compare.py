@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench compare`: what got better or worse from one run to another, and is it more than noise?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from l4sbench.cli.options import Subparsers, add_command, add_filters, add_runs
+from l4sbench.cli.terminal import answer, as_json, as_path, say
+
+REGRESSED = 1
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "compare",
+        compare,
+        help="compare two runs cell by cell, and exit with 1 when something got worse by more than noise",
+        examples=(
+            "l4sbench compare runs/quickstart/20260102T030405Z quickstart",
+            "l4sbench compare BASE NEW aqm=dualpi2 --json",
+            "l4sbench compare BASE NEW --junit compare.xml   for a CI's test report",
+            "l4sbench compare BASE NEW --margins my.yml      what differences matter",
+        ),
+    )
+    for name in ("base", "new"):
+        what = "that is held to be good" if name == "base" else "in question"
+        parser.add_argument(
+            name, metavar=name.upper(), help=f"the run {what}: a directory, or a matrix's name for its latest"
+        )
+    add_filters(parser)
+    parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: what the base's matrix says)")
+    parser.add_argument("--margins", type=Path, metavar="FILE", help="what differences matter, as YAML")
+    parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write it as JUnit XML, a test per cell")
+    add_runs(parser)
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Print the comparison; 1 when a cell regressed."""
+    from l4sbench import api
+    from l4sbench.store.files import write_whole
+    from reports.comparing.render import as_document, as_junit, as_text
+
+    found = api.compare(
+        args.base, args.new, args.filters, rule=args.rule, margins=args.margins, runs=args.runs
+    )
+    answer(as_json(as_document(found)) if args.json else as_text(found))
+    if args.junit:
+        args.junit.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(args.junit, as_junit(found, args.new))
+        say(f"JUnit XML: {as_path(args.junit)}")
+    return REGRESSED if found.regressed else 0

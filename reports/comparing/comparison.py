@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The comparison of two runs as one value, from which text, JSON and JUnit XML are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from l4sbench.errors import InputError
+from reports.comparing.changes import CellChange, Change, Presence, changes
+from reports.verdicts import Word, decide
+
+if TYPE_CHECKING:
+    from reports.comparing.margins import Margins
+    from reports.load import RunTables
+    from reports.rules import Rule
+    from reports.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs: what to call it, and what ran there."""
+
+    name: str
+    kernels: tuple[str, ...]
+    modules: tuple[str, ...]
+    testbeds: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, tables: RunTables) -> Side:
+        """What the tables of a run say about it."""
+
+        def words(column: str) -> tuple[str, ...]:
+            texts = tables.trials[column].drop_nulls()
+            return tuple(sorted({word for text in texts for word in str(text).split(", ") if word}))
+
+        return cls(name, words("kernels"), words("modules"), words("testbed"))
+
+
+@dataclass(frozen=True)
+class EntryChange:
+    """An entry of the decision table whose verdict changed.
+
+    `regressed`: it was ok, is not any more, and a cell behind it is worse by more than noise or was lost.
+    """
+
+    l4s: str
+    row: str
+    column: str
+    base: Word
+    new: Word
+    regressed: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs, cell by cell and entry by entry of their decision tables.
+
+    `undecidable` says why there are no entries, where the runs have no decision table.
+    """
+
+    base: Side
+    new: Side
+    rule: str
+    margins: Margins
+    cells: tuple[CellChange, ...]
+    entries: tuple[EntryChange, ...]
+    undecidable: str = ""
+
+    @property
+    def regressed(self) -> bool:
+        """Whether anything got worse by more than noise."""
+        return any(cell.regressed for cell in self.cells)
+
+    def cells_with(self, change: Change) -> tuple[CellChange, ...]:
+        """The cells that have a metric which came out so."""
+        return tuple(cell for cell in self.cells if cell.has(change))
+
+    def present(self, presence: Presence) -> tuple[CellChange, ...]:
+        """The cells that the two runs have so."""
+        return tuple(cell for cell in self.cells if cell.presence is presence)
+
+
+def compare(
+    base: RunTables, new: RunTables, *, names: tuple[str, str], margins: Margins, rule: Rule
+) -> Comparison:
+    """Two runs beside each other.
+
+    Args:
+        base: The run that is held to be good.
+        new: The run in question.
+        names: What to call them.
+        margins: What differences matter.
+        rule: The verdict rule for both.
+
+    Raises:
+        InputError: they have no cell in common.
+    """
+    cells = changes(base, new, margins)
+    entries: tuple[EntryChange, ...] = ()
+    undecidable = ""
+    try:
+        entries = _entries(decide(base, rule).verdicts, decide(new, rule).verdicts, cells)
+    except InputError as error:
+        undecidable = str(error)
+    return Comparison(
+        base=Side.of(names[0], base),
+        new=Side.of(names[1], new),
+        rule=rule.rule,
+        margins=margins,
+        cells=cells,
+        entries=entries,
+        undecidable=undecidable,
+    )
+
+
+def _entries(
+    base: tuple[Verdict, ...], new: tuple[Verdict, ...], cells: tuple[CellChange, ...]
+) -> tuple[EntryChange, ...]:
+    """The entries that both tables have and whose words differ."""
+    regressed = {cell.cell for cell in cells if cell.regressed}
+    now = {(verdict.l4s, verdict.row, verdict.column): verdict for verdict in new}
+    found: list[EntryChange] = []
+    for was in base:
+        place = (was.l4s, was.row, was.column)
+        is_now = now.get(place)
+        if is_now is None or is_now.word is was.word:
+            continue
+        worse = was.word is Word.OK and any(cell.cell in regressed for cell in is_now.cells)
+        found.append(EntryChange(*place, was.word, is_now.word, worse))
+    return tuple(found)

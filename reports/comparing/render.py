@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A comparison of two runs as text, as JSON and as JUnit XML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from reports.comparing.changes import CellChange, Change, MetricChange, Presence
+
+if TYPE_CHECKING:
+    from reports.comparing.comparison import Comparison, Side
+
+JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+
+_GLYPHS: Final[Mapping[Change, str]] = {
+    Change.WORSE: "✗",
+    Change.BETTER: "✓",
+    Change.SAME: "=",
+    Change.UNCLEAR: "?",
+}
+
+
+def as_text(comparison: Comparison) -> str:
+    """The comparison for a person: what got worse first, then what got better, then what nobody can say."""
+    lines = [
+        f"base  {_side(comparison.base)}",
+        f"new   {_side(comparison.new)}",
+        "",
+        _summary(comparison),
+    ]
+    for change, head in ((Change.WORSE, "Worse by more than noise"), (Change.BETTER, "Better")):
+        lines += _section(head, [line for cell in comparison.cells for line in _metrics(cell, change)])
+    lost = (f"{cell.cell}: {_trials(cell)}" for cell in comparison.present(Presence.LOST))
+    lines += _section("No valid trial any more", lost)
+    lines += _section("Verdicts that changed", _verdicts(comparison))
+    lines += _section(
+        "Unclear: more trials would tell",
+        [line for cell in comparison.cells for line in _metrics(cell, Change.UNCLEAR)][:_UNCLEAR_SHOWN],
+    )
+    lines += ["", _how(comparison)]
+    return "\n".join(lines)
+
+
+_UNCLEAR_SHOWN: Final = 10
+"""Unclear cells are listed up to this many; all are in the JSON."""
+
+
+def _side(side: Side) -> str:
+    what = [*(f"kernel {kernel}" for kernel in side.kernels), *side.modules, *side.testbeds]
+    return f"{side.name} ({', '.join(what)})"
+
+
+def _summary(comparison: Comparison) -> str:
+    both = comparison.present(Presence.BOTH)
+    counts = {
+        "worse": sum(cell.has(Change.WORSE) for cell in both),
+        "better": sum(cell.has(Change.BETTER) and not cell.has(Change.WORSE) for cell in both),
+        "the same": sum(all(m.change is Change.SAME for m in cell.metrics) for cell in both),
+        "lost": len(comparison.present(Presence.LOST)),
+        "new": len(comparison.present(Presence.NEW)),
+        "not run": len(comparison.present(Presence.NOT_RUN)),
+    }
+    settled = counts["worse"] + counts["better"] + counts["the same"]
+    said = [f"{number} {word}" for word, number in counts.items() if number or word == "worse"]
+    said.insert(3, f"{len(both) - settled} unclear")
+    return f"{len(both)} cells compared: {', '.join(said)}"
+
+
+def _section(head: str, lines: Iterable[str]) -> list[str]:
+    listed = list(lines)
+    return ["", f"{head}:", *(f"  {line}" for line in listed)] if listed else []
+
+
+def _metrics(cell: CellChange, change: Change) -> list[str]:
+    return [
+        f"{_GLYPHS[change]} {cell.cell}: {_metric(metric)}"
+        for metric in cell.metrics
+        if metric.change is change
+    ]
+
+
+def _metric(metric: MetricChange) -> str:
+    figures = f"{metric.base:.2f} -> {metric.new:.2f} (margin {metric.margin:.2f}"
+    p = metric.p_worse if metric.new_is_worse else metric.p_better
+    trials = f"{metric.trials[0]} and {metric.trials[1]} trials"
+    return f"{metric.name} {figures}, {trials}{'' if p is None else f', p {p:.2g}'})"
+
+
+def _trials(cell: CellChange) -> str:
+    return f"{cell.trials[0]} valid before; now {cell.left_out[1]} invalid or failed"
+
+
+def _verdicts(comparison: Comparison) -> list[str]:
+    lines = []
+    for entry in comparison.entries:
+        why = "" if entry.regressed else ", though no cell behind it is worse by more than noise"
+        place = f"{entry.l4s}, {entry.row}, against {entry.column}"
+        lines.append(f"{place}: {entry.base.value} -> {entry.new.value}{why}")
+    if comparison.undecidable:
+        lines.append(f"no decision table to compare: {comparison.undecidable}")
+    return lines
+
+
+def _how(comparison: Comparison) -> str:
+    margins = comparison.margins
+    return (
+        f"Welch's t-tests beyond the margins ({margins.margins}, version {margins.version}), corrected by "
+        f"Benjamini-Hochberg at {margins.false_discovery_percent:g} %; rule {comparison.rule}."
+    )
+
+
+def as_document(comparison: Comparison) -> dict[str, JsonValue]:
+    """The comparison as what `--json` prints; field names carry units."""
+    return {
+        "regressed": comparison.regressed,
+        "rule": comparison.rule,
+        "margins": comparison.margins.margins,
+        "margins_version": comparison.margins.version,
+        "base": _side_document(comparison.base),
+        "new": _side_document(comparison.new),
+        "cells": [_cell_document(cell) for cell in comparison.cells],
+        "verdicts": [
+            {
+                "l4s": entry.l4s,
+                "row": entry.row,
+                "column": entry.column,
+                "base": entry.base.value,
+                "new": entry.new.value,
+                "regressed": entry.regressed,
+            }
+            for entry in comparison.entries
+        ],
+    }
+
+
+def _side_document(side: Side) -> dict[str, JsonValue]:
+    return {
+        "name": side.name,
+        "kernels": list(side.kernels),
+        "modules": list(side.modules),
+        "testbeds": list(side.testbeds),
+    }
+
+
+def _cell_document(cell: CellChange) -> dict[str, JsonValue]:
+    return {
+        "cell": cell.cell,
+        "presence": cell.presence.value,
+        "regressed": cell.regressed,
+        "trials": list(cell.trials),
+        "left_out": list(cell.left_out),
+        "metrics": [
+            {
+                "metric": metric.metric,
+                "group": metric.group or None,
+                "base": metric.base,
+                "new": metric.new,
+                "margin": metric.margin,
+                "p_worse": metric.p_worse,
+                "p_better": metric.p_better,
+                "change": metric.change.value,
+            }
+            for metric in cell.metrics
+        ],
+    }
+
+
+def as_junit(comparison: Comparison, suite: str) -> str:
+    """The comparison as JUnit XML: a test per cell, which fails when the cell got worse or was lost."""
+    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+    tests = TestSuite(suite)
+    for cell in comparison.cells:
+        test = TestCase(cell.cell, classname=suite)
+        if cell.presence is Presence.NOT_RUN:
+            test.result = [Skipped("the new run does not have this cell")]
+        elif cell.presence is Presence.LOST:
+            test.result = [Failure(f"no valid trial any more: {_trials(cell)}", "lost")]
+        elif cell.regressed:
+            worse = _metrics(cell, Change.WORSE)
+            test.result = [Failure("; ".join(worse), "worse")]
+        test.system_out = "\n".join(f"{m.change.value}: {_metric(m)}" for m in cell.metrics)
+        tests.add_testcase(test)
+    document = JUnitXml("l4sbench compare")
+    document.add_testsuite(tests)
+    text: bytes = document.tostring()  # type: ignore[no-untyped-call]
+    return text.decode("utf-8")

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Comparisons of two runs: what counts as worse, as the same, and as nobody can tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from junitparser import Failure, JUnitXml, Skipped
+from scipy import stats
+
+from l4sbench.errors import InputError
+from reports.comparing import Change, Comparison, Presence, compare, load_margins
+from reports.comparing.margins import DEFAULT
+from reports.comparing.render import as_document, as_junit, as_text
+from reports.load import RunTables
+from reports.rules import load_rule
+
+Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
+
+
+@pytest.fixture
+def compared(make: Make, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Comparison]:
+    def build(
+        base: Sequence[Mapping[str, Any]],
+        new: Sequence[Mapping[str, Any]],
+        margins: Path = DEFAULT,
+    ) -> Comparison:
+        # `make` writes into one folder: the first run's frames are read before the second is written
+        first = make(base)
+        for table in ("trials", "flows", "catalog"):
+            first.frame(table)
+        _ = first.trials, first.flows, first.catalog
+        second = make(new)
+        return compare(
+            first,
+            second,
+            names=("base", "new"),
+            margins=load_margins(margins),
+            rule=load_rule("pam25"),
+        )
+
+    return build
+
+
+def cell(aqm: str, l4s: Sequence[float], **rest: Any) -> dict[str, Any]:
+    return {"aqm": aqm, "l4s": list(l4s), "classic": [95 - value for value in l4s], **rest}
+
+
+def metric(comparison: Comparison, number: int, name: str) -> Any:
+    return next(m for m in comparison.cells[number].metrics if m.name == name)
+
+
+def test_equal_runs_are_the_same(compared: Callable[..., Comparison]) -> None:
+    cells = [cell("fifo", [47.0, 48.0, 46.5]), cell("dualpi2", [44.0])]
+    found = compared(cells, cells)
+    assert not found.regressed
+    assert {m.change for c in found.cells for m in c.metrics} == {Change.SAME}
+
+
+def test_a_flow_that_starves_is_worse_and_the_verdict_says_so(compared: Callable[..., Comparison]) -> None:
+    base = [cell("dualpi2", [47.0, 48.0, 46.5]), cell("fifo", [45.0, 45.5, 46.0])]
+    new = [cell("dualpi2", [11.0, 12.0, 10.5]), cell("fifo", [45.1, 45.4, 46.1])]
+    found = compared(base, new)
+    assert found.regressed
+    assert metric(found, 0, "unfairness_percent").change is Change.WORSE
+    assert metric(found, 1, "unfairness_percent").change is Change.SAME
+    (entry,) = found.entries
+    assert (entry.base.value, entry.new.value, entry.regressed) == ("ok", "l4s-starved", True)
+    worse = as_text(found).split("Worse by more than noise:")[1].split("\n\n")[0]
+    assert "cell-0000: unfairness_percent" in worse
+    assert "cell-0001" not in worse
+    back = compared(new, base)
+    assert not back.regressed
+    assert metric(back, 0, "unfairness_percent").change is Change.BETTER
+
+
+def test_p_values_are_those_of_welchs_test_shifted_by_the_margin(compared: Callable[..., Comparison]) -> None:
+    base, new = [47.0, 52.0, 44.5, 40.0], [30.0, 38.0, 33.5]
+    found = compared([cell("fifo", base)], [cell("fifo", new)])
+    own = metric(found, 0, "unfairness_percent")
+    was = np.array([abs(value / 95 - 0.5) * 100 for value in base])
+    now = np.array([abs(value / 95 - 0.5) * 100 for value in new])
+    expected = stats.ttest_ind(now - 5.0, was, equal_var=False, alternative="greater")
+    assert own.p_worse == pytest.approx(expected.pvalue)
+    assert own.base == pytest.approx(was.mean())
+
+
+def test_noise_is_unclear_and_never_a_regression(compared: Callable[..., Comparison]) -> None:
+    found = compared([cell("fifo", [20.0, 70.0, 45.0])], [cell("fifo", [60.0, 15.0, 30.0])])
+    assert not found.regressed
+    assert metric(found, 0, "unfairness_percent").change is Change.UNCLEAR
+
+
+def test_one_trial_never_decides(compared: Callable[..., Comparison]) -> None:
+    found = compared([cell("fifo", [47.0])], [cell("fifo", [5.0])])
+    own = metric(found, 0, "unfairness_percent")
+    assert (own.change, own.p_worse) == (Change.UNCLEAR, None)
+    assert not found.regressed
+    assert not found.entries[0].regressed
+    assert "though no cell behind it is worse by more than noise" in as_text(found)
+
+
+def test_lower_utilisation_and_longer_delay_are_worse(compared: Callable[..., Comparison]) -> None:
+    base = [{"aqm": "fifo", "l4s": [47.0, 47.1, 46.9], "classic": [47.0, 47.1, 46.9], "delay": 1.0}]
+    new = [{"aqm": "fifo", "l4s": [40.0, 40.1, 39.9], "classic": [40.0, 40.1, 39.9], "delay": 3.0}]
+    found = compared(base, new)
+    assert metric(found, 0, "utilisation_percent").change is Change.WORSE
+    assert metric(found, 0, "delay_ms of l4s").change is Change.WORSE
+    assert metric(found, 0, "delay_ms of classic").change is Change.SAME
+    assert metric(found, 0, "unfairness_percent").change is Change.SAME
+
+
+def test_a_difference_within_the_margin_is_the_same(
+    compared: Callable[..., Comparison], tmp_path: Path
+) -> None:
+    base = [cell("fifo", [47.0, 47.2, 46.9, 47.1])]
+    new = [cell("fifo", [44.5, 44.6, 44.3, 44.4])]
+    assert metric(compared(base, new), 0, "unfairness_percent").change is Change.SAME
+    strict = tmp_path / "strict.yml"
+    strict.write_text("margins: strict\nversion: 1\nmetrics: {unfairness_percent: {margin: 0.1}}\n")
+    found = compared(base, new, strict)
+    assert metric(found, 0, "unfairness_percent").change is Change.WORSE
+    assert [m.metric for m in found.cells[0].metrics] == ["unfairness_percent"]
+
+
+def test_cells_that_come_and_go(compared: Callable[..., Comparison]) -> None:
+    base = [cell("fifo", [47.0, 47.0]), cell("codel", [47.0, 47.0]), cell("pie", [], status=["failed"])]
+    new = [cell("fifo", [47.0, 47.0]), cell("codel", [], status=["failed", "invalid"]), cell("pie", [40.0])]
+    found = compared(base, new)
+    assert [c.presence for c in found.cells] == [Presence.BOTH, Presence.LOST, Presence.NEW]
+    assert [c.regressed for c in found.cells] == [False, True, False]
+    assert found.regressed
+    assert "2 valid before; now 2 invalid or failed" in as_text(found)
+
+
+def test_false_alarms_stay_below_the_rate(compared: Callable[..., Comparison], tmp_path: Path) -> None:
+    """Nothing changed and no margin hides it: an alarm in at most 5 % of comparisons, 60 of them."""
+    margins = tmp_path / "none.yml"
+    margins.write_text("margins: none\nversion: 1\nmetrics: {utilisation_percent: {margin: 0}}\n")
+    draw = np.random.default_rng(20260102)
+    alarms = 0
+    for _ in range(60):
+        runs = [
+            [{"aqm": "fifo", "l4s": own, "classic": [0.0] * 5} for own in draw.normal(47, 2, (4, 5)).tolist()]
+            for _ in range(2)
+        ]
+        alarms += compared(*runs, margins).regressed
+    # worse and better are both tested: 5 % of comparisons raise either; 3 sigma of a binomial above that
+    assert alarms <= 60 * 0.05 + 3 * math.sqrt(60 * 0.05 * 0.95)
+
+
+def test_runs_without_a_common_cell_are_an_input_error(make: Make, tmp_path: Path) -> None:
+    one = make([cell("fifo", [47.0])])
+    _ = one.trials
+    other = make([cell("fifo", [47.0]), cell("codel", [47.0])])
+    other = RunTables(other.folder, frozenset({"cell-0001"}))
+    with pytest.raises(InputError, match="no cell in common"):
+        compare(one, other, names=("a", "b"), margins=load_margins(), rule=load_rule("pam25"))
+
+
+def test_junit_has_a_test_per_cell(compared: Callable[..., Comparison], tmp_path: Path) -> None:
+    base = [cell("dualpi2", [47.0, 48.0, 46.5]), cell("fifo", [45.0, 45.5, 46.0]), cell("codel", [40.0])]
+    new = [cell("dualpi2", [11.0, 12.0, 10.5]), cell("fifo", [45.1, 45.4, 46.1])]
+    path = tmp_path / "compare.xml"
+    path.write_text(as_junit(compared(base, new), "nightly"), encoding="utf-8")
+    (suite,) = JUnitXml.fromfile(str(path))
+    results = [[type(result) for result in case.result] for case in suite]
+    assert results == [[Failure], [], [Skipped]]
+
+
+def test_json_holds_every_cell(compared: Callable[..., Comparison]) -> None:
+    found = compared([cell("fifo", [45.0, 45.5])], [cell("fifo", [45.1, 45.4])])
+    document = as_document(found)
+    assert document["regressed"] is False
+    assert isinstance(document["cells"], list)
+    assert len(document["cells"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("margins: [", "is no YAML"),
+        ("margins: x\nversion: 1\nmetrics: {speed: {margin: 1}}\n", "metrics.speed"),
+        ("margins: x\nversion: 1\nmetrics: {delay_ms: {margin: -1}}\n", "greater than or equal to 0"),
+    ],
+)
+def test_bad_margins_say_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "margins.yml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        load_margins(path)
+
+
+def test_missing_margins_name_an_example(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"default\.yml is an example"):
+        load_margins(tmp_path / "none.yml")
