@@ -10,6 +10,7 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.tables import SCHEMAS
+from reports.stats import MODES_FLOOR, bimodal, half_width
 
 if TYPE_CHECKING:
     from reports.load import RunTables
@@ -17,12 +18,31 @@ if TYPE_CHECKING:
 NOT_FACTORS: Final = frozenset(SCHEMAS["trials"].columns())
 
 
-def cell_means(tables: RunTables, l4s: str, classic: str, value: str = "goodput_mbps") -> pl.DataFrame:
+MEANS: Final = ("l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms")
+"""What `cell_means` estimates of every cell."""
+
+
+def cell_means(
+    tables: RunTables, l4s: str, classic: str, value: str = "goodput_mbps", looks: int = 1
+) -> pl.DataFrame:
     """One row per cell that has both flow groups, in the order of cells, with all its factors.
 
     `valid`, `left_out`: trials that count, and invalid and failed ones. `l4s_mbps`, `classic_mbps`,
     `percent` (of the link's rate): means over the valid trials of the groups' summed goodputs. `delay_ms`,
     `classic_delay_ms`: the groups' mean smoothed RTT minus base RTT. Without a valid trial these are null.
+
+    `l4s_low_mbps` and `l4s_high_mbps`, `percent_low` and so on: the ends of the means' 95 % confidence
+    intervals (`reports.stats`), `l4s_sd_mbps` and so on: standard deviations; null with fewer than two valid
+    trials. `l4s_median_mbps`: the median. `bimodal`: whether the trials fall into two groups by the L4S
+    group's goodput; null with fewer than four.
+
+    Args:
+        tables: The run.
+        l4s: Name of the L4S flow group.
+        classic: Name of the flow group it competes with.
+        value: Column of table `flows` that counts as goodput.
+        looks: How often a cell may have been looked at while trials were added; the intervals of all looks
+            hold together.
 
     Raises:
         InputError: no cell has both groups.
@@ -43,8 +63,10 @@ def cell_means(tables: RunTables, l4s: str, classic: str, value: str = "goodput_
     wide = wide.join(_of_group(tables, classic, value, "classic"), on=["cell", "trial"])
     means = wide.group_by("cell", maintain_order=True).agg(
         pl.len().alias("valid"),
-        *[pl.col(name).mean() for name in ("l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms")],
-        pl.col("l4s_mbps").std().alias("l4s_sd_mbps"),
+        *[pl.col(name).mean() for name in MEANS],
+        *[pl.col(name).std().alias(_beside(name, "sd")) for name in MEANS],
+        pl.col("l4s_mbps").median().alias("l4s_median_mbps"),
+        pl.col("l4s_mbps").alias("l4s_trials_mbps"),
     )
     factors = [name for name in trials.columns if name not in NOT_FACTORS]
     cells = both.group_by("cell", maintain_order=True).agg(
@@ -52,11 +74,46 @@ def cell_means(tables: RunTables, l4s: str, classic: str, value: str = "goodput_
     )
     found = cells.join(means, on="cell", how="left", maintain_order="left")
     valid_count = pl.col("valid").fill_null(0).cast(pl.Int64)
-    return found.with_columns(
+    found = found.with_columns(
         valid_count.alias("valid"),
         (pl.col("trials").cast(pl.Int64) - valid_count).alias("left_out"),
         (pl.col("l4s_mbps") / pl.col("rate_mbps") * 100).alias("percent"),
-    ).drop("trials")
+    )
+    return _with_modes(_with_intervals(found, looks)).drop("trials")
+
+
+def _beside(name: str, what: str) -> str:
+    """`l4s_mbps` -> `l4s_low_mbps`: the column of what belongs to a mean."""
+    stem, _, unit = name.rpartition("_")
+    return f"{stem}_{what}_{unit}"
+
+
+def _with_intervals(cells: pl.DataFrame, looks: int) -> pl.DataFrame:
+    """The ends of the confidence intervals; goodputs end at zero and at the link's rate, delays nowhere."""
+    counts = [n for n in cells["valid"].unique() if n > 1]
+    of_one = {n: half_width(n, 1.0, looks) for n in counts}
+    half = pl.col("valid").replace_strict(of_one, default=None, return_dtype=pl.Float64)
+    ends: list[pl.Expr] = []
+    for name in MEANS:
+        wide = half * pl.col(_beside(name, "sd"))
+        low, high = pl.col(name) - wide, pl.col(name) + wide
+        if name.endswith("_mbps"):
+            low = pl.max_horizontal(low, pl.when(low.is_not_null()).then(0.0))
+            high = pl.when(high.is_not_null()).then(pl.min_horizontal(high, pl.col("rate_mbps")))
+        ends += [low.alias(_beside(name, "low")), high.alias(_beside(name, "high"))]
+    percents = [
+        (pl.col(f"l4s_{end}_mbps") / pl.col("rate_mbps") * 100).alias(f"percent_{end}")
+        for end in ("low", "high")
+    ]
+    return cells.with_columns(ends).with_columns(percents)
+
+
+def _with_modes(cells: pl.DataFrame) -> pl.DataFrame:
+    found = [
+        None if values is None else bimodal(values, MODES_FLOOR / 100 * rate_mbps)
+        for values, rate_mbps in cells.select("l4s_trials_mbps", "rate_mbps").iter_rows()
+    ]
+    return cells.drop("l4s_trials_mbps").with_columns(pl.Series("bimodal", found, dtype=pl.Boolean))
 
 
 def _of_group(tables: RunTables, group: str, value: str, name: str) -> pl.DataFrame:
@@ -71,8 +128,18 @@ def _of_group(tables: RunTables, group: str, value: str, name: str) -> pl.DataFr
 
 def factors_of(cells: pl.DataFrame) -> list[str]:
     """The columns of `cell_means` that are factors."""
-    own = ("cell", "valid", "left_out", "percent", "l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms")
-    return [name for name in cells.columns if name not in (*own, "l4s_sd_mbps")]
+    about = {_beside(name, what) for name in MEANS for what in ("sd", "low", "high")}
+    own = {
+        "cell",
+        "valid",
+        "left_out",
+        "percent",
+        "percent_low",
+        "percent_high",
+        "bimodal",
+        "l4s_median_mbps",
+    }
+    return [name for name in cells.columns if name not in own | about | set(MEANS)]
 
 
 def varying(cells: pl.DataFrame, names: list[str], within: str) -> list[str]:

@@ -38,7 +38,12 @@ class Word(StrEnum):
 
 @dataclass(frozen=True)
 class CellMean:
-    """One cell as a verdict sees it; the figures are means over its valid trials, None without one."""
+    """One cell as a verdict sees it; the figures are means over its valid trials, None without one.
+
+    `_low` and `_high` are the ends of the means' confidence intervals and `_sd` standard deviations, None
+    with fewer than two valid trials; `bimodal` is None with fewer than four. `decided`: whether the interval
+    lies wholly on one side of each of the rule's limits.
+    """
 
     cell: str
     label: str
@@ -49,6 +54,16 @@ class CellMean:
     l4s_mbps: float | None
     classic_mbps: float | None
     delay_ms: float | None
+    percent_low: float | None
+    percent_high: float | None
+    l4s_low_mbps: float | None
+    l4s_high_mbps: float | None
+    l4s_sd_mbps: float | None
+    classic_low_mbps: float | None
+    classic_high_mbps: float | None
+    classic_sd_mbps: float | None
+    bimodal: bool | None
+    decided: bool
 
 
 @dataclass(frozen=True)
@@ -203,6 +218,7 @@ def _labelled(cells: pl.DataFrame, tables: RunTables, rule: Rule) -> pl.DataFram
         row["column"] = _flow_label(row, rule.classic, [ecn, *against], catalog)
         row["queue"] = label
         row["label"] = ", ".join([label, *_settings(row, rest)])
+        row["decided"] = _decided(rule, row)
         rows.append(row)
     numbers = [name for name in sorted(rest) if cells[name].dtype.is_numeric()]
 
@@ -261,6 +277,14 @@ def _setting(name: str, value: object) -> str:
         if name.endswith(suffix):
             return f"{name.removesuffix(suffix)} {shown} {unit}"
     return f"{name} {shown}"
+
+
+def _decided(rule: Rule, row: Mapping[str, Any]) -> bool:
+    low, high = row["percent_low"], row["percent_high"]
+    if low is None or high is None:
+        return False
+    limits = rule.limits_percent
+    return not (low < limits.low <= high or low <= limits.high < high)
 
 
 def _cell_mean(row: Mapping[str, Any]) -> CellMean:
