@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The printed decision tables against the published cells they were made from."""
+
+from __future__ import annotations
+
+import pytest
+
+from l4sbench.errors import InputError
+from reports.published import published_cells
+from reports.published.printed import PrintedEntry, printed_table
+from reports.rules import load_rule
+
+
+def disagreeing(study: str, low: float, high: float) -> list[PrintedEntry]:
+    """Entries that any-cell limits on the published cells do not give; those without cells aside."""
+    cells = published_cells()
+    found = []
+    for entry in printed_table(study).entries:
+        own = entry.of(cells)["published_l4s_mbps"]
+        if own.len() and entry.ok != bool(own.is_between(low, high).all()):
+            found.append(entry)
+    return found
+
+
+def limits(study: str) -> tuple[float, float]:
+    own = load_rule(printed_table(study).rule).limits_percent
+    return own.low, own.high
+
+
+def test_the_rule_of_anrw24_gives_all_sixteen_entries_and_other_limits_do_not() -> None:
+    assert len(printed_table("anrw24").entries) == 16
+    assert disagreeing("anrw24", *limits("anrw24")) == []
+    assert disagreeing("anrw24", 20, 80) != []
+    assert disagreeing("anrw24", 25, 75) != []
+
+
+def test_the_rule_of_pam25_gives_every_entry_with_cells_but_the_stated_one() -> None:
+    found = disagreeing("pam25", *limits("pam25"))
+    assert [(entry.l4s, entry.row, entry.column) for entry in found] == [("prague", "Fair queuing", "BBRv1")]
+    assert all(entry.exception for entry in found)
+
+
+def test_exceptions_name_entries_of_the_table() -> None:
+    stated = [entry for entry in printed_table("pam25").entries if entry.exception]
+    assert [(entry.column, entry.ok) for entry in stated] == [("BBRv1", True), ("BBRv3", True)]
+
+
+def test_entries_without_published_cells_are_those_against_bbr3() -> None:
+    cells = published_cells()
+    without = {entry.column for entry in printed_table("pam25").entries if not entry.of(cells).height}
+    assert without == {"BBRv3"}
+
+
+def test_stars_are_printed_for_dualpi2() -> None:
+    stars = {(entry.row, entry.column) for entry in printed_table("pam25").entries if entry.star}
+    assert stars == {("DualPI2", "CUBIC"), ("DualPI2", "BBRv2, one-sided ECN")}
+
+
+def test_an_unknown_study_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="no published study pam26"):
+        printed_table("pam26")
