@@ -35,7 +35,9 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: what the matrix says)")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     parser.add_argument(
-        "--against", choices=("pam25",), help="put the run's cells beside published ones, as Markdown"
+        "--against",
+        metavar="STUDY",
+        help="put the run beside a published study, cells and printed verdicts (pam25, anrw24), as Markdown",
     )
     add_runs(parser)
 
@@ -61,14 +63,15 @@ def _against(args: argparse.Namespace) -> int:
     """Print the run's cells beside the published ones; without filters, write that beside the report too."""
     from l4sbench import api
     from l4sbench.store.files import write_whole
-    from reports.against import compare, markdown
+    from reports.against import as_document, compare, markdown
     from reports.load import load
 
     path = api.find_run(args.run, args.runs)
     matrix = api.load_matrix(path / "matrix.yaml")
     cells = frozenset(cell.id for cell in matrix.select(args.filters).cells) if args.filters else None
-    text = markdown(compare(load(path, cells)), f"l4sbench run {' '.join((matrix.name, *args.filters))}")
-    answer(text.rstrip())
+    found = compare(load(path, cells), args.against)
+    text = markdown(found, f"l4sbench run {' '.join((matrix.name, *args.filters))}")
+    answer(as_json(as_document(found)) if args.json else text.rstrip())
     if not args.filters:
         page = path / "report" / f"against-{args.against}.md"
         page.parent.mkdir(exist_ok=True)

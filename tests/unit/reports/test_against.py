@@ -12,7 +12,7 @@ import pytest
 
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
-from reports.against import Comparison, compare, markdown
+from reports.against import Comparison, as_document, compare, markdown
 from reports.load import RunTables
 from reports.published import ECN, FACTORS, QUEUES, errata, published_cells
 
@@ -149,3 +149,49 @@ def test_the_page(make: Make) -> None:
     assert "| FIFO | 0.5 | 40.4 / 40.4 |" in page
     assert "+0.0" in page
     assert isinstance(comparison, Comparison)
+
+
+def test_a_run_like_the_published_one_agrees_with_all_printed_verdicts(make: Make) -> None:
+    comparison = compare(make([*like_published(), *like_published("bbr1")]))
+    assert comparison.rank_correlation == pytest.approx(1)
+    known = [entry for entry in comparison.entries if entry.agrees is not None]
+    assert len(known) == 8
+    differing = [(e.printed.row, e.printed.column) for e in known if not e.agrees]
+    assert differing == [("Fair queuing", "BBRv1")]
+    text = markdown(comparison, "l4sbench run x")
+    assert "ours agree in **7 of 8** entries" in text
+    assert "FQ at 0.5 and 1 BDP" in text
+
+
+def test_printed_verdicts_without_cells_are_shown_as_printed(make: Make) -> None:
+    comparison = compare(make(like_published()))
+    without = [e for e in comparison.entries if e.published_ok is None]
+    assert {e.printed.column for e in without} == {"BBRv3"}
+    assert "not at hand: as printed | not run" in markdown(comparison, "l4sbench run x")
+
+
+def test_anrw24_has_its_own_queues_rule_and_errata(make: Make) -> None:
+    comparison = compare(make(like_published()), "anrw24")
+    assert set(comparison.cells["aqm"]) == {"fifo", "fifo-ecn", "codel", "fq", "fq-codel", "dualpi2"}
+    assert comparison.unmatched > 0
+    assert all(entry.agrees for entry in comparison.entries)
+    document = as_document(comparison)
+    assert (document["study"], document["rule"]) == ("anrw24", "anrw24")
+    dualpi2 = next(e for e in comparison.entries if e.printed.row == "DualPI2")
+    assert any("10,000 packets" in erratum.text for erratum in dualpi2.errata)
+
+
+def test_a_verdict_on_some_of_the_cells_says_how_many(make: Make) -> None:
+    cells = [cell for cell in like_published() if cell["buffer_bdp"] == 4.0]
+    comparison = compare(make(cells))
+    assert all(entry.partial for entry in comparison.entries if entry.agrees is not None)
+    assert "| 6 of 30 |" in markdown(comparison, "l4sbench run x")
+
+
+def test_maps_show_ours_minus_published(make: Make) -> None:
+    cells = like_published()
+    of(cells, aqm="fifo", buffer_bdp=1.0, classic__ecn="off")["l4s"] = [50.9] * 3
+    text = markdown(compare(make(cells)), "l4sbench run x").split("## Ours minus published")[1]
+    without_ecn = text.split("against cubic, ECN off")[1]
+    row = next(line for line in without_ecn.splitlines() if line.startswith("| FIFO |"))
+    assert row.split("|")[2:4] == [" +0.0 ", " +5.0 "]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A run against published cell means: what differs, by how much, and which cells change sides.
+"""A run against published cell means: what differs, by how much, and which cells and verdicts change sides.
 
 The metric is the published one: goodput over the whole flow, in percent of the link's rate. A cell changes
 sides when the publication has it under, within or over the limits and the run has it elsewhere; cells
@@ -10,15 +10,18 @@ it there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from l4sbench.errors import InputError
+from reports.against.agreement import EntryAgreement, agreement
 from reports.cells import cell_means
-from reports.published import FACTORS, errata, published_cells
+from reports.published import FACTORS, published_cells
+from reports.published.printed import PrintedTable, printed_table
+from reports.rules import load_rule
 
 if TYPE_CHECKING:
     from reports.load import RunTables
@@ -38,11 +41,14 @@ class Comparison:
     `cells` has one row per cell that both have: `FACTORS`, `cell`, `queue` (label), `valid` (trials of the
     run), `l4s_mbps` and `published_l4s_mbps` and likewise `classic_` and `delay_ms`; `difference` (L4S
     goodput, run minus published, percent of the link's rate), `side` and `published_side` (`under`,
-    `within`, `over`), `changes_side`, `near_limit`. `unmatched` counts cells of the run that nobody
+    `within`, `over`), `changes_side`, `near_limit`. `entries` are those of the study's printed decision table
+    that the run has a cell of, or that nobody has cells of. `unmatched` counts cells of the run that nobody
     published, `unrun` published cells of the same pairings that the run lacks.
     """
 
     cells: pl.DataFrame
+    study: PrintedTable
+    entries: tuple[EntryAgreement, ...]
     unmatched: int
     unrun: int
     trials: tuple[int, int]
@@ -58,6 +64,15 @@ class Comparison:
     def mean_difference(self) -> float:
         """Mean difference of the L4S goodput, run minus published, percent of the link's rate."""
         return _mean(self.cells["difference"])
+
+    @property
+    def rank_correlation(self) -> float | None:
+        """Spearman's rank correlation of the L4S goodputs over the cells; None with fewer than three."""
+        if self.cells.height < 3:
+            return None
+        rho = self.cells.select(pl.corr("l4s_mbps", "published_l4s_mbps", method="spearman")).item()
+        # no rank correlation of what does not vary
+        return None if rho is None or math.isnan(rho) else float(rho)
 
     @property
     def changed(self) -> pl.DataFrame:
@@ -80,27 +95,33 @@ class Comparison:
         )
 
 
-def compare(tables: RunTables, l4s: str = "l4s", classic: str = "classic") -> Comparison:
+def compare(
+    tables: RunTables, study: str = "pam25", *, l4s: str = "l4s", classic: str = "classic"
+) -> Comparison:
     """The run's cells against the published ones.
 
     Args:
         tables: The run.
+        study: Whose printed decision table to put beside the run's, and whose queues to compare.
         l4s: Its flow group that stands for the publication's L4S flow.
         classic: The same for the classic flow.
 
     Raises:
-        InputError: the run has no cell that was published.
+        InputError: the run has no cell that was published, or there is no such study.
     """
+    table = printed_table(study)
     ours = cell_means(tables, l4s, classic, "goodput_whole_mbps")
     ours = _renamed(_renamed(ours, l4s, "l4s"), classic, "classic")
     for name, value in _DEFAULTS.items():
         column = pl.col(name).fill_null(value) if name in ours.columns else pl.lit(value).alias(name)
         ours = ours.with_columns(column)
     single = [pl.col(f"{group}.count") == 1 for group in ("l4s", "classic")]
-    published = published_cells()
+    queues = sorted({queue for entry in table.entries for queue in entry.match["aqm"]})
+    published = published_cells().filter(pl.col("aqm").is_in(queues))
+    total = ours.height
+    ours = ours.filter(*single, pl.col("valid") > 0)
     both = (
-        ours.filter(*single, pl.col("valid") > 0)
-        .join(published, on=list(FACTORS), how="inner")
+        ours.join(published, on=list(FACTORS), how="inner")
         .join(_labels(tables), on="aqm", how="left")
         .with_columns(pl.col("queue").fill_null(pl.col("aqm")))
     )
@@ -112,9 +133,16 @@ def compare(tables: RunTables, l4s: str = "l4s", classic: str = "classic") -> Co
     asked = published.join(both.select(pairing).unique(), on=pairing, how="semi")
     cells = _judged(both).sort(*FACTORS, "cell")
     counts = cells["valid"]
+    asked_about = set(cells["l4s.cc"])
     return Comparison(
         cells=cells,
-        unmatched=ours.height - cells.height,
+        study=table,
+        entries=tuple(
+            entry
+            for entry in agreement(table, ours, published, load_rule(table.rule).limits_percent)
+            if entry.ok is not None or (entry.published_ok is None and entry.printed.l4s in asked_about)
+        ),
+        unmatched=total - cells.height,
         unrun=asked.height - cells.select(FACTORS).unique().height,
         trials=(int(str(counts.min())), int(str(counts.max()))),
         duration_s=tuple(sorted(cells["duration_s"].unique().to_list())),
@@ -158,121 +186,3 @@ def _side(percent: pl.Expr) -> pl.Expr:
 
 def _mean(values: pl.Series) -> float:
     return float(values.sum()) / values.len() if values.len() else 0.0
-
-
-def markdown(comparison: Comparison, command: str) -> str:
-    """`docs/fidelity.md`'s tables; `command` is what makes the run they are about."""
-    lines = [*_summary(comparison, command), "", "## By queue", ""]
-    lines += _table(
-        comparison.by("queue"),
-        ("queue", "cells", "mean_absolute_error", "mean_difference", "largest"),
-        ("queue", "cells", "mean abs. error, %", "mean difference, %", "largest, %"),
-    )
-    lines += ["", "## By competitor", ""]
-    lines += _table(
-        comparison.by("classic.cc", "classic.ecn"),
-        ("classic.cc", "classic.ecn", "cells", "mean_absolute_error", "mean_difference", "largest"),
-        ("competitor", "ECN", "cells", "mean abs. error, %", "mean difference, %", "largest, %"),
-    )
-    lines += ["", "## Cells that change sides", ""]
-    lines += _changed(comparison)
-    lines += [
-        "",
-        "## All cells",
-        "",
-        "Mbit/s and ms, l4sbench / published; difference in percent of the rate.",
-        "",
-    ]
-    for key, cells in comparison.cells.partition_by(
-        "l4s.cc", "l4s.fallback", "classic.cc", "classic.ecn", as_dict=True, maintain_order=True
-    ).items():
-        l4s, fallback, classic, ecn = key
-        lines += [f"### {l4s} (fallback {fallback}) against {classic}, ECN {ecn}", "", *_all_cells(cells), ""]
-    return "\n".join(lines + _errata(comparison)).rstrip() + "\n"
-
-
-def _summary(comparison: Comparison, command: str) -> list[str]:
-    least, most = comparison.trials
-    trials = f"{least}" if least == most else f"{least} to {most}"
-    lengths = ", ".join(f"{seconds:g} s" for seconds in comparison.duration_s)
-    kernels = ", ".join(comparison.kernels)
-    limits = f"{LOW_PERCENT:g} or {HIGH_PERCENT:g} %"
-    changed, near = comparison.changed.height, comparison.changed_near_limit.height
-    error = f"**{comparison.mean_absolute_error:.1f} %** of the link's rate"
-    bias = f"mean difference {comparison.mean_difference:+.1f} %"
-    missing = f"{comparison.unmatched} cells of the run that were not published"
-    return [
-        f"Made by `{command}`.",
-        "",
-        f"- {comparison.cells.height} cells, {trials} trials each, {lengths}, kernel {kernels}",
-        f"- mean absolute error of the L4S flow's goodput: {error} ({bias})",
-        f"- cells that change sides of {limits}: **{changed}**; published near a limit: {near} more",
-        f"- not compared: {missing}, {comparison.unrun} published cells that were not run",
-    ]
-
-
-_SIDES: Final = ("queue", "buffer_bdp", "classic.cc", "classic.ecn", "l4s_mbps", "published_l4s_mbps")
-_SIDE_HEADS: Final = ("queue", "BDP", "competitor", "ECN", "l4sbench, Mbit/s", "published, Mbit/s")
-
-
-def _changed(comparison: Comparison) -> list[str]:
-    lines = _table(comparison.changed, _SIDES, _SIDE_HEADS) if comparison.changed.height else ["None."]
-    if comparison.changed_near_limit.height:
-        lines += ["", f"Published within {NEAR_PERCENT:g} % of a limit:", ""]
-        lines += _table(comparison.changed_near_limit, _SIDES, _SIDE_HEADS)
-    return lines
-
-
-def _all_cells(cells: pl.DataFrame) -> list[str]:
-    pairs = {
-        "l4s_mbps": "L4S",
-        "classic_mbps": "classic",
-        "delay_ms": "L4S delay",
-        "classic_delay_ms": "classic delay",
-    }
-    shown = cells.select(
-        "queue",
-        "buffer_bdp",
-        *[_pair(name).alias(label) for name, label in pairs.items()],
-        "difference",
-    )
-    heads = ("queue", "BDP", *pairs.values(), "difference")
-    return _table(shown, tuple(shown.columns), heads)
-
-
-def _pair(name: str) -> pl.Expr:
-    """`47.5 / 42.0`."""
-    return pl.format("{} / {}", _one_decimal(pl.col(name)), _one_decimal(pl.col(f"published_{name}")))
-
-
-def _one_decimal(value: pl.Expr) -> pl.Expr:
-    return value.map_elements(lambda number: f"{number:.1f}", return_dtype=pl.String)
-
-
-def _errata(comparison: Comparison) -> list[str]:
-    """Known errata of the publication that touch a cell of this comparison."""
-    cells = comparison.cells.select(FACTORS).unique().to_dicts()
-    touching = [e for e in errata() if any(_matches(e.match, cell) for cell in cells)]
-    if not touching:
-        return []
-    return ["## Known errata of the published cells", "", *(f"- {e.text} ({e.source})" for e in touching)]
-
-
-def _matches(match: Mapping[str, str], cell: Mapping[str, object]) -> bool:
-    return all(str(cell[name]) == value for name, value in match.items())
-
-
-def _table(frame: pl.DataFrame, columns: tuple[str, ...], heads: tuple[str, ...]) -> list[str]:
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    for row in frame.select(columns).iter_rows():
-        cells = [_shown(name, value) for name, value in zip(columns, row, strict=True)]
-        lines += [f"| {' | '.join(cells)} |"]
-    return lines
-
-
-def _shown(name: str, value: object) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    if name == "buffer_bdp":
-        return f"{value:g}"
-    return f"{value:+.1f}" if name in {"difference", "mean_difference"} else f"{value:.1f}"
