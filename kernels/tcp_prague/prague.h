@@ -3,8 +3,9 @@
 #ifndef _TCP_PRAGUE_H
 #define _TCP_PRAGUE_H
 
-#include <linux/moduleparam.h>
 #include <net/tcp.h>
+
+#include "prague_math.h"
 
 /* This, TCP_CONG_ECT_1_NEGOTIATION and TCP_CONG_NO_FALLBACK_RFC3168 came
  * together with AccECN.
@@ -49,8 +50,7 @@ struct prague {
 	u64 cwr_stamp;		/* us: last reduction for CE */
 	u64 hsrtt;		/* long-term smoothed RTT: us/8, times 128 */
 	u64 ai_rest;		/* remainder of the last division for AI */
-	u64 loss_window;	/* before a loss: 2^-20 B with headers */
-	u64 loss_rate;		/* before a loss: B/s with headers */
+	struct prague_flow *flow;	/* what has no place here */
 	u32 alpha;		/* 2^-28: times 16, so that it keeps the rest */
 	u32 next_seq;		/* the round ends when this is acknowledged */
 	u32 round;		/* rounds outside of slow start */
@@ -68,8 +68,84 @@ struct prague {
 	   paced:1;		/* this module switched pacing on */
 };
 
+/* The part of its state that is allocated. Only functions that run with the
+ * socket locked, or hold the list, may follow the pointer to it: inet_diag
+ * does neither.
+ */
+struct prague_flow {
+	struct hlist_node node;	/* in the list of its network namespace */
+	struct sock *sk;
+	u64 loss_window;	/* before a loss: 2^-20 B with headers */
+	u64 loss_rate;		/* before a loss: B/s with headers */
+	u64 rtt_sum;		/* mean RTT: 2^-8 us, times 2^rtt_gain */
+	u64 mdev_sum;		/* its mean deviation: 2^-8 us, times twice that */
+	s32 score;		/* of a classic queue: 2^-24 */
+	u8 rtt_gain;		/* 0: no RTT yet */
+};
+
+/* One name of the congestion control: "prague", "prague-log" ... */
+struct prague_kind {
+	struct tcp_congestion_ops ops;
+	int segsize;		/* enum prague_segsize, or -1: the parameter */
+};
+
+enum prague_cwnd_mode {
+	PRAGUE_MODE_WINDOW,
+	PRAGUE_MODE_RATE,
+	PRAGUE_MODE_SWITCH,
+};
+
+enum prague_fallback {
+	PRAGUE_FALLBACK_OFF,
+	PRAGUE_FALLBACK_ON,
+	PRAGUE_FALLBACK_DETECT,
+};
+
+enum prague_scaling {
+	PRAGUE_SCALING_SPECIFIED,
+	PRAGUE_SCALING_PUBLISHED,
+};
+
+/* prague_params.c */
 extern unsigned int prague_rtt_target;
 extern unsigned int prague_rtt_transition;
+extern unsigned int prague_alpha_mode;
+extern unsigned int prague_cwnd_mode;
+extern unsigned int prague_cwnd_transit;
+extern unsigned int prague_rate_offset;
+extern unsigned int prague_burst_shift;
+extern unsigned int prague_max_tso_segs;
+extern unsigned int prague_segsize;
+extern unsigned int prague_segsize_min_mss;
+extern unsigned int prague_segsize_low_rate;
+extern unsigned int prague_segsize_high_rate;
+extern unsigned int prague_ecn_fallback;
+extern unsigned int prague_fallback_scaling;
+extern const char *const prague_segsizes[PRAGUE_SEGSIZES];
+
+static inline struct prague_flow *prague_flow(const struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+
+	return ca->flow;
+}
+
+/* 2^-24: alpha. inet_diag reads it without the lock. */
+static inline u32 prague_alpha(const struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+
+	return READ_ONCE(ca->alpha) >> PRAGUE_GAIN_SHIFT;
+}
+
+/* How the segment size of a socket is chosen */
+static inline enum prague_segsize prague_scheme(const struct sock *sk)
+{
+	int own = container_of(READ_ONCE(inet_csk(sk)->icsk_ca_ops),
+			       struct prague_kind, ops)->segsize;
+
+	return own >= 0 ? own : READ_ONCE(prague_segsize);
+}
 
 /* us: the virtual RTT */
 static inline u32 prague_target(void)
@@ -136,35 +212,38 @@ static inline bool prague_rtt_independent(const struct sock *sk)
 	       !tcp_in_slow_start(tcp_sk(sk));
 }
 
-/* A module parameter with a range, which is part of its description */
-#define PRAGUE_PARAM(param, least, most, desc)				\
-static int param##_set(const char *val, const struct kernel_param *kp)	\
-{									\
-	return param_set_uint_minmax(val, kp, least, most);		\
-}									\
-static const struct kernel_param_ops param##_ops = {			\
-	.set = param##_set,						\
-	.get = param_get_uint,						\
-};									\
-module_param_cb(param, &param##_ops, &(param), 0644);			\
-MODULE_PARM_DESC(param, desc " [" #least ".." #most "]")
-
 /* prague_law.c: increase and reductions */
 void prague_increase(struct sock *sk, u32 credit);
 void prague_enter_cwr(struct sock *sk);
 void prague_first_ce(struct sock *sk);
 void prague_enter_loss(struct sock *sk);
-u32 prague_undo_cwnd(struct sock *sk);
+u32 prague_undo(struct sock *sk);
 
-/* prague_pace.c: window to rate and back, segment size, pacing, bursts */
+/* prague_pace.c: window to rate and back, pacing, bursts */
 u64 prague_window_to_rate(struct sock *sk);
 u64 prague_rate(struct sock *sk);
 u64 prague_rate_to_cwnd(struct sock *sk, u64 rtt);
 u64 prague_rate_mode_cwnd(struct sock *sk);
+void prague_update_pacing(struct sock *sk);
+u32 prague_burst(struct sock *sk);
+
+/* prague_size.c: the segment size */
 void prague_track_mss(struct sock *sk);
 void prague_update_mss(struct sock *sk);
-void prague_update_pacing(struct sock *sk);
-u32 prague_min_tso_segs(struct sock *sk);
+
+/* prague_fallback.c: detection of classic ECN queues */
+void prague_fallback_sample(struct sock *sk, u32 rtt_us);
+void prague_fallback_gain(struct sock *sk);
+void prague_fallback_update(struct sock *sk);
+u32 prague_fallback_alpha(const struct sock *sk);
+u32 prague_fallback_rtt(const struct prague_flow *flow);
+u32 prague_fallback_mdev(const struct prague_flow *flow);
+
+/* prague_proc.c: the record of a connection, and all of them */
+bool prague_flow_add(struct sock *sk);
+void prague_flow_remove(struct sock *sk);
+int prague_proc_register(void);
+void prague_proc_unregister(void);
 
 /* prague_ect1.c: ECT(1) instead of ECT(0) on the packets of one socket */
 bool prague_ect1_enable(struct sock *sk);

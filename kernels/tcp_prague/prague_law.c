@@ -93,10 +93,8 @@ void prague_increase(struct sock *sk, u32 credit)
 /* Reductions */
 
 /* value - value * alpha / 2, rounded to nearest */
-static u64 prague_less_alpha(const struct prague *ca, u64 value)
+static u64 prague_less_alpha(u64 value, u32 alpha)
 {
-	u32 alpha = ca->alpha >> PRAGUE_GAIN_SHIFT;
-
 	return value - ((mul_u64_u32_shr(value, alpha, PRAGUE_ALPHA_BITS) + 1)
 			>> 1);
 }
@@ -115,6 +113,7 @@ void prague_enter_cwr(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 alpha;
 
 	if (prague_rtt_independent(sk) &&
 	    tcp_stamp_us_delta(tp->tcp_mstamp, ca->cwr_stamp) <
@@ -122,11 +121,13 @@ void prague_enter_cwr(struct sock *sk)
 		return;
 	ca->cwr_stamp = tp->tcp_mstamp;
 	prague_leave_slow_start(tp);
+	alpha = prague_fallback_alpha(sk);
 	if (ca->rate_mode)
-		ca->rate = prague_bound_rate(prague_less_alpha(ca, ca->rate));
+		ca->rate = prague_bound_rate(prague_less_alpha(ca->rate,
+							       alpha));
 	else
-		ca->frac_cwnd =
-			prague_bound_cwnd(prague_less_alpha(ca, ca->frac_cwnd));
+		ca->frac_cwnd = prague_bound_cwnd(prague_less_alpha(ca->frac_cwnd,
+								    alpha));
 }
 
 /* The first mark of a connection, when alpha has no history: halve. */
@@ -149,8 +150,8 @@ void prague_enter_loss(struct sock *sk)
 	if (ca->in_loss)
 		return;
 	ca->in_loss = 1;
-	ca->loss_window = prague_window(sk);
-	ca->loss_rate = prague_rate(sk);
+	ca->flow->loss_window = prague_window(sk);
+	ca->flow->loss_rate = prague_rate(sk);
 	if (ca->rate_mode) {
 		ca->rate = prague_bound_rate(ca->rate >> 1);
 		ca->frac_cwnd = prague_rate_mode_cwnd(sk);
@@ -161,14 +162,15 @@ void prague_enter_loss(struct sock *sk)
 	WRITE_ONCE(tcp_sk(sk)->snd_ssthresh, prague_cwnd(sk));
 }
 
-u32 prague_undo_cwnd(struct sock *sk)
+/* Return: the window in packets */
+u32 prague_undo(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
-	u64 cwnd = div_u64(ca->loss_window, prague_mtu(sk));
+	u64 cwnd = div_u64(ca->flow->loss_window, prague_mtu(sk));
 
 	ca->in_loss = 0;
 	ca->frac_cwnd = prague_bound_cwnd(max(ca->frac_cwnd, cwnd));
 	if (ca->rate_mode)
-		ca->rate = max(ca->rate, ca->loss_rate);
+		ca->rate = max(ca->rate, ca->flow->loss_rate);
 	return max(tcp_snd_cwnd(tcp_sk(sk)), prague_cwnd(sk));
 }

@@ -40,14 +40,10 @@
  * the window follows from it. The rate then swings by 3 % to either side so
  * that the flow keeps probing.
  *
- * Bursts are limited to 1/4096 s of the pacing rate (but one packet), and
- * packets shrink, down to 150 B of payload, so that there are at least two in
- * a virtual RTT.
- *
- * Not here yet: other rules for the segment size, whose place is
- * prague_update_mss(), and the detection of a classic ECN queue, which would
- * let prague_enter_cwr() reduce by more than alpha asks for. The state of the
- * latter does not fit into icsk_ca_priv and needs an allocation.
+ * Bursts are limited to 1/4096 s of the pacing rate (but one packet). Packets
+ * shrink at low rates: prague_size.c has several schemes for it. A queue that
+ * marks as RFC 3168 means it can be detected by its delay, and then gets
+ * larger reductions: see prague_fallback.c.
  */
 #include <linux/inet_diag.h>
 #include <linux/math64.h>
@@ -57,37 +53,21 @@
 
 #include "prague.h"
 
-enum prague_cwnd_mode {
-	PRAGUE_MODE_WINDOW,
-	PRAGUE_MODE_RATE,
-	PRAGUE_MODE_SWITCH,
-};
-
-unsigned int prague_rtt_target __read_mostly = 25000;
-PRAGUE_PARAM(prague_rtt_target, 1, 100000,
-	     "virtual RTT in microseconds");
-
-unsigned int prague_rtt_transition __read_mostly = 4;
-PRAGUE_PARAM(prague_rtt_transition, 0, UINT_MAX,
-	     "rounds after slow start until RTT independence (v0.6: 500)");
-
-static unsigned int prague_alpha_mode __read_mostly;
-PRAGUE_PARAM(prague_alpha_mode, 0, 1,
-	     "0: alpha starts at 0, the first mark halves; 1: at 1 (v0.6)");
-
-static unsigned int prague_cwnd_mode __read_mostly = PRAGUE_MODE_SWITCH;
-PRAGUE_PARAM(prague_cwnd_mode, 0, 2,
-	     "0: window mode, 1: rate mode, 2: switch");
-
-static unsigned int prague_cwnd_transit __read_mostly = 4;
-PRAGUE_PARAM(prague_cwnd_transit, 0, 65535,
-	     "mode 2: rate mode up to this many packets of 1500 B");
-
 static struct tcp_congestion_ops prague_reno;
+
+/* The core calls a congestion control before it calls init(): for the ACK of
+ * the SYN, and when a SYN is lost. Nothing can be done then.
+ */
+static bool prague_began(const struct sock *sk)
+{
+	return prague_flow(sk);
+}
 
 /* Reductions are made in prague_enter_cwr() and prague_enter_loss(). */
 static u32 prague_ssthresh(struct sock *sk)
 {
+	if (prague_began(sk))
+		prague_fallback_gain(sk);
 	return tcp_sk(sk)->snd_ssthresh;
 }
 
@@ -95,7 +75,7 @@ static void prague_set_state(struct sock *sk, u8 new_state)
 {
 	struct prague *ca = inet_csk_ca(sk);
 
-	if (new_state == inet_csk(sk)->icsk_ca_state)
+	if (!prague_began(sk) || new_state == inet_csk(sk)->icsk_ca_state)
 		return;
 	switch (new_state) {
 	case TCP_CA_Open:
@@ -115,8 +95,28 @@ static void prague_set_state(struct sock *sk, u8 new_state)
 
 static void prague_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
-	if (event == CA_EVENT_LOSS)
+	if (event == CA_EVENT_LOSS && prague_began(sk))
 		prague_enter_loss(sk);
+}
+
+static void prague_pkts_acked(struct sock *sk, const struct ack_sample *sample)
+{
+	if (sample->rtt_us > 0 && prague_began(sk))
+		prague_fallback_sample(sk, sample->rtt_us);
+}
+
+static u32 prague_undo_cwnd(struct sock *sk)
+{
+	if (prague_began(sk))
+		return prague_undo(sk);
+	return tcp_snd_cwnd(tcp_sk(sk));
+}
+
+static u32 prague_min_tso_segs(struct sock *sk)
+{
+	if (prague_began(sk))
+		return prague_burst(sk);
+	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_min_tso_segs);
 }
 
 /* Rounds and alpha */
@@ -164,10 +164,11 @@ static void prague_check_round(struct sock *sk)
 
 	ca->hsrtt -= ca->hsrtt >> PRAGUE_HSRTT_SHIFT;
 	ca->hsrtt += prague_srtt(sk);
-	if (ca->saw_ce)
+	if (ca->saw_ce) {
 		prague_update_alpha(sk);
-	if (ca->saw_ce && !ca->in_loss && prague_rtt_independent(sk))
-		prague_update_mss(sk);
+		prague_fallback_update(sk);
+	}
+	prague_update_mss(sk);
 	if (!tcp_in_slow_start(tp))
 		ca->round++;
 	prague_start_round(sk);
@@ -237,6 +238,8 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 marked = tp->delivered_ce - ca->acked_ce;
 
+	if (!prague_began(sk))
+		return;
 	/* Prague was set before the handshake had its outcome, or the socket
 	 * was given operations (IPV6_ADDRFORM does) that send ECT(0).
 	 */
@@ -273,8 +276,7 @@ static size_t prague_get_info(struct sock *sk, u32 ext, int *attr,
 	dctcp->dctcp_enabled = 1;
 	dctcp->dctcp_ce_state = ca->saw_ce;
 	/* DCTCP's alpha has 10 bits */
-	dctcp->dctcp_alpha = READ_ONCE(ca->alpha) >>
-			     (PRAGUE_ALPHA_BITS + PRAGUE_GAIN_SHIFT - 10);
+	dctcp->dctcp_alpha = prague_alpha(sk) >> (PRAGUE_ALPHA_BITS - 10);
 	dctcp->dctcp_ab_ecn = tp->mss_cache *
 			      (tp->delivered_ce - ca->round_delivered_ce);
 	dctcp->dctcp_ab_tot = tp->mss_cache *
@@ -301,7 +303,8 @@ static void prague_init(struct sock *sk)
 
 	/* A setsockopt() may come while AccECN is still being negotiated. */
 	if ((!tcp_ecn_mode_accecn(tp) && !tcp_ecn_mode_pending(tp)) ||
-	    !prague_ect1_enable(sk)) {
+	    !prague_ect1_enable(sk) || !prague_flow_add(sk)) {
+		prague_ect1_disable(sk);
 		prague_to_reno(sk);
 		return;
 	}
@@ -330,6 +333,7 @@ static void prague_release(struct sock *sk)
 	const struct prague *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	prague_flow_remove(sk);
 	prague_ect1_disable(sk);
 	if (tp->mss_cache == ca->mss)
 		tp->mss_cache = ca->mss_max;
@@ -346,7 +350,7 @@ static void prague_fall_back(struct sock *sk)
 	prague_to_reno(sk);
 }
 
-static struct tcp_congestion_ops prague __read_mostly = {
+static const struct tcp_congestion_ops prague_ops = {
 	.init		= prague_init,
 	.release	= prague_release,
 	.cong_control	= prague_cong_control,
@@ -354,13 +358,13 @@ static struct tcp_congestion_ops prague __read_mostly = {
 	.undo_cwnd	= prague_undo_cwnd,
 	.set_state	= prague_set_state,
 	.cwnd_event	= prague_cwnd_event,
+	.pkts_acked	= prague_pkts_acked,
 	.min_tso_segs	= prague_min_tso_segs,
 	.get_info	= prague_get_info,
 	.flags		= TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN |
 			  TCP_CONG_NEEDS_ACCECN | TCP_CONG_ECT_1_NEGOTIATION |
 			  TCP_CONG_NO_FALLBACK_RFC3168,
 	.owner		= THIS_MODULE,
-	.name		= "prague",
 };
 
 /* Not registered: a socket gets it in place of prague, and the reference to
@@ -374,16 +378,53 @@ static struct tcp_congestion_ops prague_reno __read_mostly = {
 	.name		= "prague-reno",
 };
 
+/* A congestion control sees no socket options, but a socket chooses one by
+ * name: so a scheme for the segment size can be chosen per socket (or route).
+ * The first is "prague", which follows the module parameter.
+ */
+static struct prague_kind prague_kinds[1 + PRAGUE_SEGSIZES] __read_mostly;
+
+static int __init prague_register_kind(struct prague_kind *kind, int segsize)
+{
+	kind->segsize = segsize;
+	kind->ops = prague_ops;
+	if (segsize < 0)
+		strscpy(kind->ops.name, "prague");
+	else
+		snprintf(kind->ops.name, sizeof(kind->ops.name), "prague-%s",
+			 prague_segsizes[segsize]);
+	return tcp_register_congestion_control(&kind->ops);
+}
+
 static int __init prague_register(void)
 {
+	int done, error;
+
 	BUILD_BUG_ON(sizeof(struct prague) > ICSK_CA_PRIV_SIZE);
 
-	return tcp_register_congestion_control(&prague);
+	error = prague_proc_register();
+	if (error)
+		return error;
+	for (done = 0; done < ARRAY_SIZE(prague_kinds); done++) {
+		error = prague_register_kind(&prague_kinds[done], done - 1);
+		if (error)
+			goto undo;
+	}
+	return 0;
+undo:
+	while (done--)
+		tcp_unregister_congestion_control(&prague_kinds[done].ops);
+	prague_proc_unregister();
+	return error;
 }
 
 static void __exit prague_unregister(void)
 {
-	tcp_unregister_congestion_control(&prague);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(prague_kinds); i++)
+		tcp_unregister_congestion_control(&prague_kinds[i].ops);
+	prague_proc_unregister();
 }
 
 module_init(prague_register);
@@ -393,3 +434,8 @@ MODULE_AUTHOR("The l4sbench authors");
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("TCP Prague congestion control");
 MODULE_VERSION("0.7");
+MODULE_ALIAS("tcp_prague-rtt");
+MODULE_ALIAS("tcp_prague-fixed");
+MODULE_ALIAS("tcp_prague-linear");
+MODULE_ALIAS("tcp_prague-log");
+MODULE_ALIAS("tcp_prague-exp");

@@ -9,17 +9,7 @@
 
 #include "prague.h"
 
-#define PRAGUE_MIN_MSS		150	/* B: least payload of a packet */
-#define PRAGUE_DITHER_SHIFT	7	/* rate mode: swing in 1/128 ... */
-#define PRAGUE_DITHER		4	/* ... of 4/128 = 3 % */
-
-static unsigned int prague_burst_shift __read_mostly = 12;
-PRAGUE_PARAM(prague_burst_shift, 0, 31,
-	     "longest burst is 2^-this seconds of the pacing rate");
-
-static unsigned int prague_max_tso_segs __read_mostly;
-PRAGUE_PARAM(prague_max_tso_segs, 0, 65535,
-	     "longest burst in packets, 0 for no such limit");
+#define PRAGUE_OFFSET_SHIFT	7	/* prague_rate_offset is in 1/128 */
 
 /* Window and rate */
 
@@ -68,66 +58,6 @@ u64 prague_rate_mode_cwnd(struct sock *sk)
 					   (PRAGUE_HSRTT_SHIFT + 1)));
 }
 
-/* Segment size */
-
-/* Window and rate stay as they are in bytes.
- * 2^44 * 2^16: the product stays below 2^60.
- */
-static void prague_set_mss(struct sock *sk, u16 mss)
-{
-	struct prague *ca = inet_csk_ca(sk);
-	struct tcp_sock *tp = tcp_sk(sk);
-	u32 old_mtu = prague_mtu(sk);
-	u32 new_mtu;
-	u64 ssthresh;
-
-	ca->mss = mss;
-	new_mtu = prague_mtu(sk);
-	ca->frac_cwnd = prague_bound_cwnd(div_u64(ca->frac_cwnd * old_mtu,
-						  new_mtu));
-	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH)
-		return;
-	ssthresh = div_u64((u64)tp->snd_ssthresh * old_mtu, new_mtu);
-	WRITE_ONCE(tp->snd_ssthresh, clamp(ssthresh, PRAGUE_MIN_CWND,
-					   TCP_INFINITE_SSTHRESH - 1));
-}
-
-/* The core recomputes mss_cache when the path MTU or the route changes, or an
- * MTU probe succeeds. What it finds is a new maximum.
- */
-void prague_track_mss(struct sock *sk)
-{
-	struct prague *ca = inet_csk_ca(sk);
-	u32 mss = tcp_sk(sk)->mss_cache;
-
-	if (likely(mss == ca->mss))
-		return;
-	ca->mss_max = mss;
-	prague_set_mss(sk, mss);
-}
-
-/* At least two packets in a virtual RTT: size = rate * vRTT / 2. Rules that
- * size packets by the rate alone will have their place here.
- *
- * tcp_current_mss() takes mss_cache as it is while icsk_pmtu_cookie agrees
- * with the route, so it is written and the cookie left alone.
- */
-void prague_update_mss(struct sock *sk)
-{
-	struct prague *ca = inet_csk_ca(sk);
-	u32 headers = tcp_mss_to_mtu(sk, 0);
-	u32 least = min(PRAGUE_MIN_MSS, ca->mss_max);
-	/* 2^37 * 2^26: the product stays below 2^63 */
-	u64 mtu = DIV_ROUND_UP_ULL(prague_rate(sk) * prague_vrtt(sk),
-				   2 * PRAGUE_SRTT_PER_SEC);
-	u16 mss = clamp(mtu, least + headers, ca->mss_max + headers) - headers;
-
-	if (mss == ca->mss)
-		return;
-	prague_set_mss(sk, mss);
-	tcp_sk(sk)->mss_cache = mss;
-}
-
 /* Pacing */
 
 /* B/s with headers: below 2^38 */
@@ -138,7 +68,8 @@ static u64 prague_pacing_rate(struct sock *sk)
 	u64 packets, rate;
 
 	if (ca->rate_mode) {
-		u64 swing = (ca->rate * PRAGUE_DITHER) >> PRAGUE_DITHER_SHIFT;
+		u64 swing = (ca->rate * READ_ONCE(prague_rate_offset)) >>
+			    PRAGUE_OFFSET_SHIFT;
 		u32 since = tcp_stamp_us_delta(tp->tcp_mstamp,
 					       ca->alpha_stamp);
 
@@ -184,7 +115,7 @@ void prague_update_pacing(struct sock *sk)
  * lesser of that and sk_gso_max_segs: to limit it, set both. A new route puts
  * sk_gso_max_segs back to what the device can do.
  */
-u32 prague_min_tso_segs(struct sock *sk)
+u32 prague_burst(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
 

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: The l4sbench authors
+/* TCP Prague: detection of classic ECN queues, and the fallback
+ *
+ * A queue that knows nothing of L4S marks rarely, and expects to be answered
+ * with a cut of about a half. Prague, which reduces in proportion to its
+ * marks, starves a classic flow there. Such a queue gives itself away by the
+ * RTT: it is deep, and it varies. (arXiv 1911.00710, in the form of the Linux
+ * implementation's version 0.6.)
+ *
+ * RTT. A mean and a mean deviation of the RTT of each ACK are kept, with gains
+ * 2^-g and 2^-(g + 1). g is set whenever the core asks for ssthresh, to
+ * min(18, L + L / 2 + 1) with L = log2(ssthresh), integers all: a memory of
+ * about 2 ssthresh^1.5 samples, or a few saw-teeth of a classic flow.
+ *
+ * Score. Once per update of alpha, hence not before the first mark:
+ *
+ *	score += log2(mdev / 750 us) / 2
+ *	score += log2((mean - min_rtt) / 2 ms) / 2	unless negative
+ *
+ * within 0 and 17, where min_rtt is the socket's. The logarithms have 24
+ * binary digits behind the point, so no remainder has to be carried from one
+ * update to the next.
+ *
+ * Fallback. Below a score of 8 the queue is taken for L4S, above 9 for a
+ * classic one, and from 9 to 17 it takes a while to take that back. In between
+ * the share c of classic behaviour grows from 0 to 1. A reduction then is by
+ *
+ *	max(alpha, 0.625 c) / 2
+ *
+ * or 31 % in all in a classic queue, which is what CUBIC does (30 %).
+ *
+ * Published scaling. When alpha got 24 binary digits instead of 20, the
+ * logarithms of 750 us and 2 ms in Linux stayed in 2^-20, so that in effect
+ * they were 2^(9.55 / 16) = 1.5 us and 1.6 us: every queue was found classic.
+ * That is what the studies of 2024 and 2025 ran. (L4STeam/linux, issue 38.)
+ */
+#include <linux/math64.h>
+#include <net/tcp.h>
+
+#include "prague.h"
+
+#define PRAGUE_RTT_GAIN_SHIFT	18	/* most, and the start */
+#define PRAGUE_REF_MDEV		750	/* us */
+#define PRAGUE_REF_DEPTH	2000	/* us */
+#define PRAGUE_SCORE_ONE	((s32)PRAGUE_LOG_ONE)
+#define PRAGUE_SCORE_CLASSIC	8	/* from here on it may be classic */
+#define PRAGUE_SCORE_MAX	17
+#define PRAGUE_PUBLISHED_SHIFT	4	/* 2^24 against 2^20 */
+
+/* Fractions of a microsecond, so that small gains do not round it off: with
+ * 2^23 us of RTT the sums stay below 2^(23 + 8 + 19).
+ */
+#define PRAGUE_RTT_BITS		8
+
+static u64 prague_fallback_mean(const struct prague_flow *flow)
+{
+	return flow->rtt_sum >> flow->rtt_gain;
+}
+
+static u64 prague_fallback_deviation(const struct prague_flow *flow)
+{
+	return flow->mdev_sum >> (flow->rtt_gain + 1);
+}
+
+/* us, for whoever looks */
+u32 prague_fallback_rtt(const struct prague_flow *flow)
+{
+	return prague_fallback_mean(flow) >> PRAGUE_RTT_BITS;
+}
+
+u32 prague_fallback_mdev(const struct prague_flow *flow)
+{
+	return prague_fallback_deviation(flow) >> PRAGUE_RTT_BITS;
+}
+
+static void prague_fallback_start(struct sock *sk, u32 rtt_us)
+{
+	struct prague_flow *flow = prague_flow(sk);
+	u32 srtt_us = (tcp_sk(sk)->srtt_us >> 3) ?: rtt_us;
+
+	flow->rtt_gain = PRAGUE_RTT_GAIN_SHIFT;
+	flow->rtt_sum = (u64)srtt_us << (flow->rtt_gain + PRAGUE_RTT_BITS);
+	flow->mdev_sum = 1ULL << (flow->rtt_gain + 1 + PRAGUE_RTT_BITS);
+}
+
+/* Each ACK with an RTT */
+void prague_fallback_sample(struct sock *sk, u32 rtt_us)
+{
+	struct prague_flow *flow = prague_flow(sk);
+	s64 error;
+	u64 rtt;
+
+	if (READ_ONCE(prague_ecn_fallback) == PRAGUE_FALLBACK_OFF)
+		return;
+	rtt = min(rtt_us, PRAGUE_MAX_SRTT >> 3);
+	if (!flow->rtt_gain)
+		prague_fallback_start(sk, rtt);
+	rtt <<= PRAGUE_RTT_BITS;
+	error = rtt - prague_fallback_mean(flow);
+	flow->rtt_sum += error;
+	flow->mdev_sum += abs(error) - prague_fallback_deviation(flow);
+}
+
+/* The core asks for ssthresh: a window has begun or is about to. */
+void prague_fallback_gain(struct sock *sk)
+{
+	struct prague_flow *flow = prague_flow(sk);
+	u32 log = ilog2(max(tcp_sk(sk)->snd_ssthresh, 2U));
+	u8 gain = min(log + log / 2 + 1, PRAGUE_RTT_GAIN_SHIFT);
+
+	if (!flow->rtt_gain || gain == flow->rtt_gain)
+		return;
+	if (gain > flow->rtt_gain) {
+		flow->rtt_sum <<= gain - flow->rtt_gain;
+		flow->mdev_sum <<= gain - flow->rtt_gain;
+	} else {
+		flow->rtt_sum >>= flow->rtt_gain - gain;
+		flow->mdev_sum >>= flow->rtt_gain - gain;
+	}
+	flow->rtt_gain = gain;
+}
+
+/* 2^-24: log2(value / reference) / 2, both in us and at least 1 us */
+static s32 prague_fallback_term(u64 value, u32 reference)
+{
+	s32 log = prague_log2(reference);
+
+	if (READ_ONCE(prague_fallback_scaling) == PRAGUE_SCALING_PUBLISHED)
+		log >>= PRAGUE_PUBLISHED_SHIFT;
+	/* of 2^-8 us */
+	log += PRAGUE_RTT_BITS << PRAGUE_LOG_BITS;
+	value = max(value, 1ULL << PRAGUE_RTT_BITS);
+	return ((s32)prague_log2(value) - log) / 2;
+}
+
+/* alpha was updated */
+void prague_fallback_update(struct sock *sk)
+{
+	struct prague_flow *flow = prague_flow(sk);
+	u64 least = (u64)tcp_min_rtt(tcp_sk(sk)) << PRAGUE_RTT_BITS;
+	u64 mean = prague_fallback_mean(flow);
+	s32 score = flow->score;
+
+	if (READ_ONCE(prague_ecn_fallback) == PRAGUE_FALLBACK_OFF ||
+	    !flow->rtt_gain)
+		return;
+	score += prague_fallback_term(prague_fallback_deviation(flow),
+				      PRAGUE_REF_MDEV);
+	if (mean > least)
+		score += max(0, prague_fallback_term(mean - least,
+						     PRAGUE_REF_DEPTH));
+	WRITE_ONCE(flow->score, clamp(score, 0, PRAGUE_SCORE_MAX *
+						PRAGUE_SCORE_ONE));
+}
+
+/* 2^-24: the alpha that a reduction is to use */
+u32 prague_fallback_alpha(const struct sock *sk)
+{
+	u32 alpha = prague_alpha(sk);
+	s32 classic = prague_flow(sk)->score -
+		      PRAGUE_SCORE_CLASSIC * PRAGUE_SCORE_ONE;
+
+	BUILD_BUG_ON(PRAGUE_LOG_BITS != PRAGUE_ALPHA_BITS);
+	if (READ_ONCE(prague_ecn_fallback) != PRAGUE_FALLBACK_ON ||
+	    classic <= 0)
+		return alpha;
+	/* 0.625 */
+	return max(alpha, (u32)min(classic, PRAGUE_SCORE_ONE) / 8 * 5);
+}

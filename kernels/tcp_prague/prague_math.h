@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: The l4sbench authors */
+/* TCP Prague: arithmetic that knows nothing of sockets
+ *
+ * Integers only. prague_math.c compiles outside of the kernel as well, where
+ * a test compares it with floating point over its whole range.
+ */
+#ifndef _TCP_PRAGUE_MATH_H
+#define _TCP_PRAGUE_MATH_H
+
+#ifdef __KERNEL__
+#include <linux/bitops.h>
+#include <linux/math64.h>
+#include <linux/types.h>
+#else
+#include "prague_user.h"
+#endif
+
+#define PRAGUE_LOG_BITS		24	/* fraction of a logarithm, in bits */
+#define PRAGUE_LOG_ONE		((u32)BIT(PRAGUE_LOG_BITS))
+
+enum prague_segsize {
+	PRAGUE_SEGSIZE_RTT,
+	PRAGUE_SEGSIZE_FIXED,
+	PRAGUE_SEGSIZE_LINEAR,
+	PRAGUE_SEGSIZE_LOG,
+	PRAGUE_SEGSIZE_EXP,
+	PRAGUE_SEGSIZES,
+};
+
+/* How segments of a size between @least and @most follow a rate */
+struct prague_sizing {
+	enum prague_segsize scheme;
+	u32 low_rate;	/* bit/s: where segments begin to grow */
+	u32 high_rate;	/* bit/s: where they are of full size */
+	u32 least;	/* B: at @low_rate and below */
+	u32 most;	/* B: at @high_rate and above */
+};
+
+u32 prague_log2(u64 value);
+u32 prague_size_by_rate(const struct prague_sizing *sizing, u64 rate);
+
+#endif /* _TCP_PRAGUE_MATH_H */

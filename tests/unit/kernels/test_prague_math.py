@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The integer arithmetic of kernels/tcp_prague/prague_math.c against floating point, over its whole range."""
+
+import ctypes
+import math
+import shutil
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from l4sbench.assets import folder
+
+LOG_ONE = 1 << 24
+RTT, FIXED, LINEAR, LOG, EXP = range(5)
+SHAPES: dict[int, Callable[[float], float]] = {
+    FIXED: lambda x: 1.0,
+    LINEAR: lambda x: x,
+    LOG: lambda x: math.log(1 + 4 * x) / math.log(5),
+    EXP: lambda x: x**2,
+}
+
+
+class Sizing(ctypes.Structure):
+    """struct prague_sizing"""
+
+    _fields_ = (
+        ("scheme", ctypes.c_int),
+        ("low_rate", ctypes.c_uint32),
+        ("high_rate", ctypes.c_uint32),
+        ("least", ctypes.c_uint32),
+        ("most", ctypes.c_uint32),
+    )
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    target = tmp_path_factory.mktemp("math") / "prague_math.so"
+    source = folder("kernels") / "tcp_prague" / "prague_math.c"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(target), str(source)],
+        check=True,
+        timeout=60,
+    )
+    loaded = ctypes.CDLL(str(target))
+    loaded.prague_log2.argtypes = [ctypes.c_uint64]
+    loaded.prague_log2.restype = ctypes.c_uint32
+    loaded.prague_size_by_rate.argtypes = [ctypes.POINTER(Sizing), ctypes.c_uint64]
+    loaded.prague_size_by_rate.restype = ctypes.c_uint32
+    return loaded
+
+
+def size(library: ctypes.CDLL, rate: int, *sizing: int) -> int:
+    return int(library.prague_size_by_rate(Sizing(*sizing), rate))
+
+
+def test_logarithms(library: ctypes.CDLL) -> None:
+    values = [*range(1, 3000), *(3**n + n for n in range(40)), 2**32 - 1, 2**32, 2**63, 2**64 - 1]
+    for value in values:
+        found = library.prague_log2(value) / LOG_ONE
+        assert found == pytest.approx(math.log2(value), abs=3 / LOG_ONE), value
+    assert library.prague_log2(0) == 0
+
+
+@pytest.mark.parametrize("scheme", SHAPES)
+@pytest.mark.parametrize(
+    ("low", "high", "least", "most"),
+    [
+        (100_000, 1_000_000, 150, 1448),
+        (100_000, 1_000_000, 150, 8948),
+        (0, 1, 64, 1448),
+        (1, 4_294_967_295, 64, 65_000),
+        (999_000, 1_000_000, 150, 150),
+    ],
+)
+def test_sizes_within_one_percent_of_the_formulas(
+    library: ctypes.CDLL, scheme: int, low: int, high: int, least: int, most: int
+) -> None:
+    rates = [low + (high - low) * step // 5000 for step in range(-500, 6000)]
+    rates += [0, 1, low, low + 1, high - 1, high, high + 1, 2**40]
+    for rate in (rate for rate in rates if rate >= 0):
+        x = min(max((rate - low) / (high - low), 0), 1)
+        wanted = least + (most - least) * SHAPES[scheme](x)
+        found = size(library, rate, scheme, low, high, least, most)
+        assert found == pytest.approx(wanted, rel=0.01), rate
+        assert least <= found <= most
+
+
+@pytest.mark.parametrize("scheme", [LINEAR, LOG, EXP])
+@pytest.mark.parametrize(("low", "high"), [(500_000, 500_000), (900_000, 100_000)])
+def test_rates_that_are_not_in_order_make_a_step(
+    library: ctypes.CDLL, scheme: int, low: int, high: int
+) -> None:
+    assert size(library, low, scheme, low, high, 150, 1448) == 150
+    assert size(library, low + 1, scheme, low, high, 150, 1448) == 1448
