@@ -8,6 +8,7 @@
 
 from collectors.collector import BadRawError, Collector
 from collectors.hostinfo import parse_hosts
+from collectors.packets import parse_packet_flows, parse_packets
 from collectors.queues import parse_queues, parse_tc
 from collectors.sockets import parse_sockets, parse_ss_text
 from collectors.traffic import parse_flows, parse_intervals
@@ -23,6 +24,8 @@ COLLECTORS: tuple[Collector, ...] = (
     Collector("ss", "sockets", parse_ss_text),
     Collector("netlink", "queues", parse_queues),
     Collector("tc", "queues", parse_tc),
+    Collector("packets", "packets", parse_packets),
+    Collector("packets", "packet_flows", parse_packet_flows),
 )
 """Every collector. Several may feed one table; of these at most one finds files in a given trial."""
 

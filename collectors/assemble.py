@@ -34,7 +34,7 @@ and more."""
 SPILL_ROWS: Final = 300_000
 """Parsed rows held in memory."""
 
-MEASUREMENTS: Final = frozenset({"flows", "intervals"})
+MEASUREMENTS: Final = frozenset({"flows", "intervals", "packets", "packet_flows"})
 """Tables without rows of invalid trials: what was not measured as asked is never a number."""
 
 OF_FAILED: Final = frozenset({"trials", "programs"})

@@ -8,6 +8,7 @@ module knows of no queue.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ from collectors.hostinfo import (
     port_of,
     read_output,
 )
+from collectors.pcap import find_capture
 from collectors.queues import MARK_FIELDS, queue_rows
 from collectors.sockets import socket_rows
 from collectors.traffic import FlowResult, read_flows
@@ -61,6 +63,7 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
         reasons = (
             *_flows(evidence),
             *_readbacks(evidence),
+            *_captures(evidence),
             *_drops_elsewhere(evidence, tuple(spec.topology.bottleneck)),
             *(_no_bottleneck(evidence, *spec.topology.bottleneck) if spec.cell.expect_bottleneck else ()),
         )
@@ -190,6 +193,21 @@ def _readbacks(evidence: _Evidence) -> Iterator[str]:
                 for name, value in program.sysctls:
                     if name in shown and shown[name] != value:
                         yield f"{node}: {name} is {shown[name]}, not {value}"
+
+
+def _captures(evidence: _Evidence) -> Iterator[str]:
+    """Captures that a program asked for and that are not there, or not whole."""
+    for node, program in evidence.programs.items():
+        for server in program.servers:
+            if server.argv[0] != "tcpdump":
+                continue
+            path = find_capture(evidence.raw / node, server.output)
+            if path is None or not path.stat().st_size:
+                yield f"{node}: {server.output} was not captured"
+            said = read_output(evidence.raw, node, f"{server.output}.stderr") or ""
+            missed = re.search(r"^([1-9]\d*) packets? dropped by kernel", said, re.MULTILINE)
+            if missed:
+                yield f"{node}: {missed[1]} packets are missing from {server.output}"
 
 
 def _drops_elsewhere(evidence: _Evidence, bottleneck: tuple[str, ...]) -> Iterator[str]:

@@ -27,7 +27,7 @@ _SLUG_LENGTH = 100
 _HASH_DIGITS = 10
 _NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9.+-]+")
 # What every slug begins with, or what would only make it long: the hash covers it.
-_SLUG_SKIPS = frozenset({"aqm", "buffer_bdp", "rate", "rtt", "duration", "warmup"})
+_SLUG_SKIPS = frozenset({"aqm", "buffer_bdp", "rate", "rtt", "duration", "warmup", "capture"})
 _V = TypeVar("_V", str, float, bool, Rate, Duration)
 
 
@@ -182,6 +182,11 @@ class Cell:
     def sample_interval(self) -> Duration:
         """Time between two samples of sockets and queues."""
         return self._get("sample.interval", Duration)
+
+    @property
+    def capture(self) -> str:
+        """`off`, or `headers` to capture packets at both sides of the bottleneck's queue."""
+        return self._get("capture", str)
 
     @property
     def traffic_tool(self) -> str:

@@ -136,6 +136,14 @@ FACTORS: Final = _table(
         unit="ms",
     ),
     Factor(
+        "capture",
+        "str",
+        "What is kept of packets at both sides of the bottleneck's queue: off, or headers, from which the "
+        "tables packets and packet_flows are made.",
+        default="off",
+        choices=("off", "headers"),
+    ),
+    Factor(
         "traffic.tool",
         "str",
         "What makes the traffic; auto: what suits the testbed.",

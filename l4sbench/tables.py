@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Final
 import dataframely as dy
 import polars as pl
 
+from l4sbench.columns import OfTrial as _OfTrial
+from l4sbench.columns import count as _count
+from l4sbench.columns import real as _real
+from l4sbench.columns import text as _text
+from l4sbench.columns import time as _time
 from l4sbench.errors import InputError
+from l4sbench.packet_tables import PacketFlows, Packets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,30 +38,6 @@ FORMAT: Final = 1
 ROW_GROUP_ROWS: Final = 100_000
 FORMAT_KEY: Final = "l4sbench.format"
 TABLE_KEY: Final = "l4sbench.table"
-
-
-def _text(meaning: str, *, key: bool = False, null: bool = False) -> dy.String:
-    return dy.String(primary_key=key, nullable=null, description=meaning)
-
-
-def _count(meaning: str, unit: str = "", *, key: bool = False, null: bool = False) -> dy.Int64:
-    return dy.Int64(primary_key=key, nullable=null, min=0, description=meaning, metadata={"unit": unit})
-
-
-def _time(meaning: str) -> dy.Int64:
-    """A time that is part of a key: whole milliseconds, and before the start instant negative."""
-    return dy.Int64(primary_key=True, description=meaning, metadata={"unit": "ms"})
-
-
-def _real(meaning: str, unit: str = "", *, null: bool = True, minimum: float | None = 0.0) -> dy.Float64:
-    return dy.Float64(nullable=null, min=minimum, description=meaning, metadata={"unit": unit})
-
-
-class _OfTrial(dy.Schema):
-    """The two columns every table of trials begins with."""
-
-    cell = _text("id of the cell", key=True)
-    trial = _count("number of the trial within its cell, from 1", key=True)
 
 
 class Trials(_OfTrial):
@@ -268,6 +250,8 @@ SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {
     "intervals": Intervals,
     "sockets": Sockets,
     "queues": Queues,
+    "packets": Packets,
+    "packet_flows": PacketFlows,
     "hosts": Hosts,
     "programs": Programs,
     "catalog": Catalog,

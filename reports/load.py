@@ -64,6 +64,11 @@ class RunTables:
         return self.frame("queues")
 
     @cached_property
+    def packet_flows(self) -> pl.DataFrame:
+        """One row per valid trial and flow whose packets were captured; `scan("packets")` has the packets."""
+        return self.frame("packet_flows")
+
+    @cached_property
     def hosts(self) -> pl.DataFrame:
         """What was read back from the nodes."""
         return self.frame("hosts")

@@ -13,7 +13,6 @@ from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, 
 from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say
 
 if TYPE_CHECKING:
-    from reports.regret import Regret
     from reports.verdicts import Decision
 
 
@@ -34,13 +33,7 @@ def add_parser(commands: Subparsers) -> None:
     add_run(parser)
     add_filters(parser)
     parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: what the matrix says)")
-    parser.add_argument("--json", action="store_true", help="print the decision as JSON")
-    parser.add_argument(
-        "--prevalence",
-        type=Path,
-        metavar="FILE",
-        help="how common queues and competitors are, as YAML, for the expected regret (default: all alike)",
-    )
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     parser.add_argument(
         "--against",
         metavar="STUDY",
@@ -57,14 +50,12 @@ def report(args: argparse.Namespace) -> int:
         return _against(args)
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
     if args.json:
-        from reports.documents import document
-
-        answer(as_json(document(decision, _regrets(decision, args.prevalence))))
+        answer(as_json(decision.frame().to_dicts()))
         return 0
     if args.filters:
-        show(decision, args.prevalence)
+        show(decision)
         return 0
-    say(f"report: {as_path(show_decision(path, decision, args.prevalence))}")
+    say(f"report: {as_path(show_decision(path, decision))}")
     return 0
 
 
@@ -89,42 +80,27 @@ def _against(args: argparse.Namespace) -> int:
     return 0
 
 
-def show_decision(run: Path, decision: Decision, prevalence: Path | None = None) -> Path:
+def show_decision(run: Path, decision: Decision) -> Path:
     """Print a decision table, and write it into the run directory; returns the report's file."""
     from l4sbench.store.files import write_whole
     from l4sbench.tables import write
-    from reports.documents import documents
+    from reports.render import markdown
 
-    regrets = show(decision, prevalence)
+    show(decision)
     write("verdicts", [decision.frame().lazy()], run / "tables" / "verdicts.parquet")
-    folder = run / "report"
-    folder.mkdir(exist_ok=True)
-    for name, text in documents(decision, regrets).items():
-        write_whole(folder / name, text)
-    return folder / "decision.md"
+    page = run / "report" / "decision.md"
+    page.parent.mkdir(exist_ok=True)
+    write_whole(page, markdown(decision))
+    return page
 
 
-def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:
-    """Print a decision table for a person, or plainly into a pipe, and what switching costs; returns that."""
+def show(decision: Decision) -> None:
+    """Print a decision table for a person, or plainly into a pipe."""
     from reports.render import as_text, terminal
 
-    regrets = _regrets(decision, prevalence)
     if not is_terminal(sys.stdout):
         answer(as_text(decision).rstrip())
-    else:
-        from rich.console import Console
+        return
+    from rich.console import Console
 
-        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision))
-    for regret in regrets:
-        answer(regret.text)
-    return regrets
-
-
-def _regrets(decision: Decision, prevalence: Path | None) -> tuple[Regret, ...]:
-    """What switching costs; nothing where no trial is valid and nobody gave weights."""
-    from reports.regret import UNIFORM, load_prevalence, regret
-
-    weights = load_prevalence(prevalence) if prevalence else UNIFORM
-    if prevalence is None and not decision.trials:
-        return ()
-    return regret(decision, weights)
+    Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision))

@@ -13,7 +13,7 @@ In a command an argument that is `@<network>` on its own stands for the node's i
 
 from __future__ import annotations
 
-from l4sbench.program.build import programs
+from l4sbench.program.build import captures, programs
 from l4sbench.program.check import problems, warnings
 from l4sbench.program.data import (
     Command,
@@ -42,6 +42,7 @@ __all__ = [
     "Route",
     "Sampler",
     "Server",
+    "captures",
     "differences",
     "problems",
     "programs",

@@ -44,6 +44,10 @@ RMEM = (4096, 131_072, 6_291_456)
 """Least, initial and largest receive buffer; stated, as the kernel's own depend on the host's memory."""
 WMEM = (4096, 16_384, 4_194_304)
 """The same for send buffers."""
+SNAP_BYTES = 96
+"""Captured bytes of a packet: its Ethernet, IPv4 and TCP headers with all options are at most 94."""
+CAPTURE_BUFFER_KIB = 16_384
+"""Kernel buffer of a capture: a second of 100 Mbit/s in packets of 150 bytes."""
 CLASS = "1:3"
 """HTB class of the bottleneck, as published."""
 
@@ -63,9 +67,31 @@ def programs(
     return MappingProxyType({node.name: _program(plan, node, conditions) for node in topology.nodes})
 
 
+def captures(topology: Topology, node: str) -> tuple[Server, ...]:
+    """Packet captures at both sides of the bottleneck's queue; none on any other node.
+
+    Where flows arrive only what comes in is captured: data on its way into the queue. Behind the queue it is
+    both ways: data that left, and the ACKs that come back. The captures are made before any flow starts, and
+    they keep to the packets' headers.
+    """
+    where, out = topology.bottleneck
+    if node != where:
+        return ()
+    arriving = [address.network for address in topology.by_name[where].addresses if address.network != out]
+    return tuple(_capture(network, ("-Q", "in") if network != out else ()) for network in (*arriving, out))
+
+
+def _capture(network: str, direction: tuple[str, ...]) -> Server:
+    what = ("-i", _port(network), *direction, "-s", str(SNAP_BYTES), "-B", str(CAPTURE_BUFFER_KIB))
+    how = ("-n", "-Z", "root", "--time-stamp-precision", "nano", "-w", "-")
+    return Server(f"capture-{network}", ("tcpdump", *what, *how, "tcp"), f"{network}.pcap")
+
+
 def _program(plan: Plan, node: Node, conditions: Conditions) -> Program:
     touching = list(plan.on(node.name))
     runs, servers = _traffic(plan, node, conditions)
+    if plan.cell.capture == "headers":
+        servers = (*servers, *captures(plan.topology, node.name))
     shapers = [*_bottleneck(plan, node), *_delays(plan, node), *_noise(plan, node, conditions)]
     sysctls = _sysctls(plan, touching)
     modules = _modules(plan, node, touching)

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.program import captures
 from l4sbench.testbeds.virtual.build import GUEST_BIN, GUEST_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from l4sbench.program import Program
+    from l4sbench.program import Program, Server
     from l4sbench.topology import Topology
 
 HUB: Final = "hub"
@@ -32,8 +33,6 @@ LEAD_MS: Final = 100
 """From the last preparation to the start instant, before rounding up to a whole second."""
 GRACE_S: Final = 5.0
 """How long after its planned end a flow may take to close."""
-SNAP_BYTES: Final = 128
-"""Captured bytes of a packet: all headers with their options."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def guest_script(
 ) -> GuestScript:
     """Compile the programs of one trial.
 
-    `capture` adds a packet capture on both ports of the router. `interactive` stops when all is set up and
+    `capture` captures packets as cells with `capture: headers` do. `interactive` stops when all is set up and
     hands the console to a shell instead of running flows.
 
     Raises:
@@ -88,11 +87,9 @@ def guest_script(
         writer.line("console")
         return GuestScript(writer.text(), writer.files, tuple(programs))
     for node, program in programs.items():
-        for server in program.servers:
+        for server in _servers(program, topology, capture=capture):
             out = f"{node}/{server.output}"
             writer.line("daemon", node, out, f"{out}.stderr", *_local(server.argv))
-    if capture:
-        _captures(writer, topology)
     writer.line("start", str(LEAD_MS))
     _flows(writer, programs)
     for node, program in programs.items():
@@ -116,25 +113,10 @@ def _build(writer: _Writer, programs: Mapping[str, Program], topology: Topology)
         _prepare(writer, node, program, _neighbours(topology, node))
 
 
-def _captures(writer: _Writer, topology: Topology) -> None:
-    for address in topology.by_name[topology.router].addresses:
-        pcap = f"{topology.router}/{address.network}.pcap"
-        size = str(SNAP_BYTES)
-        argv = (
-            "tcpdump",
-            "-Z",
-            "root",
-            "-n",
-            "-U",
-            "-s",
-            size,
-            "-i",
-            address.network,
-            "-w",
-            f"/trial/{pcap}",
-            "tcp",
-        )
-        writer.line("daemon", topology.router, "-", f"{pcap}.stderr", *argv)
+def _servers(program: Program, topology: Topology, *, capture: bool) -> tuple[Server, ...]:
+    """The program's own, and captures where they are asked for and it has none."""
+    more = captures(topology, program.node) if capture else ()
+    return tuple({server.id: server for server in (*program.servers, *more)}.values())
 
 
 def _prepare(writer: _Writer, node: str, program: Program, neighbours: Sequence[str]) -> None:

@@ -58,14 +58,14 @@ def read(run: Run, table: str) -> pl.DataFrame:
 
 
 def test_all_tables_of_a_run(run: Run, captured: Load, catalog: Catalog) -> None:
-    names = ("lean-dualpi2", "lean-codel-warmup", "iperf3-fifo")
+    names = ("captured-dualpi2", "lean-codel-warmup", "iperf3-fifo")
     for name in names:
         add(run, captured(name))
     assert collect(run, catalog) == Collected(3, 3)
     assert sorted(p.stem for p in run.tables.iterdir()) == sorted({*tables.SCHEMAS} - {"verdicts"})
     for table in tables.OF_TRIALS:
         frame = read(run, table)
-        assert frame["cell"].n_unique() == 3, table
+        assert frame["cell"].n_unique() == (1 if table.startswith("packet") else 3), table
         assert frame.equals(tables.conform(table, frame)), f"{table} is as its schema says"
     trials = read(run, "trials")
     assert trials["warmup_s"].to_list().count(1.0) == 1
@@ -141,7 +141,8 @@ def test_what_is_gone_from_the_store_is_gone_from_the_tables(
     collect(run, catalog)
     shutil.rmtree(folder)
     assert collect(run, catalog) == Collected(0, 1)
-    assert {read(run, table)["trial"].max() for table in tables.OF_TRIALS} == {1}
+    there = [table for table in tables.OF_TRIALS if not table.startswith("packet")]
+    assert {read(run, table)["trial"].max() for table in there} == {1}
 
 
 def test_invalid_trials_have_no_measurements(run: Run, captured: Load, catalog: Catalog) -> None:

@@ -19,6 +19,7 @@ def test_released_defaults_never_change() -> None:
         "buffer_bdp": "1.0",
         "path.noise": "1.0",
         "sample.interval": "100ms",
+        "capture": "off",
         "traffic.tool": "auto",
         "expect.bottleneck": "True",
     }

@@ -203,6 +203,23 @@ def test_what_is_sampled() -> None:
     }
 
 
+def test_packets_are_captured_on_both_sides_of_the_queue_where_asked() -> None:
+    found = build(cell(capture="headers"))
+    captured = {
+        node: [s for s in program.servers if s.argv[0] == "tcpdump"] for node, program in found.items()
+    }
+    before, behind = captured.pop("router")
+    assert not any(captured.values())
+    assert (before.output, behind.output) == ("net-mid.pcap", "net-rx.pcap")
+    assert " -i @net-mid -Q in " in " ".join(before.argv)
+    assert "-Q" not in behind.argv
+    assert not any(s.argv[0] == "tcpdump" for program in build(cell()).values() for s in program.servers)
+
+
+def test_capturing_packets_makes_another_cell_and_not_capturing_does_not() -> None:
+    assert cell(capture="off").id == cell().id != cell(capture="headers").id
+
+
 def test_every_expectation_is_read_back() -> None:
     for aqm in CATALOG.queues:
         for program in build(cell(aqm=aqm), noise_seed=1).values():

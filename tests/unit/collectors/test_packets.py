@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Packets of a real trial: three seconds of Prague and CUBIC on 1 Mbit/s, with losses and marks."""
+
+import csv
+import gzip
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from collectors.assemble import rows_of
+from collectors.packets import parse_packet_flows, parse_packets
+from l4sbench import tables
+from l4sbench.program import FlowRun
+from tests.unit.collectors.conftest import Captured
+
+CASE = "captured-dualpi2"
+Load = Callable[[str], Captured]
+
+
+@pytest.fixture
+def trial(captured: Load) -> Captured:
+    return captured(CASE)
+
+
+def packets_of(trial: Captured) -> pl.DataFrame:
+    frames, problems = rows_of(trial.ended)
+    assert not problems
+    return tables.conform("packets", frames["packets"])
+
+
+def flows_of(trial: Captured) -> dict[str, dict[str, Any]]:
+    frames, problems = rows_of(trial.ended)
+    assert not problems
+    return {row["flow"]: row for row in tables.conform("packet_flows", frames["packet_flows"]).to_dicts()}
+
+
+def sent(trial: Captured, group: str) -> dict[str, int]:
+    path = trial.raw / f"tx-{group}" / f"flow-{group}-0.sender.json"
+    found: dict[str, int] = json.loads(path.read_text())
+    return found
+
+
+def runs(trial: Captured) -> dict[str, FlowRun]:
+    return {run.flow: run for program in trial.programs.values() for run in program.flows}
+
+
+@pytest.mark.parametrize("group", ["l4s", "classic"])
+def test_counts_are_those_of_the_sender(trial: Captured, group: str) -> None:
+    row, told = flows_of(trial)[f"{group}-0"], sent(trial, group)
+    assert row["retransmits_packets"] == told["retransmits"] > 20
+    assert row["ce_packets"] == pytest.approx(told["delivered_ce"], abs=1)  # a mark on its way at the end
+    assert row["data_packets"] == pytest.approx(told["data_segs_out"], abs=1)  # in flight at the end
+
+
+def test_losses_are_those_of_the_queue(trial: Captured, cases: Path) -> None:
+    """The flows go on sending what they hold for a second after their end, and one FIN is lost too."""
+    shown = json.loads((trial.raw / "router" / "qdisc-net-rx.json").read_text())
+    (drops,) = [qdisc["drops"] for qdisc in shown if qdisc["kind"] == "dualpi2"]
+    without_payload = [
+        {
+            (row["tcp.srcport"], row["ip.id"])
+            for row in read_tsv(cases / "pcap" / f"{side}.tsv")
+            if row["tcp.len"] == "0"
+        }
+        for side in ("net-mid", "net-rx")
+    ]
+    packets = packets_of(trial)
+    assert packets["lost"].sum() == packets["sojourn_ms"].null_count() > 60
+    assert packets["lost"].sum() + len(without_payload[0] - without_payload[1]) == drops
+    in_time = sum(row["lost_packets"] for row in flows_of(trial).values())
+    assert 50 < in_time < packets["lost"].sum()
+
+
+def test_sojourn_by_hand(trial: Captured, cases: Path) -> None:
+    """Every packet looked up in tshark's reading of both sides, one by one."""
+    arrived = list(read_tsv(cases / "pcap" / "net-mid.tsv"))
+    left = {
+        (r["tcp.srcport"], r["ip.id"], r["tcp.seq_raw"]): r for r in read_tsv(cases / "pcap" / "net-rx.tsv")
+    }
+    expected: dict[str, list[tuple[float | None, bool | None]]] = {"5001": [], "5002": []}
+    for row in arrived:
+        if row["tcp.len"] == "0":
+            continue
+        out = left.get((row["tcp.srcport"], row["ip.id"], row["tcp.seq_raw"]))
+        port = row["tcp.dstport"]
+        if out is None:
+            expected[port].append((None, None))
+            continue
+        ns = [int(r["frame.time_epoch"].replace(".", "")) for r in (row, out)]
+        mark = out["ip.dsfield.ecn"] == "3" and row["ip.dsfield.ecn"] != "3"
+        expected[port].append(((ns[1] - ns[0]) / 1e6, mark))
+    packets = packets_of(trial)
+    for flow, port in (("l4s-0", "5001"), ("classic-0", "5002")):
+        own = packets.filter(pl.col("flow") == flow)
+        assert own["packet"].to_list() == list(range(1, len(expected[port]) + 1))
+        assert own["marked"].to_list() == [mark for _, mark in expected[port]]
+        for ours, (theirs, _) in zip(own["sojourn_ms"], expected[port], strict=True):
+            assert ours == (None if theirs is None else pytest.approx(theirs, abs=1e-4))
+
+
+def read_tsv(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file, delimiter="\t")
+
+
+def test_measures_of_a_flow(trial: Captured) -> None:
+    """Against sums over the table of packets."""
+    packets, flows = packets_of(trial), flows_of(trial)
+    for flow, row in flows.items():
+        end_ms = runs(trial)[flow].start.ms + 3000
+        own = packets.filter((pl.col("flow") == flow) & (pl.col("t_ms") <= end_ms))
+        assert row["length_mean_bytes"] == pytest.approx(own["ip_bytes"].mean())
+        out = own.filter(pl.col("sojourn_ms").is_not_null())
+        assert row["sojourn_samples"] == out.height
+        assert row["sojourn_p50_ms"] == pytest.approx(out["sojourn_ms"].median(), abs=1e-4)
+        assert row["throughput_mbps"] == pytest.approx(float(out["ip_bytes"].sum()) * 8e-6 / 3, rel=0.01)
+        assert row["gap_mean_ms"] == pytest.approx(3e3 / out.height, rel=0.1)
+        assert row["packets_per_rtt"] == pytest.approx(own.height * row["rtt_mean_ms"] / 3e3)
+    assert flows["classic-0"]["length_sd_bytes"] == 0
+    assert flows["l4s-0"]["length_sd_bytes"] > 100
+
+
+def test_quantiles_need_samples(trial: Captured) -> None:
+    flows = flows_of(trial)
+    assert flows["l4s-0"]["sojourn_samples"] < 200 < flows["classic-0"]["sojourn_samples"]
+    assert flows["l4s-0"]["sojourn_p95_ms"] is None
+    assert flows["classic-0"]["sojourn_p95_ms"] > flows["classic-0"]["sojourn_p50_ms"]
+    assert flows["classic-0"]["sojourn_p99_ms"] is None
+
+
+def test_warmup_is_kept_out(trial: Captured) -> None:
+    late = flows_of(trial.having(warmup="1s", duration="2s"))["classic-0"]
+    whole = flows_of(trial)["classic-0"]
+    start_ms = runs(trial)["classic-0"].start.ms
+    measured = pl.col("t_ms").is_between(start_ms + 1000, start_ms + 3000)
+    after = packets_of(trial).filter((pl.col("flow") == "classic-0") & measured)
+    assert late["data_packets"] == after.height < whole["data_packets"]
+
+
+def test_without_captures_there_are_no_packets(captured: Load) -> None:
+    ended = captured("lean-dualpi2").ended
+    assert parse_packets(ended) is None
+    assert parse_packet_flows(ended) is None
+
+
+def test_one_side_alone_is_told(trial: Captured) -> None:
+    (trial.raw / "router" / "net-rx.pcap.gz").unlink()
+    frames, problems = rows_of(trial.ended)
+    assert any("one side" in problem for problem in problems)
+    assert "unread-packets" in frames["trials"]["flags"].item()
+    assert frames["flows"].height == 2
+
+
+def test_times_without_the_start_instant(trial: Captured) -> None:
+    """Then they count from the first packet, which left its sender up to half an RTT and a jitter before."""
+    known = packets_of(trial)["t_ms"]
+    (trial.raw / "start.json").unlink()
+    guessed = packets_of(trial)["t_ms"]
+    late_ms = (known - guessed).to_list()
+    assert max(late_ms) - min(late_ms) == pytest.approx(0, abs=1e-3)
+    assert 10 < late_ms[0] < 25
+
+
+def test_sequence_numbers_wrap(trial: Captured) -> None:
+    """A connection whose numbers pass 2^32 in the middle: the same packets, the same retransmissions."""
+    before = packets_of(trial)
+    shift = (1 << 32) - 393_075_960 - 150_000  # classic-0 has then sent 150,000 bytes when they wrap
+    for network in ("net-mid", "net-rx"):
+        path = trial.raw / "router" / f"{network}.pcap.gz"
+        data = bytearray(gzip.decompress(path.read_bytes()))
+        at = 24
+        while at < len(data):
+            (length,) = struct.unpack_from("<I", data, at + 8)
+            tcp = at + 16 + 14 + 20
+            (sequence,) = struct.unpack_from(">I", data, tcp + 4)
+            struct.pack_into(">I", data, tcp + 4, (sequence + shift) % (1 << 32))
+            at += 16 + length
+        path.write_bytes(gzip.compress(data))
+    after = packets_of(trial)
+    assert after.equals(before)
+
+
+def test_a_trial_without_its_captures_is_invalid(trial: Captured) -> None:
+    assert trial.judged().reasons == ()
+    said = trial.raw / "router" / "net-mid.pcap.stderr"
+    said.write_text(said.read_text().replace("0 packets dropped", "12 packets dropped"))
+    assert any("12 packets are missing" in reason for reason in trial.judged().reasons)
+    (trial.raw / "router" / "net-rx.pcap.gz").unlink()
+    assert any("net-rx.pcap was not captured" in reason for reason in trial.judged().reasons)
