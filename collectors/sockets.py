@@ -54,6 +54,17 @@ _TIMES: Final[Mapping[str, str]] = {
     "sndbuf_limited_ms": "sndbuf_limited",
 }
 _RATES: Final[Mapping[str, str]] = {"pacing_mbps": "pacing_rate", "delivery_mbps": "delivery_rate"}
+# TCP Prague's own, where it was asked (kernels/tcp_prague/README.md)
+_PRAGUE: Final[Mapping[str, tuple[str, type[pl.DataType]]]] = {
+    "prague_mode": ("prague_mode", pl.String),
+    "prague_frac_cwnd_packets": ("prague_cwnd", pl.Float64),
+    "prague_packet_bytes": ("prague_packet", pl.Int64),
+    "prague_fallback_score": ("prague_score", pl.Float64),
+}
+_PRAGUE_TIMES: Final[Mapping[str, str]] = {
+    "prague_fallback_rtt_ms": "prague_rtt_us",
+    "prague_fallback_mdev_ms": "prague_mdev_us",
+}
 
 KERNEL_SCHEMA: Final[Mapping[str, type[pl.DataType]]] = {
     "t_ms": pl.Float64,
@@ -69,6 +80,10 @@ KERNEL_SCHEMA: Final[Mapping[str, type[pl.DataType]]] = {
     "options": pl.Int64,
     "ecn_mode": pl.Int64,
     "alpha": pl.Float64,
+    **dict(_PRAGUE.values()),
+    **dict.fromkeys(_PRAGUE_TIMES.values(), pl.Int64),
+    "prague_rate": pl.UInt64,
+    "prague_alpha": pl.Float64,
 }
 
 _INFINITE_SSTHRESH: Final = 0x7FFFFFFF  # TCP_INFINITE_SSTHRESH
@@ -193,5 +208,8 @@ def _columns() -> list[pl.Expr]:
         .then(pl.col("ecn_mode").replace_strict(modes, default=None, return_dtype=pl.String))
         .otherwise(by_option)
         .alias("ecn"),
-        (pl.col("alpha") / _DCTCP_MAX_ALPHA).alias("alpha"),
+        pl.coalesce("prague_alpha", pl.col("alpha") / _DCTCP_MAX_ALPHA).alias("alpha"),
+        *[pl.col(source).alias(name) for name, (source, _) in _PRAGUE.items()],
+        *[(pl.col(source) / 1e3).alias(name) for name, source in _PRAGUE_TIMES.items()],
+        (pl.col("prague_rate") * 8 / 1e6).alias("prague_rate_mbps"),
     ]

@@ -155,6 +155,17 @@ class Sockets(_OfTrial):
     sndbuf_limited_ms = _real("of this, limited by the send buffer", "ms")
     ecn = _text("ECN as negotiated: `off`, `classic`, `accecn`", null=True)
     alpha = _real("smoothed fraction of marked packets, of congestion controls that report it (0 to 1)")
+    prague_mode = _text(
+        "TCP Prague: what is in control, `window` or `rate`; null where it was not asked", null=True
+    )
+    prague_frac_cwnd_packets = _real("TCP Prague: window with its fraction", "packets")
+    prague_rate_mbps = _real("TCP Prague: its rate, IP headers included", "Mbit/s")
+    prague_packet_bytes = _count("TCP Prague: a full packet, IP header included", "bytes", null=True)
+    prague_fallback_score = _real(
+        "TCP Prague: score of a classic ECN queue (0 to 17; falls back from 8 to 9); null while not detecting"
+    )
+    prague_fallback_rtt_ms = _real("TCP Prague: mean RTT of the detection", "ms")
+    prague_fallback_mdev_ms = _real("TCP Prague: its mean deviation", "ms")
 
 
 class Queues(_OfTrial):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from collectors.ss import parse_ss
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.build import GUEST_MODULES, Lab
 from tests.lab.guests import Outcome, Script, boot
 
 pytestmark = pytest.mark.lab
@@ -49,8 +49,12 @@ ROUNDED = {"rtt", "rttvar", "pacing_rate", "delivery_rate", "busy_time", "prob"}
 """What the tools print with fewer digits than the kernel gives."""
 
 
-def sampled(lab: Lab, folder: Path, queue: str, *, ecn: int = 1, cc: str = "cubic") -> Outcome:
+def sampled(
+    lab: Lab, folder: Path, queue: str, *, ecn: int = 1, cc: str = "cubic", module: str | None = None
+) -> Outcome:
     script = Script()
+    if module:
+        script.line("module", GUEST_MODULES / f"{module}.ko", "prague_ecn_fallback=detect")
     script.pair(queue=queue, ecn=ecn)
     common = ("--port", 5001, "--seconds", SECONDS)
     script.line("daemon", "rx", "receiver.json", "-", "lab-traffic", "receive", *common)
@@ -65,6 +69,9 @@ def sampled(lab: Lab, folder: Path, queue: str, *, ecn: int = 1, cc: str = "cubi
         script.line("at", "mid", ms * MS, f"tc-{ms}", "-", "tc", "-s", "-j", "qdisc", "show", "dev", "right")
         for node in ("tx", "rx"):
             script.line("at", node, ms * MS, f"ss-{node}-{ms}", "-", "ss", "-tinemHO")
+            if module:
+                file = f"/proc/net/{module}"
+                script.line("at", node, ms * MS, f"{module}-{node}-{ms}", "-", "busybox", "cat", file)
     script.line("wait", 20_000 * MS)
     outcome = boot(lab, script, folder)
     assert outcome.end["ok"], outcome.end
@@ -122,6 +129,24 @@ def test_sockets_are_as_ss_shows_them(lab: Lab, tmp_path: Path, cc: str, ecn: in
         assert ("alpha" in sender) == (cc == "dctcp")
         assert ("bbr_bw" in sender) == (cc == "bbr")
     assert compared >= {"snd_cwnd", "rtt", "bytes_acked", "rcv_wnd", "delivered", "options", "state", "cc"}
+
+
+def test_sockets_of_prague_are_as_its_file_shows_them(lab: Lab, tmp_path: Path) -> None:
+    outcome = sampled(lab, tmp_path / "trial", "dualpi2", cc="prague", ecn=3, module="tcp_prague")
+    samples = outcome.samples("sockets.jsonl")
+    for ms in TOOLS_AT_MS:
+        (ours,) = [s for s in samples if s["t_ms"] == ms and s["node"] == "tx"]
+        names, values = (outcome.folder / f"tcp_prague-tx-{ms}").read_text().splitlines()
+        theirs = dict(zip(names.split(), values.split(), strict=True))
+        assert theirs["local"] == f"10.0.0.1:{ours['lport']}"
+        assert theirs["remote"] == f"10.0.0.2:{ours['rport']}"
+        for key in ("segsize", "mode"):
+            assert ours[f"prague_{key}"] == theirs[key]
+        for key in theirs.keys() - {"local", "remote", "segsize", "mode"}:
+            assert ours[f"prague_{key}"] == float(theirs[key]), (ms, key)
+        assert math.floor(ours["prague_alpha"] * 1024) == pytest.approx(ours["alpha"], abs=1)
+        assert ours["prague_mss"] == ours["snd_mss"]
+        assert ours["prague_rtt_us"] == pytest.approx(ours["rtt"], rel=0.3)
 
 
 def test_samples_are_at_multiples_of_the_interval_and_at_the_end(lab: Lab, tmp_path: Path) -> None:

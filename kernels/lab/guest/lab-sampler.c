@@ -76,8 +76,11 @@ static void flush(struct output *output)
 
 static void sample(struct output *output)
 {
-	for (struct source *source = output->sources; source; source = source->next)
+	for (struct source *source = output->sources; source; source = source->next) {
+		if (source->sample.prague)
+			prague_look(source->sample.prague);
 		netlink_dump(source);
+	}
 	if (output->text.length >= FLUSH_AT)
 		flush(output);
 }

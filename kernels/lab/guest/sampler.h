@@ -15,7 +15,8 @@ struct sample {
 	struct text *out;
 	const char *t_ms; /* since the start instant, as text */
 	const char *node;
-	const char *ifname; /* queues only */
+	const char *ifname;    /* queues only */
+	struct prague *prague; /* sockets only; NULL without the module */
 };
 
 /* One netlink socket and the request that is sent through it at every tick. */
@@ -61,6 +62,18 @@ void text_fields(struct text *t, const struct field *fields, size_t count, const
 
 /* Begin a line: {"t_ms":...,"node":"..." */
 void begin_line(const struct sample *sample);
+
+/* -- sampler-prague.c ---------------------------------------------------------------- */
+
+/* Prague's own file in the network namespace that was entered last, or NULL. */
+struct prague *prague_open(void);
+
+/* Read it anew. */
+void prague_look(struct prague *prague);
+
+/* Append what it says of the socket with these ports, if anything. */
+void prague_fields(struct text *t, const struct prague *prague, unsigned int lport,
+		   unsigned int rport);
 
 /* -- sampler-sockets.c, sampler-queues.c ---------------------------------------------- */
 

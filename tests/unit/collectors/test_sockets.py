@@ -39,6 +39,21 @@ def test_netlink_samples(captured: Load) -> None:
     assert first["ecn"] == "off"
 
 
+def test_what_prague_tells_of_itself(captured: Load, cases: Path) -> None:
+    trial = captured("lean-dualpi2").ended
+    (trial.raw / "sockets.jsonl").write_text((cases / "prague/sockets.jsonl").read_text())
+    found = parse_sockets(trial)
+    assert found is not None
+    last = found.filter(pl.col("node") == "tx-l4s").row(-1, named=True)
+    assert (last["prague_mode"], last["prague_packet_bytes"], last["mss_bytes"]) == ("window", 1500, 1448)
+    by_window = last["prague_frac_cwnd_packets"] * 1500 * 8 / last["srtt_ms"] / 1000
+    assert last["prague_rate_mbps"] == pytest.approx(by_window, rel=0.001)
+    assert 0 < last["prague_fallback_score"] <= 17
+    assert 10 <= last["prague_fallback_rtt_ms"] < 20
+    assert 0 < last["prague_fallback_mdev_ms"] < 5
+    assert 0 < last["alpha"] < 1
+
+
 def test_rows_are_in_order_and_unique(captured: Load) -> None:
     found = parse_sockets(captured("iperf3-fifo").ended)
     assert found is not None
