@@ -51,7 +51,7 @@ def test_flows_share_evenly_whatever_their_rtt(
     outcome = this.end(lab, tmp_path)
     senders = {node: outcome.json(f"{node}.json") for node in nodes}
     for node, rtt_ms in nodes.items():  # that they are as far away as they should be
-        assert rtt_ms < max(senders[node]["rtt_samples_us"][9:]) / 1000 < rtt_ms + 3
+        assert rtt_ms < max(senders[node]["rtt_samples_us"][9:]) / 1000 < rtt_ms + 5
     rates = [rate_mbps(sender["intervals"][9:]) for sender in senders.values()]
     assert sum(rates) > 0.95 * 100 * 1500 / 1514
     assert least <= max(rates) / min(rates) < most, rates
