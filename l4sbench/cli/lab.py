@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench lab`: build the lab of the virtual testbed, see what is there, look around in it."""
+"""`l4sbench lab`: build the lab of the virtual testbed, see what is there, look around in it; boot nodes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from l4sbench.cli import nodes
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, count
 from l4sbench.cli.terminal import answer, as_json, say
 
@@ -21,8 +22,13 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "lab",
         lambda _: 2,
-        help="build the lab, see what is there, look around in it",
-        examples=("l4sbench lab build", "l4sbench lab status", "l4sbench lab shell quickstart aqm=dualpi2"),
+        help="build the lab, see what is there, look around in it, boot nodes for ssh",
+        examples=(
+            "l4sbench lab build",
+            "l4sbench lab status",
+            "l4sbench lab shell quickstart aqm=dualpi2",
+            "l4sbench lab up",
+        ),
     )
     own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     building = add_command(
@@ -55,6 +61,7 @@ def add_parser(commands: Subparsers) -> None:
         examples=("l4sbench lab shell quickstart aqm=dualpi2", "ip netns exec router tc -s qdisc   (inside)"),
     )
     add_matrix(looking)
+    nodes.add_parsers(own)
 
 
 def build(args: argparse.Namespace) -> int:
@@ -74,13 +81,15 @@ def build(args: argparse.Namespace) -> int:
 
 def status(args: argparse.Namespace) -> int:
     """Print what is there; 3 when there is no lab for the sources at hand."""
+    from l4sbench.testbeds.nodes import labs
     from l4sbench.testbeds.virtual.build import status as look
 
-    state = look()
+    state, booted = look(), labs()
     if args.json:
-        answer(as_json(_as_values(state)))
+        answer(as_json(_as_values(state) | {"nodes": [nodes.as_values(each) for each in booted]}))
     else:
         _print(state)
+        nodes.show(booted)
     return 0 if state.lab else 3
 
 

@@ -4,7 +4,8 @@
 
 Layout below the root (the user's cache folder, `~/.cache/l4sbench` or below `XDG_CACHE_HOME`):
 
-    source/ kernel/ userland/ tools/ modules/ rootfs/   one folder per part, named by the digest of its inputs
+    source/ kernel/ userland/ tools/ modules/ rootfs/ node-userland/
+                                                        one folder per part, named by the digest of its inputs
     labs/<key>.json                                     which parts make the lab for one state of our sources
     apt/                                                scratch state of apt, safe to delete
     log/                                                one log file per external command
@@ -30,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from l4sbench.errors import TestbedError
 
-PARTS = ("source", "kernel", "userland", "tools", "modules", "rootfs")
+PARTS = ("source", "kernel", "userland", "tools", "modules", "rootfs", "node-userland")
 PARTIAL = ".partial"
 DIGEST_LENGTH = 16
 """Hex digits kept of a SHA-256: 64 bits tell a few hundred parts apart, and paths stay readable."""

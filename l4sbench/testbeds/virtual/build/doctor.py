@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,8 +80,8 @@ def build_checks(cache: Path | None = None) -> list[Check]:
     return [_machine(), *_programs(), _place(Cache.open(cache).root), _archive()]
 
 
-def require(checks: list[Check]) -> None:
-    """Refuse when something is missing.
+def require(checks: list[Check], what_for: str = "build the lab") -> None:
+    """Refuse when something is missing; `what_for` says what this machine then cannot do.
 
     Raises:
         TestbedError: Says all that is missing, and the command that mends it.
@@ -89,7 +90,7 @@ def require(checks: list[Check]) -> None:
     if missing:
         what = "; ".join(f"{check.name}: {check.detail}" for check in missing)
         mends = dict.fromkeys(check.mend for check in missing if check.mend)
-        raise TestbedError(f"this machine cannot build the lab: {what}", hint=" && ".join(mends) or None)
+        raise TestbedError(f"this machine cannot {what_for}: {what}", hint=" && ".join(mends) or None)
 
 
 def _machine() -> Check:
@@ -106,16 +107,20 @@ def _programs() -> list[Check]:
         lacking["libc.a"] = (
             "libc6-dev",
         )  # the C library's headers and its static form; gcc only recommends it
-    packages = sorted({package for named in lacking.values() for package in named})
-    sudo = "" if os.geteuid() == 0 else "sudo "
-    install = f"{sudo}apt-get install --yes --no-install-recommends {' '.join(packages)}"
-    mend = f"{sudo}apt-get update && {install}"  # fresh machines have no package lists
+    mend = install_command(sorted({package for named in lacking.values() for package in named}))
     return [
         Check(name, False, "not found", mend, lacking[name])
         if name in lacking
         else Check(name, True, "found")
         for name in (*PROGRAMS, "libc.a")
     ]
+
+
+def install_command(packages: Sequence[str]) -> str:
+    """The command that installs Debian packages."""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    install = f"{sudo}apt-get install --yes --no-install-recommends {' '.join(packages)}"
+    return f"{sudo}apt-get update && {install}"  # fresh machines have no package lists
 
 
 def _has_static_libc() -> bool:

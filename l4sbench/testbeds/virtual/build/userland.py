@@ -154,14 +154,19 @@ def _unpack(
         ordered = sorted(debs, key=lambda deb: (not deb.name.startswith("base-files_"), deb.name))
         for number, deb in enumerate(ordered):
             say("unpacking packages", number / len(ordered))
-            _unpack_one(apt.commands, deb, root)
+            unpack_package(apt.commands, deb, root)
         remove_tree(downloads)
         _complete(apt.commands, root)
         write_whole(stage / "info.json", info.model_dump_json(indent=1))
     return Userland(part, info)
 
 
-def _unpack_one(commands: Commands, deb: Path, root: Path) -> None:
+def unpack_package(commands: Commands, deb: Path, root: Path) -> None:
+    """Unpack a package's files below a root, without what no guest reads.
+
+    Raises:
+        TestbedError: It cannot be unpacked.
+    """
     left_out = [f"--exclude=./usr/share/{name}/*" for name in _LEFT_OUT]
     commands.pipe(
         ["dpkg-deb", "--fsys-tarfile", deb],
@@ -173,12 +178,7 @@ def _unpack_one(commands: Commands, deb: Path, root: Path) -> None:
 
 def _complete(commands: Commands, root: Path) -> None:
     """Do what maintainer scripts would have done, as far as the guest notices."""
-    for folder, names, files in os.walk(root):
-        for name in (*names, *files):
-            path = Path(folder, name)
-            if not path.is_symlink():  # the guest runs as whoever starts it; set-id bits are of no use there
-                mode = path.stat().st_mode & 0o777
-                path.chmod(mode | (0o755 if path.is_dir() or mode & 0o100 else 0o644))
+    open_modes(root)
     for name in _MOUNT_POINTS:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name, text in _FILES.items():
@@ -191,6 +191,19 @@ def _complete(commands: Commands, root: Path) -> None:
             commands.run([ldconfig, "-r", root, "-X"], what="ldconfig", timeout_s=60)
         except TestbedError:
             (root / "etc" / "ld.so.cache").unlink(missing_ok=True)
+
+
+def open_modes(root: Path) -> None:
+    """Let everybody read all files below a root, and take the set-id bits away.
+
+    A guest runs as whoever starts it, and set-id bits in a user's cache would be a gift to others.
+    """
+    for folder, names, files in os.walk(root):
+        for name in (*names, *files):
+            path = Path(folder, name)
+            if not path.is_symlink():
+                mode = path.stat().st_mode & 0o777
+                path.chmod(mode | (0o755 if path.is_dir() or mode & 0o100 else 0o644))
 
 
 def _link_busybox(commands: Commands, root: Path) -> None:

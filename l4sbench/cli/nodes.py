@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench lab up` and `lab down`: a lab of booted nodes for whatever goes by ssh."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from l4sbench.cli.options import Subparsers, add_command, count
+from l4sbench.cli.terminal import answer, as_json, as_path, say, warn
+
+if TYPE_CHECKING:
+    from l4sbench.testbeds.nodes import NodesStatus
+
+_LEAST_MB = 128
+
+
+def add_parsers(own: Subparsers) -> None:
+    """Add the commands to those of `lab`."""
+    starting = add_command(
+        own,
+        "up",
+        up,
+        help="boot one real-time node per node of a topology, and print an inventory for Ansible",
+        examples=(
+            "l4sbench lab up",
+            "ansible -i $(l4sbench lab up) nodes -m ping",
+            "ssh -F ~/.cache/l4sbench/nodes/line6/ssh_config router",
+        ),
+    )
+    starting.add_argument(
+        "--topology", default="line6", metavar="NAME", help="which topology (default: line6)"
+    )
+    starting.add_argument("--name", metavar="LAB", help="name of the lab (default: the topology's)")
+    starting.add_argument(
+        "--memory",
+        type=_megabytes,
+        metavar="MB",
+        help="memory of one node (default: 512); taken as it is used",
+    )
+    starting.add_argument("--json", action="store_true", help="print nodes and files as JSON")
+    ending = add_command(
+        own,
+        "down",
+        down,
+        help="end the nodes and remove all of them",
+        examples=("l4sbench lab down",),
+    )
+    ending.add_argument("--name", default="line6", metavar="LAB", help="which lab (default: line6)")
+
+
+def _megabytes(text: str) -> int:
+    number = count(text)
+    if number < _LEAST_MB:
+        raise argparse.ArgumentTypeError(f"a node needs at least {_LEAST_MB} MB")
+    return number
+
+
+def up(args: argparse.Namespace) -> int:
+    """Boot what does not run, and print the inventory's path."""
+    from l4sbench.cli.progress import build_progress
+    from l4sbench.testbeds.nodes import MEMORY_MB
+    from l4sbench.testbeds.nodes import up as boot
+
+    with build_progress() as on_progress:
+        state = boot(args.topology, on_progress, name=args.name, memory_mb=args.memory or MEMORY_MB)
+    if not state.fresh:
+        warn("the nodes run what was built earlier; `l4sbench lab down` and `lab up` start what is built now")
+    if args.json:
+        answer(as_json(as_values(state)))
+        return 0
+    say(f"{len(state.nodes)} nodes are up: {', '.join(node.name for node in state.nodes)}")
+    if state.ssh_config is not None:
+        say(f"  ssh -F {as_path(state.ssh_config)} {state.nodes[0].name}")
+    answer(str(state.inventory))
+    return 0
+
+
+def down(args: argparse.Namespace) -> int:
+    """End the nodes; says so when there was nothing to end."""
+    from l4sbench.testbeds.nodes import down as end
+
+    say(f"the lab {args.name} is gone" if end(args.name) else "there was nothing to take down")
+    return 0
+
+
+def show(states: tuple[NodesStatus, ...]) -> None:
+    """Print the nodes for `lab status`."""
+    for state in states:
+        running = sum(node.running for node in state.nodes)
+        old = "" if state.fresh else ", of an earlier build"
+        answer(f"nodes of {state.name}: {running} of {len(state.nodes)} run{old}")
+        for node in state.nodes:
+            how = "runs" if node.running else (node.ended or "does not run")
+            answer(f"  {node.name:12} {node.address:16} {how}")
+        if state.inventory is not None:
+            answer(f"  {state.inventory}")
+
+
+def as_values(state: NodesStatus) -> dict[str, object]:
+    """What `--json` prints of a lab of nodes."""
+    return {
+        "name": state.name,
+        "topology": state.topology,
+        "up": state.up,
+        "fresh": state.fresh,
+        "inventory": None if state.inventory is None else str(state.inventory),
+        "ssh_config": None if state.ssh_config is None else str(state.ssh_config),
+        "nodes": [
+            {
+                "name": node.name,
+                "address": node.address,
+                "address_6": node.address_6,
+                "running": node.running,
+                "ended": node.ended,
+                "console": str(node.console),
+            }
+            for node in state.nodes
+        ],
+    }

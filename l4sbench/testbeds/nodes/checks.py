@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What this machine lacks for booting nodes, and the command that mends it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from l4sbench.testbeds.virtual.build.doctor import Check, install_command
+
+PROGRAMS = {
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "ip": "iproute2",
+    "unshare": "util-linux",
+}
+"""Programs that a lab of nodes starts, by the Debian package that brings them."""
+
+_TYPICAL_MB = 192
+"""What a node has touched after a playbook and a trial or two; see docs/nodes.md."""
+
+_TRY_S = 20
+
+
+def node_checks(nodes: int, memory_mb: int) -> list[Check]:
+    """Look at what booting this many nodes of this much memory needs; changes nothing."""
+    programs = _programs()
+    if not all(check.ok for check in programs):
+        return programs
+    return [*programs, _tun(), _namespaces(), _memory(nodes, min(memory_mb, _TYPICAL_MB))]
+
+
+def program_checks() -> list[Check]:
+    """Look only at the programs; quick."""
+    return _programs()
+
+
+def _programs() -> list[Check]:
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    lacking = {name: package for name, package in PROGRAMS.items() if shutil.which(name, path=path) is None}
+    mend = install_command(sorted(set(lacking.values())))
+    return [
+        Check(name, False, "not found", mend, (lacking[name],))
+        if name in lacking
+        else Check(name, True, "found")
+        for name in PROGRAMS
+    ]
+
+
+def _tun() -> Check:
+    device = Path("/dev/net/tun")
+    if os.access(device, os.R_OK | os.W_OK):
+        return Check("tun device", True, str(device))
+    if device.exists():
+        return Check("tun device", False, f"{device} is not yours to open", f"sudo chmod 0666 {device}")
+    return Check("tun device", False, f"{device} is missing; a container gets it by `--device {device}`")
+
+
+def _namespaces() -> Check:
+    """Try what the lab does, once, in namespaces that are gone at once."""
+    name = "user namespaces"
+    argv = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork"]
+    links = "link add l4sbench0 type bridge\ntuntap add dev l4sbench1 mode tap\n"
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    try:
+        done = subprocess.run(
+            [*argv, "ip", "-batch", "-"],
+            input=links,
+            capture_output=True,
+            text=True,
+            timeout=_TRY_S,
+            check=False,
+            env={**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"},
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check(name, False, str(error))
+    if done.returncode == 0:
+        return Check(name, True, "bridges and taps can be made without root")
+    said = done.stderr.strip().splitlines()
+    detail = f"this user may not make a network of its own: {said[0] if said else 'unshare failed'}"
+    return Check(name, False, detail, _mend_namespaces())
+
+
+def _mend_namespaces() -> str | None:
+    """The setting that forbids user namespaces, turned round; None when it is something else."""
+    for setting, allows in (
+        ("kernel.apparmor_restrict_unprivileged_userns", "0"),
+        ("kernel.unprivileged_userns_clone", "1"),
+    ):
+        try:
+            now = Path("/proc/sys", setting.replace(".", "/")).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if now != allows:
+            return f"sudo sysctl {setting}={allows}"
+    return None
+
+
+def _memory(nodes: int, each_mb: int) -> Check:
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text("ascii"), re.MULTILINE)
+    available_mb = int(found[1]) // 1024 if found else 0
+    needed_mb = nodes * each_mb
+    detail = f"{available_mb} MB free"
+    if available_mb >= needed_mb:
+        return Check("memory", True, detail)
+    return Check("memory", False, f"{detail}; {nodes} nodes need about {needed_mb}")

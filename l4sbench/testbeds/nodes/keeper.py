@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The keeper of a lab of booted nodes: process 1 of the lab's namespaces, parent of all its nodes.
+
+Started by `lab up` as `unshare ... python -m l4sbench.testbeds.nodes.keeper ORDER.json`. When it ends, the
+kernel ends every process of the lab and frees bridges and taps with the namespace: nothing can be left over.
+It answers on a socket in the lab's run folder, one request and one line of answer per connection:
+
+    nodes               JSON: per node whether it runs, and how it ended
+    boot NODE           boot a node that does not run
+    connect HOST PORT [SECONDS]
+                        "ok" and, with it, a socket that is connected inside the lab's network
+    stop                end the lab
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+from l4sbench.testbeds.nodes.plan import LabPlan  # noqa: TC001  (pydantic reads it)
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+SOCKET = "keeper"
+GO = b"go\n"
+"""What the keeper waits for on its standard input: whoever started it has noted that it is there."""
+
+_CONNECT_S = 10.0
+_LINKS_S = 30.0
+
+
+class Order(BaseModel):
+    """What the keeper is to do.
+
+    Attributes:
+        plan: Nodes and bridges.
+        kernel: The user-mode Linux program.
+        run: Folder of the lab's sockets and of guest memory; one folder below it per node.
+        consoles: Folder that gets one file per node with what it wrote to its console.
+        memory_mb: Memory of one node.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    plan: LabPlan
+    kernel: Path
+    run: Path
+    consoles: Path
+    memory_mb: int
+
+
+def boot_command(order: Order, node: str) -> list[str]:
+    """The command line of a node's kernel, to be started in the node's folder below `run`.
+
+    No path stands in it: blanks and commas would end it.
+    """
+    here = "/proc/self/cwd"
+    ports = next(plan for plan in order.plan.nodes if plan.name == node).ports
+    return [
+        str(order.kernel),
+        "rootfstype=hostfs",
+        f"rootflags={here}/boot",
+        "ro",
+        "init=/init",
+        f"LAB_DIR={here}",
+        f"mem={order.memory_mb}M",
+        "con=null",
+        "con0=null,fd:1",
+        "seccomp=on",
+        f"uml_dir={here}",
+        "umid=kernel",
+        *(
+            f"vec{place}:transport=tap,ifname={port.tap},depth=64,mac={port.mac}"
+            for place, port in enumerate(ports)
+        ),
+        "quiet",
+        "panic=-1",
+    ]
+
+
+class Keeper:
+    """Boots nodes, reaps them, and answers requests."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._lock = threading.Lock()
+        self._running: dict[str, int] = {}
+        self._ended: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Make the networks, boot all nodes and answer until told to stop.
+
+        Raises:
+            subprocess.SubprocessError: A network could not be made.
+            OSError: The kernel could not be started, or the socket not be opened.
+        """
+        subprocess.run(
+            ["ip", "-batch", "-"],
+            input=self._order.plan.link_commands(),
+            text=True,
+            check=True,
+            timeout=_LINKS_S,
+        )
+        for node in self._order.plan.nodes:
+            self._boot(node.name)
+        threading.Thread(target=self._reap, daemon=True).start()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            folder = os.open(self._order.run, os.O_PATH)  # see connect.ask
+            listener.bind(f"/proc/self/fd/{folder}/{SOCKET}.partial")
+            listener.listen(64)
+            (self._order.run / f"{SOCKET}.partial").rename(self._order.run / SOCKET)
+            while True:
+                client, _ = listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _boot(self, node: str) -> None:
+        folder = self._order.run / node
+        for name in ("kernel/pid", "kernel/mconsole"):
+            (folder / name).unlink(missing_ok=True)
+        with (self._order.consoles / f"{node}.log").open("ab") as console, self._lock:
+            process = subprocess.Popen(
+                boot_command(self._order, node),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                # user-mode Linux keeps the guest's memory below TMPDIR
+                env={"TMPDIR": str(folder), "HOME": str(folder), "PATH": os.environ.get("PATH", os.defpath)},
+                start_new_session=True,
+            )
+            self._running[node] = process.pid
+            self._ended.pop(node, None)
+            process.returncode = 0  # `_reap` waits for it, and for the orphans that only process 1 gets
+
+    def _reap(self) -> None:
+        more = threading.Event()
+        while True:
+            try:
+                pid, status = os.waitpid(-1, 0)
+            except ChildProcessError:
+                more.wait(0.5)
+                continue
+            with self._lock:
+                for node in [name for name, running in self._running.items() if running == pid]:
+                    del self._running[node]
+                    code = os.waitstatus_to_exitcode(status)
+                    self._ended[node] = f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
+                    # what is left of its session are the processes of its programs
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(pid, signal.SIGKILL)
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            client.settimeout(_CONNECT_S)
+            words = client.makefile("r", encoding="utf-8").readline().split()
+            match words:
+                case ["nodes"]:
+                    client.sendall(f"{json.dumps(self._nodes())}\n".encode())
+                case ["boot", node] if any(plan.name == node for plan in self._order.plan.nodes):
+                    client.sendall(f"{self._boot_again(node)}\n".encode())
+                case ["connect", host, port] if port.isdecimal():
+                    self._connect(client, host, int(port), _CONNECT_S)
+                case ["connect", host, port, seconds] if port.isdecimal() and seconds.isdecimal():
+                    self._connect(client, host, int(port), int(seconds))
+                case ["stop"]:
+                    client.sendall(b"ok\n")
+                    os._exit(0)  # the kernel ends all others
+                case _:
+                    client.sendall(b"no such request\n")
+
+    def _nodes(self) -> dict[str, dict[str, str | bool]]:
+        with self._lock:
+            return {
+                plan.name: {"running": plan.name in self._running, "ended": self._ended.get(plan.name, "")}
+                for plan in self._order.plan.nodes
+            }
+
+    def _boot_again(self, node: str) -> str:
+        if node in self._running:
+            return "it runs"
+        try:
+            self._boot(node)
+        except OSError as error:
+            return str(error)
+        return "ok"
+
+    def _connect(self, client: socket.socket, host: str, port: int, limit_s: float) -> None:
+        try:
+            with socket.create_connection((host, port), timeout=limit_s) as connection:
+                connection.setblocking(True)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                socket.send_fds(client, [b"ok\n"], [connection.fileno()])
+        except OSError as error:
+            client.sendall(f"{error}\n".encode())
+
+
+def main() -> None:
+    """Keep a lab until told to stop, or until a signal says so."""
+    if sys.stdin.buffer.readline() != GO:
+        return
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        os._exit(0)
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, end)  # process 1 of a namespace ignores what it has no handler for
+    Keeper(Order.model_validate_json(Path(sys.argv[1]).read_bytes())).run()
+
+
+if __name__ == "__main__":
+    main()

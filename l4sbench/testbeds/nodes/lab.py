@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A local lab of booted nodes: up, down, and what there is.
+
+What is known of a lab stands in `nodes/<name>/` of the cache: `state.json`, keys, `ssh_config`,
+`inventory.yml`, consoles. Sockets and guest memory are in a folder of their own in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from l4sbench.errors import InputError, TestbedError
+from l4sbench.testbeds.nodes import ssh
+from l4sbench.testbeds.nodes.checks import node_checks
+from l4sbench.testbeds.nodes.connect import ask
+from l4sbench.testbeds.nodes.home import Home, State, tail
+from l4sbench.testbeds.nodes.keeper import SOCKET
+from l4sbench.testbeds.nodes.plan import LabPlan, plan_lab
+from l4sbench.testbeds.nodes.starting import key, no_keeper, start
+from l4sbench.testbeds.nodes.userland import node_userland
+from l4sbench.testbeds.virtual.build import Lab, Progress
+from l4sbench.testbeds.virtual.build.cache import Cache
+from l4sbench.testbeds.virtual.build.doctor import require
+from l4sbench.topology import topology as find_topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+MEMORY_MB = 512
+"""Memory of one node. Only what a node touches is taken from the host."""
+
+_BOOT_S = 120.0
+_STOP_S = 10.0
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """One node: how it is reached, and whether it runs.
+
+    Attributes:
+        name: Its name in the topology.
+        address: Where ssh finds it, inside the lab's network.
+        address_6: The same by IPv6.
+        running: Whether its kernel runs.
+        ended: How it ended, in words, when it did.
+        console: What it wrote to its console.
+    """
+
+    name: str
+    address: str
+    address_6: str
+    running: bool
+    ended: str
+    console: Path
+
+
+@dataclass(frozen=True)
+class NodesStatus:
+    """The state of a lab of nodes.
+
+    Attributes:
+        name: Its name.
+        topology: Its topology; "" when there is no lab of that name.
+        folder: Where what is known of it lies.
+        up: Whether all its nodes run.
+        inventory: The inventory for Ansible; None when the lab is not up.
+        ssh_config: For `ssh -F`; None when the lab is not up.
+        nodes: In the topology's order; none when there is no lab.
+        fresh: Whether it runs what would be started now; a kernel or module may have been built since.
+    """
+
+    name: str
+    topology: str
+    folder: Path
+    up: bool
+    inventory: Path | None
+    ssh_config: Path | None
+    nodes: tuple[NodeStatus, ...]
+    fresh: bool
+
+
+def up(
+    topology: str,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    *,
+    name: str | None = None,
+    memory_mb: int = MEMORY_MB,
+    cache: Path | None = None,
+) -> NodesStatus:
+    """Boot a lab's nodes and wait until ssh reaches all of them; nodes that run already are left alone.
+
+    Args:
+        topology: Name of the topology.
+        on_progress: Told what happens.
+        name: Name of the lab, by default the topology's; labs of different names do not see each other.
+        memory_mb: Memory of one node.
+        cache: The cache folder; the user's own by default.
+
+    Raises:
+        InputError: There is no such topology, or a lab of that name has another one.
+        TestbedError: The lab is not built, this machine lacks something, or a node does not come up.
+    """
+    wanted = find_topology(topology)
+    plan, home = plan_lab(wanted), Home.of(name or topology, cache)
+    lab = Lab.locate(cache)
+
+    def say(message: str, fraction: float | None = None) -> None:
+        on_progress(Progress("nodes", message, fraction))
+
+    userland = node_userland(lab, say)
+    with home.lock():
+        state = home.state()
+        if state is None or _nodes_of(state) is None:
+            if _remove(home):
+                say("removed what was left of an earlier lab")
+            require(node_checks(len(plan.nodes), memory_mb), "boot nodes")
+            state = start(home, plan, lab, userland, memory_mb, wanted)
+        elif state.plan.topology != topology:
+            raise InputError(
+                f"the lab {home.folder.name} is up with topology {state.plan.topology}",
+                f"l4sbench lab down --name {home.folder.name}, or give the new one another --name",
+            )
+        else:
+            _mend(state, say)
+        _await(home, state, say)
+    return status(home.folder.name, cache=cache)
+
+
+def _mend(state: State, say: Callable[[str], None]) -> None:
+    """Boot nodes that have ended."""
+    for node, told in (_nodes_of(state) or {}).items():
+        if not told["running"]:
+            say(f"{node} had ended ({told['ended']}); booting it again")
+            ask(str(state.run / SOCKET), f"boot {node}")
+
+
+def down(name: str, *, cache: Path | None = None) -> bool:
+    """End a lab and remove everything of it; whether there was anything.
+
+    Keys stay, so that the next lab of this name is reached by the same ones.
+
+    Raises:
+        InputError: No lab can have that name.
+        TestbedError: The lab's keeper cannot be ended.
+    """
+    home = Home.of(name, cache)
+    if not home.folder.exists():
+        return False
+    with home.lock():
+        return _remove(home)
+
+
+def status(name: str, *, cache: Path | None = None) -> NodesStatus:
+    """Look what there is of a lab; changes nothing.
+
+    Raises:
+        InputError: No lab can have that name.
+    """
+    home = Home.of(name, cache)
+    state = home.state()
+    if state is None:
+        return NodesStatus(
+            name=name,
+            topology="",
+            folder=home.folder,
+            up=False,
+            inventory=None,
+            ssh_config=None,
+            nodes=(),
+            fresh=False,
+        )
+    told = _nodes_of(state)
+    nodes = tuple(
+        NodeStatus(
+            name=node.name,
+            address=node.address,
+            address_6=node.address_6,
+            running=bool(told and told[node.name]["running"]),
+            ended=str(told[node.name]["ended"]) if told else "the lab's keeper has ended",
+            console=home.consoles / f"{node.name}.log",
+        )
+        for node in state.plan.nodes
+    )
+    return NodesStatus(
+        name=name,
+        topology=state.plan.topology,
+        folder=home.folder,
+        up=all(node.running for node in nodes),
+        inventory=home.folder / "inventory.yml" if told else None,
+        ssh_config=home.folder / "ssh_config" if told else None,
+        nodes=nodes,
+        fresh=state.key == _key_now(state.plan, cache),
+    )
+
+
+def labs(cache: Path | None = None) -> tuple[NodesStatus, ...]:
+    """Every lab of nodes that was started and not taken down."""
+    found = sorted((Cache.open(cache).root / "nodes").glob("*/state.json"))
+    return tuple(status(path.parent.name, cache=cache) for path in found)
+
+
+def _key_now(plan: LabPlan, cache: Path | None) -> str:
+    """The key that a lab of this plan would be started with now; "" when there is no lab to boot from."""
+    try:
+        return key(plan, Lab.locate(cache))
+    except TestbedError:
+        return ""
+
+
+def _nodes_of(state: State) -> dict[str, dict[str, str | bool]] | None:
+    """What the keeper says of its nodes; None when it does not answer."""
+    if not state.keeper.runs():
+        return None
+    try:
+        answer, _ = ask(str(state.run / SOCKET), "nodes")
+        nodes: dict[str, dict[str, str | bool]] = json.loads(answer)
+    except (OSError, ValueError):
+        return None
+    return nodes
+
+
+def _await(home: Home, state: State, say: Callable[[str, float | None], None]) -> None:
+    """Wait until every node's sshd answers.
+
+    Raises:
+        TestbedError: A node ended or does not answer in time; its console's end is in the message.
+    """
+    nodes = state.plan.nodes
+    waiting = {node.name: node.address for node in nodes}
+    deadline = time.monotonic() + _BOOT_S
+    while waiting:
+        say(f"booting {', '.join(waiting)}", 1 - len(waiting) / len(nodes))
+        if not state.keeper.runs():
+            raise no_keeper(home.folder)
+        told = _nodes_of(state)
+        if told is None:
+            time.sleep(0.1)
+            continue
+        for name in waiting:
+            if not told[name]["running"]:
+                raise _not_up(home, name, f"ended ({told[name]['ended']})")
+        with ThreadPoolExecutor(len(waiting)) as pool:
+            answers = pool.map(lambda address: _answers(state.run, address), waiting.values())
+            waiting = {name: at for (name, at), yes in zip(waiting.items(), answers, strict=True) if not yes}
+        if waiting and time.monotonic() > deadline:
+            raise _not_up(home, next(iter(waiting)), f"does not answer after {_BOOT_S:.0f} s")
+        if waiting:
+            time.sleep(0.2)
+
+
+def _not_up(home: Home, node: str, what: str) -> TestbedError:
+    console = home.consoles / f"{node}.log"
+    return TestbedError(
+        f"node {node} {what}:\n{tail(console)}",
+        hint=f"its console is {console}; l4sbench lab down --name {home.folder.name} removes what is left",
+    )
+
+
+def _answers(run: Path, address: str) -> bool:
+    """Whether an sshd greets at this address."""
+    try:
+        _, descriptors = ask(str(run / SOCKET), f"connect {address} 22 1")
+        if not descriptors:
+            return False
+        with socket.socket(fileno=descriptors[0]) as connection:
+            connection.settimeout(5.0)
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def _remove(home: Home) -> bool:
+    """End what runs and remove what is left; whether there was anything."""
+    state = home.remains()
+    if state is None:
+        return False
+    for path in ssh.control_sockets(state.run):
+        subprocess.run(
+            ["ssh", "-F", "/dev/null", "-o", f"ControlPath={path}", "-O", "exit", "node"],
+            capture_output=True,
+            check=False,
+            timeout=_STOP_S,
+        )
+    if state.keeper is not None and state.keeper.runs():
+        with suppress(OSError):
+            ask(str(state.run / SOCKET), "stop")
+        if not state.keeper.wait(_STOP_S):
+            state.keeper.kill()  # its child, process 1 of the namespaces, goes with it
+            if not state.keeper.wait(_STOP_S):
+                raise TestbedError(f"process {state.keeper.pid}, the lab's keeper, does not end")
+    shutil.rmtree(state.run, ignore_errors=True)
+    for name in ("inventory.yml", "ssh_config", "known_hosts", "order.json"):
+        (home.folder / name).unlink(missing_ok=True)
+    home.note.unlink(missing_ok=True)
+    return True

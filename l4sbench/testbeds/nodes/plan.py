@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What a lab of booted nodes consists of: addresses, interfaces, bridges. A pure function of the topology."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from l4sbench.topology import Topology
+
+MANAGEMENT = ipaddress.IPv4Network("172.31.255.0/24")
+"""Where ssh goes. It exists only in the lab's own network namespace; no topology uses it."""
+MANAGEMENT_6 = ipaddress.IPv6Network("fd4c:3453:ff::/64")
+"""The same for IPv6, as many sites of FABRIC have nothing else. A private prefix (RFC 4193)."""
+
+MANAGEMENT_BRIDGE = "management"
+_FIRST_HOST = 11
+
+
+class PortPlan(BaseModel):
+    """One interface of a node.
+
+    Attributes:
+        network: The topology's network; "" for management.
+        mac: The interface's address, by which the node's side is found.
+        tap: The host's end of it, in the lab's namespace.
+        bridge: What the host's end is attached to.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    network: str
+    mac: str
+    tap: str
+    bridge: str
+
+
+class NodePlan(BaseModel):
+    """One node: `ports` begins with management, the topology's networks follow."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    address: str
+    address_6: str
+    ports: tuple[PortPlan, ...]
+
+
+class LabPlan(BaseModel):
+    """All nodes of a lab, and the bridges between them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    topology: str
+    nodes: tuple[NodePlan, ...]
+    bridges: tuple[str, ...]
+
+    def link_commands(self) -> str:
+        """What `ip -batch` has to do to make bridges and taps."""
+        lines = ["link set lo up"]
+        for bridge in self.bridges:
+            # nothing of the host's takes part: the bridge only forwards, and at once
+            lines += [
+                f"link add {bridge} type bridge forward_delay 0 mcast_snooping 0",
+                f"link set {bridge} addrgenmode none",
+                f"link set {bridge} up",
+            ]
+        lines += [
+            f"address add {MANAGEMENT[1]}/{MANAGEMENT.prefixlen} dev {MANAGEMENT_BRIDGE}",
+            f"address add {MANAGEMENT_6[1]}/{MANAGEMENT_6.prefixlen} dev {MANAGEMENT_BRIDGE} nodad",
+        ]
+        for port in (port for node in self.nodes for port in node.ports):
+            lines += [
+                f"tuntap add dev {port.tap} mode tap",
+                f"link set {port.tap} addrgenmode none",
+                f"link set {port.tap} master {port.bridge} up",
+            ]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def plan_lab(topology: Topology) -> LabPlan:
+    """The lab of a topology. Addresses depend on a node's place in it and on nothing else."""
+    bridges = {network.name: f"net{number}" for number, network in enumerate(topology.networks)}
+    nodes = []
+    for number, node in enumerate(topology.nodes):
+        networks = ["", *(address.network for address in node.addresses)]
+        nodes.append(
+            NodePlan(
+                name=node.name,
+                address=str(MANAGEMENT[_FIRST_HOST + number]),
+                address_6=str(MANAGEMENT_6[_FIRST_HOST + number]),
+                ports=tuple(
+                    PortPlan(
+                        network=network,
+                        # locally administered (IEEE 802, the 2 in the first byte), then the letters L4S
+                        mac=f"02:4c:34:53:{number:02x}:{place:02x}",
+                        tap=f"tap{number}.{place}",
+                        bridge=bridges.get(network, MANAGEMENT_BRIDGE),
+                    )
+                    for place, network in enumerate(networks)
+                ),
+            )
+        )
+    return LabPlan(
+        topology=topology.name,
+        nodes=tuple(nodes),
+        bridges=(MANAGEMENT_BRIDGE, *bridges.values()),
+    )

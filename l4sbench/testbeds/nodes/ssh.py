@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""How nodes are reached: keys of the lab's own, an ssh configuration, and the inventory for Ansible."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.nodes import connect
+from l4sbench.testbeds.nodes.keeper import SOCKET
+from l4sbench.testbeds.virtual.build.cache import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from l4sbench.testbeds.nodes.plan import LabPlan
+    from l4sbench.topology import Topology
+
+_KEYGEN_S = 60
+KEY = "id_ecdsa"
+
+
+def make_key(path: Path, kind: str) -> None:
+    """Make a key pair without a password, unless it is there; `kind` is `ecdsa` or `ed25519`.
+
+    Raises:
+        TestbedError: ssh-keygen is missing or failed.
+    """
+    if path.exists() and path.with_name(f"{path.name}.pub").exists():
+        return
+    partial = path.with_name(f"{path.name}.new")
+    for old in (partial, partial.with_name(f"{partial.name}.pub"), path):
+        old.unlink(missing_ok=True)
+    try:
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "l4sbench", "-f", str(partial)],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=_KEYGEN_S,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or error
+        raise TestbedError(f"ssh-keygen failed: {said}", hint="l4sbench doctor") from error
+    shutil.move(f"{partial}.pub", f"{path}.pub")
+    partial.rename(path)
+
+
+def write_ssh(folder: Path, run: Path, plan: LabPlan, user: str) -> Path:
+    """Write `known_hosts` and `ssh_config` into the lab's folder; the latter's path.
+
+    `ssh -F` with it knows every node by name and by address.
+    """
+    known = []
+    for node in plan.nodes:
+        kind, key = (folder / "host-keys" / f"{node.name}.pub").read_text(encoding="utf-8").split()[:2]
+        known.append(f"{node.name},{node.address},{node.address_6} {kind} {key}\n")
+    write_whole(folder / "known_hosts", "".join(known))
+    # the system's Python: it outlives the environment that l4sbench happens to run in
+    proxy = shlex.join([str(Path(sys.executable).resolve()), "-I", connect.__file__, str(run / SOCKET)])
+    lines = [
+        "# made by l4sbench lab up",
+        *(line for node in plan.nodes for line in (f"Host {node.name}", f"    HostName {node.address}")),
+        "Host *",
+        f"    User {user}",
+        f"    IdentityFile {_quoted(folder / KEY)}",
+        "    IdentitiesOnly yes",
+        f"    UserKnownHostsFile {_quoted(folder / 'known_hosts')}",
+        "    GlobalKnownHostsFile /dev/null",
+        "    StrictHostKeyChecking yes",
+        "    PasswordAuthentication no",
+        "    ServerAliveInterval 10",
+        f"    ProxyCommand {proxy.replace('%', '%%')} %h %p",
+        "    ProxyUseFdpass yes",
+    ]
+    path = folder / "ssh_config"
+    write_whole(path, "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def _quoted(path: Path) -> str:
+    return '"{}"'.format(str(path).replace("%", "%%"))
+
+
+def control_sockets(run: Path) -> list[Path]:
+    """Sockets of ssh processes that keep a connection to a node open for the next command."""
+    return sorted(run.glob("ssh-*"))
+
+
+def write_inventory(folder: Path, run: Path, plan: LabPlan, topology: Topology) -> Path:
+    """Write the lab's inventory for Ansible; its path."""
+    from ruamel.yaml import YAML
+
+    hosts = {
+        node.name: {
+            "ansible_host": node.address,
+            "l4sbench_node": node.name,
+            "l4sbench_ports": {port.network: port.mac for port in node.ports if port.network},
+        }
+        for node in plan.nodes
+    }
+    # Ansible adds a ControlPath of its own where its command line has none, and would reuse a connection
+    # to a lab that is gone.
+    arguments = ["-F", str(folder / "ssh_config"), "-o", f"ControlPath={run}/ssh-%C"]
+    inventory = {
+        "all": {
+            "vars": {
+                "ansible_user": "debian",
+                "ansible_python_interpreter": "/usr/bin/python3",
+                "ansible_ssh_private_key_file": str(folder / KEY),
+                "ansible_ssh_common_args": shlex.join(arguments),
+                "l4sbench_topology": topology.name,
+            },
+            "children": {"nodes": {"hosts": hosts}, **_roles(topology)},
+        }
+    }
+    text = io.StringIO()
+    text.write("# made by l4sbench lab up\n")
+    YAML().dump(inventory, text)
+    path = folder / "inventory.yml"
+    write_whole(path, text.getvalue())
+    return path
+
+
+def _roles(topology: Topology) -> Mapping[str, object]:
+    """Groups by what a node is for; none has the name of a node."""
+    groups = {
+        "role_sender": topology.senders,
+        "role_receiver": topology.receivers,
+        "role_delay": (topology.delay,),
+        "role_router": (topology.router,),
+    }
+    return {name: {"hosts": dict.fromkeys(nodes)} for name, nodes in groups.items()}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Starting a lab of nodes: keys, what each node boots from, and the keeper in namespaces of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from l4sbench import assets
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.nodes import ssh
+from l4sbench.testbeds.nodes.home import Home, Remains, State, tail
+from l4sbench.testbeds.nodes.keeper import GO, Order
+from l4sbench.testbeds.nodes.process import Process
+from l4sbench.testbeds.nodes.userland import USER, NodeUserland
+from l4sbench.testbeds.virtual.build.cache import digest_of, write_whole
+
+if TYPE_CHECKING:
+    from l4sbench.testbeds.nodes.plan import LabPlan
+    from l4sbench.testbeds.virtual.build import Lab
+    from l4sbench.topology import Topology
+
+
+def key(plan: LabPlan, lab: Lab) -> str:
+    """Digest of everything that a lab is started from."""
+    boot = assets.digest(assets.folder("kernels") / "lab" / "node")
+    modules = (f"{name} {digest}" for name, digest in sorted(lab.digests.modules.items()))
+    return digest_of([plan.model_dump_json(), lab.digests.kernel, lab.digests.userland, boot, *modules])
+
+
+def start(
+    home: Home, plan: LabPlan, lab: Lab, userland: NodeUserland, memory_mb: int, topology: Topology
+) -> State:
+    """Put together what nodes boot from, start the keeper, and remember it.
+
+    Raises:
+        TestbedError: Keys could not be made, or the keeper ended at once.
+    """
+    folder = home.folder
+    ssh.make_key(folder / ssh.KEY, "ecdsa")
+    (folder / "host-keys").mkdir(exist_ok=True)
+    home.consoles.mkdir(exist_ok=True)
+    needed = len(plan.nodes) * memory_mb << 20
+    run = Path(tempfile.mkdtemp(prefix="l4sbench-nodes-", dir=_memory_dir(needed)))
+    # from here on whoever comes next knows what to remove, however this process ends
+    write_whole(home.note, Remains(keeper=None, run=run).model_dump_json(indent=1))
+    for node in plan.nodes:
+        ssh.make_key(folder / "host-keys" / node.name, "ed25519")
+        (home.consoles / f"{node.name}.log").unlink(missing_ok=True)
+    _furnish(folder, plan, lab, userland, run)
+    ssh.write_ssh(folder, run, plan, USER)
+    ssh.write_inventory(folder, run, plan, topology)
+    order = Order(plan=plan, kernel=lab.kernel, run=run, consoles=home.consoles, memory_mb=memory_mb)
+    write_whole(folder / "order.json", order.model_dump_json(indent=1))
+    process = _launch(folder)
+    keeper = Process.of(process.pid)
+    if keeper is None or process.stdin is None:
+        raise no_keeper(folder)
+    state = State(key=key(plan, lab), plan=plan, keeper=keeper, run=run)
+    write_whole(home.note, state.model_dump_json(indent=1))
+    with suppress(BrokenPipeError), process.stdin:  # a keeper that has ended is noticed by who waits for it
+        process.stdin.write(GO)
+    process.returncode = 0  # nobody waits for it: it stays
+    return state
+
+
+def _furnish(folder: Path, plan: LabPlan, lab: Lab, userland: NodeUserland, run: Path) -> None:
+    """One folder per node: links to what it boots from, and what is its own."""
+    boot = run / "boot"
+    boot.mkdir()
+    for name in ("dev", "proc", "run", "sys"):
+        (boot / name).mkdir()
+    sources = assets.folder("kernels") / "lab" / "node"
+    shutil.copy(userland.base / "usr" / "bin" / "busybox", boot / "busybox")
+    shutil.copy(sources / "init", boot / "init")
+    modules = run / "modules"
+    modules.mkdir()
+    for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
+        shutil.copy(lab.kernel.parent / "tree" / name, modules / name)
+    for path in lab.modules.values():
+        shutil.copy(path, modules / path.name)
+    for node in plan.nodes:
+        seat = run / node.name
+        own = seat / "own"
+        own.mkdir(parents=True)
+        (seat / "boot").symlink_to(boot)  # absolute: hostfs takes no other
+        (seat / "base").symlink_to(userland.base)
+        (seat / "layer").symlink_to(userland.layer)
+        shutil.copytree(modules, own / "modules")
+        for name in ("start", "inittab"):
+            shutil.copy(sources / name, own / name)
+        shutil.copy(folder / f"{ssh.KEY}.pub", own / "authorized_keys")
+        shutil.copy(folder / "host-keys" / node.name, own / "ssh_host_ed25519_key")
+        # names and addresses are the plan's own: letters, digits, dots, colons
+        (own / "node").write_text(
+            f"NAME={node.name}\nUSER={USER}\nMAC={node.ports[0].mac}\n"
+            f"ADDRESS='{node.address}/24 {node.address_6}/64'\n",
+            encoding="utf-8",
+        )
+
+
+def _memory_dir(needed_bytes: int) -> str | None:
+    """Where the nodes' memory lies: on a disk every touched page would be written back."""
+    shm = Path("/dev/shm")  # noqa: S108  (a folder of its own is made in it)
+    if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > needed_bytes:
+        return str(shm)
+    return None
+
+
+def _launch(folder: Path) -> subprocess.Popen[bytes]:
+    """Start the keeper in namespaces of its own; it stays when this process ends."""
+    # process 1 of the namespaces goes when unshare does
+    namespaces = ["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
+    keeper: list[str | Path] = [sys.executable, "-m", "l4sbench.testbeds.nodes.keeper", folder / "order.json"]
+    with (folder / "keeper.log").open("wb") as log:
+        try:
+            return subprocess.Popen(
+                ["unshare", *namespaces, *keeper],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+                env={**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"},
+            )
+        except OSError as error:
+            raise TestbedError(f"cannot start unshare: {error}", hint="l4sbench doctor") from error
+
+
+def no_keeper(folder: Path) -> TestbedError:
+    """Says that the keeper has ended, and what it said."""
+    return TestbedError(
+        f"the lab's keeper does not run:\n{tail(folder / 'keeper.log')}", hint="l4sbench doctor"
+    )
