@@ -20,4 +20,4 @@ lock() {
 
 test -x .venv/bin/uv || .venv/bin/python -m pip install --quiet uv
 lock requirements/run.txt "$@"
-lock requirements/dev.txt --constraints requirements/run.txt --extra ansible --extra test --extra check "$@"
+lock requirements/dev.txt --constraints requirements/run.txt --extra ansible --extra fabric --extra test --extra check "$@"
