@@ -29,7 +29,7 @@ check: check-static ## linters, types, layers, licences and unit tests
 	@$(PYTEST) -q -m "not long" tests/unit
 
 # one target each, so that `make -k check` shows everything that is wrong
-STATIC = check-ruff check-types check-layers check-shell check-c check-licences
+STATIC = check-ruff check-types check-layers check-shell check-c check-licences check-ansible
 .PHONY: check-static $(STATIC)
 check-static: $(STATIC)
 $(STATIC): env-dev
@@ -50,6 +50,10 @@ check-shell:
 check-c:
 	@$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	@tools/checkpatch.sh
+
+check-ansible:
+	@ANSIBLE_ROLES_PATH=roles PATH="$(CURDIR)/$(BIN):$$PATH" \
+		$(BIN)/ansible-lint --offline --profile production -q playbooks roles
 
 check-licences:
 	@$(BIN)/reuse lint --quiet || $(BIN)/reuse lint

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Which host holds which nodes, whether that can work, and what of a trial is each host's part. Pure.
+
+A host is one machine of an Ansible inventory. Its variables say what it is to the experiment:
+
+    l4sbench_node: router                    # or l4sbench_nodes: [tx-l4s, tx-classic]
+    l4sbench_ports: {net-mid: "52:54:00:aa:bb:01", net-rx: "52:54:00:aa:bb:02"}
+
+A port is named by its interface's hardware address. A host with several nodes keeps each in a network
+namespace and needs one interface per network that leads to other hosts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.errors import InputError, Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from l4sbench.program import Program
+    from l4sbench.topology import Topology
+
+NODE_VARIABLES: Final = ("l4sbench_node", "l4sbench_nodes")
+PORTS_VARIABLE: Final = "l4sbench_ports"
+
+_MAC: Final = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+_TEMPLATE: Final = re.compile(r"\{[{%#]")
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine of the inventory: the nodes it holds, and its interfaces' hardware addresses by network."""
+
+    name: str
+    nodes: tuple[str, ...]
+    ports: Mapping[str, str] = field(default_factory=dict)
+
+
+def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple[Host, ...]:
+    """The hosts that hold nodes, from the variables of all hosts of an inventory; others are left alone.
+
+    Raises:
+        InputError: it carries every variable that cannot be understood.
+    """
+    problems: list[Problem] = []
+    hosts: list[Host] = []
+    for name, given in sorted(variables.items()):
+        nodes = given.get("l4sbench_nodes", given.get("l4sbench_node"))
+        if nodes is None:
+            continue
+        listed = [nodes] if isinstance(nodes, str) else nodes
+        ports = given.get(PORTS_VARIABLE, {})
+        if not isinstance(listed, list) or not listed or not all(isinstance(n, str) for n in listed):
+            message = "must be a node's name, or a list of them in l4sbench_nodes"
+            problems.append(Problem(where, f"{name}.l4sbench_nodes", message))
+        elif not isinstance(ports, dict):
+            message = "must say for each network which hardware address its interface has"
+            problems.append(Problem(where, f"{name}.{PORTS_VARIABLE}", message, 'net-tx: "52:54:00:..."'))
+        else:
+            lowered = {str(network): str(mac).lower() for network, mac in ports.items()}
+            problems += _bad_addresses(where, name, lowered)
+            hosts.append(Host(name, tuple(listed), lowered))
+    if not hosts and not problems:
+        message = "no host says which node it is"
+        hint = "give hosts the variable l4sbench_node, such as l4sbench_node: tx-l4s (docs/ssh.md)"
+        problems.append(Problem(where, "", message, hint))
+    if problems:
+        raise InputError(problems)
+    return tuple(hosts)
+
+
+def _bad_addresses(where: str, host: str, ports: Mapping[str, str]) -> Iterator[Problem]:
+    for network, mac in ports.items():
+        if not _MAC.fullmatch(mac):
+            hint = "quote it: YAML reads some of them as numbers"
+            yield Problem(where, f"{host}.{PORTS_VARIABLE}.{network}", f"{mac} is no hardware address", hint)
+
+
+def misplaced(hosts: Sequence[Host], topology: Topology, where: str = "") -> list[Problem]:
+    """Why these hosts cannot be this topology; empty when they can."""
+    return [
+        *_coverage(hosts, topology, where),
+        *(problem for host in hosts for problem in _ports(host, topology, where)),
+        *(problem for host in hosts for problem in _shaping_sender(host, topology, where)),
+    ]
+
+
+def _coverage(hosts: Sequence[Host], topology: Topology, where: str) -> Iterator[Problem]:
+    holders: dict[str, list[str]] = {}
+    for host in hosts:
+        for node in host.nodes:
+            holders.setdefault(node, []).append(host.name)
+    for node, names in holders.items():
+        if node not in topology.by_name:
+            yield Problem(
+                where,
+                names[0],
+                f"{topology.name} has no node {node}",
+                did_you_mean(node, topology.by_name) or f"there are {', '.join(topology.by_name)}",
+            )
+        elif len(names) > 1:
+            yield Problem(where, node, f"several hosts hold it: {', '.join(names)}")
+    for node in topology.by_name:
+        if node not in holders:
+            hint = f"give one host l4sbench_node: {node}, or add it to a host's l4sbench_nodes"
+            yield Problem(where, node, f"no host holds this node of {topology.name}", hint)
+
+
+def _ports(host: Host, topology: Topology, where: str) -> Iterator[Problem]:
+    needed = {
+        network.name
+        for network in topology.networks
+        if set(network.nodes) & set(host.nodes) and not set(network.nodes) <= set(host.nodes)
+    }
+    for network in sorted(needed - host.ports.keys()):
+        hint = f'give {PORTS_VARIABLE}: {{{network}: "52:54:00:..."}}, the address that `ip link` shows'
+        yield Problem(where, host.name, f"no interface is named for {network}", hint)
+    known = {network.name for network in topology.networks}
+    for network in sorted(host.ports.keys() - known):
+        hint = did_you_mean(network, known) or f"there are {', '.join(sorted(known))}"
+        message = f"{topology.name} has no network {network}"
+        yield Problem(where, f"{host.name}.{PORTS_VARIABLE}", message, hint)
+    own = sorted(host.ports.values())
+    for mac in sorted({mac for mac in own if own.count(mac) > 1}):
+        message = f"{mac} is named for several networks, and each needs an interface of its own"
+        yield Problem(where, f"{host.name}.{PORTS_VARIABLE}", message)
+
+
+def _shaping_sender(host: Host, topology: Topology, where: str) -> Iterator[Problem]:
+    """Segments of a host's own flows reach its own queues before they are segments: results would lie."""
+    senders = [node for node in host.nodes if node in topology.senders]
+    for node in (topology.delay, topology.router):
+        if node in host.nodes and senders:
+            part = "delay" if node == topology.delay else "queue under test"
+            message = f"the {part} ({node}) stands on a host that originates flows ({', '.join(senders)})"
+            hint = "put senders on a host without delay and router"
+            yield Problem(where, host.name, message, hint)
+
+
+@dataclass(frozen=True)
+class HostPart:
+    """What one host does in one trial, as the helper on the host reads it (roles/helper).
+
+    Attributes:
+        id: Names the trial on the hosts.
+        owner: Names who runs it; another owner's trial is not ended.
+        host_nodes: Nodes of this host.
+        ports: Hardware addresses of this host's interfaces, by network.
+        networks: All networks with their nodes.
+        programs: Programs of all nodes.
+        router: The node by whose clock the trial starts.
+        meet: Its address, which every node can reach.
+        limit_s: Seconds after which the trial has failed.
+        capture: Node -> networks whose packets are kept.
+    """
+
+    id: str
+    owner: str
+    host_nodes: tuple[str, ...]
+    ports: Mapping[str, str]
+    networks: Mapping[str, tuple[str, ...]]
+    programs: Mapping[str, Program]
+    router: str
+    meet: str
+    limit_s: float
+    capture: Mapping[str, tuple[str, ...]]
+
+    def to_json(self) -> dict[str, object]:
+        """Plain lists, maps and scalars."""
+        return {
+            "id": self.id,
+            "owner": self.owner,
+            "host_nodes": list(self.host_nodes),
+            "ports": dict(self.ports),
+            **shared(self.networks, self.programs),
+            "router": self.router,
+            "meet": self.meet,
+            "limit_s": self.limit_s,
+            "capture": {node: list(networks) for node, networks in self.capture.items()},
+        }
+
+
+def shared(
+    networks: Mapping[str, tuple[str, ...]], programs: Mapping[str, Program]
+) -> dict[str, dict[str, object]]:
+    """What of a part is the same for all hosts of a trial, as plain data.
+
+    Raises:
+        InputError: a text in it would be a template to Ansible.
+    """
+    plain = {node: program.to_json() for node, program in programs.items()}
+    for node, program in plain.items():
+        for text in _texts(program):
+            if _TEMPLATE.search(text):
+                message = f"{text!r} cannot be handed to Ansible, to which it is a template"
+                raise InputError([Problem("", node, message, "take the braces out of the catalog entry")])
+    return {"networks": {name: list(nodes) for name, nodes in networks.items()}, "programs": {**plain}}
+
+
+def _texts(plain: object) -> Iterator[str]:
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, dict):
+        for key, value in plain.items():
+            yield from _texts(key)
+            yield from _texts(value)
+    elif isinstance(plain, list | tuple):
+        for item in plain:
+            yield from _texts(item)
+
+
+def networks_of(topology: Topology) -> dict[str, tuple[str, ...]]:
+    """Networks of a topology with their nodes."""
+    return {network.name: network.nodes for network in topology.networks}
+
+
+def meeting_place(topology: Topology) -> str:
+    """The router's address that every node can reach: the one from which the bottleneck leads on.
+
+    Senders have routes to the receivers' network, and receivers are on it.
+    """
+    return topology.by_name[topology.router].address_on(topology.bottleneck.network).ip
+
+
+def captured(topology: Topology) -> dict[str, tuple[str, ...]]:
+    """Both ports of the router, as in the virtual testbed."""
+    router = topology.by_name[topology.router]
+    return {router.name: tuple(address.network for address in router.addresses)}
+
+
+def parts(
+    hosts: Sequence[Host],
+    topology: Topology,
+    programs: Mapping[str, Program],
+    *,
+    trial: str,
+    owner: str,
+    limit_s: float,
+    capture: bool = False,
+) -> dict[str, HostPart]:
+    """Every host's part of a trial, by the host's name."""
+    return {
+        host.name: HostPart(
+            id=trial,
+            owner=owner,
+            host_nodes=host.nodes,
+            ports=host.ports,
+            networks=networks_of(topology),
+            programs=programs,
+            router=topology.router,
+            meet=meeting_place(topology),
+            limit_s=limit_s,
+            capture=captured(topology) if capture else {},
+        )
+        for host in hosts
+    }

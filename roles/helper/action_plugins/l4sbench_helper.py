@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Runs the helper (roles/helper/files/helper) on a host, and brings it there where it is not yet.
+
+Other than a module it keeps no Python process waiting on the host, and a connection that drops during a trial
+is made anew: the trial goes on without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shlex
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+
+FOLDER = Path(__file__).parents[1] / "files" / "helper"
+STATE = "/var/lib/l4sbench"
+ASK_S = 20
+"""Seconds that one question for a trial's end waits for an answer."""
+SLACK_S = 60
+"""How long after a trial's limit the host is still asked."""
+CHANGING = frozenset({"wiring", "tuning", "bottleneck", "teardown"})
+COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials"}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no types
+    """See roles/helper/library/l4sbench_helper.py for the arguments."""
+
+    TRANSFERS_FILES = True
+    _supports_check_mode = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run one command of the helper."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        self._vars = task_vars or {}
+        args = self._task.args
+        command = str(args.get("command"))
+        if command not in COMMANDS:
+            raise AnsibleActionFail(f"command must be one of {', '.join(sorted(COMMANDS))}")
+        given = args.get("part") or args.get("asked") or {}
+        if result.get("skipped"):
+            return result
+        if command == "trial":
+            return {**result, **self._trial(given, Path(args["results"]))}
+        if command == "fetch":
+            return {**result, **self._fetch(str(args["trial"]), Path(args["results"]))}
+        words = [command, str(args["trial"])] if command == "stop" else [command]
+        if command == "teardown" and self._execute(["test", "-e", STATE], b"")["rc"]:
+            return {**result, "changed": False, "changes": []}
+        answer = self._helper(words, given)
+        if "failed" in answer:
+            return {**result, "failed": True, "msg": answer["failed"]}
+        changed = bool(answer.get("changed")) if command in CHANGING else False
+        return {**result, **answer, "changed": changed, "changes": answer.get("changed", [])}
+
+    # ---- a trial
+    def _trial(self, part: dict[str, Any], results: Path) -> dict[str, Any]:
+        """Launch a host's part, ask until it has ended, bring its results."""
+        hosts = self._vars.get("ansible_play_hosts", [])
+        forks = int(context.CLIARGS.get("forks") or 5)
+        if forks < len(hosts):
+            message = f"all {len(hosts)} hosts of a trial must be under way at once: use --forks {len(hosts)}"
+            raise AnsibleActionFail(message)
+        deadline = time.monotonic() + float(part["limit_s"]) + SLACK_S
+        launched = self._retried(["launch"], part, deadline)
+        if "failed" in launched:
+            return {"failed": True, "msg": launched["failed"]}
+        return {
+            **self._collect(str(part["id"]), results, deadline),
+            "ended_before": launched.get("ended", ""),
+        }
+
+    def _fetch(self, trial: str, results: Path) -> dict[str, Any]:
+        return self._collect(trial, results, time.monotonic() + SLACK_S)
+
+    def _collect(self, trial: str, results: Path, deadline: float) -> dict[str, Any]:
+        told: dict[str, Any] = {"state": "running"}
+        while told.get("state") == "running":
+            if time.monotonic() > deadline:
+                return {"failed": True, "msg": "the trial did not end within its limit", "state": "running"}
+            told = self._retried(["wait", trial, str(ASK_S)], {}, deadline)
+        if told.get("state") != "ended":
+            reason = told.get("reason") or told.get("failed")
+            return {"failed": True, "msg": str(reason), "state": told.get("state", "failed")}
+        results.parent.mkdir(parents=True, exist_ok=True)
+        self._bring(told, results, deadline)
+        answer = {"changed": True, "state": "ended", "results": str(results), "sha256": told["sha256"]}
+        if not told["ok"]:
+            return {**answer, "failed": True, "msg": told["reason"], "secondary": told["secondary"]}
+        return answer
+
+    def _bring(self, told: dict[str, Any], results: Path, deadline: float) -> None:
+        partial = results.with_name(results.name + ".partial")
+        while True:
+            try:
+                self._connection.fetch_file(told["results"], str(partial))
+                if hashlib.sha256(partial.read_bytes()).hexdigest() == told["sha256"]:
+                    partial.replace(results)
+                    return
+                reason = "what arrived is not what the host has"
+            except (AnsibleConnectionFailure, OSError) as error:
+                reason = str(error)
+            if time.monotonic() > deadline:
+                raise AnsibleActionFail(f"the results cannot be brought here: {reason}")
+            self._connect_again()
+
+    # ---- the helper
+    def _retried(self, words: list[str], given: dict[str, Any], deadline: float) -> dict[str, Any]:
+        """The helper's answer; asks again when the connection drops."""
+        while True:
+            try:
+                return self._helper(words, given)
+            except AnsibleConnectionFailure:
+                if time.monotonic() > deadline:
+                    raise
+            self._connect_again()
+
+    def _connect_again(self) -> None:
+        time.sleep(1)
+        try:
+            self._connection.reset()
+        except (AnsibleConnectionFailure, NotImplementedError):
+            time.sleep(1)
+
+    def _helper(self, words: list[str], given: dict[str, Any]) -> dict[str, Any]:
+        """Run the helper; it is put onto the host first where it is not there."""
+        digest, archive = _packed()
+        place = f"{STATE}/helper-{digest[:12]}"
+        python = str(self._vars.get("l4sbench_python", "python3"))
+        argv = [python, place, *words]
+        ended = self._execute(argv, json.dumps(given))
+        if ended["rc"] in {2, 126, 127} and "{" not in ended["stdout"]:
+            partial = f"{place}.partial"
+            steps = (
+                ("mkdir", "-p", partial),
+                ("tar", "-xzf", "-", "-C", partial),
+                ("chmod", "755", STATE),
+                ("mv", "-T", partial, place),
+            )
+            put = self._execute_all(steps, archive)
+            if put["rc"]:
+                raise AnsibleActionFail(f"the helper cannot be put into {STATE}: {_said(put)}")
+            ended = self._execute(argv, json.dumps(given))
+        lines = [line for line in ended["stdout"].splitlines() if line.startswith("{")]
+        if not lines:
+            raise AnsibleActionFail(f"the helper failed ({python}, code {ended['rc']}): {_said(ended)}")
+        answer = json.loads(lines[-1])
+        return answer if isinstance(answer, dict) else {}
+
+    def _execute(self, argv: list[str], stdin: str | bytes) -> dict[str, Any]:
+        return self._execute_all((argv,), stdin)
+
+    def _execute_all(self, steps: Any, stdin: str | bytes) -> dict[str, Any]:
+        """Commands one after the other, until one fails; every word is quoted."""
+        line = " && ".join(shlex.join(step) for step in steps)
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        ended: dict[str, Any] = self._low_level_execute_command(line, in_data=data)
+        return ended
+
+
+def _said(ended: dict[str, Any]) -> str:
+    return str(ended["stderr"] or ended["stdout"]).strip()[-500:]
+
+
+def _packed() -> tuple[str, bytes]:
+    """Digest of the helper, and the helper as an archive."""
+    total = hashlib.sha256()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for file in sorted(FOLDER.glob("*.py")):
+            content = file.read_bytes()
+            total.update(f"{file.name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+            entry = tarfile.TarInfo(file.name)
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return total.hexdigest(), packed.getvalue()

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Applies the programs of a host's nodes. Runs on the host, as root.
+
+usage: python3 FOLDER COMMAND [ARG...]
+
+    facts       what this host is
+    wiring      namespaces, bridges, modules        (stdin: a host's part of a trial)
+    tuning      sysctls, links, routes, offloads    (the same)
+    bottleneck  queues, read back and compared      (the same)
+    launch      begin a trial, detached             (the same)
+    wait TRIAL SECONDS     how a trial stands, at the latest after so many seconds
+    stop TRIAL             end a trial
+    trials                 of which trials there is something here
+    teardown               bring back what was there before
+
+stdin, where a command reads it, and stdout are JSON. A failure is `{"failed": "reason"}` and exit code 1.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable, Mapping
+
+import host
+from facts import facts
+from queues import queues
+from system import STATE, Failed, in_namespace, namespace_of, read_json, read_text
+from trial import perform
+from tuning import restore, tune
+from wiring import load_modules, unwire, wire
+
+
+def main(argv: list[str]) -> int:
+    """Run one command."""
+    command, *args = argv or ["help"]
+    if command == "work":
+        return host.work(args[0])
+    if command == "node":
+        folder = host.TRIALS / args[0]
+        return 0 if perform(read_json(folder / "part.json") or {}, args[1], folder) else 1
+    if command not in _COMMANDS:
+        sys.stderr.write(__doc__ or "")
+        return 2
+    try:
+        answer = _COMMANDS[command](*args)
+    except Failed as failure:
+        answer = {"failed": failure.reason}
+    except subprocess.SubprocessError as error:
+        answer = {"failed": str(error)}
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return 1 if "failed" in answer else 0
+
+
+def _part() -> dict[str, Any]:
+    plain = json.load(sys.stdin)
+    if not isinstance(plain, dict):
+        raise Failed("stdin holds no map")
+    return plain
+
+
+def _wiring() -> dict[str, Any]:
+    part = _part()
+    return {"changed": [*wire(part), *load_modules(part)]}
+
+
+def _on_nodes(command: str) -> dict[str, Any]:
+    """Run a command for every node of the host, each in its namespace."""
+    part = _part()
+    changed: list[str] = list(wire(part))
+    for node in part["host_nodes"]:
+        netns = namespace_of(part, node)
+        if netns is None:
+            changed += _apply(command, part, node)
+            continue
+        argv = [*in_namespace(netns), sys.executable, str(Path(__file__).parent), f"node-{command}", node]
+        ended = subprocess.run(
+            argv, input=json.dumps(part), capture_output=True, text=True, timeout=120, check=False
+        )
+        try:
+            told = json.loads(ended.stdout)
+        except ValueError as error:
+            raise Failed(f"{node}: {ended.stderr.strip()[-500:]}") from error
+        if "failed" in told:
+            raise Failed(f"{node}: {told['failed']}")
+        changed += [f"{node}: {line}" for line in told["changed"]]
+    return {"changed": changed}
+
+
+def _apply(command: str, part: Mapping[str, Any], node: str) -> list[str]:
+    return tune(part, node) if command == "tuning" else queues(part, node, fresh=False)
+
+
+def _teardown() -> dict[str, Any]:
+    running = read_text(host.CURRENT)
+    if running:
+        host.stop(running)
+    changed = unwire()
+    for memory in sorted(STATE.glob("before-*.json")):
+        changed += restore(memory.name[len("before-") : -len(".json")])
+    shutil.rmtree(STATE, ignore_errors=True)  # this program too, which is in memory by now
+    return {"changed": [*changed, f"{STATE} removed"]}
+
+
+_COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {
+    "facts": lambda: facts(_part()),
+    "wiring": _wiring,
+    "tuning": lambda: _on_nodes("tuning"),
+    "bottleneck": lambda: _on_nodes("bottleneck"),
+    "node-tuning": lambda node: {"changed": _apply("tuning", _part(), node)},
+    "node-bottleneck": lambda node: {"changed": _apply("bottleneck", _part(), node)},
+    "launch": lambda: host.launch(_part()),
+    "wait": lambda trial, seconds: host.wait(trial, float(seconds)),
+    "stop": host.stop,
+    "trials": lambda: {"trials": host.trials()},
+    "teardown": _teardown,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

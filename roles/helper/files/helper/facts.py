@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What a host is: kernel, tools, modules, interfaces. Asked once, before anything runs."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import platform
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Any, Iterable, Mapping
+
+from system import STATE, Failed, boot_id, links, listed, namespaces, read_text, run
+
+_VERSIONS = {
+    "iperf3": (["iperf3", "--version"], r"iperf ([0-9.]+)"),
+    "tc": (["tc", "-V"], r"iproute2-(?:ss)?v?([0-9.]+)"),
+    "ss": (["ss", "-V"], r"iproute2-(?:ss)?v?([0-9.]+)"),
+    "ip": (["ip", "-V"], r"iproute2-(?:ss)?v?([0-9.]+)"),
+    "ethtool": (["ethtool", "--version"], r"version ([0-9.]+)"),
+    "tcpdump": (["tcpdump", "--version"], r"tcpdump version ([0-9.]+)"),
+    "lab-traffic": (["lab-traffic", "--version"], r"([0-9.]+)"),
+}
+
+
+def facts(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that a run must know of this host.
+
+    Args:
+        asked: `config`: kernel symbols without CONFIG_; `modules` and `ccs`: names of interest.
+    """
+    release = read_text("/proc/sys/kernel/osrelease")
+    config = kernel_config(release)
+    return {
+        "kernel_release": release,
+        "kernel_version": read_text("/proc/sys/kernel/version"),
+        "machine": platform.machine(),
+        "distribution": _distribution(),
+        "python": platform.python_version(),
+        "root": os.geteuid() == 0,
+        "systemd": Path("/run/systemd/system").is_dir(),
+        "boot_id": boot_id(),
+        "time_s": time.time(),
+        "tools": {name: found for name in _VERSIONS if (found := _version(name))},
+        "config": {name: config.get(name, "") for name in asked.get("config", [])} if config else None,
+        "modules": {name: known for name in asked.get("modules", []) if (known := module(name, release))},
+        "ccs": _ccs(asked.get("ccs", []), release),
+        "interfaces": _interfaces(),
+        "free_mb": shutil.disk_usage(STATE.parent if not STATE.exists() else STATE).free // 2**20,
+    }
+
+
+def kernel_config(release: str) -> dict[str, str]:
+    """The kernel's configuration without CONFIG_; empty when the host does not tell."""
+    text = ""
+    try:
+        text = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
+    except OSError:
+        text = read_text(f"/boot/config-{release}") or read_text(f"/lib/modules/{release}/config")
+    return dict(re.findall(r"^CONFIG_(\w+)=(.*)$", text, re.MULTILINE))
+
+
+def module(name: str, release: str) -> dict[str, str] | None:
+    """Source version of a module that is loaded or could be, and where from; None when there is none."""
+    loaded = read_text(f"/sys/module/{name}/srcversion")
+    if loaded:
+        return {"srcversion": loaded, "state": "loaded"}
+    own = STATE / "modules" / release / f"{name}.ko"
+    try:
+        ended = run(["modinfo", "-F", "srcversion", str(own) if own.exists() else name], check=False)
+    except Failed:
+        return None
+    version = ended.stdout.strip()
+    return {"srcversion": version, "state": "there"} if not ended.returncode and version else None
+
+
+def _version(name: str) -> str:
+    """A tool's version, or `?` when it does not tell; empty when it is not there."""
+    argv, pattern = _VERSIONS[name]
+    if not shutil.which(argv[0]):
+        return ""
+    try:
+        ended = run(argv, check=False)
+    except Failed:
+        return "?"
+    found = re.search(pattern, ended.stdout + ended.stderr)
+    return found[1].rstrip(".") if found else "?"
+
+
+def _ccs(names: Iterable[str], release: str) -> list[str]:
+    """Of these congestion controls, by kernel name, those that are there or can be loaded."""
+    there = set(read_text("/proc/sys/net/ipv4/tcp_available_congestion_control").split())
+    return [name for name in names if name in there or module(f"tcp_{name}", release) is not None]
+
+
+def _distribution() -> str:
+    pairs = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', read_text("/etc/os-release"), re.MULTILINE))
+    return f"{pairs.get('ID', '?')} {pairs.get('VERSION_ID', pairs.get('VERSION_CODENAME', '?'))}"
+
+
+def _interfaces() -> list[dict[str, Any]]:
+    found = []
+    busy = _management()
+    for netns in (None, *namespaces()):
+        try:
+            shown = links(netns)
+            addresses = {
+                str(item["ifname"]): [f"{a.get('local')}/{a.get('prefixlen')}" for a in item["addr_info"]]
+                for item in listed(["ip", "-j", "-4", "address", "show"], netns=netns)
+                if "addr_info" in item
+            }
+        except Failed:
+            continue
+        found += [
+            {
+                "name": str(link["ifname"]),
+                "mac": str(link.get("address", "")).lower(),
+                "netns": netns,
+                "addresses": addresses.get(str(link["ifname"]), []),
+                "management": netns is None and str(link["ifname"]) in busy,
+            }
+            for link in shown
+            if link.get("link_type") == "ether"
+        ]
+    return found
+
+
+def _management() -> set[str]:
+    """Interfaces that carry the default route or this very connection; experiments keep off them."""
+    found: set[str] = set()
+    for family in ("-4", "-6"):
+        ended = run(["ip", "-j", family, "route", "show", "default"], check=False)
+        found |= set(re.findall(r'"dev":\s*"([^"]+)"', ended.stdout))
+    own = os.environ.get("SSH_CONNECTION", "").split()
+    if len(own) == 4:
+        for item in listed(["ip", "-j", "address", "show"]):
+            if any(a.get("local") == own[2] for a in item.get("addr_info", [])):
+                found.add(str(item["ifname"]))
+    return found

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A host's part of a trial, detached from whoever asked for it: launch, wait, stop, the result in one file.
+
+A trial's folder holds `part.json` (what is to be done), `log`, `raw/`, then `result.json`,
+`results.tar.gz`, `results.sha256` and `rc`; `done` is written last. A connection that drops changes nothing:
+`wait` asks again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import Any, Mapping
+
+from system import (
+    STATE,
+    Failed,
+    boot_id,
+    ended_from_outside,
+    in_namespace,
+    namespace_of,
+    read_json,
+    read_text,
+    run,
+    write_whole,
+)
+from wiring import load_modules, wire
+
+TRIALS = STATE / "trials"
+LOCK = STATE / "lock"
+CURRENT = STATE / "current"
+KEPT = 20
+"""Ended trials that are kept on a host, in case somebody comes for them."""
+STALE_S = 60.0
+"""A trial for which nobody has asked so long may be ended in favour of another one."""
+
+
+def launch(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Begin a host's part of a trial; returns at once. Raises Failed when the host is in use."""
+    trial = str(part["id"])
+    folder = _folder(trial)
+    TRIALS.mkdir(parents=True, exist_ok=True)
+    ended = _make_room(str(part["owner"]))
+    for old in sorted(TRIALS.iterdir(), key=lambda path: path.stat().st_mtime)[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    write_whole(folder / "boot_id", boot_id())
+    write_whole(folder / "asked", "")
+    write_whole(folder / "part.json", json.dumps(part))
+    CURRENT.write_text(trial, encoding="utf-8")
+    _detach([sys.executable, str(Path(__file__).parent), "work", trial], folder / "log", trial)
+    return {"id": trial, "ended": ended}
+
+
+def _folder(trial: str) -> Path:
+    if not trial or not all(c.isalnum() or c in "-_." for c in trial) or trial.startswith("."):
+        raise Failed(f"{trial!r} names no trial")
+    return TRIALS / trial
+
+
+def _detach(argv: list[str], log: Path, trial: str) -> None:
+    """Start a process that ends with neither this one nor the connection."""
+    if Path("/run/systemd/system").is_dir() and shutil.which("systemd-run"):
+        unit = f"l4sbench-{hashlib.sha256(trial.encode()).hexdigest()[:12]}"
+        out = f"append:{log}"
+        properties = ("--property", f"StandardOutput={out}", "--property", f"StandardError={out}")
+        environment = f"--setenv=L4SBENCH_STATE={STATE}"
+        run(["systemd-run", "--quiet", "--collect", "--unit", unit, environment, *properties, *argv])
+        return
+    with log.open("ab") as end:
+        subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=end, stderr=end, start_new_session=True, close_fds=True
+        )
+
+
+def _make_room(owner: str) -> str:
+    """End a trial that still runs here when it is ours or nobody asks for it; returns its id."""
+    if not _busy():
+        return ""
+    running = read_text(CURRENT)
+    folder = TRIALS / running
+    whose = (read_json(folder / "part.json") or {}).get("owner")
+    try:
+        idle_s = time.time() - (folder / "asked").stat().st_mtime
+    except OSError:
+        idle_s = STALE_S
+    if whose != owner and idle_s < STALE_S:
+        raise Failed(f"this host runs a trial for somebody else ({running})")
+    stop(running)
+    return running
+
+
+def _busy() -> bool:
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def stop(trial: str) -> dict[str, Any]:
+    """End a trial and everything it started here, if it still runs."""
+    folder = _folder(trial)
+    pid = read_text(folder / "pid")
+    if pid and str(folder.name) in read_text(f"/proc/{pid}/cmdline"):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(int(pid), number)
+            except ProcessLookupError:
+                break
+            deadline = time.monotonic() + 5
+            while _busy() and time.monotonic() < deadline:
+                time.sleep(0.05)
+    return {"id": trial, "running": _busy()}
+
+
+def work(trial: str) -> int:
+    """Do a host's part of a trial. Runs detached; everything is told by files."""
+    folder = _folder(trial)
+    part = read_json(folder / "part.json") or {}
+    signal.signal(signal.SIGTERM, ended_from_outside)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        write_whole(folder / "pid", str(os.getpid()))
+        result: dict[str, Any] = {"ok": False, "reason": "", "secondary": False, "nodes": {}}
+        try:
+            try:
+                result["changed"] = [*wire(part), *load_modules(part)]
+            except Failed as failure:  # the nodes tell the others
+                write_whole(folder / "part.json", json.dumps({**part, "broken": failure.reason}))
+            result.update(_perform(part, folder))
+        except Failed as failure:
+            result.update(reason=failure.reason, secondary=failure.secondary)
+        write_whole(folder / "result.json", json.dumps(result))
+        digest = _pack(folder)
+        write_whole(folder / "results.sha256", digest)
+        write_whole(folder / "rc", "0" if result["ok"] else "1")
+        write_whole(folder / "done", "")
+    return 0 if result["ok"] else 1
+
+
+def _perform(part: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """One process per node, each in its namespace; waits for all of them."""
+    own = [sys.executable, str(Path(__file__).parent), "node", part["id"]]
+    children = {}
+    for node in part["host_nodes"]:
+        argv = [*in_namespace(namespace_of(part, node)), *own, node]
+        children[node] = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    deadline = time.monotonic() + float(part["limit_s"])
+    late = []
+    try:
+        for node, child in children.items():
+            try:
+                child.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                late.append(node)
+    finally:
+        for child in children.values():
+            if child.poll() is None:
+                child.terminate()
+        for child in children.values():
+            try:
+                child.wait(5)
+            except subprocess.TimeoutExpired:
+                child.kill()
+    nodes = {node: read_json(folder / f"{node}.json") or {} for node in children}
+    nodes = {n: _silent(n, folder, late) if n in late or not told else told for n, told in nodes.items()}
+    # what went wrong by itself says more than what only follows from it
+    wrong = sorted((n for n in nodes.values() if not n["ok"]), key=lambda n: bool(n["secondary"]))
+    reason = f"{wrong[0]['node']}: {wrong[0]['reason']}" if wrong else ""
+    secondary = bool(wrong and wrong[0]["secondary"])
+    return {"ok": not wrong, "reason": reason, "secondary": secondary, "nodes": nodes}
+
+
+def _silent(node: str, folder: Path, late: list[str]) -> dict[str, Any]:
+    said = read_text(folder / "log")[-500:]
+    reason = "no end within the trial's limit" if node in late else f"ended without a result: {said}"
+    return {"node": node, "ok": False, "reason": reason, "secondary": False}
+
+
+def _pack(folder: Path) -> str:
+    """The raw files and the result in one archive; returns its SHA-256."""
+    partial = folder / "results.tar.gz.partial"
+    with tarfile.open(partial, "w:gz", compresslevel=1) as archive:
+        for name in ("result.json", "log", "raw"):
+            if (folder / name).exists():
+                archive.add(folder / name, name)
+    digest = hashlib.sha256(partial.read_bytes()).hexdigest()
+    partial.replace(folder / "results.tar.gz")
+    return digest
+
+
+def wait(trial: str, seconds: float) -> dict[str, Any]:
+    """How a trial stands, at the latest after so many seconds: `running`, `ended`, `lost` or `unknown`."""
+    folder = _folder(trial)
+    deadline = time.monotonic() + seconds
+    while True:
+        if not (folder / "part.json").exists():
+            return {"state": "unknown", "reason": "this host knows nothing of the trial"}
+        os.utime(folder / "asked")
+        if (folder / "done").exists():
+            return _told(folder)
+        if boot_id() != read_text(folder / "boot_id"):
+            return {"state": "lost", "reason": "the host was restarted during the trial"}
+        begun = (folder / "pid").exists()
+        if begun and not _busy() and not (folder / "done").exists():
+            said = read_text(folder / "log")[-500:]
+            return {"state": "lost", "reason": f"what ran the trial was ended from outside: {said}"}
+        if time.monotonic() > deadline:
+            return {"state": "running"}
+        time.sleep(0.1)
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    result = read_json(folder / "result.json") or {}
+    return {
+        "state": "ended",
+        "ok": result.get("ok"),
+        "reason": result.get("reason"),
+        "secondary": result.get("secondary"),
+        "results": str(folder / "results.tar.gz"),
+        "bytes": (folder / "results.tar.gz").stat().st_size,
+        "sha256": read_text(folder / "results.sha256"),
+    }
+
+
+def trials() -> list[dict[str, Any]]:
+    """The trials of which this host still has something, newest first."""
+    if not TRIALS.is_dir():
+        return []
+    folders = sorted(TRIALS.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    return [{"id": folder.name, **wait(folder.name, 0)} for folder in folders]

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""How the nodes of a trial agree on a start: over the experiment's own networks, by UDP.
+
+Every node tells the keeper (the router) when it is ready, and asks it for the time while doing so. When all
+are ready the keeper names an instant on its own monotonic clock, and every node reckons it in its own: the
+clock's offset is what Cristian's algorithm gives (the keeper's time minus the middle of the exchange, taken
+from the exchange with the shortest round trip; F. Cristian, Probabilistic clock synchronization, 1989). No
+node's wall clock counts, and a path whose delay is the same both ways costs no accuracy.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+from system import Failed
+
+PORT = 4989
+LEAD_S = 1.0
+"""From the last node's being ready to the start."""
+PATIENCE_S = 45.0
+"""How long a node that is ready waits for the others."""
+_EXCHANGES = 8
+_LINGER_S = 3.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """The start instant on this node's monotonic clock, and how well it is known. All in nanoseconds."""
+
+    at_ns: int
+    offset_ns: int
+    round_trip_ns: int
+
+
+class Keeper(threading.Thread):
+    """Answers the nodes of one trial. Runs beside the router's own part."""
+
+    def __init__(self, trial: str, nodes: Sequence[str]) -> None:
+        super().__init__(name="keeper", daemon=True)
+        self._trial = trial
+        self._waiting = set(nodes)
+        self._abort: str | None = None
+        self._start_ns: int | None = None
+        self._end_ns: int | None = None
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.settimeout(0.1)
+        try:
+            self._socket.bind(("", PORT))
+        except OSError as error:
+            raise Failed(f"UDP port {PORT} cannot be used: {error.strerror}") from error
+
+    def abort(self, reason: str) -> None:
+        """Tell the nodes that nothing will start, for some seconds."""
+        self._abort = self._abort or reason
+        self._end_ns = time.monotonic_ns() + int(_LINGER_S * 1e9)
+
+    def linger(self) -> None:
+        """Wait until the nodes have been told."""
+        self.join(_LINGER_S + 1)
+
+    def run(self) -> None:
+        """Answer until some time after the start."""
+        while self._end_ns is None or time.monotonic_ns() < self._end_ns:
+            try:
+                data, sender = self._socket.recvfrom(2048)
+                asked = json.loads(data)
+            except (socket.timeout, ValueError):
+                continue
+            except OSError:
+                return
+            if isinstance(asked, dict) and asked.get("trial") == self._trial:
+                self._hear(asked)
+                self._answer(asked, sender)
+        self._socket.close()
+
+    def _hear(self, asked: dict[str, Any]) -> None:
+        if asked.get("failed") and self._abort is None:
+            self.abort(f"{asked.get('node')}: {asked['failed']}")
+        if asked.get("ready"):
+            self._waiting.discard(str(asked.get("node")))
+        if not self._waiting and self._start_ns is None and self._abort is None:
+            self._start_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
+            self._end_ns = self._start_ns + int(_LINGER_S * 1e9)
+
+    def _answer(self, asked: dict[str, Any], sender: tuple[str, int]) -> None:
+        answer = {
+            "trial": self._trial,
+            "sent": asked.get("sent"),
+            "now": time.monotonic_ns(),
+            "start": self._start_ns,
+            "abort": self._abort,
+            "waiting": sorted(self._waiting)[:8],
+        }
+        try:
+            self._socket.sendto(json.dumps(answer).encode(), sender)
+        except OSError:
+            return
+
+
+def attend(trial: str, node: str, address: str, *, failed: str | None = None) -> Start:
+    """Tell the keeper at `address` that this node is ready, or why it is not, and learn the start.
+
+    Raises:
+        Failed: another node failed, the keeper was not heard of, or it was heard of too late.
+    """
+    deadline = time.monotonic() + (PATIENCE_S if failed is None else _LINGER_S)
+    best: tuple[int, int] | None = None
+    heard = 0
+    answer: dict[str, Any] = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+        own.settimeout(0.1)
+        while time.monotonic() < deadline:
+            got = _exchange(own, trial, node, address, failed)
+            if got is None:
+                continue
+            answer, round_trip_ns, offset_ns = got
+            heard += 1
+            if best is None or round_trip_ns < best[0]:
+                best = (round_trip_ns, offset_ns)
+            if answer.get("abort"):
+                raise Failed(f"not started, as elsewhere: {answer['abort']}", secondary=True)
+            start_ns = answer.get("start")
+            if start_ns is not None and heard >= _EXCHANGES:
+                return _start(start_ns, best)
+            time.sleep(0.02 if heard < _EXCHANGES else 0.1)
+    if best is None:
+        raise Failed(f"the router does not answer {node} at {address}, UDP port {PORT}", secondary=True)
+    waiting = ", ".join(answer.get("waiting", []))
+    raise Failed(f"{node} was ready and waited {PATIENCE_S:g} s for {waiting}", secondary=True)
+
+
+def _start(start_ns: int, best: tuple[int, int]) -> Start:
+    at_ns = start_ns - best[1]
+    if at_ns < time.monotonic_ns():
+        raise Failed("heard of the start after it had passed: the network or the host is too slow")
+    return Start(at_ns, best[1], best[0])
+
+
+def _exchange(
+    own: socket.socket, trial: str, node: str, address: str, failed: str | None
+) -> tuple[dict[str, Any], int, int] | None:
+    """One question and its answer, the round trip, and the keeper's clock minus ours."""
+    sent_ns = time.monotonic_ns()
+    asked = {"trial": trial, "node": node, "sent": sent_ns, "ready": failed is None, "failed": failed}
+    try:
+        own.sendto(json.dumps(asked).encode(), (address, PORT))
+    except OSError:
+        time.sleep(0.1)
+        return None
+    while True:
+        try:
+            answer = json.loads(own.recv(2048))
+        except (socket.timeout, ValueError):
+            return None
+        except OSError:  # a refused port shows here; the keeper may not be there yet
+            time.sleep(0.1)
+            return None
+        here_ns = time.monotonic_ns()
+        if isinstance(answer, dict) and answer.get("trial") == trial and answer.get("sent") == sent_ns:
+            return answer, here_ns - sent_ns, int(answer["now"]) - (sent_ns + here_ns) // 2

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Queues of one node: taken away, set up, read back and compared with what the program expects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping
+
+from system import Failed, port, resolve, run
+
+
+def queues(part: Mapping[str, Any], node: str, *, fresh: bool) -> list[str]:
+    """Set up the node's queues; returns what was changed.
+
+    With `fresh` they are made anew even when they are as asked, so that counters and state begin at zero.
+
+    Raises:
+        Failed: a command failed, or a queue reads back otherwise than asked for.
+    """
+    program = part["programs"][node]
+    if not fresh and program["setup"] and not differences(part, node):
+        return []
+    for link in program["links"]:
+        # the queue a port has by itself cannot be deleted, which is no failure
+        run(["tc", "qdisc", "del", "dev", port(part, node, link["network"]), "root"], check=False)
+    for command in program["setup"]:
+        run(resolve(part, node, command["argv"]), timeout_s=command["timeout_s"])
+    wrong = differences(part, node)
+    if wrong:
+        raise Failed(f"{node}: {'; '.join(wrong)}")
+    return [" ".join(command["argv"]) for command in program["setup"]]
+
+
+def differences(part: Mapping[str, Any], node: str) -> list[str]:
+    """What the node's queues show otherwise than its program expects."""
+    program = part["programs"][node]
+    shown = {
+        reading["output"]: run(resolve(part, node, reading["argv"]), check=False).stdout
+        for reading in program["readback"]
+        if not reading["host"]
+    }
+    return [line for want in program["expected"] for line in differ(want, shown.get(want["output"], ""))]
+
+
+def differ(expected: Mapping[str, Any], text: str) -> list[str]:
+    """What `text`, a JSON list by `tc -j`, shows otherwise than expected.
+
+    The same comparison as `l4sbench.program.differences`, which judges the trial afterwards.
+    """
+    what = expected["what"]
+    try:
+        plain = json.loads(text)
+    except ValueError:
+        return [f"{what}: what tc shows is no JSON"]
+    entries = [item for item in plain if isinstance(item, dict)] if isinstance(plain, list) else []
+    for entry in entries:
+        if all(_at(entry, key) == (True, value) for key, value in expected["match"]):
+            found = (_differ(entry, value) for value in expected["values"])
+            return [f"{what}: {message}" for message in found if message]
+    names = ", ".join(str(entry.get("kind", entry.get("class"))) for entry in entries)
+    return [f"{what}: not there; there is {names or 'nothing'}"]
+
+
+def _differ(entry: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    key, wanted = expected["key"], expected["value"]
+    there, shown = _at(entry, key)
+    if isinstance(wanted, bool):
+        is_set = there and shown is not False
+        if is_set == wanted:
+            return None
+        return f"{key} is not set and should be" if wanted else f"{key} is set and should not be"
+    if not there:
+        return f"{key} is not shown; {wanted} was asked for"
+    numbers = isinstance(wanted, (int, float)) and isinstance(shown, (int, float))
+    if numbers and not isinstance(shown, bool):
+        same = abs(shown - wanted) <= expected["within"]
+    else:
+        same = shown == wanted
+    return None if same else f"{key} is {shown}, not {wanted}"
+
+
+def _at(entry: Mapping[str, Any], key: str) -> tuple[bool, Any]:
+    value: Any = entry
+    for name in key.split("."):
+        if not isinstance(value, dict) or name not in value:
+            return False, None
+        value = value[name]
+    return True, value

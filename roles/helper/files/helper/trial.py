@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""One node's part of one trial: setup, ready, start, stop, readback. Runs in the node's namespace."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Mapping
+
+from meeting import Keeper, Start, attend
+from queues import queues
+from samplers import Sampler, samplers
+from system import Failed, duration_ns, ended_from_outside, port, read_text, resolve, run, write_whole
+from tuning import connect, tune
+
+CLOSE_S = 10.0
+"""How long after its planned end a flow may take to close."""
+DRAIN_S = 0.5
+"""From the planned end of the last flow to the read-back."""
+SERVER_CLOSE_S = 3.0
+SNAP_BYTES = 128
+"""Captured bytes of a packet: all headers with their options."""
+
+
+def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
+    """Do everything of a node, and leave `<node>.json` and the raw files in the trial's folder."""
+    raw = folder / "raw" / node
+    raw.mkdir(parents=True, exist_ok=True)
+    result: dict[str, Any] = {"node": node, "ok": False, "reason": "", "secondary": False}
+    keeper: Keeper | None = None
+    signal.signal(signal.SIGTERM, ended_from_outside)
+    try:
+        if node == part["router"]:
+            keeper = Keeper(part["id"], list(part["programs"]))
+            keeper.start()
+        performer = _Performer(part, node, raw, result)
+        try:
+            try:
+                if part.get("broken"):
+                    raise Failed(part["broken"])
+                performer.setup()
+            except Failed as failure:
+                _tell(part, node, keeper, failure.reason)
+                raise
+            performer.go(attend(part["id"], node, _meeting_place(part, node)))
+        finally:
+            performer.end_all()
+        result["ok"] = True
+    except Failed as failure:
+        result["reason"], result["secondary"] = failure.reason, failure.secondary
+    if keeper is not None and keeper.is_alive():
+        keeper.linger()
+    write_whole(folder / f"{node}.json", json.dumps(result))
+    return bool(result["ok"])
+
+
+def _tell(part: Mapping[str, Any], node: str, keeper: Keeper | None, reason: str) -> None:
+    """Tell the other nodes that this one failed, so that they need not wait."""
+    if keeper is not None:
+        keeper.abort(f"{node}: {reason}")
+    try:
+        connect(part, node)
+        if keeper is not None:
+            return
+        attend(part["id"], node, _meeting_place(part, node), failed=reason)
+    except Failed:
+        return
+
+
+def _meeting_place(part: Mapping[str, Any], node: str) -> str:
+    return "127.0.0.1" if node == part["router"] else str(part["meet"])
+
+
+class _Performer:
+    """The processes of one node, and what is known of them."""
+
+    def __init__(self, part: Mapping[str, Any], node: str, raw: Path, result: dict[str, Any]) -> None:
+        self._part = part
+        self._node = node
+        self._raw = raw
+        self._result = result
+        self._program = part["programs"][node]
+        self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
+        self._captures: list[subprocess.Popen[bytes]] = []
+        self._samplers: list[Sampler] = []
+
+    def setup(self) -> None:
+        """Settings, queues, captures and servers."""
+        self._result["changed"] = tune(self._part, self._node)
+        queues(self._part, self._node, fresh=True)
+        self._host_file()
+        for network in self._part.get("capture", {}).get(self._node, []):
+            self._capture(network)
+        ports = self._server_ports()
+        for server in self._program["servers"]:
+            self._servers.append((server["id"], self._spawn(server["argv"], server["output"])))
+        _await_listening(ports)
+
+    def go(self, start: Start) -> None:
+        """From the start instant to the read-back."""
+        late = _end_ns(self._part)
+        self._result.update(offset_ns=start.offset_ns, round_trip_ns=start.round_trip_ns, flows=[])
+        self._samplers = samplers(self._part, self._node, self._raw, start.at_ns)
+        for sampler in self._samplers:
+            sampler.start()
+        for flow in sorted(self._program["flows"], key=lambda flow: duration_ns(flow["start"])):
+            due_ns = start.at_ns + duration_ns(flow["start"])
+            _sleep_until(due_ns)
+            process = self._spawn(flow["argv"], flow["output"])
+            late_ns = time.monotonic_ns() - due_ns
+            self._flows.append((flow, process))
+            self._result["flows"].append({"flow": flow["flow"], "late_ms": late_ns / 1e6})
+        self._await_flows(start.at_ns)
+        _sleep_until(start.at_ns + late + int(DRAIN_S * 1e9))
+        for sampler in self._samplers:
+            sampler.end()
+        self._result["missed_samples"] = sum(sampler.missed for sampler in self._samplers)
+        self._stop_servers()
+        self._read_back()
+
+    def end_all(self) -> None:
+        """Leave no process behind, whatever happened."""
+        for sampler in self._samplers:
+            sampler.end()
+        processes = [*self._captures, *(p for _, p in self._servers), *(p for _, p in self._flows)]
+        for process in processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+        for process in processes:
+            try:
+                process.wait(2)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _spawn(self, argv: list[str], output: str) -> subprocess.Popen[bytes]:
+        full = resolve(self._part, self._node, argv)
+        with (self._raw / output).open("wb") as out, (self._raw / f"{output}.stderr").open("wb") as err:
+            try:
+                return subprocess.Popen(full, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+            except OSError as error:
+                raise Failed(f"{full[0]} cannot be run: {error.strerror}") from error
+
+    def _capture(self, network: str) -> None:
+        name = port(self._part, self._node, network)
+        file = str(self._raw / f"{network}.pcap")
+        argv = ["tcpdump", "-Z", "root", "-n", "-U", "-s", str(SNAP_BYTES), "-i", name, "-w", file, "tcp"]
+        self._captures.append(self._spawn(argv, f"{network}.capture"))
+
+    def _server_ports(self) -> list[int]:
+        programs = self._part["programs"].values()
+        return [flow["port"] for p in programs for flow in p["flows"] if flow["receiver"] == self._node]
+
+    def _await_flows(self, start_ns: int) -> None:
+        for flow, process in self._flows:
+            planned_ns = start_ns + duration_ns(flow["start"]) + int(flow["seconds"] * 1e9)
+            left_s = (planned_ns - time.monotonic_ns()) / 1e9 + CLOSE_S
+            try:
+                code = process.wait(max(0.1, left_s))
+            except subprocess.TimeoutExpired as error:
+                raise Failed(f"{flow['flow']} did not end within {CLOSE_S:g} s of its planned end") from error
+            if code:
+                raise Failed(f"{flow['flow']} ended with code {code}: {self._said(flow['output'])}")
+
+    def _said(self, output: str) -> str:
+        """Why a traffic tool failed: iperf3 says it in its JSON, others on stderr."""
+        try:
+            told = json.loads(read_text(self._raw / output)).get("error", "")
+        except (ValueError, AttributeError):
+            told = ""
+        return str(told or read_text(self._raw / f"{output}.stderr")[-300:] or "it said nothing")
+
+    def _stop_servers(self) -> None:
+        deadline = time.monotonic() + SERVER_CLOSE_S
+        for _, process in self._servers:
+            try:
+                process.wait(max(0.05, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGINT)  # iperf3 writes its result when interrupted
+
+    def _read_back(self) -> None:
+        for reading in self._program["readback"]:
+            ended = run(resolve(self._part, self._node, reading["argv"]), check=False)
+            (self._raw / reading["output"]).write_text(ended.stdout, encoding="utf-8")
+            if ended.returncode and not reading["host"]:
+                raise Failed(f"{reading['name']} cannot be read back: {ended.stderr.strip()[-300:]}")
+        changed = [line for line in tune(self._part, self._node) if not line.endswith(" up")]
+        if changed:
+            raise Failed(f"somebody else changed this node during the trial: {'; '.join(changed)}")
+
+    def _host_file(self) -> None:
+        modules = {module["name"]: source_version(module["name"]) for module in self._program["modules"]}
+        host = {
+            "testbed": "ssh",
+            "kernel_release": read_text("/proc/sys/kernel/osrelease"),
+            "kernel_version": read_text("/proc/sys/kernel/version"),
+            "iproute2": run(["tc", "-V"]).stdout.strip(),
+            "modules": {name: version for name, version in modules.items() if version},
+        }
+        text = json.dumps(host, indent=1, sort_keys=True) + "\n"
+        (self._raw / "host.json").write_text(text, encoding="utf-8")
+
+
+def source_version(module: str) -> str:
+    """`srcversion` of a loaded module: a digest of its source; empty when there is none."""
+    return read_text(f"/sys/module/{module}/srcversion")
+
+
+def _end_ns(part: Mapping[str, Any]) -> int:
+    """Planned end of the last flow of any node, after the start instant."""
+    flows = [flow for program in part["programs"].values() for flow in program["flows"]]
+    return max((duration_ns(f["start"]) + int(f["seconds"] * 1e9) for f in flows), default=0)
+
+
+def _sleep_until(at_ns: int) -> None:
+    left_ns = at_ns - time.monotonic_ns()
+    if left_ns > 0:
+        time.sleep(left_ns / 1e9)
+
+
+def _await_listening(ports: list[int], patience_s: float = 10.0) -> None:
+    deadline = time.monotonic() + patience_s
+    missing = set(ports)
+    while missing:
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            for line in read_text(table).splitlines()[1:]:
+                words = line.split()
+                if words[3] == "0A":  # TCP_LISTEN
+                    missing.discard(int(words[1].rpartition(":")[2], 16))
+        if missing and time.monotonic() > deadline:
+            raise Failed(f"nobody listens on port {min(missing)} after {patience_s:g} s")
+        if missing:
+            time.sleep(0.05)

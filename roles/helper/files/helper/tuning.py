@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Sysctls, interfaces, addresses, offloads and routes of one node, in the namespace this process is in.
+
+Everything compares first and changes only what differs. What stood there before is written down once, so
+that `restore` can bring it back.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Mapping
+
+from system import STATE, Failed, by_mac, listed, port, read_json, run, write_whole
+
+_OFFLOADS = {
+    "tso": "tcp-segmentation-offload",
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "lro": "large-receive-offload",
+}
+
+
+def tune(part: Mapping[str, Any], node: str) -> list[str]:
+    """Apply everything of the node's program that is not a queue; returns what was changed."""
+    program = part["programs"][node]
+    memory = _Memory(node)
+    try:
+        changed = [line for key, value in program["sysctls"] if (line := _sysctl(memory, key, value))]
+        changed += _connect(part, node, memory)
+        for link in program["links"]:
+            name = port(part, node, link["network"])
+            changed += _offloads(memory, part["ports"].get(link["network"]), name, link["offloads"])
+    finally:
+        memory.save()
+    return changed
+
+
+def connect(part: Mapping[str, Any], node: str) -> None:
+    """Only what the node needs to be heard: interfaces, addresses and routes."""
+    memory = _Memory(node)
+    try:
+        _connect(part, node, memory)
+    finally:
+        memory.save()
+
+
+def _connect(part: Mapping[str, Any], node: str, memory: _Memory) -> list[str]:
+    program = part["programs"][node]
+    changed = _up("lo")
+    for link in program["links"]:
+        name = port(part, node, link["network"])
+        changed += _up(name)
+        changed += _address(memory, name, link["address"])
+    return changed + [line for route in program["routes"] if (line := _route(memory, route))]
+
+
+def restore(node: str) -> list[str]:
+    """Bring back what `tune` changed on a host that holds one node; returns what was changed."""
+    memory = _Memory(node)
+    changed = []
+    for key, value in memory.plain.get("sysctls", {}).items():
+        path = _sysctl_path(key)
+        if path.exists() and " ".join(path.read_text().split()) != value:
+            path.write_text(value)
+            changed.append(f"sysctl {key} = {value}")
+    for to, via in memory.plain.get("routes", []):
+        ended = run(["ip", "route", "del", to, "via", via], check=False)
+        changed += [] if ended.returncode else [f"route to {to} removed"]
+    for name, address in memory.plain.get("addresses", []):
+        ended = run(["ip", "address", "del", address, "dev", name], check=False)
+        changed += [] if ended.returncode else [f"address {address} removed"]
+    for mac, flags in memory.plain.get("offloads", {}).items():
+        name = by_mac(mac)
+        if name:
+            words = [word for flag, on in flags.items() for word in (flag, "on" if on else "off")]
+            run(["ethtool", "-K", name, *words], check=False)
+            changed.append(f"offloads of {name} as before")
+    memory.path.unlink(missing_ok=True)
+    return changed
+
+
+class _Memory:
+    """What stood there before, kept in a file per node; only the first value of each counts."""
+
+    def __init__(self, node: str) -> None:
+        self.path = STATE / f"before-{node}.json"
+        self.plain: dict[str, Any] = read_json(self.path) or {}
+        self._was = json.dumps(self.plain, sort_keys=True)
+
+    def first(self, kind: str, key: str, value: object) -> None:
+        self.plain.setdefault(kind, {}).setdefault(key, value)
+
+    def added(self, kind: str, *what: str) -> None:
+        rows = self.plain.setdefault(kind, [])
+        if list(what) not in rows:
+            rows.append(list(what))
+
+    def save(self) -> None:
+        if json.dumps(self.plain, sort_keys=True) != self._was:
+            STATE.mkdir(parents=True, exist_ok=True)
+            write_whole(self.path, json.dumps(self.plain))
+
+
+def _sysctl_path(key: str) -> Path:
+    return Path("/proc/sys", *key.split("."))
+
+
+def _sysctl(memory: _Memory, key: str, value: str) -> str | None:
+    path = _sysctl_path(key)
+    try:
+        was = " ".join(path.read_text().split())
+        if was == " ".join(value.split()):
+            return None
+        memory.first("sysctls", key, was)
+        path.write_text(value)
+    except FileNotFoundError as error:
+        raise Failed(f"this kernel has no sysctl {key}") from error
+    except OSError as error:
+        raise Failed(f"sysctl {key} = {value}: {error.strerror}") from error
+    return f"sysctl {key} = {value}"
+
+
+def _up(name: str) -> list[str]:
+    flags = listed(["ip", "-j", "link", "show", "dev", name])[0].get("flags", [])
+    if "UP" in flags:
+        return []
+    run(["ip", "link", "set", name, "up"])
+    return [f"{name} up"]
+
+
+def _address(memory: _Memory, name: str, address: str) -> list[str]:
+    shown = listed(["ip", "-j", "-4", "address", "show", "dev", name])
+    there = {f"{i.get('local')}/{i.get('prefixlen')}" for item in shown for i in item.get("addr_info", [])}
+    if address in there:
+        return []
+    run(["ip", "address", "replace", address, "dev", name])
+    memory.added("addresses", name, address)
+    return [f"{name} has {address}"]
+
+
+def offloads(text: str) -> dict[str, tuple[bool, bool]]:
+    """Of `ethtool -k`: offload -> (on, can be changed)."""
+    found = {}
+    for line in text.splitlines():
+        name, colon, state = line.partition(":")
+        for short, full in _OFFLOADS.items():
+            if colon and name.strip() == full:
+                found[short] = (state.split()[:1] == ["on"], "[fixed]" not in state)
+    return found
+
+
+def _offloads(memory: _Memory, mac: str | None, name: str, wanted: list[list[Any]]) -> list[str]:
+    shown = offloads(run(["ethtool", "-k", name]).stdout)
+    differ = {flag: on for flag, on in wanted if flag in shown and shown[flag][0] != on and shown[flag][1]}
+    if not differ:
+        return []
+    if mac:
+        for flag, on in differ.items():
+            memory.first("offloads", mac, {})
+            memory.plain["offloads"][mac].setdefault(flag, not on)
+    run(["ethtool", "-K", name, *(w for flag, on in differ.items() for w in (flag, "on" if on else "off"))])
+    return [f"{name}: {flag} {'on' if on else 'off'}" for flag, on in differ.items()]
+
+
+def _route(memory: _Memory, route: Mapping[str, Any]) -> str | None:
+    to, via, options = route["to"], route["via"], list(route["options"])
+    shown = listed(["ip", "-j", "-d", "route", "show", to])
+    if any(_is(item, via, options) for item in shown):
+        return None
+    run(["ip", "route", "replace", to, "via", via, *options])
+    memory.added("routes", to, via)
+    return " ".join(["route to", to, "via", via, *options])
+
+
+def _is(item: Mapping[str, Any], via: str, options: list[str]) -> bool:
+    metrics: dict[str, Any] = {}
+    for metric in item.get("metrics", []):
+        metrics.update(metric)
+    wanted = dict(zip(options[::2], options[1::2]))
+    return item.get("gateway") == via and str(metrics.get("congctl") or "") == wanted.get("congctl", "")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Which host holds which nodes: what is understood, and every mistake that is told before anything runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from l4sbench.api import find_matrix, programs_of
+from l4sbench.errors import InputError
+from l4sbench.program.data import Command
+from l4sbench.testbeds.ssh.layout import Host, hosts_of, misplaced, parts
+from l4sbench.topology import LINE6
+
+SIX = {
+    node.name: {
+        "l4sbench_node": node.name,
+        "l4sbench_ports": {
+            address.network: f"02:00:00:00:{place:02x}:{port:02x}"
+            for port, address in enumerate(node.addresses)
+        },
+    }
+    for place, node in enumerate(LINE6.nodes)
+}
+A, B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+
+
+def test_one_host_per_node() -> None:
+    hosts = hosts_of({**SIX, "bastion": {"ansible_user": "me"}}, "hosts.yml")
+    assert [host.name for host in hosts] == sorted(SIX)
+    assert misplaced(hosts, LINE6) == []
+
+
+def test_two_hosts_do_for_a_lab() -> None:
+    ends = Host("ends", ("tx-l4s", "tx-classic", "rx-l4s", "rx-classic"), {"net-tx": A, "net-rx": B})
+    middle = Host("middle", ("delay", "router"), {"net-tx": A, "net-rx": B})
+    assert misplaced([ends, middle], LINE6) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"a": {}}, "no host says which node it is"),
+        ({"a": {"l4sbench_nodes": []}}, "must be a node's name"),
+        ({"a": {"l4sbench_node": 3}}, "must be a node's name"),
+        ({"a": {"l4sbench_node": "router", "l4sbench_ports": "x"}}, "which hardware address"),
+        (
+            {"a": {"l4sbench_node": "router", "l4sbench_ports": {"net-rx": 1234}}},
+            "no hardware address; quote it",
+        ),
+    ],
+)
+def test_variables_that_cannot_be_understood(variables: dict[str, dict[str, object]], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        hosts_of(variables, "hosts.yml")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "told"),
+    [
+        ([Host("a", ("tx-l4s", "routr"))], "line6 has no node routr; did you mean"),
+        ([Host("a", ("router",)), Host("b", ("router",))], "several hosts hold it: a, b"),
+        ([Host("a", ("router",))], "no host holds this node of line6; give one host l4sbench_node: tx-l4s"),
+        ([Host("a", ("router",), {"net-mid": A})], "no interface is named for net-rx"),
+        ([Host("a", ("router",), {"net-mid": A, "net-rx": A})], "each needs an interface of its own"),
+        ([Host("a", ("router",), {"net-mi": A})], "line6 has no network net-mi; did you mean"),
+        (
+            [Host("a", ("tx-l4s", "delay"), {})],
+            "the delay (delay) stands on a host that originates flows (tx-l4s)",
+        ),
+        (
+            [Host("a", ("tx-classic", "router"), {})],
+            "the queue under test (router) stands on a host that originates flows (tx-classic)",
+        ),
+    ],
+)
+def test_hosts_that_cannot_be_the_topology(hosts: list[Host], told: str) -> None:
+    assert any(told in str(problem) for problem in misplaced(hosts, LINE6, "hosts.yml"))
+
+
+def test_every_host_gets_its_part() -> None:
+    _, topology, programs = programs_of(find_matrix("quickstart"), ["aqm=dualpi2"])
+    hosts = hosts_of(SIX, "hosts.yml")
+    found = parts(hosts, topology, programs, trial="t", owner="o", limit_s=60, capture=True)
+    plain = found["router"].to_json()
+    assert plain["host_nodes"] == ["router"]
+    assert plain["meet"] == "10.0.5.1"
+    assert plain["capture"] == {"router": ["net-mid", "net-rx"]}
+    assert plain["programs"] == {node: program.to_json() for node, program in programs.items()}
+    assert plain["ports"] == SIX["router"]["l4sbench_ports"]
+
+
+def test_no_text_of_a_program_is_a_template_to_ansible() -> None:
+    _, topology, programs = programs_of(find_matrix("quickstart"))
+    evil = Command(("tc", "{{ lookup('pipe', 'id') }}"))
+    wrong = {**programs, "router": replace(programs["router"], setup=(evil,))}
+    (part,) = parts([Host("a", tuple(programs))], topology, wrong, trial="t", owner="o", limit_s=1).values()
+    with pytest.raises(InputError, match="it is a template"):
+        part.to_json()

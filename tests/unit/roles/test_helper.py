@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The helper on hosts: it compares as the judge does, starts nodes together, needs only Python 3.9."""
+
+import ast
+import json
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from l4sbench.catalog import Catalog, Setting
+from l4sbench.program.data import Expected
+from l4sbench.program.readback import differences
+from l4sbench.units import Duration, Rate
+
+ROOT = Path(__file__).parents[3]
+HELPER = ROOT / "roles/helper/files/helper"
+CASES = ROOT / "tests/cases"
+
+sys.path.insert(0, str(HELPER))  # on a host it is run as a folder, and its modules are found so
+
+import meeting  # noqa: E402
+import queues  # noqa: E402
+import system  # noqa: E402
+import tuning  # noqa: E402
+import wiring  # noqa: E402
+
+SETTING = Setting(Rate.parse("100mbit"), Duration.parse("10ms"), 2.0)
+
+
+@pytest.mark.parametrize("file", sorted(HELPER.glob("*.py")), ids=lambda path: path.name)
+def test_runs_on_python_3_9_without_packages(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 9))
+    own = {path.stem for path in HELPER.glob("*.py")}
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert {name.partition(".")[0] for name in imported} <= own | set(sys.stdlib_module_names)
+    # what is evaluated when it is imported must not use newer types
+    assert "from __future__ import annotations" in file.read_text(encoding="utf-8")
+
+
+def _readback_cases() -> list[tuple[str, str, Expected]]:
+    catalog = Catalog.load()
+    found = []
+    for path in sorted((CASES / "readback").glob("*.json")):
+        queue = catalog.queue(path.stem)
+        for case in json.loads(path.read_text(encoding="utf-8")):
+            params = {name: queue.params[name].parse(value) for name, value in case["given"].items()}
+            kind, options = queue.expects(params, SETTING)
+            values = tuple(type(item)(f"options.{item.key}", item.value, item.within) for item in options)
+            wanted = Expected(f"{kind} at net-rx", "q.json", (("kind", kind), ("parent", "1:3")), values)
+            found.append((f"{path.stem} {case['case']}", json.dumps(case["shown"]), wanted))
+    return found
+
+
+@pytest.mark.parametrize(("shown", "wanted"), [case[1:] for case in _readback_cases()])
+def test_compares_queues_as_the_judge_does(shown: str, wanted: Expected) -> None:
+    plain = {
+        "what": wanted.what,
+        "match": [list(pair) for pair in wanted.match],
+        "values": [{"key": v.key, "value": v.value, "within": v.within} for v in wanted.values],
+    }
+    assert queues.differ(plain, shown) == list(differences(wanted, shown)) == []
+    entries = json.loads(shown)
+    for entry in entries:
+        for key, value in list(entry.get("options", {}).items()):
+            changed = (
+                not value if isinstance(value, bool) else f"{value}1" if isinstance(value, str) else 7777
+            )
+            entry["options"][key] = changed
+            wrong = json.dumps(entries)
+            assert queues.differ(plain, wrong) == list(differences(wanted, wrong))
+            entry["options"][key] = value
+    for text in ("", "[]", "{}", '[{"kind": "pfifo", "parent": "1:3"}]'):
+        told = queues.differ(plain, text)
+        assert told
+        assert told == list(differences(wanted, text))
+
+
+@given(st.integers(min_value=0, max_value=10**13))
+def test_reads_durations_as_programs_state_them(ns: int) -> None:
+    assert system.duration_ns(str(Duration(ns))) == ns
+
+
+def test_reads_offloads() -> None:
+    text = (CASES / "hostinfo/ethtool.txt").read_text(encoding="utf-8")
+    found = tuning.offloads(text)
+    assert found["tso"] == ("tcp-segmentation-offload: on" in text, True)
+    assert found.keys() == {"tso", "gso", "gro", "lro"}
+
+
+@pytest.fixture
+def free_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(meeting, "PORT", probe.getsockname()[1])
+
+
+@pytest.mark.usefixtures("free_port")
+def test_nodes_start_at_one_instant() -> None:
+    nodes = ["router", "tx", "rx"]
+    keeper = meeting.Keeper("t-1", nodes)
+    keeper.start()
+    starts: dict[str, meeting.Start] = {}
+    threads = [
+        threading.Thread(
+            target=lambda name: starts.update({name: meeting.attend("t-1", name, "127.0.0.1")}), args=(node,)
+        )
+        for node in nodes
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert starts.keys() == set(nodes)
+    on_keepers_clock = {start.at_ns + start.offset_ns for start in starts.values()}
+    assert len(on_keepers_clock) == 1
+    # one machine, one clock: the offset is wrong by at most half the round trip it was measured with
+    assert all(abs(start.offset_ns) <= start.round_trip_ns / 2 for start in starts.values())
+
+
+@pytest.mark.usefixtures("free_port")
+def test_a_node_that_failed_keeps_the_others_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "_LINGER_S", 0.5)
+    keeper = meeting.Keeper("t-2", ["router", "tx"])
+    keeper.start()
+    with pytest.raises(system.Failed) as told:
+        meeting.attend("t-2", "tx", "127.0.0.1", failed="no sysctl x")
+    with pytest.raises(system.Failed) as heard:
+        meeting.attend("t-2", "router", "127.0.0.1")
+    assert "tx: no sysctl x" in heard.value.reason
+    assert heard.value.secondary
+    assert told.value.secondary
+    keeper.linger()
+    assert not keeper.is_alive()
+
+
+@pytest.mark.usefixtures("free_port")
+def test_waiting_in_vain_says_for_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "PATIENCE_S", 0.6)
+    keeper = meeting.Keeper("t-3", ["router", "rx-l4s"])
+    keeper.start()
+    with pytest.raises(system.Failed, match=r"waited 0\.6 s for rx-l4s"):
+        meeting.attend("t-3", "router", "127.0.0.1")
+    keeper.abort("over")
+    with pytest.raises(system.Failed, match="does not answer"):
+        meeting.attend("another trial", "router", "127.0.0.1")
+
+
+def test_says_so_when_a_module_cannot_be_loaded() -> None:
+    module = {"name": "l4sbench_no_such", "params": [["a", "1"]], "ours": True}
+    part = {"host_nodes": ["tx"], "programs": {"tx": {"modules": [module]}}}
+    with pytest.raises(system.Failed, match=r"l4sbench_no_such cannot be loaded.*prepare\.yml|not installed"):
+        wiring.load_modules(part)
