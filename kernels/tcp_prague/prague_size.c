@@ -97,4 +97,9 @@ void prague_update_mss(struct sock *sk)
 		return;
 	prague_set_mss(sk, mss);
 	tcp_sk(sk)->mss_cache = mss;
+	/* Packets in flight are counted, not their bytes: what was a window of
+	 * large packets is one of many small ones from now on.
+	 */
+	if (!ca->in_loss)
+		tcp_snd_cwnd_set(tcp_sk(sk), prague_cwnd(sk));
 }
