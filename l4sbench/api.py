@@ -68,11 +68,12 @@ class Planned:
     untested: str
 
 
-def load(run: RunLike, *, runs: str | Path = RUNS) -> RunTables:
+def load(run: RunLike, *filters: str, runs: str | Path = RUNS) -> RunTables:
     """The tables of a run as polars frames: `load("quickstart").flows`. docs/tables.md has all columns.
 
     Args:
         run: What `run` returned, a run directory, or a matrix's name for its latest run.
+        filters: `FACTOR=PATTERN`, only cells of the run's matrix that match all of them.
         runs: Where run directories are.
 
     Raises:
@@ -80,7 +81,8 @@ def load(run: RunLike, *, runs: str | Path = RUNS) -> RunTables:
     """
     from reports.load import load as load_tables
 
-    return load_tables(run.path if isinstance(run, Ended) else find_run(run, Path(runs)))
+    path = run.path if isinstance(run, Ended) else find_run(run, Path(runs))
+    return load_tables(path, _cells(load_matrix(path / "matrix.yaml"), filters) if filters else None)
 
 
 def run(
@@ -261,8 +263,7 @@ def decide(
     """
     path = find_run(run, Path(runs))
     matrix = load_matrix(path / "matrix.yaml")
-    cells = frozenset(cell.id for cell in matrix.select(filters).cells) if filters else None
-    return path, _decide(path, rule or matrix.rule, cells)
+    return path, _decide(path, rule or matrix.rule, _cells(matrix, filters) if filters else None)
 
 
 def compare(
@@ -359,6 +360,11 @@ def _decide(path: Path, rule: str, cells: frozenset[str] | None = None) -> Decis
     from reports.verdicts import decide as verdicts_of
 
     return verdicts_of(load_tables(path, cells), load_rule(rule))
+
+
+def _cells(matrix: Matrix, filters: Sequence[str]) -> frozenset[str]:
+    """Ids of the cells that pass the filters."""
+    return frozenset(cell.id for cell in matrix.select(filters).cells)
 
 
 def _outside(catalog: Catalog) -> list[Queue | CongestionControl]:

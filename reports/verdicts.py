@@ -246,19 +246,19 @@ def _flow_label(row: Mapping[str, Any], group: str, names: list[str], catalog: M
     """`CUBIC, ECN off`: the congestion control's label, then what else tells this group's cells apart."""
     name = str(row[f"{group}.cc"])
     label = str(catalog.get(("cc", name), {}).get("label", name))
-    said = [_setting(column.removeprefix(f"{group}."), row[column]) for column in names]
+    said = [setting(column.removeprefix(f"{group}."), row[column]) for column in names]
     return ", ".join([label, *(text for text in said if text)])
 
 
 def _settings(row: Mapping[str, Any], names: list[str]) -> list[str]:
     ordered = sorted(names, key=lambda name: (name != "buffer_bdp", name))
-    return [text for name in ordered if (text := _setting(name, row[name]))]
+    return [text for name in ordered if (text := setting(name, row[name]))]
 
 
 _UNITS: Final = {"_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "bytes", "_packets": "packets"}
 
 
-def _setting(name: str, value: object) -> str:
+def setting(name: str, value: object) -> str:
     """`2 BDP`, `rtt 10 ms`, `ECN off`: a factor in words; empty for one that the cell does not have."""
     match value:
         case None:

@@ -103,6 +103,11 @@ def as_filter(text: str) -> str:
     Raises:
         InputError: it is none.
     """
-    if not _FILTER.fullmatch(text):
+    if not is_filter(text):
         raise InputError(f"{text!r} is no FACTOR=PATTERN", "such as aqm='fq*' or rtt=10ms,20ms")
     return text
+
+
+def is_filter(text: str) -> bool:
+    """Whether this is a FACTOR=PATTERN."""
+    return bool(_FILTER.fullmatch(text))

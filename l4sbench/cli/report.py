@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from l4sbench.cli import figures
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs
 from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say
 
@@ -27,6 +28,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench report quickstart",
             "l4sbench report quickstart buffer_bdp=1",
             "l4sbench report quickstart --json",
+            "l4sbench report quickstart --figures --format svg,pdf",
             "l4sbench report pam25-cubic --against pam25   beside the published cells",
         ),
     )
@@ -39,6 +41,7 @@ def add_parser(commands: Subparsers) -> None:
         metavar="STUDY",
         help="put the run beside a published study, cells and printed verdicts (pam25, anrw24), as Markdown",
     )
+    figures.add_options(parser)
     add_runs(parser)
 
 
@@ -46,6 +49,8 @@ def report(args: argparse.Namespace) -> int:
     """Print the decision table; without filters, write it as the run's report too."""
     from l4sbench import api
 
+    if figures.wanted(args):
+        return figures.write(args)
     if args.against:
         return _against(args)
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)

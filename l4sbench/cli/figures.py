@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench report RUN --figures`: the run's figures as files."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from l4sbench.cli.options import as_filter, is_filter
+from l4sbench.cli.terminal import answer, as_json, as_path, say
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """--figures and what goes with it."""
+    parser.add_argument(
+        "--figures",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="write the run's figures and an index of them (default: into the run's report/figures/)",
+    )
+    parser.add_argument(
+        "--format",
+        default="svg",
+        metavar="FORMATS",
+        help="formats of the figures, by commas: svg, png, pdf, html (interactive), json (default: svg)",
+    )
+    parser.add_argument(
+        "--series",
+        choices=("none", "median", "all"),
+        default="median",
+        help="trials of a cell that --figures shows over time (default: the one nearest to its median)",
+    )
+
+
+def wanted(args: argparse.Namespace) -> bool:
+    """Whether figures are asked for; a filter behind --figures is one, and no folder."""
+    if args.figures and is_filter(args.figures):
+        args.filters = [as_filter(args.figures), *args.filters]
+        args.figures = ""
+    return args.figures is not None
+
+
+def write(args: argparse.Namespace) -> int:
+    """Write the figures of a run, or of the cells that pass the filters; prints the index."""
+    from l4sbench import api
+    from reports.figures import figures, formats
+    from reports.figures import write as write_figures
+
+    forms = formats(args.format)
+    path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
+    folder = Path(args.figures) if args.figures else path / "report" / "figures" / _below(args.filters)
+    tables = api.load(path, *args.filters)
+    written = write_figures(
+        figures(tables, decision, args.series),
+        folder,
+        forms,
+        lambda one: say(f"{as_path(one.files[0])}: {one.caption}"),
+    )
+    if args.json:
+        answer(
+            as_json(
+                [
+                    {"name": one.name, "caption": one.caption, "files": [str(file) for file in one.files]}
+                    for one in written
+                ]
+            )
+        )
+    else:
+        answer(as_path(folder / "index.html"))
+    return 0
+
+
+def _below(filters: list[str]) -> str:
+    """A folder of its own for the figures of a part of a run, so that they replace nobody else's."""
+    return "_".join(re.sub(r"[^A-Za-z0-9.+-]+", "-", text).strip("-.") for text in sorted(filters))

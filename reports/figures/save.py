@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Figures as files: one specification gives vector and pixel images and an interactive page, all offline."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from l4sbench.errors import InputError, did_you_mean
+from l4sbench.store.files import write_whole
+
+if TYPE_CHECKING:
+    import altair as alt
+
+FORMATS: Final = ("svg", "png", "pdf", "html", "json")
+"""What a figure can be written as; `json` is its Vega-Lite specification."""
+
+PNG_SCALE: Final = 3.0
+"""Pixels per unit of the drawing: about 288 per inch, enough for print."""
+
+
+def formats(text: str) -> tuple[str, ...]:
+    """Formats from `svg,png`.
+
+    Raises:
+        InputError: one of them is unknown, or there is none.
+    """
+    found = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
+    for name in found:
+        if name not in FORMATS:
+            hint = did_you_mean(name, FORMATS) or f"formats are {', '.join(FORMATS)}"
+            raise InputError(f"figures cannot be written as {name}", hint)
+    if not found:
+        raise InputError("no format is named", f"formats are {', '.join(FORMATS)}")
+    return found
+
+
+def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """The Vega-Lite specification, checked against its schema."""
+    return dict(chart.to_dict())
+
+
+def render(spec: dict[str, Any], form: str) -> bytes:
+    """A specification as an image, a page that needs nothing else, or itself.
+
+    Raises:
+        InputError: there is no such format.
+    """
+    import json
+
+    import vl_convert
+
+    offline: list[str] = []  # no address may be read from
+    match form:
+        case "svg":
+            return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=offline)).encode()
+        case "png":
+            return bytes(vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=offline))
+        case "pdf":
+            return bytes(vl_convert.vegalite_to_pdf(spec, allowed_base_urls=offline))
+        case "html":
+            return str(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
+        case "json":
+            return (json.dumps(spec, indent=1) + "\n").encode()
+        case _:
+            raise InputError(f"figures cannot be written as {form}", f"formats are {', '.join(FORMATS)}")
+
+
+def save(chart: alt.TopLevelMixin, path: Path) -> Path:
+    """Write a chart as what the file's name ends in; the file appears whole or not at all.
+
+    Raises:
+        InputError: it ends in none of `FORMATS`.
+    """
+    (form,) = formats(path.suffix.removeprefix(".") or path.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, render(specification(chart), form))
+    return path
+
+
+_GLOBALS: Final = "window.vegaEmbed = vegaEmbed; window.vega = vega; window.vegaLite = vegaLite;"
+
+
+@cache
+def javascript() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script without anything to download.
+
+    It puts `vega`, `vegaLite` and `vegaEmbed` into the page's global names.
+    """
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(_GLOBALS))

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""One trial over time: goodput, smoothed RTT, the bottleneck's queue, marks and congestion windows.
+
+The specification names its data sets and holds their rows apart, under `datasets`: a page can keep one
+specification and exchange the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import altair as alt
+import polars as pl
+
+from l4sbench.errors import InputError
+from reports.figures.colours import OKABE_ITO
+from reports.figures.grid import configured, layered
+from reports.figures.style import DASHES, Theme, config
+from reports.verdicts import setting
+
+if TYPE_CHECKING:
+    from reports.load import RunTables
+
+POINTS: Final = 300
+"""At most so many points per line; samples that are nearer to each other are put together."""
+
+WIDTH: Final = 600
+HEIGHT: Final = 92
+
+_NO_BOTTLENECK: Final = ("htb", "netem", "noqueue", "mq", "pfifo_fast", "ingress", "clsact")
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class TrialSeries:
+    """What happened in one trial, binned. All times count from the trial's start instant.
+
+    Attributes:
+        title: Cell and trial in words. cell: Id of the cell. trial: Number of the trial. groups: Names of
+        the flow groups as legends show them, in order. flows: `t_s` (end of the bin), `group`, `flow`,
+        `goodput_mbps` (received in the bin), `srtt_ms` (mean of
+            the samples in the bin), `cwnd_packets` (likewise), `ce_percent` (of the packets delivered in the
+            bin, as the sender counts; None where none was).
+        queue: `t_s`, `queue` (what is measured, in words), `delay_ms` (mean of the samples in the bin).
+        bin_ms: Width of a bin.
+        warmup_s: Length of the warm-up.
+        end_s: End of the measured time.
+        rate_mbps: Rate of the link.
+        fair_mbps: The link's rate over all flows.
+    """
+
+    title: str
+    cell: str
+    trial: int
+    groups: tuple[str, ...]
+    flows: pl.DataFrame
+    queue: pl.DataFrame
+    bin_ms: int
+    warmup_s: float
+    end_s: float
+    rate_mbps: float
+    fair_mbps: float
+
+
+def trial_series(tables: RunTables, cell: str, trial: int, points: int = POINTS) -> TrialSeries:
+    """The series of one valid trial.
+
+    Raises:
+        InputError: there is no such trial, it is not valid, or nothing was sampled in it.
+    """
+    found = tables.trials.filter((pl.col("cell") == cell) & (pl.col("trial") == trial)).to_dicts()
+    if not found:
+        raise InputError(f"there is no trial {trial} of cell {cell}", "the table `trials` has them all")
+    about = found[0]
+    if about["status"] != "ok":
+        raise InputError(f"trial {trial} of {cell} is {about['status']}", about["reasons"])
+    warmup_s = float(about.get("warmup_s") or 0)
+    end_s = warmup_s + float(about["duration_s"])
+    interval_ms = float(about.get("sample.interval_ms") or 100)
+    bin_ms = _bin_ms(end_s, interval_ms, points)
+    key = (pl.col("cell") == cell) & (pl.col("trial") == trial) & (pl.col("t_ms") <= end_s * 1000)
+    sockets = tables.scan("sockets").filter(key).collect()
+    if not sockets.height:
+        raise InputError(f"no sockets were sampled in trial {trial} of {cell}")
+    names = _group_names(tables, about, sockets)
+    flows = _flows(sockets, bin_ms).with_columns(pl.col("group").replace_strict(names))
+    queue = _queue(tables.scan("queues").filter(key).collect(), bin_ms, float(about["rate_mbps"]))
+    return TrialSeries(
+        title=f"{_cell_words(tables, about)}, trial {trial}",
+        cell=cell,
+        trial=trial,
+        groups=tuple(names.values()),
+        flows=flows,
+        queue=queue,
+        bin_ms=bin_ms,
+        warmup_s=warmup_s,
+        end_s=end_s,
+        rate_mbps=float(about["rate_mbps"]),
+        fair_mbps=float(about["rate_mbps"]) / max(flows["flow"].n_unique(), 1),
+    )
+
+
+def _bin_ms(end_s: float, interval_ms: float, points: int) -> int:
+    """A whole number of sample intervals, wide enough for the number of points."""
+    samples = max(1, -(-int(end_s * 1000) // int(points * interval_ms)))
+    return int(max(samples * interval_ms, 1))
+
+
+def _group_names(tables: RunTables, about: Mapping[str, Any], sockets: pl.DataFrame) -> dict[str, str]:
+    """Flow group -> its name in legends, those of the L4S congestion controls first."""
+    ccs = {row["name"]: row for row in tables.catalog.filter(pl.col("kind") == "cc").iter_rows(named=True)}
+    groups = sockets["group"].unique().to_list()
+
+    def order(group: str) -> tuple[bool, str]:
+        return (not ccs.get(about[f"{group}.cc"], {}).get("l4s", False), group)
+
+    names = {}
+    for group in sorted(groups, key=order):
+        cc = about[f"{group}.cc"]
+        ecn = f", {setting('ecn', about[f'{group}.ecn'])}" if about.get(f"{group}.ecn") else ""
+        names[group] = f"{group}: {ccs.get(cc, {}).get('label', cc)}{ecn}"
+    return names
+
+
+def _cell_words(tables: RunTables, about: Mapping[str, Any]) -> str:
+    queues = tables.catalog.filter(pl.col("kind") == "queue")
+    labels = dict(queues.select("name", "label").iter_rows())
+    named = ("buffer_bdp", "rate_mbps", "rtt_ms")
+    return ", ".join(
+        [str(labels.get(about["aqm"], about["aqm"])), *(setting(name, about[name]) for name in named)]
+    )
+
+
+def _flows(sockets: pl.DataFrame, bin_ms: int) -> pl.DataFrame:
+    """Differences of counters and means of samples per flow and bin; a bin is named by its end."""
+    binned = sockets.with_columns(_bin_end(bin_ms)).sort("flow", "side", "t_ms")
+    sender, receiver = (binned.filter(pl.col("side") == side) for side in ("sender", "receiver"))
+    by = ["group", "flow", "bin_ms"]
+    got = receiver.group_by(by, maintain_order=True).agg(pl.col("received_bytes", "t_ms").last())
+    got = _with_differences(got, ("received_bytes", "t_ms")).select(
+        *by, (pl.col("received_bytes_more") * 8 / pl.col("t_ms_more") / 1000).alias("goodput_mbps")
+    )
+    sent = sender.group_by(by, maintain_order=True).agg(
+        pl.col("srtt_ms", "cwnd_packets").mean(), pl.col("delivered_packets", "delivered_ce_packets").last()
+    )
+    sent = _with_differences(sent, ("delivered_packets", "delivered_ce_packets"))
+    delivered = pl.col("delivered_packets_more")
+    marked = pl.when(delivered > 0).then(pl.col("delivered_ce_packets_more") / delivered * 100)
+    sent = sent.select(*by, "srtt_ms", "cwnd_packets", marked.alias("ce_percent"))
+    both = sent.join(got, on=by, how="full", coalesce=True)
+    return both.select(
+        (pl.col("bin_ms") / 1000).alias("t_s"),
+        "group",
+        "flow",
+        pl.col("goodput_mbps").round(3),
+        pl.col("srtt_ms").round(3),
+        pl.col("cwnd_packets").round(2),
+        pl.col("ce_percent").round(3),
+    ).sort("flow", "t_s")
+
+
+def _bin_end(bin_ms: int) -> pl.Expr:
+    return (((pl.col("t_ms") + bin_ms - 1) // bin_ms) * bin_ms).alias("bin_ms")
+
+
+def _with_differences(frame: pl.DataFrame, counters: Sequence[str]) -> pl.DataFrame:
+    return frame.with_columns(pl.col(name).diff().over("flow").alias(f"{name}_more") for name in counters)
+
+
+_MEASURES: Final = (
+    ("delay_l4s_ms", "delay of the L4S queue"),
+    ("delay_classic_ms", "delay of the classic queue"),
+    ("delay_ms", "delay of the queue, as it says itself"),
+    ("backlog_ms", "backlog at the link's rate"),
+)
+_QUEUE_LOOKS: Final[dict[str, tuple[str, list[int]]]] = {
+    _MEASURES[0][1]: (OKABE_ITO[0], DASHES[0]),
+    _MEASURES[1][1]: (OKABE_ITO[1], DASHES[1]),
+    _MEASURES[2][1]: (OKABE_ITO[6], DASHES[0]),
+    _MEASURES[3][1]: (OKABE_ITO[7], DASHES[0]),
+}
+
+
+def _queue(queues: pl.DataFrame, bin_ms: int, rate_mbps: float) -> pl.DataFrame:
+    """The bottleneck's delays: what the queue says itself, else its backlog over the link's rate."""
+    empty = pl.DataFrame(schema={"t_s": pl.Float64, "queue": pl.String, "delay_ms": pl.Float64})
+    queues = queues.filter(~pl.col("kind").is_in(_NO_BOTTLENECK))
+    if not queues.height:
+        return empty
+    place = ["node", "network", "handle"]
+    fullest = queues.group_by(place).agg(pl.col("backlog_bytes").max()).sort("backlog_bytes", *place)
+    own = queues.join(fullest.tail(1).select(place), on=place, how="semi").with_columns(
+        _bin_end(bin_ms), (pl.col("backlog_bytes") * 8 / rate_mbps / 1000).alias("backlog_ms")
+    )
+    says = [(name, label) for name, label in _MEASURES if own[name].null_count() < own.height]
+    shown = [said for said in says if said[0] in {"delay_l4s_ms", "delay_classic_ms"}] or says[:1]
+    frames = [
+        own.group_by("bin_ms").agg(pl.col(name).mean().alias("delay_ms")).with_columns(queue=pl.lit(label))
+        for name, label in shown
+    ]
+    found = pl.concat(frames)
+    return found.select((pl.col("bin_ms") / 1000).alias("t_s"), "queue", pl.col("delay_ms").round(3)).sort(
+        "queue", "t_s"
+    )
+
+
+def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart:
+    """The panels over one time axis: drag or scroll to move them together where it is shown by a browser."""
+    groups = list(series.groups)
+    colours = alt.Scale(domain=groups, range=[OKABE_ITO[i % len(OKABE_ITO)] for i in range(len(groups))])
+    dashes = alt.Scale(domain=groups, range=[DASHES[i % len(DASHES)] for i in range(len(groups))])
+
+    def of_flows(
+        field: str, title: str, *, legend: alt.Legend | None = None, last: bool = False
+    ) -> alt.Chart:
+        return _lines("flows", field, title, series, last=last).encode(
+            color=alt.Color("group:N", scale=colours, legend=legend),
+            strokeDash=alt.StrokeDash("group:N", scale=dashes, legend=legend),
+            detail="flow:N",
+        )
+
+    fair: alt.Chart = alt.Chart(alt.NamedData(name="fair"), name="fair_share")
+    fair = fair.mark_rule(strokeDash=[2, 2], strokeWidth=1).encode(
+        y=alt.Y("fair_mbps:Q"), tooltip=[alt.Tooltip("fair_mbps:Q", title="fair share, Mbit/s")]
+    )
+    goodput = [of_flows("goodput_mbps", "goodput, Mbit/s", legend=_LEGEND), fair]
+    panels: list[alt.Chart | alt.LayerChart] = [
+        layered(goodput, WIDTH, HEIGHT),
+        of_flows("srtt_ms", "smoothed RTT, ms"),
+        *([_queue_panel(series)] if series.queue.height else []),
+        of_flows("ce_percent", "CE marks, %"),
+        of_flows("cwnd_packets", "cwnd, packets", last=True),
+    ]
+    title = alt.TitleParams(
+        series.title, subtitle=[series.cell, f"means over {series.bin_ms} ms; dotted: the fair share"]
+    )
+    queue = ["delay_ms"] if series.queue.height else []
+    views = ["goodput_mbps", "srtt_ms", *queue, "ce_percent", "cwnd_packets"]
+    zoom = alt.TopLevelSelectionParameter(
+        name="zoom",
+        select=alt.IntervalSelectionConfig(type="interval", encodings=["x"]),
+        bind="scales",
+        views=views,
+    )
+    chart: alt.VConcatChart = alt.vconcat(*panels, spacing=8, title=title)
+    chart = chart.properties(datasets=datasets(series), params=[zoom]).resolve_scale(
+        color="independent", strokeDash="independent"
+    )
+    return configured(chart, config(theme))
+
+
+_LEGEND: Final = alt.Legend(
+    title=None, orient="top", direction="horizontal", symbolSize=400, columns=0, offset=4, padding=0
+)
+
+
+def datasets(series: TrialSeries) -> dict[str, Rows]:
+    """The rows of `time_series` by the names its specification has for them."""
+    return {
+        "flows": series.flows.to_dicts(),
+        "queue": series.queue.to_dicts(),
+        "fair": [{"fair_mbps": series.fair_mbps}],
+    }
+
+
+def _lines(data: str, field: str, title: str, series: TrialSeries, *, last: bool = False) -> alt.Chart:
+    axis = alt.Axis(title="time since the trial's start, s") if last else alt.Axis(title=None, labels=False)
+    chart: alt.Chart = alt.Chart(alt.NamedData(name=data), name=field).mark_line(clip=True)
+    return chart.encode(
+        x=alt.X("t_s:Q", scale=alt.Scale(domain=[0, series.end_s], nice=False), axis=axis),
+        y=alt.Y(
+            f"{field}:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, titleX=-38)
+        ),
+        tooltip=[alt.Tooltip("t_s:Q", title="s"), alt.Tooltip(f"{field}:Q", title=title)],
+    ).properties(width=WIDTH, height=HEIGHT)
+
+
+def _queue_panel(series: TrialSeries) -> alt.Chart:
+    shown = set(series.queue["queue"].to_list())
+    looks = [(label, *look) for label, look in _QUEUE_LOOKS.items() if label in shown]
+    kinds = [label for label, _, _ in looks]
+    colours = alt.Scale(domain=kinds, range=[colour for _, colour, _ in looks])
+    dashes = alt.Scale(domain=kinds, range=[dash for _, _, dash in looks])
+    return _lines("queue", "delay_ms", "queue, ms", series).encode(
+        color=alt.Color("queue:N", scale=colours, legend=_LEGEND),
+        strokeDash=alt.StrokeDash("queue:N", scale=dashes, legend=_LEGEND),
+    )

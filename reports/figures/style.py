@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What all figures share: fonts, sizes, colours of flow groups."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+Theme: TypeAlias = Literal["light", "dark"]
+
+FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
+PUBLISHED_FONT: Final = "DejaVu Sans, Verdana, sans-serif"
+"""matplotlib's font. Where it is not installed the next one is taken, and widths differ a little."""
+
+DASHES: Final = ([1, 0], [5, 2], [1, 2], [7, 2, 1, 2], [3, 3], [9, 3], [4, 1, 1, 1], [2, 4], [12, 2])
+"""A line is told by its dash as well as by its colour."""
+
+_INKS: Final[dict[Theme, dict[str, str]]] = {
+    "light": {"paper": "#ffffff", "ink": "#111111", "line": "#888888", "grid": "#e3e3e3"},
+    "dark": {"paper": "#16181c", "ink": "#eeeeee", "line": "#9a9a9a", "grid": "#34373d"},
+}
+
+
+def config(theme: Theme = "light", font: str = FONT) -> dict[str, Any]:
+    """The `config` of a Vega-Lite specification: one look for all figures, for paper or for a dark page."""
+    inks = _INKS[theme]
+    words = {"labelFont": font, "titleFont": font, "labelColor": inks["ink"], "titleColor": inks["ink"]}
+    return {
+        "background": inks["paper"],
+        "font": font,
+        "view": {"stroke": inks["line"]},
+        "axis": {
+            **words,
+            "labelFontSize": 11,
+            "titleFontSize": 11,
+            "titleFontWeight": "normal",
+            "gridColor": inks["grid"],
+            "domainColor": inks["line"],
+            "tickColor": inks["line"],
+            "titlePadding": 6,
+        },
+        "legend": {
+            **words,
+            "labelFontSize": 11,
+            "titleFontSize": 11,
+            "titleFontWeight": "normal",
+            "symbolStrokeWidth": 2,
+            "labelLimit": 260,
+        },
+        "header": {**words, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"},
+        "title": {
+            "font": font,
+            "subtitleFont": font,
+            "fontSize": 13,
+            "subtitleFontSize": 11,
+            "fontWeight": "bold",
+            "color": inks["ink"],
+            "subtitleColor": inks["ink"],
+            "anchor": "start",
+            "offset": 8,
+        },
+        "text": {"font": font, "color": inks["ink"], "fontSize": 11},
+        "rule": {"color": inks["ink"]},
+        "line": {"strokeWidth": 1.5},
+        "concat": {"spacing": 18},
+    }

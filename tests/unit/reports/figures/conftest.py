@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A run of captured trials, and published cells as if they were a run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from collectors.assemble import collect
+from l4sbench.catalog import Catalog
+from l4sbench.cell import Cell
+from l4sbench.events import Status
+from l4sbench.program import Program
+from l4sbench.store import Ending, Run
+from l4sbench.testbed import Identity
+from l4sbench.topology import topology
+from l4sbench.trial import TrialSpec
+from reports.load import RunTables, load
+from reports.published import FACTORS, published_cells
+from reports.rules import load_rule
+from reports.verdicts import Decision, decide
+
+CASES = Path(__file__).parents[3] / "cases" / "trials"
+MATRIX = b"""
+matrix: captured
+rate: 10mbit
+rtt: 10ms
+duration: 3s
+flows:
+  l4s: {cc: prague}
+  classic: {cc: cubic}
+axes:
+  aqm: [fifo, codel, dualpi2]
+"""
+Make = Callable[[Any], RunTables]
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> RunTables:
+    """The captured trials as one run."""
+    run = Run.create(tmp_path / "runs", "captured", MATRIX, 1, {})
+    identity = Identity("virtual", "7.3.4-l4slab", {}, {}, {})
+    for case in sorted(CASES.iterdir()):
+        cell = Cell.from_json(json.loads((case / "cell.json").read_text()))
+        plain = json.loads((case / "raw" / "programs.json").read_text())
+        programs = {node: Program.from_json(program) for node, program in plain.items()}
+        spec = TrialSpec(cell, 1, 7, programs, topology(cell.topology), "0123456789abcdef")
+        with run.locked() as writer, writer.begin(spec) as partial:
+            shutil.copytree(case / "raw", partial.raw, dirs_exist_ok=True)
+            partial.end(Ending(Status.OK, (), identity, datetime.now(UTC), 1.0))
+    collect(run, Catalog.load())
+    return load(run.path)
+
+
+@pytest.fixture
+def published(make: Make) -> Decision:
+    """Prague against CUBIC as published, one trial per cell."""
+    rows = published_cells().filter(
+        (pl.col("l4s.cc") == "prague")
+        & (pl.col("classic.cc") == "cubic")
+        & ((pl.col("l4s.fallback") == "off") | (pl.col("classic.ecn") == "classic"))
+    )
+    cells: list[dict[str, Any]] = []
+    for row in rows.iter_rows(named=True):
+        goodputs = {"l4s": [row["published_l4s_mbps"]], "classic": [row["published_classic_mbps"]]}
+        cells.append({n: row[n] for n in FACTORS} | {"delay": row["published_delay_ms"]} | goodputs)
+    return decide(make(cells), load_rule("pam25"))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Figures as files, and the command that writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from l4sbench.cli import main
+from l4sbench.errors import InputError
+from reports.figures import figures, formats, goodput_map, javascript, save, sheets, write
+from reports.figures.gallery import INDEX
+from reports.load import RunTables
+from reports.rules import load_rule
+from reports.verdicts import decide
+
+Make = Callable[[Any], RunTables]
+BEGINNINGS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF-", "html": b"<!DOCTYPE html>", "json": b"{"}
+
+
+def run_of(tables: RunTables) -> Path:
+    return tables.folder.parent
+
+
+def test_every_figure_in_every_format(real: RunTables, tmp_path: Path) -> None:
+    decision = decide(real, load_rule("pam25"))
+    forms = tuple(BEGINNINGS)
+    told: list[str] = []
+    written = write(figures(real, decision), tmp_path / "out", forms, lambda one: told.append(one.name))
+    names = [one.name for one in written]
+    assert told == names
+    assert len(set(names)) == len(names)
+    assert any(name.startswith("goodput_") for name in names)
+    assert any(name.startswith("delay_") for name in names)
+    assert sum(name.startswith("series_") for name in names) == real.trials.height
+    for one in written:
+        assert [path.suffix for path in one.files] == [f".{form}" for form in forms]
+        for path in one.files:
+            assert path.read_bytes().startswith(BEGINNINGS[path.suffix.removeprefix(".")])
+            assert re.fullmatch(r"[A-Za-z0-9.+_-]+", path.name)
+    page = (tmp_path / "out" / INDEX).read_text()
+    for one in written:
+        assert f'href="{one.files[0].name}"' in page
+        assert one.caption.replace("'", "&#x27;") in page
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_pages_load_nothing(make: Make, tmp_path: Path) -> None:
+    decision = decide(make([{"aqm": "fifo", "l4s": [50], "classic": [40]}]), load_rule("pam25"))
+    (sheet,) = sheets(decision)
+    page = save(goodput_map(sheet, decision.rule), tmp_path / "map.html").read_text()
+    assert re.findall(r"<(?:script[^>]+src|link[^>]+href)=", page) == []
+    for name in ("vegaEmbed", "vegaLite", "vega"):
+        assert f"window.{name}" in javascript()
+
+
+def test_formats() -> None:
+    assert formats("svg, PDF,svg") == ("svg", "pdf")
+    with pytest.raises(InputError, match="did you mean png"):
+        formats("pgn")
+    with pytest.raises(InputError, match="no format"):
+        formats(",")
+
+
+def test_the_command(real: RunTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(run_of(real))
+    assert main(["report", run, "--figures", str(tmp_path / "f"), "--series", "none", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {entry["name"].split("_")[0] for entry in listed} >= {"goodput", "delay"}
+    assert all(Path(file).is_file() for entry in listed for file in entry["files"])
+    assert (tmp_path / "f" / INDEX).is_file()
+
+
+def test_a_filter_behind_figures_is_no_folder(
+    real: RunTables, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(real)
+    monkeypatch.chdir(run)
+    # no cell of the captured trials is one of the matrix: what is told is that nothing matches
+    assert main(["report", str(run), "--figures", "aqm=fifo"]) == 2
+    assert "no cell" in capsys.readouterr().err
+    assert not list(run.glob("aqm*"))
+
+
+def test_nothing_to_show(real: RunTables, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of(real)
+    assert main(["report", str(run), "--figures", "--format", "bmp"]) == 2
+    assert "figures cannot be written as bmp" in capsys.readouterr().err
+    (real.folder / "trials.parquet").unlink()
+    assert main(["report", str(run), "--figures"]) == 2
+    assert "has no tables" in capsys.readouterr().err

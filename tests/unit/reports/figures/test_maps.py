@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Heat maps: every number is the table's, every place one cell, every text readable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from l4sbench.errors import InputError
+from reports.figures import delay_map, goodput_map, published_map, published_maps, sheets, specification
+from reports.figures.colours import WCAG_AA, contrast
+from reports.figures.heatmaps import goodput_scale, hatch_lines, painted_delay, painted_goodput
+from reports.load import RunTables
+from reports.rules import load_rule
+from reports.verdicts import Decision, decide
+
+Make = Callable[[Any], RunTables]
+PAM25 = load_rule("pam25")
+
+
+def rows_of(spec: Any, *fields: str) -> Iterator[dict[str, Any]]:
+    """All rows in a specification that have these fields."""
+    for rows in spec["datasets"].values():
+        yield from (row for row in rows if set(fields) <= set(row))
+
+
+def small(make: Make, **more: Any) -> Decision:
+    """Four cells: starved, fair, dominating, undecided."""
+    goodputs = {1.0: [5, 5, 5], 2.0: [48, 49, 50], 4.0: [90, 90, 90], 8.0: [70, 75, 85]}
+    cells = [
+        {"aqm": "codel", "buffer_bdp": buffer, "l4s": got, "classic": [95 - g for g in got], **more}
+        for buffer, got in goodputs.items()
+    ]
+    return decide(make(cells), PAM25)
+
+
+@pytest.mark.parametrize("draw", [goodput_map, delay_map])
+def test_values_are_those_of_the_cells(make: Make, draw: Any) -> None:
+    decision = small(make)
+    (sheet,) = sheets(decision)
+    drawn = {row["cell"]: row for row in rows_of(specification(draw(sheet, PAM25)), "cell", "percent")}
+    cells = {row["cell"]: row for row in decision.cells.to_dicts()}
+    assert set(drawn) == set(cells)
+    names = {"low": "percent_low", "high": "percent_high"}
+    for cell, row in drawn.items():
+        for name in ("percent", "low", "high", "l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms"):
+            assert row[name] == cells[cell][names.get(name, name)]
+
+
+def test_published_numbers_and_titles(published: Decision) -> None:
+    (sheet,) = sheets(published)
+    single, multi = (part for part, _ in published_maps([sheet]))
+    assert single.queues == ("fifo", "pie-drop", "codel-drop", "fifo-ecn", "codel")
+    assert multi.queues == ("fq", "fq-codel", "fq-codel-l4s", "dualpi2")
+    assert [panel.published_title for panel in single.panels] == [
+        "Prague vs CUBIC - No ECN",
+        "Prague vs CUBIC - ECN",
+        "Prague ECN Fallback vs CUBIC - ECN",
+    ]
+    spec = specification(published_map(single))
+    printed = {(row["text"], row["bracket"]) for row in rows_of(spec, "text", "bracket")}
+    # from the study's own figure: FIFO, 0.5 BDP, ECN; CoDel with ECN, 8 BDP, ECN
+    assert {("40.6", "(53.8)"), ("88.6", "(6.4)")} <= printed
+    assert {row["ink"] for row in rows_of(spec, "ink")} == {"#000000"}
+    delays = specification(published_map(multi, "delay"))
+    assert {row["ink"] for row in rows_of(delays, "ink")} == {"#ffffff"}
+
+
+def test_rows_are_in_the_published_order(published: Decision) -> None:
+    (sheet,) = sheets(published)
+    assert sheet.queues[0] == "fifo"
+    assert sheet.xs == ("0.5", "1", "2", "4", "8")
+    places = {(entry.row, entry.x) for entry in sheet.panels[0].entries}
+    assert len(places) == len(sheet.panels[0].entries) == 45
+
+
+def test_every_text_is_readable(published: Decision, make: Make) -> None:
+    for decision in (published, small(make)):
+        for sheet in sheets(decision):
+            for panel in sheet.panels:
+                painted = [*painted_goodput(sheet, panel, PAM25), *painted_delay(panel, PAM25)]
+                assert painted
+                for cell in painted:
+                    assert contrast(cell.ink, cell.ground) >= WCAG_AA
+                    assert cell.hatch is None or contrast(cell.hatch, cell.ground) > 1.2
+
+
+def test_marks_and_hatches_say_without_colour(make: Make) -> None:
+    (sheet,) = sheets(small(make))
+    painted = {p.entry.at: p for p in painted_goodput(sheet, sheet.panels[0], PAM25)}
+    assert {at: p.mark for at, p in painted.items()} == {"1": "below", "2": "", "4": "above", "8": ""}
+    assert {at: bool(p.hatch) for at, p in painted.items()} == {"1": False, "2": False, "4": False, "8": True}
+    assert any("hatched" in text for text in _subtitle(goodput_map(sheet, PAM25)))
+
+
+def test_bimodal_cells_are_crossed(make: Make) -> None:
+    got = [30, 31, 32, 70, 71, 72]
+    cells = [{"aqm": "fifo", "l4s": got, "classic": [95 - g for g in got]}]
+    decision = decide(make(cells), PAM25)
+    assert decision.cells["bimodal"].to_list() == [True]
+    (sheet,) = sheets(decision)
+    (painted,) = painted_goodput(sheet, sheet.panels[0], PAM25)
+    assert painted.crossed
+    assert painted.hatch
+    assert any("crossed" in text for text in _subtitle(goodput_map(sheet, PAM25)))
+
+
+def _subtitle(chart: Any) -> list[str]:
+    return list(specification(chart)["title"]["subtitle"])
+
+
+def test_low_latency_has_a_star(make: Make) -> None:
+    cells = [
+        {"aqm": "dualpi2", "buffer_bdp": b, "delay": d, "l4s": [50], "classic": [40]}
+        for b, d in ((1.0, 0.4), (2.0, 1.0))
+    ]
+    (sheet,) = sheets(decide(make(cells), PAM25))
+    assert [p.mark for p in painted_delay(sheet.panels[0], PAM25)] == ["low-latency", ""]
+    assert [p.text for p in painted_delay(sheet.panels[0], PAM25)] == ["0.40", "1.0"]
+
+
+def test_a_cell_without_a_valid_trial_says_so(make: Make) -> None:
+    cells = [
+        {"aqm": "fifo", "buffer_bdp": 1.0, "status": ["invalid"]},
+        {"aqm": "fifo", "buffer_bdp": 4.0, "l4s": [50], "classic": [40]},
+    ]
+    (sheet,) = sheets(decide(make(cells), PAM25))
+    for chart in (goodput_map(sheet, PAM25), delay_map(sheet, PAM25)):
+        assert [r["text"] + r["bracket"] for r in rows_of(specification(chart), "bracket")].count(
+            "nonevalid"
+        ) == 1
+    published = specification(published_map(sheet))
+    assert len(list(rows_of(published, "bracket"))) == 1
+
+
+def test_colours_part_at_the_fair_share(make: Make) -> None:
+    cells = [
+        {"aqm": "fifo", "l4s": [9], "classic": [86], "l4s.count": 1, "classic.count": 10},
+        {"aqm": "fifo", "l4s": [86], "classic": [9], "l4s.count": 10, "classic.count": 1},
+    ]
+    found = {sheet.flows: sheet for sheet in sheets(decide(make(cells), PAM25))}
+    assert found[1, 10].fair_percent == pytest.approx(100 / 11)
+    scale = goodput_scale(found[1, 10].fair_percent)
+    assert scale.colour(100 / 11) == "#f5f5f5"
+    assert scale.colour(50) != "#f5f5f5"
+    assert [sheet.slug for sheet in found.values()] == ["cubic_1v10", "cubic_10v1"]
+
+
+def test_what_differs_makes_sheets_of_its_own(make: Make) -> None:
+    cells = [
+        {"aqm": "codel", "rtt_ms": rtt, "classic.cc": cc, "aqm.target_ms": t, "l4s": [50], "classic": [40]}
+        for rtt in (10.0, 20.0)
+        for cc in ("cubic", "bbr1")
+        for t in (1.0, 5.0)
+    ]
+    decision = decide(make(cells), PAM25)
+    assert [sheet.slug for sheet in sheets(decision)] == [
+        *("bbr1_rtt-10-ms", "bbr1_rtt-20-ms", "cubic_rtt-10-ms", "cubic_rtt-20-ms"),
+    ]
+    assert sheets(decision)[0].rows == ("CoDel (+ECN), target 1 ms", "CoDel (+ECN), target 5 ms")
+    across = sheets(decision, across="rtt_ms")
+    assert [(sheet.slug, sheet.xs, sheet.across) for sheet in across] == [
+        ("bbr1", ("10", "20"), "rtt (ms)"),
+        ("cubic", ("10", "20"), "rtt (ms)"),
+    ]
+    with pytest.raises(InputError, match="no numeric factor"):
+        sheets(decision, across="classic.cc")
+
+
+def test_hatches_stay_within_the_cell() -> None:
+    for crossed in (False, True):
+        lines = hatch_lines(56, 44, crossed=crossed)
+        assert len(lines) > 8
+        for x, y, x2, y2 in lines:
+            assert 0 <= min(x, x2) <= max(x, x2) <= 56
+            assert 0 <= min(y, y2) <= max(y, y2) <= 44
+            assert abs(x - x2) == pytest.approx(abs(y - y2))
