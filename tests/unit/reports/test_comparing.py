@@ -140,19 +140,19 @@ def test_cells_that_come_and_go(compared: Callable[..., Comparison]) -> None:
 
 
 def test_false_alarms_stay_below_the_rate(compared: Callable[..., Comparison], tmp_path: Path) -> None:
-    """Nothing changed and no margin hides it: an alarm in at most 5 % of comparisons, 60 of them."""
+    """Nothing changed and no margin hides it: an alarm in at most 5 % of comparisons, 40 of them."""
     margins = tmp_path / "none.yml"
     margins.write_text("margins: none\nversion: 1\nmetrics: {utilisation_percent: {margin: 0}}\n")
     draw = np.random.default_rng(20260102)
     alarms = 0
-    for _ in range(60):
+    for _ in range(40):
         runs = [
             [{"aqm": "fifo", "l4s": own, "classic": [0.0] * 5} for own in draw.normal(47, 2, (4, 5)).tolist()]
             for _ in range(2)
         ]
         alarms += compared(*runs, margins).regressed
     # worse and better are both tested: 5 % of comparisons raise either; 3 sigma of a binomial above that
-    assert alarms <= 60 * 0.05 + 3 * math.sqrt(60 * 0.05 * 0.95)
+    assert alarms <= 40 * 0.05 + 3 * math.sqrt(40 * 0.05 * 0.95)
 
 
 def test_runs_without_a_common_cell_are_an_input_error(make: Make, tmp_path: Path) -> None:
