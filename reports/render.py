@@ -101,18 +101,23 @@ def _figures(cell: CellMean) -> str:
     return f"{cell.percent:.1f} % ({cell.l4s_mbps:.1f} v {cell.classic_mbps:.1f} Mbit/s)"
 
 
-def notes(decision: Decision) -> list[str]:
-    """What a decision table must state about itself: rule, thresholds, trials, kernels, what was left out."""
-    rule, shown = decision.rule, {verdict.word for verdict in decision.verdicts}
-    lines = [f"ok: {rule.limits_text}, as a mean over the cell's trials. Shown is the cell that decides."]
-    meanings = {
+def meanings(decision: Decision) -> dict[Word, str]:
+    """What each verdict but ok means by the decision's rule."""
+    rule = decision.rule
+    return {
         Word.L4S_STARVED: f"{rule.l4s} gets less than {rule.limits_percent.low:g} %",
         Word.CLASSIC_STARVED: f"{rule.l4s} gets more than {rule.limits_percent.high:g} %",
         Word.BOTH: "one in some cells, the other in others",
         Word.UNDECIDED: "the confidence interval straddles a limit",
         Word.INVALID: "a cell without a valid trial",
     }
-    lines += [f"{GLYPHS[word]} {word}: {text}" for word, text in meanings.items() if word in shown]
+
+
+def notes(decision: Decision) -> list[str]:
+    """What a decision table must state about itself: rule, thresholds, trials, kernels, what was left out."""
+    rule, shown = decision.rule, {verdict.word for verdict in decision.verdicts}
+    lines = [f"ok: {rule.limits_text}, as a mean over the cell's trials. Shown is the cell that decides."]
+    lines += [f"{GLYPHS[word]} {word}: {text}" for word, text in meanings(decision).items() if word in shown]
     stars = {verdict.low_latency for verdict in decision.verdicts}
     if stars & {"all", "some"}:
         delay = f"{rule.l4s}'s mean smoothed RTT minus base RTT is below {rule.low_latency_ms:g} ms"
@@ -139,9 +144,9 @@ def _provenance(decision: Decision) -> Iterator[str]:
     where = _list(decision.testbeds)
     yield f"{decision.trials} valid trials of {cells} cells, {per_cell} per cell, on {where}"
     yield f"kernels: {_list(decision.kernels)}; modules: {_list(decision.modules)}"
-    if fixed := _fixed(decision.fixed):
+    if fixed := fixed_text(decision.fixed):
         yield f"the same in all cells: {fixed}"
-    forms = _forms(decision.cells)
+    forms = forms_text(decision.cells)
     if forms:
         yield f"queue forms: {forms}"
     for flag, count in decision.flagged.items():
@@ -165,12 +170,13 @@ _FIXED_SHOWN: Final = {
 }
 
 
-def _fixed(fixed: Mapping[str, object]) -> str:
+def fixed_text(fixed: Mapping[str, object]) -> str:
+    """The factors of `Decision.fixed` that a reader wants to know first, in words."""
     said = [text.format(fixed[name]) for name, text in _FIXED_SHOWN.items() if name in fixed]
     return ", ".join(said)
 
 
-def _forms(cells: pl.DataFrame) -> str:
+def forms_text(cells: pl.DataFrame) -> str:
     """Queues that come in several forms, and which was used."""
     if "aqm.form" not in cells.columns:
         return ""

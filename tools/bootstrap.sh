@@ -5,8 +5,8 @@
 # usage: tools/bootstrap.sh [run|dev]
 #
 # Makes .venv with the locked requirements (run: what l4sbench needs; dev: tests
-# and checks too) and installs what the lab build needs from the system. Does
-# nothing the second time. PYTHON=... names another interpreter.
+# and checks too) and installs what the lab build needs from the system, for dev
+# a browser to test pages in as well. Does nothing the second time. PYTHON=... names another interpreter.
 set -eu
 cd "$(dirname "$0")/.."
 kind=${1:-run}
@@ -97,4 +97,9 @@ if test -n "$missing"; then
 	# one name a line; splitting is meant
 	# shellcheck disable=SC2086
 	install_packages $missing
+fi
+
+# Without one the tests of pages are skipped, and say so.
+if test "$kind" = dev && ! command -v chromium chromium-browser google-chrome >/dev/null; then
+	install_packages chromium || say "Without Chromium tests/browser is skipped."
 fi

@@ -86,17 +86,21 @@ def _against(args: argparse.Namespace) -> int:
 
 
 def show_decision(run: Path, decision: Decision) -> Path:
-    """Print a decision table, and write it into the run directory; returns the report's file."""
+    """Print a decision table, and write it into the run directory; returns the report's page."""
+    from l4sbench import api
     from l4sbench.store.files import write_whole
     from l4sbench.tables import write
+    from reports import pages
+    from reports.load import load
     from reports.render import markdown
 
     show(decision)
     write("verdicts", [decision.frame().lazy()], run / "tables" / "verdicts.parquet")
-    page = run / "report" / "decision.md"
-    page.parent.mkdir(exist_ok=True)
-    write_whole(page, markdown(decision))
-    return page
+    folder = run / "report"
+    folder.mkdir(exist_ok=True)
+    write_whole(folder / "decision.md", markdown(decision))
+    matrix = api.load_matrix(run / "matrix.yaml")
+    return pages.write(load(run), decision, pages.Heading(matrix.name, matrix.description), folder)
 
 
 def show(decision: Decision) -> None:

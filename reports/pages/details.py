@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What the page shows of a cell that was clicked, embedded in it as JSON: factors, trials, programs, hosts.
+
+Most nodes run the same program in most trials, and read back the same, so each different text is kept
+once and named by its place. `page.js` knows the same shapes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from reports.cells import NOT_FACTORS
+
+if TYPE_CHECKING:
+    from reports.load import RunTables
+    from reports.pages.model import Entry, HeatCell
+    from reports.verdicts import Decision
+
+LINE: Final = "\x1e"
+"""Between the lines of a text that is kept once; no command holds it."""
+
+FIELD: Final = "\x1f"
+"""Between the fields of a line."""
+
+TRIAL_COLUMNS: Final = (
+    "trial",
+    "status",
+    "reasons",
+    "flags",
+    "seed",
+    "testbed",
+    "traffic",
+    "kernels",
+    "modules",
+    "skew_ms",
+    "inputs",
+    "folder",
+)
+GROUP_COLUMNS: Final = (
+    "group",
+    "cc",
+    "flows",
+    "goodput_mbps",
+    "srtt_minus_base_ms",
+    "srtt_p50_ms",
+    "srtt_p95_ms",
+    "srtt_p99_ms",
+    "ce_percent",
+    "retransmits_packets",
+    "ecn",
+)
+
+
+class Pool:
+    """Texts, each kept once."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def place(self, text: str) -> int:
+        """Where a text stands in `texts`; it is added when it is new."""
+        return self._places.setdefault(text, len(self._places))
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts in the order of their places."""
+        return list(self._places)
+
+
+def details(
+    tables: RunTables, decision: Decision, cells: Mapping[str, tuple[Entry, HeatCell]]
+) -> dict[str, object]:
+    """All that is known about every cell of a run, as JSON types.
+
+    `cells` are those of the decision table. The others, which lack one of the two flow groups, follow.
+    """
+    programs, hosts = Pool(), Pool()
+    ran = _texts(tables.programs, ("phase", "command"), programs)
+    read_back = _texts(_readable(tables.hosts), ("kind", "name", "value"), hosts)
+    groups = _groups(tables)
+    trials: dict[str, list[object]] = {}
+    for row in tables.trials.select("cell", *TRIAL_COLUMNS).iter_rows():
+        key = (row[0], row[1])
+        own = [*map(_short, row[1:]), groups.get(key, []), ran.get(key, []), read_back.get(key, [])]
+        trials.setdefault(row[0], []).append(own)
+    return {
+        "limits": [decision.rule.limits_percent.low, decision.rule.limits_percent.high],
+        "groups": [decision.rule.l4s, decision.rule.classic],
+        "fixed": {name: _short(value) for name, value in _same(tables).items()},
+        "trial_columns": [*TRIAL_COLUMNS, "groups", "programs", "hosts"],
+        "group_columns": list(GROUP_COLUMNS),
+        "programs": programs.texts,
+        "hosts": hosts.texts,
+        "cells": _cells(tables, cells, trials),
+    }
+
+
+def _cells(
+    tables: RunTables, cells: Mapping[str, tuple[Entry, HeatCell]], trials: Mapping[str, list[object]]
+) -> list[dict[str, object]]:
+    """In the order of the decision table, then those that are not in it."""
+    fixed = _same(tables)
+    differing = [name for name in _factors(tables) if name not in fixed]
+    first = tables.trials.unique("cell", keep="first", maintain_order=True)
+    factors = {
+        row["cell"]: {name: _short(row[name]) for name in differing if row[name] is not None}
+        for row in first.select("cell", *differing).iter_rows(named=True)
+    }
+    rerun = dict(
+        tables.programs.unique("cell", keep="first", maintain_order=True).select("cell", "rerun").iter_rows()
+    )
+    found: list[dict[str, object]] = []
+    for cell in [*cells, *(cell for cell in factors if cell not in cells)]:
+        about: dict[str, object] = {
+            "id": cell,
+            "label": cell.rpartition("-")[0] or cell,
+            "factors": factors[cell],
+            "rerun": rerun.get(cell),
+            "trials": trials[cell],
+        }
+        if cell in cells:
+            about |= _place(*cells[cell])
+        found.append(about)
+    return found
+
+
+def _place(entry: Entry, cell: HeatCell) -> dict[str, object]:
+    """A cell's place in the decision table and its means."""
+    verdict = entry.verdict
+    numbers = {
+        name: _short(getattr(cell, name))
+        for name in (
+            "percent",
+            "percent_low",
+            "percent_high",
+            "l4s_mbps",
+            "classic_mbps",
+            "delay_ms",
+            "classic_delay_ms",
+        )
+    }
+    return {
+        "label": cell.label,
+        "entry": entry.key,
+        "l4s": verdict.l4s,
+        "row": verdict.row,
+        "column": verdict.column,
+        "word": cell.word.value,
+        "glyph": cell.glyph,
+        "valid": cell.valid,
+        "left_out": cell.left_out,
+        "bimodal": cell.bimodal,
+        "straddles": cell.straddles,
+        **numbers,
+    }
+
+
+def _factors(tables: RunTables) -> list[str]:
+    return [name for name in tables.trials.columns if name not in NOT_FACTORS]
+
+
+def _same(tables: RunTables) -> dict[str, object]:
+    """The factors that all cells of the run share, decision table or not."""
+    trials = tables.trials
+    return {
+        name: trials[name][0]
+        for name in _factors(tables)
+        if trials[name].n_unique() == 1 and trials[name].null_count() == 0
+    }
+
+
+def _texts(
+    frame: pl.DataFrame, fields: tuple[str, ...], pool: Pool
+) -> dict[tuple[str, int], list[list[object]]]:
+    """For every trial the nodes with the place of their text: one line per row, its fields joined."""
+    shown = pl.concat_str([pl.col(name).fill_null("") for name in fields], separator=FIELD)
+    whole = frame.group_by("cell", "trial", "node", maintain_order=True).agg(shown.str.join(LINE))
+    found: dict[tuple[str, int], list[list[object]]] = {}
+    for cell, trial, node, text in whole.iter_rows():
+        found.setdefault((cell, trial), []).append([node, pool.place(text)])
+    return found
+
+
+def _readable(hosts: pl.DataFrame) -> pl.DataFrame:
+    """The hosts with their queues, which are read back as JSON, in the manner of tc: kind, then options."""
+    queues = hosts.filter(pl.col("kind") == "qdisc")["value"].drop_nulls().unique().to_list()
+    return hosts.with_columns(pl.col("value").replace({value: _options(value) for value in queues}))
+
+
+def _options(queue: str) -> str:
+    try:
+        said = json.loads(queue)
+    except ValueError:
+        return queue
+    if not isinstance(said, dict):
+        return queue
+    words = {name: value if isinstance(value, str) else json.dumps(value) for name, value in said.items()}
+    return " ".join([words.pop("kind", "?"), *(f"{name} {value}" for name, value in words.items())])
+
+
+def _groups(tables: RunTables) -> dict[tuple[str, int], list[list[object]]]:
+    """For every valid trial its flow groups: sums of goodput, means of delay, the worst flow's quantiles."""
+    per_group = tables.flows.group_by("cell", "trial", "group", maintain_order=True).agg(
+        pl.col("cc").first(),
+        pl.len().alias("flows"),
+        pl.col("goodput_mbps").sum(),
+        pl.col("srtt_minus_base_ms").mean(),
+        *[pl.col(f"srtt_{quantile}_ms").max() for quantile in ("p50", "p95", "p99")],
+        (pl.col("delivered_ce_packets").sum() / pl.col("delivered_packets").sum() * 100).alias("ce_percent"),
+        pl.col("retransmits_packets").sum(),
+        pl.col("ecn").unique(maintain_order=True).drop_nulls().str.join(", "),
+    )
+    found: dict[tuple[str, int], list[list[object]]] = {}
+    for cell, trial, *rest in per_group.select("cell", "trial", *GROUP_COLUMNS).iter_rows():
+        found.setdefault((cell, trial), []).append([_short(value) for value in rest])
+    return found
+
+
+def _short(value: Any) -> Any:
+    """A number with five digits, which is more than any table shows; JSON has no NaN."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.5g}") if math.isfinite(value) else None

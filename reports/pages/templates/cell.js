@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+   SPDX-FileCopyrightText: The l4sbench authors */
+/* The panel of one cell: means, trials, time series, what ran, and how to run it again. */
+
+/** Fill the panel with a cell and one of its trials (the first valid one unless `wanted` names another). */
+function showCell(cell, wanted) {
+  const { trial_columns: columns } = data();
+  const trials = cell.trials.map((row) => named(columns, row));
+  const chosen = trials.find((trial) => String(trial.trial) === wanted)
+    ?? trials.find((trial) => trial.status === "ok") ?? trials[0];
+  byId("cell").replaceChildren(
+    cellHead(cell),
+    cellNumbers(cell, trials),
+    ...(cell.entry ? [dots(cell, trials)] : []),
+    trialTable(cell, trials, chosen),
+    el("h3", { id: "series-title" }, `Time series of trial ${chosen.trial}`),
+    seriesOf(cell, chosen),
+    ...rerun(cell),
+    ...whatRan(chosen),
+    ...factorList(cell),
+  );
+  return chosen;
+}
+
+function cellHead(cell) {
+  const close = el("a", { class: "close", href: cell.entry ? `#entry/${cell.entry}` : "#" }, "Close");
+  const where = cell.entry ? `against ${cell.column}` : "not in the decision table";
+  return el("div", {},
+    el("div", { class: "cell-head" },
+      el("h2", { id: "cell-title", tabindex: "-1" }, cell.label, " ", el("span", { class: "against" }, where)), close),
+    el("p", { class: "quiet" }, el("code", {}, cell.id)));
+}
+
+function cellNumbers(cell, trials) {
+  if (!cell.entry) return el("p", {}, `${plural(trials.length, "trial")} of a cell that lacks one of the compared flow groups.`);
+  const [l4s, classic] = data().groups;
+  const interval = (low, high) => (low === null || high === null ? "" : ` (${fixed(low)} to ${fixed(high)})`);
+  const items = [
+    [`${cell.glyph} ${cell.word}`, "verdict of this cell alone"],
+    [`${fixed(cell.percent)} %`, `of the link's rate${interval(cell.percent_low, cell.percent_high)}`],
+    [`${fixed(cell.l4s_mbps)} v ${fixed(cell.classic_mbps)}`, `Mbit/s, ${l4s} v ${classic}`],
+    [`${fixed(cell.delay_ms)} v ${fixed(cell.classic_delay_ms)}`, "ms, smoothed RTT minus base RTT"],
+    [`${cell.valid} of ${trials.length}`, `trials valid${cell.left_out ? `, ${cell.left_out} left out` : ""}`],
+  ];
+  if (cell.straddles) items.push(["? close", "the interval of the mean has a limit in it"]);
+  if (cell.bimodal) items.push(["two modes", "trials fall into two groups; the mean describes neither"]);
+  return el("ul", { class: "numbers", "aria-label": "Means over the valid trials" },
+    items.map(([value, words]) => el("li", {}, el("b", {}, value), words)));
+}
+
+/** The trials' shares as dots between the limits. The table says the same, so it is hidden from readers. */
+function dots(cell, trials) {
+  const [low, high] = data().limits, x = (percent) => 20 + percent * 5.6;
+  const shares = trials.map((trial) => shareOf(cell, trial)).filter((share) => share !== null);
+  const label = (percent, text) => el("text", { x: x(percent), y: 58, "text-anchor": "middle" }, text);
+  const marks = shares.map((share, place) =>
+    el("circle", { cx: x(share), cy: 22 + ((place * 7) % 13) - 6, r: 4.5, fill: "var(--link)", "fill-opacity": 0.65, stroke: "var(--ground)" }));
+  const bar = cell.percent_low === null ? [] : [el("line", { x1: x(cell.percent_low), x2: x(cell.percent_high), y1: 38, y2: 38, stroke: "var(--ink)", "stroke-width": 3 })];
+  const mean = cell.percent === null ? [] : [el("line", { x1: x(cell.percent), x2: x(cell.percent), y1: 8, y2: 43, stroke: "var(--ink)", "stroke-width": 2 })];
+  return el("svg", { class: "dots", viewBox: "0 0 600 64", "aria-hidden": "true" },
+    el("rect", { x: x(0), y: 8, width: x(100) - x(0), height: 30, fill: "var(--sunk)" }),
+    el("rect", { x: x(low), y: 8, width: x(high) - x(low), height: 30, fill: "var(--ok-ground)" }),
+    marks, bar, mean,
+    label(0, "0"), label(low, `${low} %`), label(high, `${high} %`), label(100, "100 %"),
+    cell.percent === null ? null : el("text", { x: Math.min(540, x(cell.percent) + 5), y: 54 }, "mean"));
+}
+
+function groupsOf(trial) {
+  return trial.groups.map((row) => named(data().group_columns, row)).sort((a, b) => rank(a.group) - rank(b.group));
+}
+
+/** Percent of the link's rate that the L4S group got in a trial; null when it does not count. */
+function shareOf(cell, trial) {
+  const own = groupsOf(trial).find((group) => group.group === data().groups[0]);
+  const rate = cell.factors.rate_mbps ?? data().fixed.rate_mbps;
+  return trial.status === "ok" && own?.goodput_mbps !== undefined && rate ? (own.goodput_mbps / rate) * 100 : null;
+}
+
+const GROUP_NUMBERS = [
+  ["goodput_mbps", "Mbit/s", 1],
+  ["srtt_minus_base_ms", "delay ms", 2],
+  ["srtt_p50_ms", "RTT p50 ms", 2],
+  ["srtt_p95_ms", "RTT p95 ms", 2],
+  ["srtt_p99_ms", "RTT p99 ms", 2],
+  ["ce_percent", "marked %", 2],
+  ["retransmits_packets", "sent again", 0],
+];
+
+function trialTable(cell, trials, chosen) {
+  const groups = [...new Set(trials.flatMap((trial) => groupsOf(trial).map((group) => group.group)))];
+  const any = (name) => trials.some((trial) => groupsOf(trial).some((group) => group[name] !== null));
+  const numbers = GROUP_NUMBERS.filter(([name]) => any(name));
+  const compared = Boolean(cell.entry);
+  const remarks = trials.some((trial) => trial.reasons || trial.flags);
+  const top = el("tr", {}, el("th", { scope: "col", rowspan: 2 }, "Trial"), el("th", { scope: "col", rowspan: 2 }, "Status"),
+    compared ? el("th", { scope: "col", rowspan: 2, class: "n" }, "share %") : null,
+    groups.map((group) => el("th", { scope: "colgroup", colspan: numbers.length + 1, class: "group" }, group)),
+    el("th", { scope: "col", rowspan: 2, class: "n" }, "used %"),
+    remarks ? el("th", { scope: "col", rowspan: 2 }, "Remarks") : null);
+  const second = el("tr", {}, groups.map(() => [
+    ...numbers.map(([, words]) => el("th", { scope: "col", class: "n" }, words)), el("th", { scope: "col" }, "ECN")]));
+  const rows = trials.map((trial) => {
+    const own = new Map(groupsOf(trial).map((group) => [group.group, group]));
+    const rate = cell.factors.rate_mbps ?? data().fixed.rate_mbps;
+    const sum = [...own.values()].reduce((total, group) => total + (group.goodput_mbps ?? 0), 0);
+    return el("tr", { "aria-current": trial === chosen ? "true" : null },
+      el("th", { scope: "row" }, el("a", { href: cellLink(cell.id, trial.trial), "aria-label": `Trial ${trial.trial}` }, trial.trial)),
+      el("td", {}, trial.status),
+      compared ? el("td", { class: "n" }, fixed(shareOf(cell, trial))) : null,
+      groups.map((group) => [
+        ...numbers.map(([name, , digits]) => el("td", { class: "n" }, fixed(own.get(group)?.[name], digits))),
+        el("td", {}, own.get(group)?.ecn || "–")]),
+      el("td", { class: "n" }, own.size && rate ? fixed((sum / rate) * 100) : "–"),
+      remarks ? el("td", { class: "wide" }, [trial.reasons, trial.flags].filter(Boolean).join("; ")) : null);
+  });
+  const about = named(data().group_columns, chosen.groups[0] ?? []);
+  return el("div", {}, el("h3", {}, "Trials"),
+    scrolling("Trials of this cell", el("table", { class: "plain" }, el("thead", {}, top, second), el("tbody", {}, rows))),
+    el("p", { class: "quiet" }, `Trial ${chosen.trial}: seed ${chosen.seed}, ${chosen.testbed ?? "testbed not known"}, traffic by ${chosen.traffic ?? "an unknown tool"}`
+      + `${about.flows > 1 ? `, ${about.flows} flows of ${about.group}` : ""}`
+      + `${chosen.skew_ms === null ? "" : `, nodes began within ${chosen.skew_ms} ms`}, raw files in cells/${cell.id}/${chosen.folder}/`));
+}
+
+function rerun(cell) {
+  if (!cell.rerun) return [];
+  return [el("h3", {}, "Run this cell again"),
+    el("p", {}, "In the run directory, which holds the matrix (", el("code", {}, "l4sbench bundle"), " takes it to another machine):"),
+    copyable(cell.rerun, "Command")];
+}
+
+/** `[node, [[field, ...], ...]]` of every node, from the texts that many trials share. */
+function linesOf(places, texts) {
+  return places.map(([node, place]) => [node, texts[place].split(LINE).map((line) => line.split(FIELD))]);
+}
+
+function whatRan(trial) {
+  const programs = linesOf(trial.programs, data().programs), hosts = linesOf(trial.hosts, data().hosts);
+  const chosen = (test) => programs.flatMap(([node, steps]) =>
+    steps.filter(([phase, command]) => phase !== "readback" && test(command)).map(([, command]) => `${node.padEnd(12)} ${command}`));
+  const queues = chosen((command) => command.startsWith("tc "));
+  const settings = chosen((command) => /^(sysctl|modprobe) /.test(command));
+  const found = [el("h3", {}, `What ran in trial ${trial.trial}`)];
+  if (!programs.length) return [...found, el("p", {}, "The tables hold no program of this trial.")];
+  if (queues.length) found.push(el("h4", {}, "Queues and delays"), listing(queues));
+  if (settings.length) found.push(part("Sysctls and modules as set", listing(settings)));
+  found.push(kernels(trial, hosts));
+  for (const [node, steps] of programs) {
+    found.push(part(`Program of ${node}: ${plural(steps.length, "step")}`,
+      listing(steps.map(([phase, command]) => `${phase.padEnd(9)} ${command}`))));
+  }
+  for (const [node, rows] of hosts) {
+    found.push(part(`Read back from ${node}: ${plural(rows.length, "value")}`,
+      listing(rows.map(([kind, name, value]) => `${kind.padEnd(10)} ${name} = ${value}`))));
+  }
+  return found;
+}
+
+const listing = (lines) => el("pre", { tabindex: "0" }, el("code", {}, lines.join("\n")));
+const part = (title, ...content) => el("details", {}, el("summary", {}, title), ...content);
+
+function kernels(trial, hosts) {
+  const rows = hosts.map(([node, facts]) => {
+    const of = (kind) => facts.filter(([own]) => own === kind);
+    return el("tr", {}, el("th", { scope: "row" }, node),
+      el("td", {}, of("kernel").map(([, , value]) => value).join(", ") || "–"),
+      el("td", {}, of("module").map(([, name, value]) => `${name} ${value}`).join(", ") || "–"),
+      el("td", { class: "wide" }, of("qdisc").map(([, name, value]) => el("div", {}, el("code", {}, `${name} ${value}`)))));
+  });
+  if (!rows.length) return el("p", {}, `Kernels: ${trial.kernels ?? "not known"}; modules: ${trial.modules ?? "none"}`);
+  return el("div", {}, el("h4", {}, "Kernels, modules, and queues as read back"),
+    scrolling("Kernels, modules and queues", el("table", { class: "plain hosts" },
+      el("thead", {}, el("tr", {}, ["Node", "Kernel", "Modules (srcversion)", "Queues"].map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, rows))));
+}
+
+function factorList(cell) {
+  const line = ([name, value]) => `${name} = ${value}`;
+  return [el("h3", {}, "Factors"),
+    el("p", {}, "Those that differ within the run:"), listing(Object.entries(cell.factors).map(line)),
+    part("Those that all its cells share", listing(Object.entries(data().fixed).map(line)))];
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+   SPDX-FileCopyrightText: The l4sbench authors */
+/* The list of all cells, and the box that narrows it down. */
+
+const SHOWN = 20;
+let texts = null;
+
+/** Everything a cell can be found by, in lower case. */
+function searchText(cell) {
+  const flags = cell.trials.flatMap((row) => [row[1], row[2], row[3]]);
+  const factors = Object.entries({ ...data().fixed, ...cell.factors }).map(([name, value]) => `${name}=${value}`);
+  return [cell.label, cell.l4s, cell.row, cell.column && `against ${cell.column}`, cell.word, cell.bimodal && "two modes bimodal", cell.left_out && "left out", cell.id, ...new Set(flags), ...factors]
+    .filter(Boolean).join(" ").toLowerCase();
+}
+
+function found(words) {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!wanted.length) return data().cells;
+  texts ??= data().cells.map(searchText);
+  return data().cells.filter((_, place) => wanted.every((word) => texts[place].includes(word)));
+}
+
+function listCells(words, all = false) {
+  const cells = found(words), shown = all ? cells : cells.slice(0, SHOWN);
+  byId("find-count").textContent = words ? `${cells.length.toLocaleString("en")} of ${plural(data().cells.length, "cell")}` : plural(cells.length, "cell");
+  const [l4s, classic] = data().groups;
+  const heads = [["Cell"], ["Against"], ["Verdict"], ["share %", "n"], [`${l4s} Mbit/s`, "n"], [`${classic} Mbit/s`, "n"], ["delay ms", "n"], ["Trials", "n"]];
+  const rows = shown.map((cell) => el("tr", {},
+    el("th", { scope: "row" }, el("a", { href: cellLink(cell.id) }, cell.label)),
+    el("td", {}, cell.column ?? "–"),
+    el("td", {}, cell.word ? `${cell.glyph} ${cell.word}` : "not in the table"),
+    el("td", { class: "n" }, fixed(cell.percent)),
+    el("td", { class: "n" }, fixed(cell.l4s_mbps)),
+    el("td", { class: "n" }, fixed(cell.classic_mbps)),
+    el("td", { class: "n" }, fixed(cell.delay_ms)),
+    el("td", { class: "n" }, `${cell.valid ?? cell.trials.length}${cell.left_out ? ` (${cell.left_out} left out)` : ""}`)));
+  const parts = [scrolling("Cells", el("table", { class: "plain" },
+    el("thead", {}, el("tr", {}, heads.map(([text, kind]) => el("th", { scope: "col", class: kind }, text)))), el("tbody", {}, rows)))];
+  if (!cells.length) parts.splice(0, 1, el("p", { class: "message" }, "No cell has all these words."));
+  if (cells.length > shown.length) parts.push(el("p", {}, el("button", { type: "button", click: () => listCells(words, true) }, `Show all ${cells.length.toLocaleString("en")}`)));
+  byId("find-list").replaceChildren(...parts);
+}
+
+/** The list is drawn when the browser has nothing better to do: a large page must open at once. */
+function startFinding() {
+  const box = byId("find-words");
+  let waiting = 0;
+  box.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => listCells(box.value.trim()), 120);
+  });
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && box.value) {
+      box.value = "";
+      listCells("");
+      event.stopPropagation();
+    }
+  });
+  (window.requestIdleCallback ?? setTimeout)(() => listCells(box.value.trim()));
+}

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Files of a page: the page itself, and beside it the series that it loads when they are looked at.
+
+    report/index.html                 the page; whole without anything else
+    report/data/<digest>/<cell>.js    time series of a cell
+    report/data/vega-<version>.js     what draws them
+
+The series' folder is named by its content and appears whole before the page that names it: whenever this
+is interrupted, the page and what it loads belong together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from l4sbench.errors import InputError
+from l4sbench.store.files import PARTIAL, room, sync_folder, write_whole
+
+PAGE: Final = "index.html"
+DATA: Final = "data"
+SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
+
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,-]{0,240}")
+
+
+def write_series(report: Path, scripts: Iterable[tuple[str, str]]) -> str:
+    """Write the cells' scripts; returns their folder's name below `report`, from their content.
+
+    Raises:
+        InputError: a cell's id is no file name.
+        DiskFull: no room is left.
+    """
+    data = report / DATA
+    partial = data / f"series{PARTIAL}"
+    shutil.rmtree(partial, ignore_errors=True)
+    digest = hashlib.sha256()
+    with room(report):
+        partial.mkdir(parents=True)
+        for cell, script in scripts:
+            if not _FILE_NAME.fullmatch(cell):
+                raise InputError(f"the tables hold a cell {cell!r}, which is no cell's id")
+            content = script.encode()
+            digest.update(b"%d %s\n" % (len(content), cell.encode()))
+            digest.update(content)
+            (partial / f"{cell}.js").write_bytes(content)
+        name = digest.hexdigest()[:12]
+        if (data / name).is_dir():
+            shutil.rmtree(partial)
+        else:
+            sync_folder(partial)
+            partial.rename(data / name)
+    return f"{DATA}/{name}"
+
+
+def write_drawing(report: Path) -> str:
+    """Put Vega, Vega-Lite and Vega-Embed beside the page; returns their file's name below `report`."""
+    import vl_convert
+
+    versions = (
+        vl_convert.get_vega_version(),
+        vl_convert.get_vega_embed_version(),
+        version("vl-convert-python"),
+    )
+    name = f"{DATA}/vega-{'-'.join(versions)}.js"
+    if not (report / name).is_file():
+        # the bundle declares names of one letter; a function keeps them out of the page
+        script = f"(function () {{\n{_bundle()}\n}})();\n"
+        with room(report):
+            (report / DATA).mkdir(parents=True, exist_ok=True)
+            write_whole(report / name, script)
+    return name
+
+
+@cache
+def _bundle() -> str:
+    """The libraries as one script that sets `vegaEmbed`; it takes a second to make."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle(SNIPPET)
+
+
+def write_page(report: Path, page: str, keep: Iterable[str]) -> Path:
+    """Write the page, which is what makes the series it names count, and clear away those of older pages.
+
+    Raises DiskFull.
+    """
+    path = report / PAGE
+    with room(report):
+        report.mkdir(parents=True, exist_ok=True)
+        write_whole(path, page)
+    kept = {report / name for name in keep}
+    for old in (report / DATA).iterdir():
+        if old not in kept:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    return path

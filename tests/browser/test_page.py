@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""From decision table to program: with the mouse, with the keyboard, and by links."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from reports.load import RunTables
+from reports.pages import Heading
+from tests.browser import runs
+from tests.browser.conftest import Open, page_of
+
+pytestmark = pytest.mark.browser
+
+ENTRY = "#entry/prague/single-queue-ecn/cubic-ecn-off"
+HEAT = "Single queue (ECN) against CUBIC, ECN off"
+
+
+def cell_of(**factors: Any) -> str:
+    wanted = {name.replace("__", "."): value for name, value in factors.items()}
+    return next(cell.cell for cell in runs.small() if dict(cell.factors) == wanted)
+
+
+STARVED = cell_of(aqm="fifo-ecn", buffer_bdp=4.0, classic__ecn="off")
+MODES = cell_of(aqm="fifo", buffer_bdp=4.0, classic__ecn="off")
+LEFT_OUT = cell_of(aqm="codel-drop", buffer_bdp=4.0, classic__ecn="classic")
+
+
+def focused(page: Page) -> str:
+    return str(page.evaluate("document.activeElement.textContent.trim().replace(/\\s+/g, ' ')"))
+
+
+def test_clicks_from_table_to_program(visit: Open) -> None:
+    page = visit()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Is it okay to switch to Prague?")
+    entry = page.get_by_role("gridcell").filter(has_text="both")
+    expect(entry).to_contain_text("FIFO (+ECN), 1 BDP: 1.1 %")
+    expect(entry).to_contain_text("4 cells, 3 trials each")
+    expect(page.locator("#map")).to_be_hidden()
+    entry.click()
+
+    expect(page).to_have_url(re.compile(re.escape(ENTRY)))
+    heat = page.get_by_role("grid", name=HEAT)
+    expect(heat.get_by_role("rowheader")).to_have_text(["CoDel (+ECN)", "FIFO (+ECN)"])
+    expect(heat.get_by_role("columnheader")).to_have_text(["Queue", "1 BDP", "4 BDP"])
+    starved = heat.get_by_role("link", name=re.compile("FIFO .*4 BDP: l4s-starved; 1.4 percent"))
+    expect(starved).to_contain_text("▼")
+    starved.click()
+
+    cell = page.locator("#cell")
+    expect(cell.get_by_role("heading", level=2)).to_contain_text("FIFO (+ECN), 4 BDP")
+    expect(cell).to_contain_text("0.1 v 9.4")
+    expect(cell.get_by_role("table").first.get_by_role("link")).to_have_text(["1", "2", "3"])
+    expect(cell.locator(".charts[data-drawn] svg.marks")).to_have_count(5)
+    expect(cell).to_contain_text(re.compile(r"router +tc qdisc replace dev @net-rx"))
+    program = cell.get_by_role("group").filter(has_text="Program of tx-l4s")
+    program.get_by_text("Program of tx-l4s").click()
+    expect(program.get_by_text("sysctl -w net.ipv4.tcp_ecn=3")).to_be_visible()
+    expect(cell).to_contain_text("l4sbench run matrix.yaml aqm=")
+
+    cell.get_by_role("link", name="Trial 2").click()
+    expect(page).to_have_url(re.compile(f"{re.escape(STARVED)}/2$"))
+    expect(cell).to_contain_text("Time series of trial 2")
+    page.go_back()
+    expect(cell).to_contain_text("Time series of trial 1")
+    page.go_back()
+    expect(cell).to_be_hidden()
+    expect(heat).to_be_visible()
+    page.go_back()
+    expect(page.locator("#map")).to_be_hidden()
+
+
+def test_the_keyboard_alone(visit: Open) -> None:
+    page = visit()
+    table = page.get_by_role("grid", name=re.compile("okay to switch"))
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if table.locator(":focus").count():
+            break
+    assert "Single" not in focused(page), "a row's head is no stop"
+    assert focused(page).startswith("✓ ok")
+    page.keyboard.press("ArrowDown")
+    assert focused(page).startswith("◆ both")
+    page.keyboard.press("ArrowRight")
+    assert focused(page).startswith("▲ classic-starved")
+    page.keyboard.press("ArrowRight")
+    assert focused(page).startswith("▲ classic-starved"), "nothing is there"
+    page.keyboard.press("Home")
+    assert focused(page).startswith("◆ both")
+    page.keyboard.press("Control+End")
+    assert focused(page).startswith("✓ ok ★")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#live")).to_have_text(f"Heat map of {HEAT}, 4 cells")
+    assert focused(page) == HEAT
+    page.keyboard.press("Tab")  # the worst cell's link
+    page.keyboard.press("Tab")
+    assert focused(page).startswith("▲ 8.0"), "the grid's first cell"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.locator("#live")).to_have_text("Cell FIFO (+ECN), 4 BDP: l4s-starved, 3 trials")
+    assert focused(page).startswith("FIFO (+ECN), 4 BDP")
+
+    page.keyboard.press("Escape")
+    expect(page.locator("#cell")).to_be_hidden()
+    assert focused(page).startswith("▼ 0.1"), "back where it came from"
+    page.keyboard.press("Escape")
+    expect(page.locator("#map")).to_be_hidden()
+    assert focused(page).startswith("◆ both")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "find-words"
+
+
+def test_links_into_the_page(visit: Open) -> None:
+    page = visit(f"#cell/{STARVED}/3")
+    expect(page.locator("#cell")).to_contain_text("Time series of trial 3")
+    expect(page.get_by_role("grid", name=HEAT)).to_be_visible()
+    expect(page.get_by_role("navigation").get_by_role("link")).to_have_text(
+        ["Decision table", HEAT, "FIFO (+ECN), 4 BDP"]
+    )
+    page = visit("#cell/no-such-cell")
+    expect(page.locator("#live")).to_have_text("This page has no cell no-such-cell.")
+    page = visit("#entry/%")
+    expect(page.locator("#live")).to_have_text("This page has no entry %.")
+
+
+def test_what_was_left_out_and_what_is_uncertain(visit: Open) -> None:
+    page = visit()
+    expect(page.get_by_role("table", name="Trials left out")).to_contain_text("queue read back otherwise")
+    expect(page.locator("#evidence")).to_contain_text("low-utilisation: 2 valid trials")
+    expect(page.locator("#evidence")).to_contain_text("2 to 10 per cell")
+    page = visit(f"#cell/{MODES}")
+    expect(page.locator("#cell")).to_contain_text("two modes")
+    expect(page.locator("#cell")).to_contain_text("10 of 10")
+    page = visit(f"#cell/{LEFT_OUT}/2")
+    expect(page.locator("#cell")).to_contain_text("Trial 2 has no samples in the tables: it is invalid.")
+    page = visit(ENTRY)
+    open_still = page.locator("td.hatched")
+    expect(open_still).to_have_count(1)
+    expect(open_still).to_contain_text("straddles a limit")
+
+
+def test_colours_of_delay(visit: Open) -> None:
+    page = visit("#entry/prague/dualpi2/cubic-ecn-off")
+    shown = page.get_by_role("grid", name=re.compile("DualPI2.*heat map")).get_by_role("gridcell").first
+    expect(shown).to_contain_text("4.5 (5.0)")
+    before = shown.evaluate("cell => getComputedStyle(cell).backgroundColor")
+    page.get_by_role("radio", name="delay").check()
+    expect(shown.locator(".of-delay")).to_have_text("0.4 (6.0)")
+    assert shown.evaluate("cell => getComputedStyle(cell).backgroundColor") is not None
+    page.get_by_role("radio", name="goodput").check()
+    assert shown.evaluate("cell => getComputedStyle(cell).backgroundColor") == before
+
+
+def test_finding_cells(visit: Open) -> None:
+    page = visit()
+    expect(page.locator("#find-count")).to_have_text("24 cells")
+    expect(page.locator("#find-list tbody tr")).to_have_count(20)
+    page.get_by_role("button", name="Show all 24").click()
+    expect(page.locator("#find-list tbody tr")).to_have_count(24)
+    page.get_by_label("Find cells").fill("buffer_bdp=4 l4s-starved")
+    expect(page.locator("#find-count")).to_have_text("1 of 24 cells")
+    page.locator("#find-list").get_by_role("link").click()
+    expect(page.get_by_role("heading", name=re.compile("FIFO .*4 BDP"))).to_be_visible()
+    page.get_by_label("Find cells").fill("nothing like it")
+    expect(page.locator("#find-list")).to_contain_text("No cell has all these words.")
+
+
+def test_without_the_files_beside_it(visit: Open, report: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "index.html"
+    shutil.copy(report, alone)
+    page = visit(f"#cell/{STARVED}", path=alone, missing=True)
+    expect(page.get_by_role("alert")).to_contain_text("The time series are not beside this page")
+    expect(page.get_by_role("alert")).to_contain_text(f"{STARVED}.js")
+    expect(page.locator("#cell")).to_contain_text("l4sbench run matrix.yaml")
+    expect(page.get_by_role("grid")).to_have_count(2)
+
+    shutil.copytree(report.parent / "data", tmp_path / "data", ignore=shutil.ignore_patterns("vega*"))
+    page = visit(f"#cell/{STARVED}", path=alone, missing=True)
+    expect(page.get_by_role("alert")).to_contain_text("vega")
+    page.get_by_text("The same as numbers").click()
+    expect(
+        page.get_by_role("table", name="Goodput, Mbit/s, per second").get_by_role("rowheader")
+    ).to_have_text(["l4s-0", "classic-0"])
+
+
+def test_strings_from_a_matrix_stay_strings(visit: Open, tmp_path: Path) -> None:
+    evil = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
+    cells = [
+        runs.Wanted(
+            {"aqm": evil, "buffer_bdp": 1.0, "classic.ecn": "off", "classic.cc": evil},
+            [40.0, None],
+            evil,
+            evil,
+            "evil-1",
+        ),
+        runs.Wanted(
+            {"aqm": "fifo", "buffer_bdp": 1.0, "classic.ecn": "off", "classic.cc": evil},
+            [50.0],
+            evil,
+            evil,
+            "evil-2",
+        ),
+    ]
+    tables: RunTables = runs.make(tmp_path, cells)
+    path = page_of(tables, tmp_path / "report", Heading(evil, evil))
+    page = visit("#cell/evil-1", path=path)
+    expect(page).to_have_title(re.compile(re.escape(evil)))
+    expect(page.locator(".about")).to_have_text(evil)
+    expect(page.locator("#cell h2")).to_contain_text(evil)
+    expect(page.locator("#cell tbody").first).to_contain_text(evil)
+    expect(page.locator("#left-out ~ div")).to_contain_text(evil)
+    page.get_by_label("Find cells").fill("onerror=alert(1)>")
+    expect(page.locator("#find-count")).to_have_text("2 of 2 cells")
+    expect(page.locator("img")).to_have_count(0)

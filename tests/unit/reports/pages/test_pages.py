@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The files of a page: whole, equal for equal runs, and safe whatever the tables hold."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from markupsafe import Markup
+
+from l4sbench import tables as schema
+from l4sbench.errors import InputError
+from l4sbench.store.files import DiskFull
+from reports.load import RunTables, load
+from reports.pages import Heading, Panel, write
+from reports.pages.series import POINTS, scripts
+from reports.pages.tones import STEPS, delay_steps, delay_tone, fair_percent, share_tone
+from reports.rules import load_rule
+from reports.verdicts import decide
+from tests.browser import runs
+
+HEADING = Heading("small", "about")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> RunTables:
+    return runs.make(tmp_path_factory.mktemp("small"), runs.small())
+
+
+def page(tables: RunTables, folder: Path, **rest: Any) -> Path:
+    return write(tables, decide(tables, load_rule("pam25")), HEADING, folder, **rest)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def embedded(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="page-data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    plain: dict[str, Any] = json.loads(found[1])
+    return plain
+
+
+def test_equal_tables_give_equal_files(small: RunTables, tmp_path: Path) -> None:
+    page(small, tmp_path / "a")
+    page(load(small.folder), tmp_path / "b")
+    page(load(small.folder), tmp_path / "b")
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    names = set(files(tmp_path / "a"))
+    assert len(names) == 1 + 24 + 1
+    assert {name.split("/")[0] for name in names} == {"index.html", "data"}
+
+
+def test_nothing_is_fetched_from_elsewhere(small: RunTables, tmp_path: Path) -> None:
+    text = page(small, tmp_path).read_text(encoding="utf-8")
+    assert re.findall(r'(?:src|href|action)="(?!#|data:)[^"]*"', text) == []
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+
+
+def test_what_is_embedded(small: RunTables, tmp_path: Path) -> None:
+    data = embedded(page(small, tmp_path))
+    assert len(data["cells"]) == 24
+    assert sum(len(cell["trials"]) for cell in data["cells"]) == small.trials.height
+    assert len(data["programs"]) == 9, "of six nodes in two captured trials, three ran the same in both"
+    cell = next(cell for cell in data["cells"] if cell["factors"]["aqm"] == "dualpi2")
+    assert cell["rerun"].startswith("l4sbench run matrix.yaml ")
+    trial = dict(zip(data["trial_columns"], cell["trials"][0], strict=True))
+    assert [node for node, _ in trial["programs"]] == sorted(node for node, _ in trial["programs"])
+    readings = "\x1e".join(data["hosts"][place] for _, place in trial["hosts"])
+    assert "qdisc\x1fnet-mid 8004:\x1fnetem delay {" in readings, "in the manner of tc"
+    assert re.search(r" seed [0-9]{16,}[\x1e ]", readings), "large numbers keep their digits"
+
+
+def test_a_page_and_its_series_belong_together(
+    small: RunTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = page(small, tmp_path)
+    before = files(tmp_path)
+    fewer = frozenset(small.trials["cell"].unique().sort()[:12])
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("reports.pages.writing.write_whole", no_room)
+        with pytest.raises(DiskFull):
+            page(load(small.folder, fewer), tmp_path)
+    after = files(tmp_path)
+    assert before.items() <= after.items(), "the old page still has all it names"
+    page(load(small.folder, fewer), tmp_path)
+    assert (tmp_path / embedded(path)["series"]).is_dir()
+    assert len(files(tmp_path)) == 1 + 12 + 1, "what the old page named is gone"
+
+
+def test_a_cell_that_is_no_file_name(small: RunTables, tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "tables"
+    shutil.copytree(small.folder, folder)
+    first = small.trials["cell"][0]
+    for table in schema.OF_TRIALS:
+        frame = pl.read_parquet(folder / f"{table}.parquet")
+        frame = frame.with_columns(pl.col("cell").replace({first: "../../../escaped"}))
+        schema.write(table, [schema.conform(table, frame).lazy()], folder / f"{table}.parquet")
+    with pytest.raises(InputError, match="which is no cell's id"):
+        page(load(tmp_path / "run"), tmp_path / "report")
+    assert not list(tmp_path.rglob("escaped*"))
+    assert not (tmp_path / "report" / "index.html").exists()
+
+
+def test_panels(small: RunTables, tmp_path: Path) -> None:
+    panel = Panel("against", "Beside <others>", Markup("<p>as <b>printed</b></p>"))
+    text = page(small, tmp_path, panels=(panel,)).read_text(encoding="utf-8")
+    assert '<h2 id="against-title">Beside &lt;others&gt;</h2>' in text
+    assert "<p>as <b>printed</b></p>" in text
+
+
+def test_series_are_thinned_out_by_means(tmp_path: Path) -> None:
+    times = list(range(0, 60_000, 20))
+    rows = [
+        {"cell": "c", "trial": 1, "node": "tx", "flow": "l4s-0", "t_ms": t, "group": "l4s", "side": "sender"}
+        | {"srtt_ms": 10.0 + (t // 20) % 2, "cwnd_packets": 7}
+        for t in times
+    ]
+    trials = [
+        {
+            "cell": "c",
+            "trial": 1,
+            "rate_mbps": 10.0,
+            "status": "ok",
+            "seed": "1",
+            "inputs": "i",
+            "folder": "f",
+        }
+    ]
+    for table in schema.OF_TRIALS:
+        own: list[dict[str, Any]] = {"sockets": rows, "trials": trials}.get(table, [])
+        frame = pl.DataFrame(own) if own else schema.empty(table)
+        schema.write(table, [schema.conform(table, frame).lazy()], tmp_path / "tables" / f"{table}.parquet")
+    ((cell, script),) = scripts(load(tmp_path))
+    assert cell == "c"
+    plain = json.loads(script.removeprefix('l4sbenchSeries("c",').removesuffix(");\n"))
+    assert set(plain["1"]) == {"srtt_ms", "cwnd_packets"}
+    moments, values = plain["1"]["srtt_ms"]["l4s-0"]
+    assert len(moments) == len(values) == POINTS
+    assert values == [10.5] * POINTS, "ten samples each, as many of 10 as of 11"
+    assert moments[0] == pytest.approx(0.09)
+    assert moments[-1] == pytest.approx(59.89)
+
+
+def test_tones() -> None:
+    assert [share_tone(percent, 50.0) for percent in (0.0, 10.0, 50.0, 54.0, 56.0, 100.0, 120.0)] == [
+        0,
+        1,
+        5,
+        5,
+        6,
+        10,
+        10,
+    ]
+    assert share_tone(None, 50.0) is None
+    # one flow against nine: a tenth is its fair share, so 10 % is no starvation and 50 % is much
+    assert fair_percent(1, 9) == pytest.approx(10.0)
+    assert share_tone(10.0, fair_percent(1, 9)) == STEPS
+    assert share_tone(55.0, fair_percent(1, 9)) == STEPS + 2
+    assert share_tone(0.0, 0.0) == STEPS
+    assert share_tone(100.0, 100.0) == STEPS
+    assert [delay_tone(delay) for delay in (0.3, 1.0, 4.9, 31.0)] == [0, 1, 2, 6]
+    assert delay_tone(None) is None
+    assert len(delay_steps()) == 7
