@@ -35,7 +35,7 @@ def by_rate(scheme: str, sample: dict[str, Any]) -> float:
 def by_rtt(sample: dict[str, Any]) -> float:
     """Payload in bytes of half of what is sent in a virtual RTT."""
     packet = sample["prague_rate"] * max(sample["rtt"], 25_000) / 1e6 / 2
-    return min(max(packet - HEADERS, LEAST), MOST)
+    return float(min(max(packet - HEADERS, LEAST), MOST))
 
 
 def varied(marks: bool, *, params: str = "-", cc: str = "prague") -> Experiment:
@@ -101,7 +101,7 @@ def test_size_against_rate(lab: Lab, tmp_path: Path, scheme: str, marks: bool) -
         assert {s["prague_mss"] for s in samples} == {MOST}
         return
     check(samples, by_rtt if scheme == "rtt" else lambda sample: by_rate(scheme, sample))
-    # and that is what goes out, but for AccECN's option; what is sent while the size changes may be cut otherwise
+    # That is what goes out, less AccECN's option; what was cut before the size changed may be of another
     known = {sample["prague_mss"] - option for sample in samples for option in (0, 12)}
     sent = [s.payload_bytes for s in sent_segments(outcome) if s.kind == "data"]
     assert min(sent) < 2 * LEAST
