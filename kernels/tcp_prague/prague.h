@@ -89,11 +89,6 @@ struct prague_kind {
 	int segsize;		/* enum prague_segsize, or -1: the parameter */
 };
 
-enum prague_version {
-	PRAGUE_VERSION_07,
-	PRAGUE_VERSION_06,
-};
-
 enum prague_cwnd_mode {
 	PRAGUE_MODE_WINDOW,
 	PRAGUE_MODE_RATE,
@@ -112,7 +107,6 @@ enum prague_scaling {
 };
 
 /* prague_params.c */
-extern unsigned int prague_version;
 extern unsigned int prague_rtt_target;
 extern unsigned int prague_rtt_transition;
 extern unsigned int prague_alpha_mode;
@@ -219,7 +213,7 @@ static inline bool prague_rtt_independent(const struct sock *sk)
 }
 
 /* prague_law.c: increase and reductions */
-bool prague_increase(struct sock *sk, u32 credit);
+void prague_increase(struct sock *sk, u32 credit);
 void prague_enter_cwr(struct sock *sk);
 void prague_first_ce(struct sock *sk);
 void prague_enter_loss(struct sock *sk);

@@ -3,9 +3,7 @@
 """Scripts for lab-init (docs/guest.md), written line by line, and what became of them."""
 
 import json
-import shutil
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -89,13 +87,9 @@ class Outcome:
         ]
 
 
-def boot(
-    lab: Lab, script: Script | None, folder: Path, *, seed: int = 1, programs: Sequence[Path] = ()
-) -> Outcome:
-    """Let a guest execute the script (or find none) in `folder`, which is made; `programs` are put there."""
+def boot(lab: Lab, script: Script | None, folder: Path, *, seed: int = 1) -> Outcome:
+    """Let a guest execute the script (or find none) in `folder`, which is made."""
     folder.mkdir()
-    for program in programs:
-        shutil.copy(program, folder)
     if script:
         for name, text in script.files.items():
             (folder / name).write_text(text)
