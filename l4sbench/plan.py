@@ -116,6 +116,18 @@ class Plan:
     traits: TestbedTraits
 
     @cached_property
+    def asked(self) -> tuple[CellPlan, ...]:
+        """The cells that the matrix is about: all but its baselines."""
+        ids = self.matrix.baseline_ids
+        return tuple(planned for planned in self.cells if planned.cell.id not in ids)
+
+    @cached_property
+    def baselines(self) -> tuple[CellPlan, ...]:
+        """The cells that are there for others to be measured against."""
+        ids = self.matrix.baseline_ids
+        return tuple(planned for planned in self.cells if planned.cell.id in ids)
+
+    @cached_property
     def trials(self) -> Mapping[Reason, int]:
         """How many trials there are for each reason; 0 for those without."""
         counted = Counter(trial.reason for cell in self.cells for trial in cell.trials)
@@ -155,10 +167,10 @@ class Plan:
 
     @cached_property
     def common(self) -> Mapping[str, Value]:
-        """Stated factors that have one value in all cells, by name."""
-        if not self.cells:
+        """Stated factors that have one value in all cells, baselines aside, by name."""
+        if not self.asked:
             return {}
-        first = self.cells[0].cell
+        first = self.asked[0].cell
         varying = {name for axis in self._axes for name in axis}
         return {
             name: first.factors[name] for name in first.factors if name in first.given and name not in varying
@@ -166,18 +178,18 @@ class Plan:
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """The cells grouped by the first axis, for printing."""
+        """The cells, baselines aside, grouped by the first axis, for printing."""
         axes = self._axes
         grouped: dict[Key, list[CellPlan]] = {}
         with _collector_paused():
-            for planned in self.cells:
+            for planned in self.asked:
                 grouped.setdefault(_key(planned.cell, axes[0]) if axes else (), []).append(planned)
             return tuple(_row(axes, members) for members in grouped.values())
 
     @cached_property
     def _axes(self) -> tuple[tuple[str, ...], ...]:
         """Names of factors that vary, those of one axis together: the axes', then whatever else differs."""
-        varying = _varying([planned.cell for planned in self.cells])
+        varying = _varying([planned.cell for planned in self.asked])
         axes: list[tuple[str, ...]] = []
         for axis in self.matrix.axes:
             names = tuple(name for name in axis.names if name in varying)
@@ -273,7 +285,10 @@ def _cautions(matrix: Matrix) -> tuple[Caution, ...]:
     found: dict[str, list[str]] = {}
     for cell in matrix.cells:
         wrong.update(dict.fromkeys(problems(cell, matrix.catalog)))
-        for message in () if wrong else warnings(cell, matrix.catalog):
+        # A baseline is odd on purpose: nothing for DualPI2 to keep apart, for instance.
+        if wrong or (matrix.baseline_ids and cell.id in matrix.baseline_ids):
+            continue
+        for message in warnings(cell, matrix.catalog):
             found.setdefault(message, []).append(cell.id)
     if wrong:
         raise InputError(tuple(wrong))
@@ -332,7 +347,7 @@ def as_json(plan: Plan, jobs: int) -> dict[str, object]:
     """The plan as plain data, for programs: one object per cell."""
     return {
         "matrix": plan.matrix.name,
-        "cells": [_cell_json(planned) for planned in plan.cells],
+        "cells": [_cell_json(planned, plan.matrix.baseline_ids) for planned in plan.cells],
         "trials": {reason.value: number for reason, number in plan.trials.items()},
         "trials_to_run": plan.to_run,
         "trials_added_at_most": plan.most_added,
@@ -345,9 +360,10 @@ def as_json(plan: Plan, jobs: int) -> dict[str, object]:
     }
 
 
-def _cell_json(planned: CellPlan) -> dict[str, object]:
+def _cell_json(planned: CellPlan, baseline_ids: frozenset[str]) -> dict[str, object]:
     return {
         "id": planned.cell.id,
+        "baseline": planned.cell.id in baseline_ids,
         "factors": planned.cell.canonical(),
         "trial_s": round(planned.trial_s, 1),
         "trials": [{"trial": t.trial, "reason": t.reason.value} for t in planned.trials],

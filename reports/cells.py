@@ -10,22 +10,65 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.tables import SCHEMAS
-from reports.stats import MODES_FLOOR, bimodal, half_width
+from reports.stats import CONFIDENCE, MODES_FLOOR, bimodal, half_width
 
 if TYPE_CHECKING:
     from reports.load import RunTables
 
 NOT_FACTORS: Final = frozenset(SCHEMAS["trials"].columns())
+_OF_PLACE: Final = frozenset({"count", "start_s", "from", "to"})
+"""Factors of a group that do not say of which kind its flows are."""
 
 
 MEANS: Final = ("l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms")
 """What `cell_means` estimates of every cell."""
 
 
+HARMS: Final = (
+    *tuple(
+        f"{whose}{end}_percent"
+        for whose in ("l4s_harm", "classic_harm", "classic_same_harm")
+        for end in ("", "_low", "_high")
+    ),
+    "l4s_delay_harm_percent",
+    "classic_delay_harm_percent",
+)
+"""Columns that `reports.baselines.with_harm` adds, beside `ALONE`."""
+
+ALONE: Final = ("l4s_alone_mbps", "classic_alone_mbps")
+
+
+def beside(name: str, what: str) -> str:
+    """`l4s_mbps`, `low` -> `l4s_low_mbps`: the column of what belongs to a mean."""
+    stem, _, unit = name.rpartition("_")
+    return f"{stem}_{what}_{unit}"
+
+
+ESTIMATES: Final = frozenset(
+    (
+        *(
+            "cell",
+            "valid",
+            "left_out",
+            "percent",
+            "percent_low",
+            "percent_high",
+            "bimodal",
+            "l4s_median_mbps",
+        ),
+        *MEANS,
+        *(beside(name, what) for name in MEANS for what in ("sd", "low", "high")),
+        *HARMS,
+        *ALONE,
+    )
+)
+"""Columns of cells that are no factors."""
+
+
 def cell_means(
     tables: RunTables, l4s: str, classic: str, value: str = "goodput_mbps", looks: int = 1
 ) -> pl.DataFrame:
-    """One row per cell that has both flow groups, in the order of cells, with all its factors.
+    """One row per cell that has both flow groups, baselines aside, in order, with all its factors.
 
     `valid`, `left_out`: trials that count, and invalid and failed ones. `l4s_mbps`, `classic_mbps`,
     `percent` (of the link's rate): means over the valid trials of the groups' summed goodputs. `delay_ms`,
@@ -55,7 +98,9 @@ def cell_means(
             f"no cell has a flow group {' or '.join(lacking)}",
             f"the rule compares the groups {l4s} and {classic}",
         )
-    both = trials.filter(pl.col(ccs[0]).is_not_null() & pl.col(ccs[1]).is_not_null())
+    both = trials.filter(
+        pl.col(ccs[0]).is_not_null() & pl.col(ccs[1]).is_not_null() & ~own_kind(tables, l4s, classic)
+    )
     if not both.height:
         raise InputError(f"no cell has both flow groups {l4s} and {classic}")
     valid = both.filter(pl.col("status") == "ok").select("cell", "trial")
@@ -64,7 +109,7 @@ def cell_means(
     means = wide.group_by("cell", maintain_order=True).agg(
         pl.len().alias("valid"),
         *[pl.col(name).mean() for name in MEANS],
-        *[pl.col(name).std().alias(_beside(name, "sd")) for name in MEANS],
+        *[pl.col(name).std().alias(beside(name, "sd")) for name in MEANS],
         pl.col("l4s_mbps").median().alias("l4s_median_mbps"),
         pl.col("l4s_mbps").alias("l4s_trials_mbps"),
     )
@@ -82,30 +127,57 @@ def cell_means(
     return _with_modes(_with_intervals(found, looks)).drop("trials")
 
 
-def _beside(name: str, what: str) -> str:
-    """`l4s_mbps` -> `l4s_low_mbps`: the column of what belongs to a mean."""
-    stem, _, unit = name.rpartition("_")
-    return f"{stem}_{what}_{unit}"
-
-
 def _with_intervals(cells: pl.DataFrame, looks: int) -> pl.DataFrame:
     """The ends of the confidence intervals; goodputs end at zero and at the link's rate, delays nowhere."""
-    counts = [n for n in cells["valid"].unique() if n > 1]
-    of_one = {n: half_width(n, 1.0, looks) for n in counts}
-    half = pl.col("valid").replace_strict(of_one, default=None, return_dtype=pl.Float64)
     ends: list[pl.Expr] = []
     for name in MEANS:
-        wide = half * pl.col(_beside(name, "sd"))
-        low, high = pl.col(name) - wide, pl.col(name) + wide
-        if name.endswith("_mbps"):
-            low = pl.max_horizontal(low, pl.when(low.is_not_null()).then(0.0))
-            high = pl.when(high.is_not_null()).then(pl.min_horizontal(high, pl.col("rate_mbps")))
-        ends += [low.alias(_beside(name, "low")), high.alias(_beside(name, "high"))]
+        bound = pl.col("rate_mbps") if name.endswith("_mbps") else None
+        low, high = within_interval(name, beside(name, "sd"), "valid", cells, looks, bound)
+        ends += [low.alias(beside(name, "low")), high.alias(beside(name, "high"))]
     percents = [
         (pl.col(f"l4s_{end}_mbps") / pl.col("rate_mbps") * 100).alias(f"percent_{end}")
         for end in ("low", "high")
     ]
     return cells.with_columns(ends).with_columns(percents)
+
+
+def within_interval(
+    mean: str,
+    sd: str,
+    count: str,
+    cells: pl.DataFrame,
+    looks: int,
+    most: pl.Expr | None,
+    confidence: float = CONFIDENCE,
+) -> tuple[pl.Expr, pl.Expr]:
+    """The ends of the confidence intervals of a column of means; null where there are fewer than two trials.
+
+    With `most`, which is what cannot be exceeded, they are cut there and at zero.
+    """
+    of_one = {n: half_width(n, 1.0, looks, confidence) for n in cells[count].unique().drop_nulls() if n > 1}
+    half = pl.col(count).replace_strict(of_one, default=None, return_dtype=pl.Float64) * pl.col(sd)
+    low, high = pl.col(mean) - half, pl.col(mean) + half
+    if most is None:
+        return low, high
+    cut = pl.max_horizontal(low, pl.lit(0.0)), pl.min_horizontal(high, most)
+    return pl.when(low.is_not_null()).then(cut[0]), pl.when(high.is_not_null()).then(cut[1])
+
+
+def own_kind(tables: RunTables, l4s: str, classic: str) -> pl.Expr:
+    """Whether a cell's classic group is beside its own kind: a baseline, and nobody's question.
+
+    Both groups have the same settings, their sizes, starts and places aside, and they are not L4S.
+    """
+    columns = tables.trials.columns
+    groups = (f"{l4s}.", f"{classic}.")
+    kinds = {name.partition(".")[2] for name in columns if name.startswith(groups)} - _OF_PLACE
+    catalog = tables.catalog.filter((pl.col("kind") == "cc") & pl.col("l4s"))
+
+    def factor(name: str) -> pl.Expr:
+        return pl.col(name) if name in columns else pl.lit(None)
+
+    same = [factor(f"{l4s}.{kind}").eq_missing(factor(f"{classic}.{kind}")) for kind in sorted(kinds)]
+    return pl.all_horizontal(~pl.col(f"{l4s}.cc").is_in(catalog["name"].to_list()), *same)
 
 
 def _with_modes(cells: pl.DataFrame) -> pl.DataFrame:
@@ -116,30 +188,22 @@ def _with_modes(cells: pl.DataFrame) -> pl.DataFrame:
     return cells.drop("l4s_trials_mbps").with_columns(pl.Series("bimodal", found, dtype=pl.Boolean))
 
 
+def totals(tables: RunTables, group: str, value: str = "goodput_mbps") -> pl.DataFrame:
+    """One row per valid trial of a flow group: `cell`, `trial`, `mbps` (summed goodput), `delay_ms`."""
+    of_group = tables.groups.filter(pl.col("group") == group)
+    return of_group.select(
+        "cell", "trial", pl.col(value).alias("mbps"), pl.col("srtt_minus_base_ms").alias("delay_ms")
+    )
+
+
 def _of_group(tables: RunTables, group: str, value: str, name: str) -> pl.DataFrame:
     prefix = "" if name == "l4s" else f"{name}_"
-    return tables.groups.filter(pl.col("group") == group).select(
-        "cell",
-        "trial",
-        pl.col(value).alias(f"{name}_mbps"),
-        pl.col("srtt_minus_base_ms").alias(f"{prefix}delay_ms"),
-    )
+    return totals(tables, group, value).rename({"mbps": f"{name}_mbps", "delay_ms": f"{prefix}delay_ms"})
 
 
 def factors_of(cells: pl.DataFrame) -> list[str]:
     """The columns of `cell_means` that are factors."""
-    about = {_beside(name, what) for name in MEANS for what in ("sd", "low", "high")}
-    own = {
-        "cell",
-        "valid",
-        "left_out",
-        "percent",
-        "percent_low",
-        "percent_high",
-        "bimodal",
-        "l4s_median_mbps",
-    }
-    return [name for name in cells.columns if name not in own | about | set(MEANS)]
+    return [name for name in cells.columns if name not in ESTIMATES]
 
 
 def varying(cells: pl.DataFrame, names: list[str], within: str) -> list[str]:

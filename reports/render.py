@@ -38,6 +38,9 @@ _STYLES: Final[Mapping[Word, str]] = {
     Word.INVALID: "dim",
 }
 
+BIMODAL: Final = "two modes"
+"""Said of a cell whose trials fall into two groups."""
+
 LEFT_OUT_SHOWN: Final = 5
 """Trials that do not count are listed up to this many; all are in the table `trials`."""
 
@@ -98,34 +101,51 @@ def worst_text(verdict: Verdict) -> str:
 def _figures(cell: CellMean) -> str:
     if cell.percent is None or cell.l4s_mbps is None or cell.classic_mbps is None:
         return "no valid trial"
-    return f"{cell.percent:.1f} % ({cell.l4s_mbps:.1f} v {cell.classic_mbps:.1f} Mbit/s)"
-
-
-def meanings(decision: Decision) -> dict[Word, str]:
-    """What each verdict but ok means by the decision's rule."""
-    rule = decision.rule
-    return {
-        Word.L4S_STARVED: f"{rule.l4s} gets less than {rule.limits_percent.low:g} %",
-        Word.CLASSIC_STARVED: f"{rule.l4s} gets more than {rule.limits_percent.high:g} %",
-        Word.BOTH: "one in some cells, the other in others",
-        Word.UNDECIDED: "the confidence interval straddles a limit",
-        Word.INVALID: "a cell without a valid trial",
-    }
+    modes = f", {BIMODAL}" if cell.bimodal else ""
+    return f"{cell.percent:.1f} % ({cell.l4s_mbps:.1f} v {cell.classic_mbps:.1f} Mbit/s{modes})"
 
 
 def notes(decision: Decision) -> list[str]:
     """What a decision table must state about itself: rule, thresholds, trials, kernels, what was left out."""
     rule, shown = decision.rule, {verdict.word for verdict in decision.verdicts}
-    lines = [f"ok: {rule.limits_text}, as a mean over the cell's trials. Shown is the cell that decides."]
+    lines = [f"ok: {rule.limits_text}, {_sureness(decision)}. Shown is the cell that decides."]
     lines += [f"{GLYPHS[word]} {word}: {text}" for word, text in meanings(decision).items() if word in shown]
     stars = {verdict.low_latency for verdict in decision.verdicts}
     if stars & {"all", "some"}:
-        delay = f"{rule.l4s}'s mean smoothed RTT minus base RTT is below {rule.low_latency_ms:g} ms"
+        what = "mean" if rule.intervals == "none" else "interval of the mean"
+        delay = f"{rule.l4s}'s {what} smoothed RTT minus base RTT is below {rule.low_latency_ms:g} ms"
         some = "; ☆: in all cells of some queues" if "some" in stars else ""
         lines.append(f"★: {delay} in every cell{some}")
     lines += _low_latency_notes(decision)
     lines += _provenance(decision)
     return lines
+
+
+def _sureness(decision: Decision) -> str:
+    """How sure a rule wants to be, and of what."""
+    if decision.rule.intervals == "none":
+        return "as a mean over the cell's trials"
+    over = " over seeds" if decision.testbeds == ("virtual",) else ""
+    looks = f", all {decision.looks} looks together" if decision.looks > 1 else ""
+    return f"by the 95 % confidence interval of the mean{over}{looks}"
+
+
+def meanings(decision: Decision) -> Mapping[Word, str]:
+    """What each verdict but ok means by the decision's rule."""
+    rule = decision.rule
+    low, high = rule.limits_percent.low, rule.limits_percent.high
+    if rule.metric == "l4s-goodput":
+        starved = (f"{rule.l4s} gets less than {low:g} %", f"{rule.l4s} gets more than {high:g} %")
+    else:
+        kind = ", and less than beside its own kind" if rule.own_kind else ""
+        starved = (f"{rule.l4s} gets less", f"{rule.classic} gets less{kind}")
+    return {
+        Word.L4S_STARVED: starved[0],
+        Word.CLASSIC_STARVED: starved[1],
+        Word.BOTH: "one in some cells, the other in others",
+        Word.UNDECIDED: "the confidence interval straddles a limit",
+        Word.INVALID: "a cell without a valid trial",
+    }
 
 
 def _low_latency_notes(decision: Decision) -> Iterator[str]:
@@ -139,10 +159,16 @@ def _low_latency_notes(decision: Decision) -> Iterator[str]:
 
 def _provenance(decision: Decision) -> Iterator[str]:
     cells = sum(len(verdict.cells) for verdict in decision.verdicts)
-    each = sorted({cell.valid for verdict in decision.verdicts for cell in verdict.cells})
-    per_cell = f"{each[0]}" if len(each) == 1 else f"{each[0]} to {each[-1]}"
+    per_cell = decision.trials_per_cell
+    least, most = min(per_cell), max(per_cell)
+    each = f"{least}" if least == most else f"{least} to {most}"
     where = _list(decision.testbeds)
-    yield f"{decision.trials} valid trials of {cells} cells, {per_cell} per cell, on {where}"
+    yield f"{decision.trials} valid trials of {cells} cells, {each} per cell, on {where}"
+    if decision.looks > 1:
+        yield from _adaptive(decision)
+    yield from _modes(decision)
+    if decision.baselines:
+        yield f"measured against {decision.baselines} baselines"
     yield f"kernels: {_list(decision.kernels)}; modules: {_list(decision.modules)}"
     if fixed := fixed_text(decision.fixed):
         yield f"the same in all cells: {fixed}"
@@ -159,6 +185,28 @@ def _provenance(decision: Decision) -> Iterator[str]:
             yield f"  {trial.status} {trial.cell}/{trial.trial}: {trial.reasons}"
         if len(decision.left_out) > LEFT_OUT_SHOWN:
             yield f"  ... and {len(decision.left_out) - LEFT_OUT_SHOWN} more, in the table `trials`"
+
+
+def _adaptive(decision: Decision) -> Iterator[str]:
+    """How many trials ran where."""
+    counts = ", ".join(f"{n} in {cells} cells" for n, cells in decision.trials_per_cell.items())
+    yield f"trials were added until the verdict was decided: {counts}"
+    least = min(decision.trials_per_cell)
+    more = [cell for verdict in decision.verdicts for cell in verdict.cells if cell.valid > least]
+    for cell in more[:LEFT_OUT_SHOWN]:
+        doubt = "" if cell.decided else ", still in doubt"
+        yield f"  {cell.valid} trials: {cell.label}, {cell.cell}{doubt}"
+    if len(more) > LEFT_OUT_SHOWN:
+        yield f"  ... and {len(more) - LEFT_OUT_SHOWN} more cells"
+
+
+def _modes(decision: Decision) -> Iterator[str]:
+    """Cells whose mean hides that trials fall into two groups."""
+    found = [cell for verdict in decision.verdicts for cell in verdict.cells if cell.bimodal]
+    if found:
+        yield f"{BIMODAL}: in {len(found)} cells trials fall into two groups, and a mean tells little"
+    for cell in found[:LEFT_OUT_SHOWN]:
+        yield f"  {cell.label}: {_figures(cell)}, {cell.valid} trials, {cell.cell}"
 
 
 _FIXED_SHOWN: Final = {
@@ -246,6 +294,7 @@ def _markdown_cells(decision: Decision, question: str, column: str) -> list[str]
             figure = "no valid trial"
         else:
             figure = f"{cell['l4s_mbps']:.1f} ({cell['classic_mbps']:.1f})"
+            figure += f", {BIMODAL}" if cell["bimodal"] else ""
         rows.setdefault(name, {})[cell["buffer_bdp"]] = figure
     lines += [
         _line(_escape(name), *(row.get(buffer, "") for buffer in buffers)) for name, row in rows.items()

@@ -11,29 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from l4sbench.factors import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
-from reports.cells import NOT_FACTORS, cell_means, factors_of, varying
+from reports.baselines import baseline_cells, with_harm
+from reports.cells import NOT_FACTORS, cell_means
+from reports.judging import NOTHING, Judged, Measured, Range, Word, judge, together
+from reports.labels import competitor_order, labelled
 
 if TYPE_CHECKING:
     from reports.load import RunTables
     from reports.rules import Rule
 
-
-class Word(StrEnum):
-    """What an entry of the table says."""
-
-    OK = "ok"
-    L4S_STARVED = "l4s-starved"
-    CLASSIC_STARVED = "classic-starved"
-    BOTH = "both"
-    UNDECIDED = "undecided"
-    INVALID = "invalid"
+__all__ = ["CellMean", "Decision", "LeftOut", "Verdict", "Word", "decide"]
 
 
 @dataclass(frozen=True)
@@ -41,8 +33,13 @@ class CellMean:
     """One cell as a verdict sees it; the figures are means over its valid trials, None without one.
 
     `_low` and `_high` are the ends of the means' confidence intervals and `_sd` standard deviations, None
-    with fewer than two valid trials; `bimodal` is None with fewer than four. `decided`: whether the interval
-    lies wholly on one side of each of the rule's limits.
+    with fewer than two valid trials; `bimodal` is None with fewer than four. Harm is None where the run has
+    no baseline (`reports.baselines`).
+
+    Attributes:
+        word: What the rule says of this cell.
+        decided: Whether the intervals leave no doubt about that, even where the rule looks at means alone.
+        outside_percent: By how much it is outside of the rule's limits; negative within.
     """
 
     cell: str
@@ -62,8 +59,21 @@ class CellMean:
     classic_low_mbps: float | None
     classic_high_mbps: float | None
     classic_sd_mbps: float | None
+    delay_low_ms: float | None
+    delay_high_ms: float | None
     bimodal: bool | None
+    l4s_harm_percent: float | None
+    l4s_harm_low_percent: float | None
+    l4s_harm_high_percent: float | None
+    classic_harm_percent: float | None
+    classic_harm_low_percent: float | None
+    classic_harm_high_percent: float | None
+    classic_same_harm_percent: float | None
+    l4s_delay_harm_percent: float | None
+    classic_delay_harm_percent: float | None
+    word: Word
     decided: bool
+    outside_percent: float | None
 
 
 @dataclass(frozen=True)
@@ -116,7 +126,9 @@ class Decision:
     """A decision table with everything it must state about itself.
 
     `fixed` are the factors that are the same in all its cells; `flagged` counts valid trials by flag;
-    `solo` counts cells that lack one of the two flow groups and so have no place in the table.
+    `baselines` counts cells that others are measured against, `solo` other cells that lack one of the two
+    flow groups and so have no place in the table. `looks` is how often a cell may have been looked at while
+    trials were added: the intervals of all looks hold together with 95 %.
     """
 
     rule: Rule
@@ -129,11 +141,19 @@ class Decision:
     flagged: Mapping[str, int]
     fixed: Mapping[str, object]
     solo: int
+    baselines: int = 0
+    looks: int = 1
 
     @property
     def trials(self) -> int:
         """Valid trials behind all entries."""
         return sum(verdict.trials for verdict in self.verdicts)
+
+    @property
+    def trials_per_cell(self) -> Mapping[int, int]:
+        """How many cells have how many valid trials, by number of trials."""
+        counts = [cell.valid for verdict in self.verdicts for cell in verdict.cells]
+        return {n: counts.count(n) for n in sorted(set(counts))}
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -148,7 +168,7 @@ class Decision:
     def columns(self, question: str) -> tuple[str, ...]:
         """Its columns, in order."""
         own = self.cells.filter(pl.col("question") == question).unique("column", maintain_order=True)
-        ordered = sorted(own.to_dicts(), key=lambda cell: _competitor_order(self.rule, cell))
+        ordered = sorted(own.to_dicts(), key=lambda cell: competitor_order(self.rule, cell))
         return tuple(cell["column"] for cell in ordered)
 
     def entry(self, question: str, row: str, column: str) -> Verdict | None:
@@ -163,21 +183,25 @@ class Decision:
         return conform("verdicts", pl.DataFrame(rows, schema=empty.schema))
 
 
-_DIRECTIONS: Final = {
-    (False, False): Word.OK,
-    (True, False): Word.L4S_STARVED,
-    (False, True): Word.CLASSIC_STARVED,
-    (True, True): Word.BOTH,
-}
-
-
-def decide(tables: RunTables, rule: Rule) -> Decision:
+def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
     """The decision table of a run.
+
+    Args:
+        tables: The run.
+        rule: How verdicts are made.
+        looks: How often a cell may have been looked at while trials were added to it; the intervals are so
+            much wider that those of all looks hold together.
 
     Raises:
         InputError: no cell has both flow groups that the rule compares.
     """
-    cells = _labelled(cell_means(tables, rule.l4s, rule.classic, rule.value), tables, rule)
+    means = cell_means(tables, rule.l4s, rule.classic, rule.value, looks)
+    rows = labelled(with_harm(means, tables, rule.l4s, rule.classic, rule.value, looks), tables, rule)
+    for row in rows:
+        judged = _judged(rule, row)
+        row |= {"verdict": judged.word.value, "decided": judged.decided}
+        row["outside_percent"] = None if judged is NOTHING else judged.outside
+    cells = pl.DataFrame(rows, infer_schema_length=None)
     entries = cells.partition_by("question", "row", "column", as_dict=True, maintain_order=True)
     verdicts = [
         _verdict(rule, (str(question), str(row), str(column)), [_cell_mean(cell) for cell in own.to_dicts()])
@@ -186,6 +210,7 @@ def decide(tables: RunTables, rule: Rule) -> Decision:
     trials = tables.trials.filter(pl.col("cell").is_in(cells["cell"].to_list()))
     factors = [name for name in trials.columns if name not in NOT_FACTORS]
     same = [name for name in factors if trials[name].n_unique() == 1 and trials[name].null_count() == 0]
+    baselines = baseline_cells(means, tables, rule.l4s, rule.classic)
     return Decision(
         rule=rule,
         verdicts=tuple(verdicts),
@@ -196,134 +221,75 @@ def decide(tables: RunTables, rule: Rule) -> Decision:
         left_out=_left_out(trials),
         flagged=_flagged(trials),
         fixed={name: trials[name][0] for name in same},
-        solo=tables.trials["cell"].n_unique() - cells.height,
+        solo=tables.trials["cell"].n_unique() - cells.height - baselines,
+        baselines=baselines,
+        looks=looks,
     )
 
 
-def _labelled(cells: pl.DataFrame, tables: RunTables, rule: Rule) -> pl.DataFrame:
-    """The cells with the entry they belong to and names to print, in the order in which tables list them."""
-    catalog = {(row["kind"], row["name"]): row for row in tables.catalog.iter_rows(named=True)}
-    factors = factors_of(cells)
-    ecn = f"{rule.classic}.ecn"
-    asked = varying(cells, _below(factors, rule.l4s), within=f"{rule.l4s}.cc")
-    against = varying(cells, _below(factors, rule.classic, but=(ecn,)), within=f"{rule.classic}.cc")
-    named = {*asked, *against, ecn, f"{rule.l4s}.cc", f"{rule.classic}.cc", "aqm"}
-    rest = varying(cells, [name for name in factors if name not in named], within="aqm")
-    rows: list[dict[str, object]] = []
-    for row in cells.iter_rows(named=True):
-        queue = catalog.get(("queue", str(row["aqm"])), {})
-        label = str(queue.get("label", row["aqm"]))
-        row["question"] = _flow_label(row, rule.l4s, asked, catalog)
-        row["row"] = rule.row_of(queue.get("family"))
-        row["column"] = _flow_label(row, rule.classic, [ecn, *against], catalog)
-        row["queue"] = label
-        row["label"] = ", ".join([label, *_settings(row, rest)])
-        row["decided"] = _decided(rule, row)
-        rows.append(row)
-    numbers = [name for name in sorted(rest) if cells[name].dtype.is_numeric()]
-
-    def order(row: Mapping[str, Any]) -> tuple[object, ...]:
-        """Questions, rows as the rule has them, competitors, queues, and then numbers as numbers."""
-        settings = tuple((row[name] is not None, row[name] or 0) for name in numbers)
-        place = (row["question"], rule.row_order(row["row"]), _competitor_order(rule, row))
-        return (*place, row["queue"], *settings, row["cell"])
-
-    return pl.DataFrame(sorted(rows, key=order), infer_schema_length=None)
+def _judged(rule: Rule, row: Mapping[str, Any]) -> Judged:
+    if row["percent"] is None:
+        return NOTHING
+    measured = Measured(
+        l4s=Range(row["percent"], row["percent_low"], row["percent_high"]),
+        l4s_kept=_kept(row, "l4s"),
+        classic_kept=_kept(row, "classic"),
+        own_kind_keeps=_range(row, "classic_same_harm"),
+        l4s_flows=row[f"{rule.l4s}.count"],
+        classic_flows=row[f"{rule.classic}.count"],
+    )
+    return judge(rule, measured)
 
 
-def _competitor_order(rule: Rule, row: Mapping[str, Any]) -> tuple[str, int, str]:
-    """By name, and then by ECN from off upwards."""
-    ecn = row[f"{rule.classic}.ecn"]
-    return (row[f"{rule.classic}.cc"], ECN_MODES.index(ecn) if ecn in ECN_MODES else -1, row["column"])
+def _kept(row: Mapping[str, Any], group: str) -> Range:
+    """What a group keeps of what it gets alone, in percent; without a baseline, of the link's rate."""
+    found = _range(row, f"{group}_harm")
+    if found is not None:
+        return found
+    ends = (row[f"{group}{end}_mbps"] for end in ("", "_low", "_high"))
+    mean, low, high = (None if mbps is None else mbps / row["rate_mbps"] * 100 for mbps in ends)
+    return Range(mean or 0.0, low, high)
 
 
-def _below(factors: list[str], group: str, but: tuple[str, ...] = ()) -> list[str]:
-    skipped = (f"{group}.cc", *but)
-    return [name for name in factors if name.startswith(f"{group}.") and name not in skipped]
-
-
-def _flow_label(row: Mapping[str, Any], group: str, names: list[str], catalog: Mapping[Any, Any]) -> str:
-    """`CUBIC, ECN off`: the congestion control's label, then what else tells this group's cells apart."""
-    name = str(row[f"{group}.cc"])
-    label = str(catalog.get(("cc", name), {}).get("label", name))
-    said = [setting(column.removeprefix(f"{group}."), row[column]) for column in names]
-    return ", ".join([label, *(text for text in said if text)])
-
-
-def _settings(row: Mapping[str, Any], names: list[str]) -> list[str]:
-    ordered = sorted(names, key=lambda name: (name != "buffer_bdp", name))
-    return [text for name in ordered if (text := setting(name, row[name]))]
-
-
-_UNITS: Final = {"_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "bytes", "_packets": "packets"}
-
-
-def setting(name: str, value: object) -> str:
-    """`2 BDP`, `rtt 10 ms`, `ECN off`: a factor in words; empty for one that the cell does not have."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            shown = "on" if value else "off"
-        case float():
-            shown = f"{value:g}"
-        case _:
-            shown = str(value)
-    if name == "buffer_bdp":
-        return f"{shown} BDP"
-    if name == "ecn":
-        return f"ECN {shown}"
-    for suffix, unit in _UNITS.items():
-        if name.endswith(suffix):
-            return f"{name.removesuffix(suffix)} {shown} {unit}"
-    return f"{name} {shown}"
-
-
-def _decided(rule: Rule, row: Mapping[str, Any]) -> bool:
-    low, high = row["percent_low"], row["percent_high"]
-    if low is None or high is None:
-        return False
-    limits = rule.limits_percent
-    return not (low < limits.low <= high or low <= limits.high < high)
+def _range(row: Mapping[str, Any], harm: str) -> Range | None:
+    """What a harm leaves, in percent; None where the run has no baseline for it."""
+    mean, low, high = (row[f"{harm}{end}_percent"] for end in ("", "_low", "_high"))
+    if mean is None:
+        return None
+    return Range(100 - mean, None if high is None else 100 - high, None if low is None else 100 - low)
 
 
 def _cell_mean(row: Mapping[str, Any]) -> CellMean:
-    return CellMean(**{name: row[name] for name in CellMean.__dataclass_fields__})
+    named = {**row, "word": Word(row["verdict"])}
+    return CellMean(**{name: named[name] for name in CellMean.__dataclass_fields__})
 
 
 def _verdict(rule: Rule, key: tuple[str, ...], cells: list[CellMean]) -> Verdict:
     question, row, column = key
-    limits = rule.limits_percent
     measured = [cell for cell in cells if cell.percent is not None]
-    below = any(cell.percent < limits.low for cell in measured if cell.percent is not None)
-    above = any(cell.percent > limits.high for cell in measured if cell.percent is not None)
-    word = _DIRECTIONS[below, above]
-    # A group is ok only if every cell is: one without a valid trial leaves that open.
-    if word is Word.OK and len(measured) < len(cells):
-        word = Word.INVALID
     low_latency, where = _low_latency(rule, measured)
     return Verdict(
         l4s=question,
         row=row,
         column=column,
-        word=word,
+        word=together(cell.word for cell in cells),
         low_latency=low_latency,
         low_latency_in=where,
         cells=tuple(cells),
-        worst=max(measured, key=lambda cell: _outside(rule, cell), default=None),
+        worst=max(measured, key=_badness, default=None),
     )
 
 
-def _outside(rule: Rule, cell: CellMean) -> float:
-    """By how many percent of the link's rate a cell is outside of the limits; negative inside."""
-    percent = cell.percent if cell.percent is not None else 50.0
-    return max(rule.limits_percent.low - percent, percent - rule.limits_percent.high)
+def _badness(cell: CellMean) -> tuple[int, float]:
+    """What decides an entry: first cells that are starved, then undecided ones, and the farthest outside."""
+    return {Word.OK: 0, Word.UNDECIDED: 1}.get(cell.word, 2), cell.outside_percent or 0.0
 
 
 def _low_latency(rule: Rule, cells: list[CellMean]) -> tuple[str, tuple[str, ...]]:
     low: dict[str, bool] = {}
     for cell in cells:
-        is_low = cell.delay_ms is not None and cell.delay_ms < rule.low_latency_ms
+        delay_ms = cell.delay_ms if rule.intervals == "none" else cell.delay_high_ms
+        is_low = delay_ms is not None and delay_ms < rule.low_latency_ms
         low[cell.queue] = low.get(cell.queue, True) and is_low
     if low and all(low.values()):
         return "all", ()

@@ -141,12 +141,10 @@ static inline u32 prague_alpha(const struct sock *sk)
 /* How the segment size of a socket is chosen */
 static inline enum prague_segsize prague_scheme(const struct sock *sk)
 {
-	const struct tcp_congestion_ops *ops =
-		READ_ONCE(inet_csk(sk)->icsk_ca_ops);
-	const struct prague_kind *kind =
-		container_of(ops, struct prague_kind, ops);
+	int own = container_of(READ_ONCE(inet_csk(sk)->icsk_ca_ops),
+			       struct prague_kind, ops)->segsize;
 
-	return kind->segsize >= 0 ? kind->segsize : READ_ONCE(prague_segsize);
+	return own >= 0 ? own : READ_ONCE(prague_segsize);
 }
 
 /* us: the virtual RTT */

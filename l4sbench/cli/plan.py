@@ -60,10 +60,11 @@ def plan(args: argparse.Namespace) -> int:
         return 0
     _print_head(planned.plan)
     if args.cells:
-        for line in as_table([_cell(cell) for cell in planned.plan.cells]):
+        for line in as_table([_cell(cell) for cell in planned.plan.asked]):
             answer(line)
     else:
         _print_rows(planned.plan)
+    _print_baselines(planned.plan, every=args.cells)
     answer()
     answer(_sum(planned))
     warn_of(planned.plan)
@@ -98,6 +99,24 @@ def _print_rows(plan: Plan) -> None:
         answer(line)
     if len(rows) > _MOST_ROWS:
         answer(f"... and {len(rows) - _MOST_ROWS} more rows; --cells and --json show everything")
+
+
+def _print_baselines(plan: Plan, *, every: bool) -> None:
+    """What the other cells are measured against: how many there are of each kind, or all of them."""
+    from collections import Counter
+
+    found: dict[str, list[CellPlan]] = {}
+    for planned in plan.baselines:
+        alone = len(planned.cell.group_names) == 1
+        kind = f"{planned.cell.group_names[0]} alone" if alone else "a classic group against its own kind"
+        found.setdefault(kind, []).append(planned)
+    if found:
+        answer()
+    for kind, cells in found.items():
+        trials = _reasons(Counter(trial.reason for planned in cells for trial in planned.trials))
+        answer(f"baselines, {kind}: {len(cells)} cell{'' if len(cells) == 1 else 's'}, {trials}")
+        for line in as_table([_cell(planned) for planned in cells]) if every else ():
+            answer(line)
 
 
 def _row(row: Row) -> Mapping[str, object]:
@@ -138,7 +157,9 @@ def _reasons(trials: Mapping[Reason, int]) -> str:
 
 def _sum(planned: Planned) -> str:
     plan = planned.plan
-    cells = f"{len(plan.cells)} cell{'' if len(plan.cells) == 1 else 's'}"
+    cells = f"{len(plan.asked)} cell{'' if len(plan.asked) == 1 else 's'}"
+    if plan.baselines:
+        cells += f" and {len(plan.baselines)} baselines"
     if not plan.to_run:
         return f"{cells}, {sum(plan.trials.values())} trials, all ended: nothing to run"
     parts = [f"{cells}, {sum(plan.trials.values())} trials ({_reasons(plan.trials)})"]

@@ -226,6 +226,11 @@ class MatrixFile(BaseModel):
     )
     trials: Annotated[TrialsRange, BeforeValidator(_trials)] | None = None
     rule: Name | None = Field(None, description="How verdicts are made. Default: pam25.")
+    baselines: Literal["none", "solo", "solo-and-same"] | None = Field(
+        None,
+        description="Cells to add that others are measured against: each flow group alone, and, with "
+        "solo-and-same, against its own kind. Default: none.",
+    )
     seed: StrictInt | None = Field(
         None, ge=0, le=2**63 - 1, description="Seed of every trial's seed. Default: 1."
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError, Problem
+from l4sbench.matrix.baselines import baselines
 from l4sbench.matrix.expand import expand
 from l4sbench.matrix.naming import Names
 from l4sbench.matrix.patterns import select
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_TRIALS = 3
 DEFAULT_RULE = "pam25"
 DEFAULT_SEED = 1
+DEFAULT_BASELINES = "none"
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,14 @@ class Matrix:
         rule: name of the verdict rule.
         seed: what the seeds of its trials are made of.
         axes: in the order of the file.
-        cells: each once, in order: the first axis changes slowest, included cells come last.
+        cells: each once, in order: the first axis changes slowest, included cells come last, and behind
+            them the baselines.
         notes: what the user should know, such as cells that became one.
         catalog: what its queues and congestion controls mean.
         source: a matrix file that says the same without those it extends, for the run directory.
         path: where it was read from.
+        baselines: which baselines it asks for, one of `l4sbench.matrix.baselines.BASELINES`.
+        baseline_ids: ids of the cells that are there only as baselines of others.
     """
 
     name: str
@@ -79,6 +84,8 @@ class Matrix:
     catalog: Catalog
     source: bytes
     path: Path
+    baselines: str = DEFAULT_BASELINES
+    baseline_ids: frozenset[str] = frozenset()
 
     @classmethod
     def load(cls, path: Path, catalog: Catalog | None = None, *, catalog_dirs: Sequence[Path] = ()) -> Self:
@@ -103,6 +110,8 @@ class Matrix:
         if problems:
             raise InputError(_in_order(problems))
         settings = source.settings
+        wanted = settings.get("baselines", DEFAULT_BASELINES)
+        added = baselines(expansion.cells, wanted, catalog)
         return cls(
             name=settings["matrix"],
             description=settings.get("description", "").strip(),
@@ -110,15 +119,22 @@ class Matrix:
             rule=settings.get("rule", DEFAULT_RULE),
             seed=settings.get("seed", DEFAULT_SEED),
             axes=tuple(Axis(axis.name, axis.factors, len(axis.points)) for axis in source.axes.values()),
-            cells=expansion.cells,
+            cells=(*expansion.cells, *added),
             notes=tuple(expansion.notes),
             catalog=catalog,
             source=as_yaml(source) if source.extended else data,
             path=path,
+            baselines=wanted,
+            baseline_ids=frozenset(cell.id for cell in added),
         )
 
+    @property
+    def asked(self) -> tuple[Cell, ...]:
+        """The cells that the matrix is about: all but its baselines."""
+        return tuple(cell for cell in self.cells if cell.id not in self.baseline_ids)
+
     def select(self, filters: Sequence[str]) -> Self:
-        """This matrix with only the cells that match every filter `FACTOR=PATTERN`.
+        """This matrix with only the cells that match every filter `FACTOR=PATTERN`, and their baselines.
 
         Commas mean or, quantities are compared normalised (`rate=0.1gbit` matches 100mbit), names may hold
         `*`, `?` and `[...]`; `cell=` matches ids.
@@ -126,7 +142,13 @@ class Matrix:
         Raises:
             InputError: a filter makes no sense, or no cell is left.
         """
-        return replace(self, cells=select(self.cells, filters)) if filters else self
+        if not filters:
+            return self
+        chosen = {cell.id for cell in select(self.cells, filters)}
+        about = (cell for cell in self.asked if cell.id in chosen)
+        chosen |= {cell.id for cell in baselines(about, self.baselines, self.catalog)}
+        cells = tuple(cell for cell in self.cells if cell.id in chosen)
+        return replace(self, cells=cells, baseline_ids=self.baseline_ids & chosen)
 
 
 def _trials(source: Source, problems: list[Problem]) -> Trials:

@@ -29,6 +29,7 @@ SETTINGS = (
     "catalog",
     "trials",
     "rule",
+    "baselines",
     "seed",
     "flows",
     "axes",

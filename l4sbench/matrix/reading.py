@@ -72,7 +72,8 @@ class Source:
     """What a file says, those it extends included.
 
     Attributes:
-        settings: `matrix`, `description`, `trials`, `rule`, `seed`, `catalog`, as far as stated.
+        settings: `matrix`, `description`, `trials`, `rule`, `baselines`, `seed`, `catalog`, as far as
+            stated.
         groups: flow groups in order, and where each is declared.
         incomplete: something was wrong and has been cut out, so that nothing can be said to be missing.
         extended: whether it took anything from another file.
@@ -170,7 +171,7 @@ class _Collector:
     def collect(self) -> Source:
         """The file's own statements."""
         model, source = self.model, self.source
-        for name in ("matrix", "description", "rule", "seed", "catalog"):
+        for name in ("matrix", "description", "rule", "baselines", "seed", "catalog"):
             if (value := getattr(model, name)) is not None:
                 self._setting(name, value)
         if model.trials is not None:

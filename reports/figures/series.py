@@ -19,7 +19,7 @@ from l4sbench.errors import InputError
 from reports.figures.colours import OKABE_ITO
 from reports.figures.grid import configured, layered
 from reports.figures.style import DASHES, Theme, config
-from reports.verdicts import setting
+from reports.labels import setting
 
 if TYPE_CHECKING:
     from reports.load import RunTables

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from l4sbench.errors import InputError
 from l4sbench.factors import FACTORS
 from reports.cells import varying
-from reports.verdicts import setting
+from reports.labels import setting
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -30,12 +30,28 @@ class Limits(_Strict):
     low: Percent
     high: Percent
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Limits:
+        if self.low >= self.high:
+            raise ValueError(f"limits from {self.low:g} to {self.high:g} leave nothing within")
+        return self
+
 
 class Row(_Strict):
-    """A row of the decision table: the families of queues it gathers, and its name."""
+    """A row of the decision table, its name and the queues it gathers: single ones, and whole families."""
 
-    families: tuple[str, ...]
     label: str
+    queues: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+
+
+class Columns(_Strict):
+    """Columns of the decision table: one per congestion control of the classic group and way of using ECN.
+
+    `together`: ways of using ECN that share one column; every other one has a column of its own.
+    """
+
+    together: tuple[str, ...] = ()
 
 
 class Rule(_Strict):
@@ -48,11 +64,23 @@ class Rule(_Strict):
         source: Where it comes from.
         l4s: Flow group the question is about.
         classic: Flow group it competes with.
-        value: Column of table `flows` that is summed over the group and compared with the limits.
-        limits_percent: Limits of that value's cell mean, in percent of the link's rate.
-        low_latency_ms: Cell mean of the delay below which latency counts as low.
-        intervals: Whether confidence intervals count; `none`: cell means alone decide.
+        metric: `l4s-goodput`: the L4S group's goodput in percent of the link's rate, which both limits are
+            for. `own-goodput`: the L4S group's goodput measured by the lower limit and the classic group's by
+            what the upper one leaves, each in percent of what the group gets alone; of the link's rate where
+            the run has no such baseline.
+        window: What counts of a trial: `measured`, after the warm-up, or `whole`.
+        limits_percent: Limits of the cell mean. Outside of them somebody is starved.
+        fair_share: Whether the limits are those of groups with equally many flows, and move with the fair
+            share of others.
+        own_kind: Whether a classic group is only starved when it is harmed more than by its own kind, where
+            the run has that baseline.
+        intervals: Whether confidence intervals count. `none`: cell means decide, and nothing is undecided.
+            `decide`: a cell is on one side of a limit only if its whole interval is.
+        low_latency_of: `mean`: the cell mean of smoothed RTT minus base RTT; with `intervals: decide` the
+            upper end of its interval.
+        low_latency_ms: The delay below which latency counts as low.
         rows: Rows of the table in order. Families that no row names follow as rows of their own.
+        columns: Columns of the table.
     """
 
     rule: str
@@ -61,27 +89,53 @@ class Rule(_Strict):
     source: str
     l4s: str
     classic: str
-    value: Literal["goodput_mbps", "goodput_whole_mbps"] = "goodput_mbps"
+    metric: Literal["l4s-goodput", "own-goodput"]
+    window: Literal["measured", "whole"]
     limits_percent: Limits
+    fair_share: bool = False
+    own_kind: bool = False
+    intervals: Literal["none", "decide"]
+    low_latency_of: Literal["mean"] = "mean"
     low_latency_ms: float
-    intervals: Literal["none"] = "none"
     rows: tuple[Row, ...]
+    columns: Columns = Columns()
 
-    def row_of(self, family: str | None) -> str:
-        """The row that queues of a family belong to."""
-        return next((row.label for row in self.rows if family in row.families), family or "other queues")
+    @property
+    def value(self) -> str:
+        """Column of table `flows` that is summed over a group."""
+        return "goodput_mbps" if self.window == "measured" else "goodput_whole_mbps"
+
+    def row_of(self, queue: str, family: str | None) -> str:
+        """The row that a queue belongs to: the one that names it, else that of its family."""
+        named = (row.label for row in self.rows if queue in row.queues)
+        related = (row.label for row in self.rows if family in row.families)
+        return next(named, None) or next(related, None) or family or "other queues"
 
     def row_order(self, label: str) -> tuple[int, str]:
         """Sorts rows as the rule lists them, others behind."""
         labels = [row.label for row in self.rows]
         return (labels.index(label) if label in labels else len(labels), label)
 
+    def limits(self, l4s_flows: int = 1, classic_flows: int = 1) -> Limits:
+        """The limits for groups of these sizes."""
+        if not self.fair_share or l4s_flows == classic_flows:
+            return self.limits_percent
+        share = l4s_flows / (l4s_flows + classic_flows)
+        low, high = self.limits_percent.low, self.limits_percent.high
+        return Limits(low=2 * share * low, high=100 - 2 * (1 - share) * (100 - high))
+
     @property
     def limits_text(self) -> str:
         """The limits in words."""
-        value = "goodput" if self.value == "goodput_mbps" else "goodput, warm-up included,"
+        value = "goodput" if self.window == "measured" else "goodput, warm-up included,"
         low, high = self.limits_percent.low, self.limits_percent.high
-        return f"{value} of group {self.l4s} within {low:g}-{high:g} % of the link's rate in every cell"
+        if self.metric == "l4s-goodput":
+            return f"{value} of group {self.l4s} within {low:g}-{high:g} % of the link's rate in every cell"
+        alone = "what it gets alone (of the link's rate where that was not run)"
+        return (
+            f"{value} of group {self.l4s} at least {low:g} % and of group {self.classic} at least "
+            f"{100 - high:g} % of {alone} in every cell"
+        )
 
 
 def offered() -> tuple[str, ...]:

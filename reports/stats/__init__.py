@@ -5,14 +5,28 @@
 from __future__ import annotations
 
 from reports.stats.estimate import CONFIDENCE, Estimate, estimate, half_width, t_quantile
+from reports.stats.fairness import Jain, binned_rates, jain, throughput_ratio, utilisation, variation
+from reports.stats.harm import harm_interval, harm_to_delay, harm_to_goodput
 from reports.stats.modes import MODES_FLOOR, bimodal
+from reports.stats.quantiles import needed, quantile
 
 __all__ = [
     "CONFIDENCE",
     "MODES_FLOOR",
     "Estimate",
+    "Jain",
     "bimodal",
+    "binned_rates",
     "estimate",
     "half_width",
+    "harm_interval",
+    "harm_to_delay",
+    "harm_to_goodput",
+    "jain",
+    "needed",
+    "quantile",
     "t_quantile",
+    "throughput_ratio",
+    "utilisation",
+    "variation",
 ]

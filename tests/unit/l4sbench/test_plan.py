@@ -192,3 +192,16 @@ def test_100_000_cells_plan_in_5_seconds_of_cpu_time(tmp_path: Path) -> None:
     assert second.trials[Reason.ENDED] == 100_000
     assert fresh_s < 5.0
     assert resumed_s < 6.5  # and a listing per cell
+
+
+def test_baselines_are_planned_apart(tmp_path: Path) -> None:
+    found = planned(small.matrix(tmp_path, extra="baselines: solo\n"))
+    assert (len(found.asked), len(found.baselines), len(found.cells)) == (6, 12, 18)
+    assert found.to_run == 36
+    assert sum(row.cells for row in found.rows) == 6
+    assert all(row.complete for row in found.rows)
+    assert str(found.common["classic.cc"]) == "cubic"
+    assert not [caution for caution in found.cautions if "no group of this cell" in caution.message]
+    plain = as_json(found, 2)["cells"]
+    assert isinstance(plain, list)
+    assert sum(cell["baseline"] for cell in plain) == 12

@@ -57,7 +57,7 @@ def make(tmp_path: Path) -> Make:
                 trials.append(key | own | about)
                 if about["status"] != "ok":
                     continue
-                for group in ("l4s", "classic"):
+                for group in (name for name in ("l4s", "classic") if f"{name}.cc" in own):
                     goodput = float(got[group][trial - 1])
                     delay = got["delay"] if group == "l4s" else 7.0
                     flows.append(

@@ -206,32 +206,105 @@ def published(make: Make, **where: str) -> RunTables:
     return make(cells)
 
 
-PAM25_TABLE_1 = {  # queues: BBRv1, CUBIC, BBRv2 whose receiver echoes once a round trip, or as DCTCP
-    "Single queue (drop)": "x ok x x",
-    "Single queue (ECN)": "x x x ok",
-    "DualPI2": "x ok ok x",
-    "Fair queuing": "x ok ok ok",  # BBRv1 is printed as ok, but FQ at 0.5 and 1 BDP has 7.9 and 9.3
+# BBRv1, CUBIC, BBRv2 whose receiver echoes once a round trip, or as DCTCP. BBRv3's cells are not there.
+PAM25_TABLE_1 = {
+    "prague": {
+        "Single queue (drop)": "x ok x x",
+        "Single queue (ECN)": "x x x ok",
+        "DualPI2": "x ok ok x",
+        "Fair queuing": "x ok ok ok",  # BBRv1 is printed as ok, but FQ at 0.5 and 1 BDP has 7.9 and 9.3
+    },
+    "l4s-bbr2": {
+        "Single queue (drop)": "x ok ok ok",
+        "Single queue (ECN)": "x x x ok",
+        "DualPI2": "x ok ok x",
+        "Fair queuing": "ok ok ok ok",
+    },
 }
 
 
-def test_pam25_reproduces_the_published_table(make: Make) -> None:
-    decision = decide(published(make, l4s__cc="prague", l4s__fallback="off"), PAM25)
+@pytest.mark.parametrize("l4s", PAM25_TABLE_1)
+def test_pam25_reproduces_the_published_table(make: Make, l4s: str) -> None:
+    decision = decide(published(make, l4s__cc=l4s, l4s__fallback="off"), PAM25)
     competitors = {
         "BBRv1": ["BBRv1, ECN off"],
         "CUBIC": ["CUBIC, ECN off", "CUBIC, ECN classic"],
         "BBRv2, one-sided": ["bbr2, ECN classic"],
         "BBRv2, two-sided": ["bbr2, ECN dctcp"],
     }
+    (question,) = decision.questions
     found: dict[str, str] = {}
-    for row in decision.rows("Prague"):
+    for row in decision.rows(question):
         words = []
         for columns in competitors.values():
-            entries = [decision.entry("Prague", row, column) for column in columns]
+            entries = [decision.entry(question, row, column) for column in columns]
             words.append("ok" if all(entry and entry.word is Word.OK for entry in entries) else "x")
         found[row] = " ".join(words)
-    assert found == PAM25_TABLE_1
+    assert found == PAM25_TABLE_1[l4s]
     starred = {verdict.row for verdict in decision.verdicts if verdict.low_latency == "all"}
     assert starred == {"DualPI2"}
+
+
+ANRW24_TABLE_1 = {  # fallback off: CUBIC, BBRv2; fallback on: CUBIC, BBRv2
+    "Single queue without ECN": "ok x ok x",
+    "Single queue with ECN": "x x ok ok",
+    "Fair queuing with ECN": "ok ok ok ok",
+    "DualPI2": "ok ok x x",
+}
+
+
+def anrw24_table(decision: Decision) -> dict[str, str]:
+    """What the rule gives where the publication has an entry."""
+    found: dict[str, str] = {}
+    for row in ANRW24_TABLE_1:
+        entries = [
+            decision.entry(f"Prague, fallback {fallback}", row, f"{competitor}, ECN off or classic")
+            for fallback in ("off", "on")
+            for competitor in ("CUBIC", "bbr2")
+        ]
+        found[row] = " ".join("ok" if entry and entry.word is Word.OK else "x" for entry in entries)
+    return found
+
+
+def test_anrw24_reproduces_the_published_table(make: Make) -> None:
+    """All sixteen entries with limits from 22 to 24, and not with those of 20 or 25."""
+    rule, tables = load_rule("anrw24"), published(make, l4s__cc="prague")
+    for low in (22, 23, 24):
+        limits = rule.limits_percent.model_copy(update={"low": float(low), "high": 100.0 - low})
+        decision = decide(tables, rule.model_copy(update={"limits_percent": limits}))
+        assert anrw24_table(decision) == ANRW24_TABLE_1, low
+    wrong = {20: ("Single queue without ECN", "ok ok ok x"), 25: ("DualPI2", "ok x x x")}
+    for low, (row, words) in wrong.items():
+        limits = rule.limits_percent.model_copy(update={"low": float(low), "high": 100.0 - low})
+        decision = decide(tables, rule.model_copy(update={"limits_percent": limits}))
+        assert anrw24_table(decision) == ANRW24_TABLE_1 | {row: words}
+
+
+def test_the_row_without_ecn_of_anrw24_is_fifo_alone(make: Make) -> None:
+    decision = decide(published(make, l4s__cc="prague"), load_rule("anrw24"))
+    queues = {row: set[str]() for row in decision.rows("Prague, fallback off")}
+    for verdict in decision.verdicts:
+        queues.setdefault(verdict.row, set()).update(cell.queue for cell in verdict.cells)
+    assert queues["Single queue without ECN"] == {"FIFO"}
+    assert queues["Other single queues without ECN"] == {"CoDel (drop)", "PIE (drop)"}
+    assert queues["Fair queuing with ECN"] == {"FQ (+ECN)", "FQ-CoDel (+ECN)"}
+    entry = decision.entry("Prague, fallback off", "Single queue without ECN", "bbr2, ECN off or classic")
+    assert entry is not None
+    assert entry.worst is not None
+    assert (entry.word, entry.worst.label) == (Word.CLASSIC_STARVED, "FIFO, 4 BDP, ECN classic")
+
+
+def test_pam25_differs_from_the_published_table_in_fq_against_bbr1_alone(make: Make) -> None:
+    """The entry is printed as a tick; two of its fifteen cells are outside, FQ at 0.5 and 1 BDP."""
+    decision = decide(published(make, l4s__cc="prague", l4s__fallback="off"), PAM25)
+    entry = decision.entry("Prague", "Fair queuing", "BBRv1, ECN off")
+    assert entry is not None
+    outside = {cell.label: cell.percent for cell in entry.cells if cell.word is not Word.OK}
+    assert (entry.word, len(entry.cells)) == (Word.L4S_STARVED, 15)
+    assert {label: round(percent or 0, 1) for label, percent in outside.items()} == {
+        "FQ (+ECN), 0.5 BDP": 7.9,
+        "FQ (+ECN), 1 BDP": 9.3,
+    }
 
 
 def test_directions_in_the_published_cells(make: Make) -> None:
