@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from l4sbench.plan import Plan
     from l4sbench.program import Program
     from l4sbench.store import Run
-    from l4sbench.testbed import Testbed, TestbedTraits
     from l4sbench.topology import Topology
     from reports.comparing import Comparison
     from reports.load import RunTables
@@ -39,8 +38,6 @@ CATALOG: Final = "catalog"
 
 RUNS: Final = Path("runs")
 """Where run directories are unless somebody says otherwise."""
-
-TESTBEDS: Final = ("virtual",)
 
 RunLike: TypeAlias = "str | Path | Ended"
 
@@ -122,6 +119,7 @@ def run(
     from l4sbench.engine import execute
     from l4sbench.plan import plan
     from l4sbench.store import DiskFull
+    from l4sbench.testbeds.choose import open_testbed
 
     loaded = load_matrix(matrix, catalog, trials).select(filters)
     if loaded.trials.until is not None:
@@ -130,7 +128,7 @@ def run(
             f"trials: until {loaded.trials.until} cannot be run yet, as nothing decides",
             f"give a number: trials: {loaded.trials.max}, or --trials {loaded.trials.max}",
         )
-    testbed = _testbed(on, capture=capture, modules=_modules_outside(loaded.catalog))
+    testbed = open_testbed(on, loaded, _modules_outside(loaded.catalog), capture=capture)
     identity = testbed.identity()
     found = _open_run(loaded, Path(runs), new=new)
     costs = CostBook.of(testbed.name, testbed.traits.cost, found.path)
@@ -138,7 +136,7 @@ def run(
         planned = plan(loaded, writer.view, identity, testbed.traits, costs.model())
         problems = testbed.check(planned.needs)
         if problems:
-            raise TestbedError("; ".join(str(problem) for problem in problems))
+            raise TestbedError("\n".join(str(problem) for problem in problems))
         on_plan(planned)
         writer.keep_matrix(loaded.source)
         _keep_catalog(found.path, loaded.catalog)
@@ -175,14 +173,16 @@ def plan_of(
     from l4sbench.engine import workers
     from l4sbench.plan import plan
     from l4sbench.store import Run, StoreView
+    from l4sbench.testbeds.choose import kind_of, open_testbed, traits_of
 
     loaded = load_matrix(matrix, catalog, trials).select(filters)
     latest = None if new else Run.latest(Path(runs), loaded.name)
-    traits = _traits(on)
-    costs = CostBook.of(on, traits.cost, latest.path if latest else None)
+    traits = traits_of(on)
+    costs = CostBook.of(kind_of(on)[0], traits.cost, latest.path if latest else None)
     identity, untested = None, ""
     try:
-        identity = _testbed(on, modules=_modules_outside(loaded.catalog)).identity()
+        modules = _modules_outside(loaded.catalog)
+        identity = open_testbed(on, loaded, modules, contact=False).identity()
     except TestbedError as error:
         untested = str(error)
     view = latest.view() if latest else StoreView()
@@ -213,13 +213,14 @@ def programs_of(
 ) -> tuple[Cell, Topology, Mapping[str, Program]]:
     """The first cell that passes the filters, with what every node does in its first trial."""
     from l4sbench.program import programs
+    from l4sbench.testbeds.choose import traits_of
     from l4sbench.topology import topology
     from l4sbench.trial import draw_conditions, seed_of
 
     loaded = load_matrix(matrix, catalog).select(filters)
     cell = loaded.cells[0]
     shape = topology(cell.topology)
-    conditions = draw_conditions(cell, seed_of(loaded.seed, 1), _traits("virtual"))
+    conditions = draw_conditions(cell, seed_of(loaded.seed, 1), traits_of("virtual"))
     return cell, shape, programs(cell, shape, loaded.catalog, conditions)
 
 
@@ -397,29 +398,6 @@ def _keep_catalog(run: Path, catalog: Catalog) -> None:
         shutil.copytree(entry.folder, partial / entry.name)
     shutil.rmtree(kept, ignore_errors=True)
     partial.rename(kept)
-
-
-def _traits(on: str) -> TestbedTraits:
-    _check_name(on)
-    from l4sbench.testbeds.virtual import TRAITS
-
-    return TRAITS
-
-
-def _testbed(on: str, *, capture: bool = False, modules: Mapping[str, Path] | None = None) -> Testbed:
-    """The testbed of that name; `modules` are built for it where they are not yet."""
-    _check_name(on)
-    from l4sbench.testbeds.virtual import VirtualTestbed
-    from l4sbench.testbeds.virtual.build import Lab, with_modules
-
-    return VirtualTestbed(with_modules(Lab.locate(), modules or {}), capture=capture)
-
-
-def _check_name(on: str) -> None:
-    if on not in TESTBEDS:
-        raise InputError(
-            f"there is no testbed {on}; there is {', '.join(TESTBEDS)}", did_you_mean(on, TESTBEDS)
-        )
 
 
 def _provenance() -> dict[str, str]:

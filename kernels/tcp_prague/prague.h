@@ -89,6 +89,11 @@ struct prague_kind {
 	int segsize;		/* enum prague_segsize, or -1: the parameter */
 };
 
+enum prague_version {
+	PRAGUE_VERSION_07,
+	PRAGUE_VERSION_06,
+};
+
 enum prague_cwnd_mode {
 	PRAGUE_MODE_WINDOW,
 	PRAGUE_MODE_RATE,
@@ -107,6 +112,7 @@ enum prague_scaling {
 };
 
 /* prague_params.c */
+extern unsigned int prague_version;
 extern unsigned int prague_rtt_target;
 extern unsigned int prague_rtt_transition;
 extern unsigned int prague_alpha_mode;
@@ -141,10 +147,12 @@ static inline u32 prague_alpha(const struct sock *sk)
 /* How the segment size of a socket is chosen */
 static inline enum prague_segsize prague_scheme(const struct sock *sk)
 {
-	int own = container_of(READ_ONCE(inet_csk(sk)->icsk_ca_ops),
-			       struct prague_kind, ops)->segsize;
+	const struct tcp_congestion_ops *ops =
+		READ_ONCE(inet_csk(sk)->icsk_ca_ops);
+	const struct prague_kind *kind =
+		container_of(ops, struct prague_kind, ops);
 
-	return own >= 0 ? own : READ_ONCE(prague_segsize);
+	return kind->segsize >= 0 ? kind->segsize : READ_ONCE(prague_segsize);
 }
 
 /* us: the virtual RTT */
@@ -213,7 +221,7 @@ static inline bool prague_rtt_independent(const struct sock *sk)
 }
 
 /* prague_law.c: increase and reductions */
-void prague_increase(struct sock *sk, u32 credit);
+bool prague_increase(struct sock *sk, u32 credit);
 void prague_enter_cwr(struct sock *sk);
 void prague_first_ce(struct sock *sk);
 void prague_enter_loss(struct sock *sk);

@@ -46,12 +46,6 @@
 #define PRAGUE_SCORE_ONE	((s32)PRAGUE_LOG_ONE)
 #define PRAGUE_SCORE_CLASSIC	8	/* from here on it may be classic */
 #define PRAGUE_SCORE_MAX	17
-#define PRAGUE_PUBLISHED_SHIFT	4	/* 2^24 against 2^20 */
-
-/* Fractions of a microsecond, so that small gains do not round it off: with
- * 2^23 us of RTT the sums stay below 2^(23 + 8 + 19).
- */
-#define PRAGUE_RTT_BITS		8
 
 static u64 prague_fallback_mean(const struct prague_flow *flow)
 {
@@ -66,12 +60,12 @@ static u64 prague_fallback_deviation(const struct prague_flow *flow)
 /* us, for whoever looks */
 u32 prague_fallback_rtt(const struct prague_flow *flow)
 {
-	return prague_fallback_mean(flow) >> PRAGUE_RTT_BITS;
+	return prague_fallback_mean(flow) >> PRAGUE_DELAY_BITS;
 }
 
 u32 prague_fallback_mdev(const struct prague_flow *flow)
 {
-	return prague_fallback_deviation(flow) >> PRAGUE_RTT_BITS;
+	return prague_fallback_deviation(flow) >> PRAGUE_DELAY_BITS;
 }
 
 static void prague_fallback_start(struct sock *sk, u32 rtt_us)
@@ -80,8 +74,8 @@ static void prague_fallback_start(struct sock *sk, u32 rtt_us)
 	u32 srtt_us = (tcp_sk(sk)->srtt_us >> 3) ?: rtt_us;
 
 	flow->rtt_gain = PRAGUE_RTT_GAIN_SHIFT;
-	flow->rtt_sum = (u64)srtt_us << (flow->rtt_gain + PRAGUE_RTT_BITS);
-	flow->mdev_sum = 1ULL << (flow->rtt_gain + 1 + PRAGUE_RTT_BITS);
+	flow->rtt_sum = (u64)srtt_us << (flow->rtt_gain + PRAGUE_DELAY_BITS);
+	flow->mdev_sum = 1ULL << (flow->rtt_gain + 1 + PRAGUE_DELAY_BITS);
 }
 
 /* Each ACK with an RTT */
@@ -96,7 +90,7 @@ void prague_fallback_sample(struct sock *sk, u32 rtt_us)
 	rtt = min(rtt_us, PRAGUE_MAX_SRTT >> 3);
 	if (!flow->rtt_gain)
 		prague_fallback_start(sk, rtt);
-	rtt <<= PRAGUE_RTT_BITS;
+	rtt <<= PRAGUE_DELAY_BITS;
 	error = rtt - prague_fallback_mean(flow);
 	flow->rtt_sum += error;
 	flow->mdev_sum += abs(error) - prague_fallback_deviation(flow);
@@ -121,35 +115,24 @@ void prague_fallback_gain(struct sock *sk)
 	flow->rtt_gain = gain;
 }
 
-/* 2^-24: log2(value / reference) / 2, both in us and at least 1 us */
-static s32 prague_fallback_term(u64 value, u32 reference)
-{
-	s32 log = prague_log2(reference);
-
-	if (READ_ONCE(prague_fallback_scaling) == PRAGUE_SCALING_PUBLISHED)
-		log >>= PRAGUE_PUBLISHED_SHIFT;
-	/* of 2^-8 us */
-	log += PRAGUE_RTT_BITS << PRAGUE_LOG_BITS;
-	value = max(value, 1ULL << PRAGUE_RTT_BITS);
-	return ((s32)prague_log2(value) - log) / 2;
-}
-
 /* alpha was updated */
 void prague_fallback_update(struct sock *sk)
 {
 	struct prague_flow *flow = prague_flow(sk);
-	u64 least = (u64)tcp_min_rtt(tcp_sk(sk)) << PRAGUE_RTT_BITS;
+	u64 least = (u64)tcp_min_rtt(tcp_sk(sk)) << PRAGUE_DELAY_BITS;
 	u64 mean = prague_fallback_mean(flow);
+	bool published = READ_ONCE(prague_fallback_scaling) ==
+			 PRAGUE_SCALING_PUBLISHED;
 	s32 score = flow->score;
 
 	if (READ_ONCE(prague_ecn_fallback) == PRAGUE_FALLBACK_OFF ||
 	    !flow->rtt_gain)
 		return;
-	score += prague_fallback_term(prague_fallback_deviation(flow),
-				      PRAGUE_REF_MDEV);
+	score += prague_score_term(prague_fallback_deviation(flow),
+				   PRAGUE_REF_MDEV, published);
 	if (mean > least)
-		score += max(0, prague_fallback_term(mean - least,
-						     PRAGUE_REF_DEPTH));
+		score += max(0, prague_score_term(mean - least,
+						  PRAGUE_REF_DEPTH, published));
 	WRITE_ONCE(flow->score, clamp(score, 0, PRAGUE_SCORE_MAX *
 						PRAGUE_SCORE_ONE));
 }

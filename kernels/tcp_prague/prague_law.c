@@ -62,32 +62,48 @@ static void prague_increase_rate(struct sock *sk, u32 credit)
 	ca->rate = prague_bound_rate(ca->rate + gain);
 }
 
-void prague_increase(struct sock *sk, u32 credit)
+/* Version 0.6 keeps the fractional window of before slow start, and so goes
+ * back to it when slow start ends: with the first ACK that has nothing but
+ * marks to report, or finds the flow limited by something else.
+ */
+static u32 prague_slow_start(struct sock *sk, u32 credit)
+{
+	struct prague *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	credit = tcp_slow_start(tp, credit);
+	if (READ_ONCE(prague_version) != PRAGUE_VERSION_06)
+		ca->frac_cwnd =
+			prague_bound_cwnd(max(ca->frac_cwnd, tcp_snd_cwnd(tp) *
+					      PRAGUE_CWND_ONE));
+	return credit;
+}
+
+/* Return: whether slow start has set the number of packets already */
+bool prague_increase(struct sock *sk, u32 credit)
 {
 	struct prague *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (!credit || ca->in_loss)
-		return;
+		return false;
 	/* Pacing keeps a flow in rate mode below its window most of the time:
 	 * what limits it then is the rate, unless it is the application.
 	 */
 	if (ca->rate_mode) {
 		if (!tp->app_limited || tcp_is_cwnd_limited(sk))
 			prague_increase_rate(sk, credit);
-		return;
+		return false;
 	}
 	if (!tcp_is_cwnd_limited(sk))
-		return;
+		return false;
 	if (tcp_in_slow_start(tp)) {
-		credit = tcp_slow_start(tp, credit);
-		ca->frac_cwnd = max(ca->frac_cwnd,
-				    tcp_snd_cwnd(tp) * PRAGUE_CWND_ONE);
-		ca->frac_cwnd = prague_bound_cwnd(ca->frac_cwnd);
+		credit = prague_slow_start(sk, credit);
 		if (!credit)
-			return;
+			return true;
 	}
 	prague_increase_window(sk, credit);
+	return false;
 }
 
 /* Reductions */

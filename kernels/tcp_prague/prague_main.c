@@ -237,6 +237,7 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 	struct prague *ca = inet_csk_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 marked = tp->delivered_ce - ca->acked_ce;
+	bool settled;
 
 	if (!prague_began(sk))
 		return;
@@ -252,10 +253,12 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 	if (marked && !ca->saw_ce)
 		prague_first_ce(sk);
 	/* A mark of a pure ACK is no delivered packet */
-	prague_increase(sk, rs->acked_sacked - min(marked, rs->acked_sacked));
+	settled = prague_increase(sk, rs->acked_sacked -
+				      min(marked, rs->acked_sacked));
 	prague_check_round(sk);
 	prague_choose_mode(sk);
-	prague_update_cwnd(sk);
+	if (!settled)
+		prague_update_cwnd(sk);
 	prague_update_pacing(sk);
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: The l4sbench authors
-/* TCP Prague: a logarithm, and segment sizes from rates */
+/* TCP Prague: a logarithm, segment sizes from rates, terms of a score */
 #include "prague_math.h"
 
-#define PRAGUE_LOG_K	4	/* log scheme: ln(1 + K x) / ln(1 + K) */
+#define PRAGUE_LOG_K		4	/* log scheme: ln(1 + K x) / ln(1 + K) */
+#define PRAGUE_PUBLISHED_SHIFT	4	/* 2^-24 against 2^-20 */
 
 /**
  * prague_log2() - logarithm to base 2
@@ -88,4 +89,26 @@ u32 prague_size_by_rate(const struct prague_sizing *sizing, u64 rate)
 		part = unit;
 	part = (sizing->most - sizing->least) * part + unit / 2;
 	return sizing->least + (u32)(part >> PRAGUE_LOG_BITS);
+}
+
+/**
+ * prague_score_term() - what a delay adds to the score of a classic queue
+ * @delay: 2^-8 us; less than 1 us counts as that
+ * @reference: us
+ * @published: take the logarithm of @reference for one of 2^-20, see
+ *	prague_fallback.c
+ *
+ * Return: log2(delay / reference) / 2, in 2^-24.
+ */
+s32 prague_score_term(u64 delay, u32 reference, bool published)
+{
+	s32 log = prague_log2(reference);
+	s32 least = PRAGUE_DELAY_BITS << PRAGUE_LOG_BITS;
+	s32 found = prague_log2(delay);
+
+	if (published)
+		log >>= PRAGUE_PUBLISHED_SHIFT;
+	if (found < least)
+		found = least;
+	return (found - least - log) / 2;
 }

@@ -19,6 +19,11 @@
 #define PRAGUE_LOG_BITS		24	/* fraction of a logarithm, in bits */
 #define PRAGUE_LOG_ONE		((u32)BIT(PRAGUE_LOG_BITS))
 
+/* Delays have fractions of a microsecond, so that a small gain does not round
+ * a mean of them off.
+ */
+#define PRAGUE_DELAY_BITS	8
+
 enum prague_segsize {
 	PRAGUE_SEGSIZE_RTT,
 	PRAGUE_SEGSIZE_FIXED,
@@ -39,5 +44,6 @@ struct prague_sizing {
 
 u32 prague_log2(u64 value);
 u32 prague_size_by_rate(const struct prague_sizing *sizing, u64 rate);
+s32 prague_score_term(u64 delay, u32 reference, bool published);
 
 #endif /* _TCP_PRAGUE_MATH_H */

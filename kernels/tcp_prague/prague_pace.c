@@ -79,14 +79,19 @@ static u64 prague_pacing_rate(struct sock *sk)
 		return prague_bound_rate(ca->rate - swing);
 	}
 
-	/* After a reduction what is in flight drains at its own rate. */
-	packets = max(ca->frac_cwnd >> PRAGUE_CWND_BITS,
-		      tcp_packets_in_flight(tp));
-	packets = min(packets, PRAGUE_MAX_CWND);
-	/* 2^24 * 2^16 * 2^23: the product stays below 2^63 */
-	rate = div_u64(packets * prague_mtu(sk) * PRAGUE_SRTT_PER_SEC,
-		       prague_srtt(sk));
-	rate = prague_bound_rate(rate);
+	if (READ_ONCE(prague_version) == PRAGUE_VERSION_06) {
+		rate = prague_window_to_rate(sk);
+	} else {
+		/* After a reduction what is in flight drains at its own rate.
+		 */
+		packets = max(ca->frac_cwnd >> PRAGUE_CWND_BITS,
+			      tcp_packets_in_flight(tp));
+		packets = min(packets, PRAGUE_MAX_CWND);
+		/* 2^24 * 2^16 * 2^23: the product stays below 2^63 */
+		rate = div_u64(packets * prague_mtu(sk) * PRAGUE_SRTT_PER_SEC,
+			       prague_srtt(sk));
+		rate = prague_bound_rate(rate);
+	}
 	if (tcp_snd_cwnd(tp) < tp->snd_ssthresh / 2)
 		rate <<= 1;
 	return rate;

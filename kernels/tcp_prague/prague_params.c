@@ -165,22 +165,32 @@ PRAGUE_CHOICE(prague_fallback_scaling, prague_scalings, &prague_choice_ops,
 
 /* Sets of parameters. Writing prague_version writes all that differ between
  * versions; what is written after it (or stands behind it in the arguments of
- * insmod) holds over it.
+ * insmod) holds over it. What no parameter says, slow start and pacing after a
+ * reduction, goes by prague_version itself.
  */
-static const char *const prague_versions[] = { "v0.7", "v0.6" };
+static const char *const prague_versions[] = {
+	[PRAGUE_VERSION_07] = "v0.7",
+	[PRAGUE_VERSION_06] = "v0.6",
+};
 
 static const struct prague_set {
 	unsigned int rtt_transition;
 	unsigned int alpha_mode;
 	unsigned int cwnd_mode;
 } prague_sets[] = {
-	{ .rtt_transition = 4, .alpha_mode = 0,
-	  .cwnd_mode = PRAGUE_MODE_SWITCH },
-	{ .rtt_transition = 500, .alpha_mode = 1,
-	  .cwnd_mode = PRAGUE_MODE_WINDOW },
+	[PRAGUE_VERSION_07] = {
+		.rtt_transition = 4,
+		.alpha_mode = 0,
+		.cwnd_mode = PRAGUE_MODE_SWITCH,
+	},
+	[PRAGUE_VERSION_06] = {
+		.rtt_transition = 500,
+		.alpha_mode = 1,
+		.cwnd_mode = PRAGUE_MODE_WINDOW,
+	},
 };
 
-static unsigned int prague_version __read_mostly;
+unsigned int prague_version __read_mostly = PRAGUE_VERSION_07;
 
 static int prague_version_set(const char *val, const struct kernel_param *kp)
 {

@@ -51,7 +51,8 @@ static void prague_set_mss(struct sock *sk, u16 mss)
 }
 
 /* The core recomputes mss_cache when the path MTU or the route changes, or an
- * MTU probe succeeds. What it finds is a new maximum.
+ * MTU probe succeeds. What it finds is a new maximum. It also does so whenever
+ * the peer's window is larger than ever before, which changes nothing.
  */
 void prague_track_mss(struct sock *sk)
 {
@@ -60,6 +61,10 @@ void prague_track_mss(struct sock *sk)
 
 	if (likely(mss == ca->mss))
 		return;
+	if (mss == ca->mss_max) {
+		tcp_sk(sk)->mss_cache = ca->mss;
+		return;
+	}
 	ca->mss_max = mss;
 	prague_set_mss(sk, mss);
 }

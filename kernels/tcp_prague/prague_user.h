@@ -4,8 +4,11 @@
 #ifndef _TCP_PRAGUE_USER_H
 #define _TCP_PRAGUE_USER_H
 
+#include <stdbool.h>
+
 #define BIT(place)	(1UL << (place))
 
+typedef int s32;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from l4sbench.cli.options import as_filter, is_filter
-from l4sbench.cli.terminal import answer, as_json, as_path, say
+from l4sbench.cli.terminal import answer, as_json, as_path, say, warn
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def write(args: argparse.Namespace) -> int:
     folder = Path(args.figures) if args.figures else path / "report" / "figures" / _below(args.filters)
     tables = api.load(path, *args.filters)
     written = write_figures(
-        figures(tables, decision, args.series),
+        figures(tables, decision, args.series, lambda why: warn(f"not drawn: {why}")),
         folder,
         forms,
         lambda one: say(f"{as_path(one.files[0])}: {one.caption}"),

@@ -89,7 +89,10 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def add_run_choices(parser: argparse.ArgumentParser) -> None:
     """What `run` lets choose, and what `plan` therefore must know."""
     parser.add_argument(
-        "--on", default="virtual", metavar="TESTBED", help="where trials run (default: virtual)"
+        "--on",
+        default="virtual",
+        metavar="TESTBED",
+        help="where trials run: virtual (default), or ssh:INVENTORY for hosts of your own",
     )
     parser.add_argument("--jobs", type=count, metavar="N", help="trials at a time (default: the cores)")
     parser.add_argument("--trials", type=count, metavar="N", help="trials per cell, whatever the matrix says")

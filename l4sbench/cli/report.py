@@ -30,6 +30,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench report quickstart --json",
             "l4sbench report quickstart --figures --format svg,pdf",
             "l4sbench report pam25-cubic --against pam25   beside the published cells",
+            "l4sbench report segsize26 --claims segsize26   what a study claims, asked of this run",
         ),
     )
     add_run(parser)
@@ -40,6 +41,11 @@ def add_parser(commands: Subparsers) -> None:
         "--against",
         metavar="STUDY",
         help="put the run beside a published study, cells and printed verdicts (pam25, anrw24), as Markdown",
+    )
+    parser.add_argument(
+        "--claims",
+        metavar="STUDY",
+        help="ask what a study claims of its schemes (segsize26 or a .yml file), as Markdown",
     )
     figures.add_options(parser)
     add_runs(parser)
@@ -53,6 +59,8 @@ def report(args: argparse.Namespace) -> int:
         return figures.write(args)
     if args.against:
         return _against(args)
+    if args.claims:
+        return _claims(args)
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
     if args.json:
         answer(as_json(decision.frame().to_dicts()))
@@ -79,6 +87,27 @@ def _against(args: argparse.Namespace) -> int:
     answer(as_json(as_document(found)) if args.json else text.rstrip())
     if not args.filters:
         page = path / "report" / f"against-{args.against}.md"
+        page.parent.mkdir(exist_ok=True)
+        write_whole(page, text)
+        say(f"report: {as_path(page)}")
+    return 0
+
+
+def _claims(args: argparse.Namespace) -> int:
+    """Print a study's claims and measures; without filters, write them beside the report too."""
+    from l4sbench import api
+    from l4sbench.store.files import write_whole
+    from reports import claims
+    from reports.load import load
+
+    path = api.find_run(args.run, args.runs)
+    matrix = api.load_matrix(path / "matrix.yaml")
+    cells = frozenset(cell.id for cell in matrix.select(args.filters).cells) if args.filters else None
+    found = claims.check(load(path, cells), claims.load_study(args.claims))
+    text = claims.markdown(found, f"l4sbench run {' '.join((matrix.name, *args.filters))}")
+    answer(as_json(claims.as_document(found)) if args.json else text.rstrip())
+    if not args.filters:
+        page = path / "report" / f"claims-{found.study.study}.md"
         page.parent.mkdir(exist_ok=True)
         write_whole(page, text)
         say(f"report: {as_path(page)}")

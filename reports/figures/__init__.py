@@ -5,8 +5,11 @@
 Importing this imports Altair: do it where a figure is wanted, not at the top of a command.
 """
 
+from reports.figures.bars import flow_bars
+from reports.figures.delays import delay_distribution, delay_samples, quantiles
 from reports.figures.gallery import Figure, Written, chosen, figures, write
 from reports.figures.heatmaps import delay_map, goodput_map
+from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_map, published_maps
 from reports.figures.save import FORMATS, formats, javascript, render, save, specification
 from reports.figures.series import TrialSeries, datasets, time_series, trial_series
@@ -22,18 +25,24 @@ __all__ = [
     "Written",
     "chosen",
     "datasets",
+    "delay_distribution",
     "delay_map",
+    "delay_samples",
     "figures",
+    "flow_bars",
     "formats",
+    "goodput_against_delay",
     "goodput_map",
     "javascript",
     "published_map",
     "published_maps",
+    "quantiles",
     "render",
     "save",
     "sheets",
     "specification",
     "time_series",
+    "trial_dots",
     "trial_series",
     "write",
 ]

@@ -12,17 +12,23 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
+from l4sbench.errors import InputError
 from l4sbench.store.files import write_whole
+from reports.figures.bars import flow_bars
+from reports.figures.delays import Group, Kind, delay_distribution
 from reports.figures.heatmaps import delay_map, goodput_map
+from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
 from reports.figures.save import render, specification
 from reports.figures.series import time_series, trial_series
-from reports.figures.sheets import sheets
+from reports.figures.sheets import at_words, sheets, slugged
 
 if TYPE_CHECKING:
     import altair as alt
 
+    from reports.figures.sheets import Sheet
     from reports.load import RunTables
+    from reports.rules import Rule
     from reports.verdicts import Decision
 
 Trials: TypeAlias = Literal["none", "median", "all"]
@@ -48,18 +54,28 @@ class Written:
     files: tuple[Path, ...]
 
 
-def figures(tables: RunTables, decision: Decision, trials: Trials = "median") -> Iterator[Figure]:
+def figures(
+    tables: RunTables,
+    decision: Decision,
+    trials: Trials = "median",
+    on_skipped: Callable[[str], None] = lambda _: None,
+) -> Iterator[Figure]:
     """All figures of a run, made one after the other: maps first.
 
     Args:
         tables: The run.
         decision: Its decision, made of the same cells.
         trials: Which trials of a cell get a time series: the one nearest to the cell's median, all, or none.
+        on_skipped: Told of what the run has no data for.
 
     Raises:
         InputError: two cells fall on one place of a map.
     """
-    yield from _maps(decision)
+    found = sheets(decision)
+    yield from _maps(found, decision.rule)
+    for sheet in found:
+        yield from _of_sheet(tables, sheet, decision.rule, on_skipped)
+    yield from _bars(found)
     for cell, trial in chosen(tables, decision, trials):
         series = trial_series(tables, cell, trial)
         yield Figure(
@@ -90,9 +106,63 @@ def chosen(tables: RunTables, decision: Decision, trials: Trials = "median") -> 
     return [(cell, trial) for cell in decision.cells["cell"] for trial in by_cell.get(cell, [])]
 
 
-def _maps(decision: Decision) -> Iterator[Figure]:
-    found = sheets(decision)
-    rule = decision.rule
+def _of_sheet(
+    tables: RunTables, sheet: Sheet, rule: Rule, on_skipped: Callable[[str], None]
+) -> Iterator[Figure]:
+    yield Figure(
+        f"trials_{sheet.slug}",
+        f"Every trial of every cell, {sheet.title}: L4S goodput in percent of the link's rate, with mean, "
+        "95 % confidence interval and the rule's limits.",
+        trial_dots(tables, sheet, rule),
+    )
+    yield Figure(
+        f"goodput-delay_{sheet.slug}",
+        f"Goodput against delay of both flow groups, {sheet.title}: cell means with 95 % confidence "
+        "intervals.",
+        goodput_against_delay(sheet),
+    )
+    distributions: tuple[tuple[str, Group, Kind], ...] = (
+        ("delay-cdf", "l4s", "cdf"),
+        ("delay-ccdf", "l4s", "ccdf"),
+        ("classic-delay-cdf", "classic", "cdf"),
+    )
+    for name, group, kind in distributions:
+        try:
+            chart = delay_distribution(tables, sheet, rule, group, kind)
+        except InputError as error:
+            on_skipped(f"{name}_{sheet.slug}: {error}")
+            continue
+        whose = "L4S" if group == "l4s" else "classic"
+        yield Figure(
+            f"{name}_{sheet.slug}",
+            f"{kind.upper()} of the {whose} flows' delay, {sheet.title}: samples of the sender's smoothed "
+            "RTT minus base RTT, not of single packets.",
+            chart,
+        )
+
+
+def _bars(found: Sequence[Sheet]) -> Iterator[Figure]:
+    """Bars of families of sheets that have more than one flow somewhere."""
+    families: dict[str, list[Sheet]] = {}
+    for sheet in found:
+        families.setdefault(sheet.family, []).append(sheet)
+    for family, own in families.items():
+        if all(sheet.flows == (1, 1) for sheet in own):
+            continue
+        panels = max(len(sheet.panels) for sheet in own)
+        columns = max(len(sheet.xs) for sheet in own)
+        for panel, x in ((panel, x) for panel in range(panels) for x in range(columns)):
+            sheet = next(sheet for sheet in own if panel < len(sheet.panels) and x < len(sheet.xs))
+            about, at = sheet.panels[panel], at_words(sheet, x)
+            yield Figure(
+                f"flows_{family}_{slugged(about.question, about.column, at)}",
+                f"Goodput per flow, {about.question} against {about.column}, {at}: cell means with 95 % "
+                "confidence intervals and the fair share.",
+                flow_bars(own, panel, x),
+            )
+
+
+def _maps(found: Sequence[Sheet], rule: Rule) -> Iterator[Figure]:
     for sheet in found:
         yield Figure(
             f"goodput_{sheet.slug}",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from l4sbench.errors import InputError
 from l4sbench.factors import FACTORS
@@ -35,6 +35,8 @@ MULTI_QUEUE: Final = frozenset({"fq", "fq-codel", "fq-codel-l4s", "dualpi2"})
 
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9.+]+")
 
+Interval: TypeAlias = "tuple[float, float] | None"
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -47,10 +49,13 @@ class Entry:
         queue: Its queue and the parameters that differ, in words.
         at: Its value of the factor that goes across, in words.
         valid: Valid trials.
+        rate_mbps: The link's rate.
         percent: L4S goodput in percent of the link's rate; None without a valid trial, like all below.
         low: Lower end of its confidence interval, None where there is none.
         high: Upper end.
         bimodal: Whether its trials fall into two groups.
+        l4s_interval_mbps: Ends of the confidence interval of a mean, None where there is none; likewise the
+            three others.
     """
 
     cell: str
@@ -59,6 +64,7 @@ class Entry:
     queue: str
     at: str
     valid: int
+    rate_mbps: float
     percent: float | None
     low: float | None
     high: float | None
@@ -67,6 +73,10 @@ class Entry:
     classic_mbps: float | None
     delay_ms: float | None
     classic_delay_ms: float | None
+    l4s_interval_mbps: Interval = None
+    classic_interval_mbps: Interval = None
+    delay_interval_ms: Interval = None
+    classic_delay_interval_ms: Interval = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,7 @@ class Sheet:
 
     Attributes:
         slug: Part of a file name.
+        family: The slug without the numbers of flows.
         title: What it is about, in words.
         across: The factor that goes across, with its unit.
         queues: Values of `aqm`, one per row.
@@ -95,6 +106,7 @@ class Sheet:
     """
 
     slug: str
+    family: str
     title: str
     across: str
     queues: tuple[str, ...]
@@ -108,10 +120,12 @@ class Sheet:
         """The sheet with those of its rows, in that order."""
         panels = tuple(_only(panel, rows) for panel in self.panels)
         kept = tuple(panel for panel in panels if panel.entries)
-        queues, labels = tuple(self.queues[row] for row in rows), tuple(self.rows[row] for row in rows)
-        name = f"{self.slug}_{slug}"
-        return Sheet(
-            name, self.title, self.across, queues, labels, self.xs, kept, self.fair_percent, self.flows
+        return replace(
+            self,
+            slug=f"{self.slug}_{slug}",
+            queues=tuple(self.queues[row] for row in rows),
+            rows=tuple(self.rows[row] for row in rows),
+            panels=kept,
         )
 
 
@@ -121,17 +135,19 @@ def _only(panel: Panel, rows: Sequence[int]) -> Panel:
     return Panel(panel.question, panel.column, panel.published_title, kept)
 
 
-def sheets(decision: Decision, across: str = "buffer_bdp") -> tuple[Sheet, ...]:
+def sheets(decision: Decision, across: str | None = None) -> tuple[Sheet, ...]:
     """The sheets of a decision, in the order of its columns.
 
     Args:
         decision: The decision; filters have been applied to it.
-        across: Column of `Decision.cells` (a numeric factor) that goes across.
+        across: Column of `Decision.cells` (a numeric factor) that goes across; None: `buffer_bdp` where it
+            differs, else the rate or the RTT.
 
     Raises:
         InputError: there is no such factor, or two cells fall on one place.
     """
     cells = decision.cells
+    across = across or _differing(cells)
     if across not in cells.columns or not cells[across].dtype.is_numeric():
         raise InputError(f"{across} is no numeric factor of these cells", "such as buffer_bdp or rtt_ms")
     l4s, classic = decision.rule.l4s, decision.rule.classic
@@ -148,6 +164,12 @@ def sheets(decision: Decision, across: str = "buffer_bdp") -> tuple[Sheet, ...]:
         words = [text for name, value in zip(keys, key, strict=True) if (text := _word(name, value, counts))]
         found.append(_sheet(decision, some, (str(key[0]), *words), in_rows, across, _flows(some, counts)))
     return tuple(sorted(found, key=lambda sheet: (sheet.flows, sheet.slug)))
+
+
+def _differing(cells: pl.DataFrame) -> str:
+    """What goes across when nobody says."""
+    usual = ("buffer_bdp", "rate_mbps", "rtt_ms")
+    return next((name for name in usual if cells[name].n_unique() > 1), usual[0])
 
 
 def _is_factor(column: str) -> bool:
@@ -196,6 +218,7 @@ def _sheet(
     opponent = panels[0].column.split(", ")[0]
     return Sheet(
         slug=slugged(competitor, *([f"{flows[0]}v{flows[1]}"] if several else []), *settings),
+        family=slugged(competitor, *settings),
         title=", ".join([f"against {opponent}", *counted, *settings]),
         across=_across(across),
         queues=tuple(queue for _, _, queue in order),
@@ -226,6 +249,7 @@ def _entry(row: Mapping[str, Any], place: int, x: int, shown: Sequence[str]) -> 
         queue="",
         at=shown[x],
         valid=row["valid"],
+        rate_mbps=row["rate_mbps"],
         percent=row["percent"],
         low=row.get("percent_low"),
         high=row.get("percent_high"),
@@ -234,7 +258,16 @@ def _entry(row: Mapping[str, Any], place: int, x: int, shown: Sequence[str]) -> 
         classic_mbps=row["classic_mbps"],
         delay_ms=row["delay_ms"],
         classic_delay_ms=row["classic_delay_ms"],
+        l4s_interval_mbps=_interval(row, "l4s", "mbps"),
+        classic_interval_mbps=_interval(row, "classic", "mbps"),
+        delay_interval_ms=_interval(row, "delay", "ms"),
+        classic_delay_interval_ms=_interval(row, "classic_delay", "ms"),
     )
+
+
+def _interval(row: Mapping[str, Any], stem: str, unit: str) -> Interval:
+    low, high = row.get(f"{stem}_low_{unit}"), row.get(f"{stem}_high_{unit}")
+    return None if low is None or high is None else (low, high)
 
 
 def _named(entry: Entry, names: Sequence[str]) -> Entry:
@@ -271,6 +304,13 @@ def _across(name: str) -> str:
         if name.endswith(suffix):
             return f"{name.removesuffix(suffix)} ({unit})"
     return name
+
+
+def at_words(sheet: Sheet, x: int) -> str:
+    """A column of a sheet in words: `2 BDP`."""
+    if sheet.across.startswith("Buffer"):
+        return f"{sheet.xs[x]} BDP"
+    return f"{sheet.across} {sheet.xs[x]}"
 
 
 def slugged(*words: str) -> str:

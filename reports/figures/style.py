@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 Theme: TypeAlias = Literal["light", "dark"]
@@ -14,6 +15,40 @@ PUBLISHED_FONT: Final = "DejaVu Sans, Verdana, sans-serif"
 
 DASHES: Final = ([1, 0], [5, 2], [1, 2], [7, 2, 1, 2], [3, 3], [9, 3], [4, 1, 1, 1], [2, 4], [12, 2])
 """A line is told by its dash as well as by its colour."""
+
+SHAPES: Final = (
+    *(
+        "circle",
+        "square",
+        "triangle-up",
+        "diamond",
+        "cross",
+        "triangle-down",
+        "triangle-right",
+        "triangle-left",
+    ),
+    "stroke",
+)
+"""A point is told by its shape as well as by its colour."""
+
+QUEUE_COLOURS: Final[dict[str, int]] = {
+    name: index
+    for index, name in enumerate(
+        ("dualpi2", "fifo", "fq-codel-l4s", "codel", "fq-codel", "codel-drop", "fifo-ecn", "pie-drop", "fq")
+    )
+}
+"""Value of `aqm` -> place among colours, dashes and shapes, so that a queue looks alike in all figures."""
+
+
+def looks(queues: Sequence[str]) -> tuple[int, ...]:
+    """For each row of a sheet a place among colours, dashes and shapes, all different while they last."""
+    taken: list[int] = []
+    for queue in queues:
+        wanted = QUEUE_COLOURS.get(queue)
+        free = [place for place in range(len(DASHES)) if place not in taken]
+        taken.append(wanted if wanted in free and wanted is not None else (free or [len(taken)])[0])
+    return tuple(place % len(DASHES) for place in taken)
+
 
 _INKS: Final[dict[Theme, dict[str, str]]] = {
     "light": {"paper": "#ffffff", "ink": "#111111", "line": "#888888", "grid": "#e3e3e3"},

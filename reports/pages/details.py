@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """What the page shows of a cell that was clicked, embedded in it as JSON: factors, trials, programs, hosts.
 
-Most nodes run the same program in most trials, and read back the same, so each different text is kept
-once and named by its place. `page.js` knows the same shapes.
+Most nodes run the same program in most trials, and read back the same, but for the seeds. So each
+different text is kept once and named by its place, and long numbers are kept apart from it. The scripts
+of the page know the same shapes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ LINE: Final = "\x1e"
 
 FIELD: Final = "\x1f"
 """Between the fields of a line."""
+
+NUMBER: Final = "\x1d"
+"""Stands for a long number, which is kept with the trial."""
+
+_LONG_NUMBER: Final = r"[0-9]{9,}"
 
 TRIAL_COLUMNS: Final = (
     "trial",
@@ -178,12 +184,24 @@ def _same(tables: RunTables) -> dict[str, object]:
 def _texts(
     frame: pl.DataFrame, fields: tuple[str, ...], pool: Pool
 ) -> dict[tuple[str, int], list[list[object]]]:
-    """For every trial the nodes with the place of their text: one line per row, its fields joined."""
+    """For every trial the nodes, each with the place of its text and the long numbers in it.
+
+    A text has one line per row, its fields joined.
+    """
     shown = pl.concat_str([pl.col(name).fill_null("") for name in fields], separator=FIELD)
-    whole = frame.group_by("cell", "trial", "node", maintain_order=True).agg(shown.str.join(LINE))
+    whole = frame.group_by("cell", "trial", "node", maintain_order=True).agg(
+        shown.str.join(LINE).alias("text")
+    )
+    parts = whole.select(
+        "cell",
+        "trial",
+        "node",
+        pl.col("text").str.replace_all(_LONG_NUMBER, NUMBER),
+        pl.col("text").str.extract_all(_LONG_NUMBER).alias("numbers"),
+    )
     found: dict[tuple[str, int], list[list[object]]] = {}
-    for cell, trial, node, text in whole.iter_rows():
-        found.setdefault((cell, trial), []).append([node, pool.place(text)])
+    for cell, trial, node, text, numbers in parts.iter_rows():
+        found.setdefault((cell, trial), []).append([node, pool.place(text), *numbers])
     return found
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from reports.load import RunTables
 from reports.pages import Heading, write
@@ -25,15 +25,20 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 HEADING = Heading("small", "Is it okay to switch?")
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def chromium(playwright: Playwright) -> Browser:
+    """The system's browser, started."""
     path = next((found for name in NAMES if (found := shutil.which(name))), None)
     if path is None:
         pytest.skip("no Chromium on the PATH: apt-get install chromium")
     # as root Chromium runs only without its sandbox; what it opens here is our own
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return playwright.chromium.launch(executable_path=path, args=flags)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=flags)
+        started = chromium(playwright)
         yield started
         started.close()
 

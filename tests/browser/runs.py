@@ -29,7 +29,6 @@ from reports.load import RunTables, load
 
 CASES = Path(__file__).parents[1] / "cases" / "trials"
 SOURCES = ("lean-dualpi2", "lean-codel-warmup")
-RATE_MBPS = 10.0
 
 SHARES = {  # percent that the L4S group gets without and with ECN of its competitor
     "fifo": (48.0, 47.0),
@@ -97,9 +96,13 @@ def large() -> list[Wanted]:
 
 
 def make(folder: Path, wanted: Sequence[Wanted]) -> RunTables:
-    """Write the tables of such a run below `folder`."""
-    source = _captured(folder / "captured")
-    names = source.trials["cell"].to_list()
+    """Write the tables of such a run, made of captured trials, below `folder`."""
+    return replicate(_captured(folder / "captured"), wanted, folder / "run")
+
+
+def replicate(source: RunTables, wanted: Sequence[Wanted], run: Path) -> RunTables:
+    """Write the tables of a run whose cells are copies of the source's, in turns, with other factors."""
+    names = source.trials.filter(pl.col("status") == "ok")["cell"].unique(maintain_order=True).to_list()
     plan = pl.DataFrame(
         [
             {
@@ -117,22 +120,32 @@ def make(folder: Path, wanted: Sequence[Wanted]) -> RunTables:
         ],
         infer_schema_length=None,
     )
-    into = folder / "run" / "tables"
+    into = run / "tables"
     into.mkdir(parents=True)
     for table in tables.OF_TRIALS:
+        if not (source.folder / f"{table}.parquet").is_file():
+            continue  # a run from before there was this table
         rows = _replicated(source, table, plan)
         tables.write(table, [tables.conform(table, rows).lazy()], into / f"{table}.parquet")
     tables.write("catalog", [tables.conform("catalog", _catalog()).lazy()], into / "catalog.parquet")
-    return load(folder / "run")
+    return load(run)
 
 
 def _replicated(source: RunTables, table: str, plan: pl.DataFrame) -> pl.DataFrame:
-    rows = source.frame(table).drop("trial").rename({"cell": "source"})
+    first = source.frame(table).filter(pl.col("trial") == 1)
+    rows = first.drop("trial").rename({"cell": "source"})
     fresh = ["status", "reasons", "flags"] if table == "trials" else []
     joined = plan.join(rows.drop(fresh), on="source", how="inner")
+    for name, of in (("command", "programs"), ("value", "hosts")):
+        if table == of:  # every trial has its own seeds
+            own = pl.concat_str([pl.lit("seed "), pl.struct("cell", "trial").hash()])
+            joined = joined.with_columns(pl.col(name).str.replace(r"seed [0-9]+", own))
+            own = pl.concat_str([pl.lit('"seed": '), pl.struct("cell", "trial").hash()])
+            joined = joined.with_columns(pl.col(name).str.replace(r'"seed": [0-9]+', own))
     if table == "flows":
-        share = pl.col("percent") / 100 * RATE_MBPS
-        got = pl.when(pl.col("group") == "l4s").then(share).otherwise(0.95 * RATE_MBPS - share)
+        rate_mbps = source.trials["rate_mbps"][0]
+        share = pl.col("percent") / 100 * rate_mbps
+        got = pl.when(pl.col("group") == "l4s").then(share).otherwise(0.95 * rate_mbps - share)
         # a queue with a shallow step for L4S keeps delay low
         low = pl.col("factor aqm").is_in(["dualpi2", "fq-codel-l4s"]) & (pl.col("group") == "l4s")
         joined = joined.with_columns(
@@ -141,7 +154,7 @@ def _replicated(source: RunTables, table: str, plan: pl.DataFrame) -> pl.DataFra
     if table == "trials":
         factors = [name for name in joined.columns if name.startswith("factor ")]
         joined = joined.with_columns(pl.col(name).alias(name.removeprefix("factor ")) for name in factors)
-        joined = joined.with_columns(pl.lit(0.0).alias("warmup_s"), pl.lit(3.0).alias("duration_s"))
+        joined = joined.with_columns(pl.lit(0.0).alias("warmup_s"), pl.col("duration_s").max())
     elif table not in ("programs", "hosts"):
         joined = joined.filter(pl.col("status") == "ok")
     return joined.select(sorted({*rows.columns, *fresh, "cell", "trial"} - {"source"}))

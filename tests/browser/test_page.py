@@ -19,6 +19,7 @@ from tests.browser.conftest import Open, page_of
 
 pytestmark = pytest.mark.browser
 
+RTTS = (2, 5, 10, 15, 20, 30, 40, 60, 80, 100)
 ENTRY = "#entry/prague/single-queue-ecn/cubic-ecn-off"
 HEAT = "Single queue (ECN) against CUBIC, ECN off"
 
@@ -62,6 +63,7 @@ def test_clicks_from_table_to_program(visit: Open) -> None:
     expect(cell).to_contain_text(re.compile(r"router +tc qdisc replace dev @net-rx"))
     program = cell.get_by_role("group").filter(has_text="Program of tx-l4s")
     program.get_by_text("Program of tx-l4s").click()
+    expect(program.get_by_text(re.compile(r"netem .* seed [0-9]{9,}"))).to_be_visible()
     expect(program.get_by_text("sysctl -w net.ipv4.tcp_ecn=3")).to_be_visible()
     expect(cell).to_contain_text("l4sbench run matrix.yaml aqm=")
 
@@ -224,3 +226,21 @@ def test_strings_from_a_matrix_stay_strings(visit: Open, tmp_path: Path) -> None
     page.get_by_label("Find cells").fill("onerror=alert(1)>")
     expect(page.locator("#find-count")).to_have_text("2 of 2 cells")
     expect(page.locator("img")).to_have_count(0)
+
+
+def test_a_thousand_cells(visit: Open, tmp_path: Path) -> None:
+    path = page_of(runs.make(tmp_path, runs.large()), tmp_path / "report")
+    assert path.stat().st_size < 5_000_000
+    page = visit(path=path)
+    expect(page.locator("#find-count")).to_have_text("1,000 cells")
+    expect(page.locator("#find-list tbody tr")).to_have_count(20)
+    assert page.locator("script[src]").count() == 0, "no series is loaded before a cell is opened"
+    page.get_by_label("Find cells").fill("aqm=dualpi2 rtt_ms=60 buffer_bdp=2.5 classic.ecn=off")
+    expect(page.locator("#find-count")).to_have_text("1 of 1,000 cells")
+    page.locator("#find-list").get_by_role("link").click()
+    expect(page.locator("#cell").get_by_role("heading", level=2)).to_contain_text("2.5 BDP, rtt 60 ms")
+    expect(page.locator(".charts[data-drawn]")).to_be_visible()
+    grid = page.get_by_role("grid", name=re.compile("DualPI2.*heat map"))
+    expect(grid.get_by_role("columnheader")).to_have_count(1 + 10)
+    expect(grid.get_by_role("rowheader")).to_have_text([re.compile(f"rtt {rtt} ms") for rtt in RTTS])
+    assert page.locator("script[src]").count() == 2

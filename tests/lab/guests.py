@@ -3,7 +3,9 @@
 """Scripts for lab-init (docs/guest.md), written line by line, and what became of them."""
 
 import json
+import shutil
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -87,9 +89,13 @@ class Outcome:
         ]
 
 
-def boot(lab: Lab, script: Script | None, folder: Path, *, seed: int = 1) -> Outcome:
-    """Let a guest execute the script (or find none) in `folder`, which is made."""
+def boot(
+    lab: Lab, script: Script | None, folder: Path, *, seed: int = 1, programs: Sequence[Path] = ()
+) -> Outcome:
+    """Let a guest execute the script (or find none) in `folder`, which is made; `programs` are put there."""
     folder.mkdir()
+    for program in programs:
+        shutil.copy(program, folder)
     if script:
         for name, text in script.files.items():
             (folder / name).write_text(text)

@@ -20,23 +20,18 @@ PROGRAMS = {
 }
 """Programs that a lab of nodes starts, by the Debian package that brings them."""
 
-_TYPICAL_MB = 192
+TYPICAL_MB = 192
 """What a node has touched after a playbook and a trial or two; see docs/nodes.md."""
 
 _TRY_S = 20
 
 
-def node_checks(nodes: int, memory_mb: int) -> list[Check]:
-    """Look at what booting this many nodes of this much memory needs; changes nothing."""
+def node_checks(nodes: int = 6, memory_mb: int = TYPICAL_MB) -> list[Check]:
+    """Look at what booting this many nodes needs, each with at most this much memory; changes nothing."""
     programs = _programs()
     if not all(check.ok for check in programs):
         return programs
-    return [*programs, _tun(), _namespaces(), _memory(nodes, min(memory_mb, _TYPICAL_MB))]
-
-
-def program_checks() -> list[Check]:
-    """Look only at the programs; quick."""
-    return _programs()
+    return [*programs, _tun(), _namespaces(), _memory(nodes, min(memory_mb, TYPICAL_MB))]
 
 
 def _programs() -> list[Check]:

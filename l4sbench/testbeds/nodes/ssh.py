@@ -114,6 +114,8 @@ def write_inventory(folder: Path, run: Path, plan: LabPlan, topology: Topology) 
             "vars": {
                 "ansible_user": "debian",
                 "ansible_python_interpreter": "/usr/bin/python3",
+                # sudo asks for no terminal here, and a node starts programs slowly: half the time per task
+                "ansible_pipelining": True,
                 "ansible_ssh_private_key_file": str(folder / KEY),
                 "ansible_ssh_common_args": shlex.join(arguments),
                 "l4sbench_topology": topology.name,

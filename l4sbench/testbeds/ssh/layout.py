@@ -155,7 +155,6 @@ class HostPart:
         router: The node by whose clock the trial starts.
         meet: Its address, which every node can reach.
         limit_s: Seconds after which the trial has failed.
-        capture: Node -> networks whose packets are kept.
     """
 
     id: str
@@ -167,7 +166,6 @@ class HostPart:
     router: str
     meet: str
     limit_s: float
-    capture: Mapping[str, tuple[str, ...]]
 
     def to_json(self) -> dict[str, object]:
         """Plain lists, maps and scalars."""
@@ -180,7 +178,6 @@ class HostPart:
             "router": self.router,
             "meet": self.meet,
             "limit_s": self.limit_s,
-            "capture": {node: list(networks) for node, networks in self.capture.items()},
         }
 
 
@@ -226,12 +223,6 @@ def meeting_place(topology: Topology) -> str:
     return topology.by_name[topology.router].address_on(topology.bottleneck.network).ip
 
 
-def captured(topology: Topology) -> dict[str, tuple[str, ...]]:
-    """Both ports of the router, as in the virtual testbed."""
-    router = topology.by_name[topology.router]
-    return {router.name: tuple(address.network for address in router.addresses)}
-
-
 def parts(
     hosts: Sequence[Host],
     topology: Topology,
@@ -240,7 +231,6 @@ def parts(
     trial: str,
     owner: str,
     limit_s: float,
-    capture: bool = False,
 ) -> dict[str, HostPart]:
     """Every host's part of a trial, by the host's name."""
     return {
@@ -254,7 +244,6 @@ def parts(
             router=topology.router,
             meet=meeting_place(topology),
             limit_s=limit_s,
-            capture=captured(topology) if capture else {},
         )
         for host in hosts
     }

@@ -2,7 +2,7 @@
    SPDX-FileCopyrightText: The l4sbench authors */
 /* What the other parts share. Text only ever becomes text: nothing here builds HTML of strings. */
 
-const LINE = "\x1e", FIELD = "\x1f";
+const LINE = "\x1e", FIELD = "\x1f", NUMBER = /\x1d/g;
 const byId = (id) => document.getElementById(id);
 
 let parsed = null;

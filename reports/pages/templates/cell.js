@@ -128,9 +128,12 @@ function rerun(cell) {
     copyable(cell.rerun, "Command")];
 }
 
-/** `[node, [[field, ...], ...]]` of every node, from the texts that many trials share. */
+/** `[node, [[field, ...], ...]]` of every node, from the texts that many trials share but for long numbers. */
 function linesOf(places, texts) {
-  return places.map(([node, place]) => [node, texts[place].split(LINE).map((line) => line.split(FIELD))]);
+  return places.map(([node, place, ...numbers]) => {
+    const text = texts[place].replace(NUMBER, () => numbers.shift());
+    return [node, text.split(LINE).map((line) => line.split(FIELD))];
+  });
 }
 
 function whatRan(trial) {

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from l4sbench.errors import InputError
 from l4sbench.testbeds import nodes
@@ -52,22 +53,28 @@ def on(lab: nodes.NodesStatus, node: str, *argv: str, check: bool = True) -> str
     return done.stdout
 
 
-def processes_of(lab: nodes.NodesStatus) -> list[Path]:
-    """Every process that works below the lab's run folder, found by whoever looks from outside."""
-    run = json.loads((lab.folder / "state.json").read_text())["run"]
+def processes_in(folder: Path) -> list[Path]:
+    """Processes that work in a folder or below it, as seen from outside; ids inside the lab are others."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            if (path / "cwd").readlink().is_relative_to(run):
+            if (path / "cwd").readlink().is_relative_to(folder):
                 found.append(path)
         except OSError:
             continue
     return found
 
 
+def run_folder(lab: nodes.NodesStatus) -> Path:
+    """Where the lab's sockets and memory are."""
+    return Path(json.loads((lab.folder / "state.json").read_text())["run"])
+
+
 def until(true: Callable[[], bool]) -> None:
     """Wait for something that comes at once, however busy the machine is."""
+    deadline = time.monotonic() + 60
     while not true():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
@@ -119,25 +126,23 @@ def test_ansible_reaches_all_of_them(up: nodes.NodesStatus, tmp_path: Path) -> N
 
 def test_networks_are_those_of_the_topology(up: nodes.NodesStatus) -> None:
     """Addresses of the topology on ports found by MAC; neighbours answer, others are out of reach."""
-    inventory = up.inventory
-    assert inventory is not None
-    from ruamel.yaml import YAML
-
-    hosts = YAML(typ="safe").load(inventory)["all"]["children"]["nodes"]["hosts"]
+    assert up.inventory is not None
+    hosts = YAML(typ="safe").load(up.inventory)["all"]["children"]["nodes"]["hosts"]
     for node in LINE6.nodes:
-        for address in node.addresses:
-            mac = hosts[node.name]["l4sbench_ports"][address.network]
-            links = json.loads(on(up, node.name, "ip", "-j", "link"))
-            port = next(link["ifname"] for link in links if link["address"] == mac)
-            on(up, node.name, f"sudo ip address replace {address} dev {port} && sudo ip link set {port} up")
+        macs = hosts[node.name]["l4sbench_ports"]
+        ports = [(macs[address.network], str(address)) for address in node.addresses]
+        # `ip` takes a link by its address only where a name may stand: look the name up
+        on(up, node.name, "set -e\n" + "".join(f"""
+            port=$(grep -l {mac} /sys/class/net/vec*/address | cut -d/ -f5)
+            sudo ip address replace {address} dev $port
+            sudo ip link set $port up""" for mac, address in ports))  # fmt: skip
     for network in LINE6.networks:
         first, *others = network.nodes
-        for other in others:
-            at = next(node for node in LINE6.nodes if node.name == other).address_on(network.name)
-            assert ", 0% packet loss" in on(up, first, "ping", "-c2", "-i0.2", "-W5", at.ip)
+        at = [LINE6.by_name[other].address_on(network.name).ip for other in others]
+        on(up, first, " && ".join(f"ping -c2 -i0.2 -W5 {ip}" for ip in at))
     far = LINE6.by_name["rx-l4s"].addresses[0].ip
-    on(up, "tx-l4s", f"sudo ip route replace {far} dev vec1")
-    assert "100% packet loss" in on(up, "tx-l4s", "ping", "-c1", "-W1", far, check=False)
+    said = on(up, "tx-l4s", f"sudo ip route replace {far} dev vec1; ping -c1 -W1 {far}", check=False)
+    assert "100% packet loss" in said
 
 
 def test_our_modules_load_and_built_in_ones_count_as_loaded(up: nodes.NodesStatus, lab: Lab) -> None:
@@ -159,8 +164,8 @@ def test_up_again_changes_nothing(up: nodes.NodesStatus) -> None:
 
 
 def test_up_mends_a_lab_one_of_whose_nodes_died(up: nodes.NodesStatus) -> None:
-    run = json.loads((up.folder / "state.json").read_text())["run"]
-    os.kill(int((Path(run) / "delay" / "kernel" / "pid").read_text()), signal.SIGKILL)
+    for process in processes_in(run_folder(up) / "delay"):
+        os.kill(int(process.name), signal.SIGKILL)
     other = on(up, "router", "cat /proc/sys/kernel/random/boot_id")
     until(lambda: not nodes.status(NAME).up)
     assert not next(node for node in nodes.status(NAME).nodes if node.name == "delay").running
@@ -171,7 +176,7 @@ def test_up_mends_a_lab_one_of_whose_nodes_died(up: nodes.NodesStatus) -> None:
 
 def test_a_lab_whose_keeper_was_killed_leaves_nothing_and_comes_up_again(up: nodes.NodesStatus) -> None:
     state = json.loads((up.folder / "state.json").read_text())
-    left = processes_of(up)
+    left = processes_in(run_folder(up))
     assert len(left) >= len(LINE6.nodes)
     os.kill(state["keeper"]["pid"], signal.SIGKILL)
     until(lambda: not any(path.exists() for path in left))
@@ -182,8 +187,8 @@ def test_a_lab_whose_keeper_was_killed_leaves_nothing_and_comes_up_again(up: nod
 
 
 def test_down_leaves_nothing_but_keys_and_logs(up: nodes.NodesStatus) -> None:
-    run = Path(json.loads((up.folder / "state.json").read_text())["run"])
-    running = processes_of(up)
+    run = run_folder(up)
+    running = processes_in(run)
     assert nodes.down(NAME)
     assert not run.exists()
     assert not any(path.exists() for path in running)

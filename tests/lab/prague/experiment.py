@@ -37,6 +37,7 @@ class Experiment:
         params: str = "-",
     ) -> None:
         self.flows: list[tuple[object, ...]] = []
+        self.programs: list[Path] = []
         self.script = Script()
         self.script.line("module", MODULE, params)
         senders = rtts_ms or {"tx": rtt_ms}
@@ -110,7 +111,7 @@ class Experiment:
 
     def boot(self, lab: Lab, folder: Path) -> Outcome:
         """Run all of this as it is."""
-        outcome = boot(lab, self.script, folder / "trial")
+        outcome = boot(lab, self.script, folder / "trial", programs=self.programs)
         assert outcome.end["ok"], outcome.end
         return outcome
 

@@ -49,6 +49,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(target))
     loaded.prague_log2.argtypes = [ctypes.c_uint64]
     loaded.prague_log2.restype = ctypes.c_uint32
+    loaded.prague_score_term.argtypes = [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_bool]
+    loaded.prague_score_term.restype = ctypes.c_int32
     loaded.prague_size_by_rate.argtypes = [ctypes.POINTER(Sizing), ctypes.c_uint64]
     loaded.prague_size_by_rate.restype = ctypes.c_uint32
     return loaded
@@ -97,3 +99,25 @@ def test_rates_that_are_not_in_order_make_a_step(
 ) -> None:
     assert size(library, low, scheme, low, high, 150, 1448) == 150
     assert size(library, low + 1, scheme, low, high, 150, 1448) == 1448
+
+
+@pytest.mark.parametrize("reference_us", [750, 2000])
+def test_terms_of_the_score(library: ctypes.CDLL, reference_us: int) -> None:
+    """Half the binary logarithm of the ratio; as published, references are their 16th root."""
+    for delay_us in (1, 2, 75, 749, 750, 751, 1999, 2000, 7500, 8000, 100_000, 8_388_607):
+        for published, root in ((False, 1), (True, 16)):
+            wanted = math.log2(delay_us / reference_us ** (1 / root)) / 2
+            found = library.prague_score_term(delay_us << 8, reference_us, published) / LOG_ONE
+            assert found == pytest.approx(wanted, abs=1e-6), (delay_us, published)
+
+
+def test_known_answers_of_the_score(library: ctypes.CDLL) -> None:
+    def term(delay_us: float, reference_us: int, published: bool = False) -> float:
+        return float(library.prague_score_term(round(delay_us * 256), reference_us, published) / LOG_ONE)
+
+    assert term(7500, 750) == pytest.approx(1.66, abs=0.005)
+    assert term(75, 750) == pytest.approx(-1.66, abs=0.005)
+    assert term(8000, 2000) == pytest.approx(1)
+    assert term(1.513, 750, published=True) == pytest.approx(0, abs=0.001)
+    assert term(1.608, 2000, published=True) == pytest.approx(0, abs=0.001)
+    assert term(0, 750) == term(1, 750) == pytest.approx(-math.log2(750) / 2)

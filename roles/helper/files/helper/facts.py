@@ -44,6 +44,7 @@ def facts(asked: Mapping[str, Any]) -> dict[str, Any]:
         "systemd": Path("/run/systemd/system").is_dir(),
         "boot_id": boot_id(),
         "time_s": time.time(),
+        "accecn": Path("/proc/sys/net/ipv4/tcp_ecn_option").exists(),
         "tools": {name: found for name in _VERSIONS if (found := _version(name))},
         "config": {name: config.get(name, "") for name in asked.get("config", [])} if config else None,
         "modules": {name: known for name in asked.get("modules", []) if (known := module(name, release))},
@@ -66,15 +67,15 @@ def kernel_config(release: str) -> dict[str, str]:
 def module(name: str, release: str) -> dict[str, str] | None:
     """Source version of a module that is loaded or could be, and where from; None when there is none."""
     loaded = read_text(f"/sys/module/{name}/srcversion")
-    if loaded:
-        return {"srcversion": loaded, "state": "loaded"}
     own = STATE / "modules" / release / f"{name}.ko"
     try:
-        ended = run(["modinfo", "-F", "srcversion", str(own) if own.exists() else name], check=False)
+        ended = run(["modinfo", str(own) if own.exists() else name], check=False)
     except Failed:
-        return None
-    version = ended.stdout.strip()
-    return {"srcversion": version, "state": "there"} if not ended.returncode and version else None
+        return {"srcversion": loaded, "file": "", "state": "loaded"} if loaded else None
+    shown = dict(re.findall(r"^(\w+):\s+(.*)$", ended.stdout, re.MULTILINE))
+    version = loaded or shown.get("srcversion", "")
+    state = "loaded" if loaded else "there"
+    return {"srcversion": version, "file": shown.get("filename", ""), "state": state} if version else None
 
 
 def _version(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Mapping
 from meeting import Keeper, Start, attend
 from queues import queues
 from samplers import Sampler, samplers
-from system import Failed, duration_ns, ended_from_outside, port, read_text, resolve, run, write_whole
+from system import Failed, duration_ns, ended_from_outside, read_text, resolve, run, write_whole
 from tuning import connect, tune
 
 CLOSE_S = 10.0
@@ -22,8 +22,6 @@ CLOSE_S = 10.0
 DRAIN_S = 0.5
 """From the planned end of the last flow to the read-back."""
 SERVER_CLOSE_S = 3.0
-SNAP_BYTES = 128
-"""Captured bytes of a packet: all headers with their options."""
 
 
 def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
@@ -86,25 +84,23 @@ class _Performer:
         self._program = part["programs"][node]
         self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
-        self._captures: list[subprocess.Popen[bytes]] = []
         self._samplers: list[Sampler] = []
 
     def setup(self) -> None:
-        """Settings, queues, captures and servers."""
+        """Settings, queues and servers."""
         self._result["changed"] = tune(self._part, self._node)
         queues(self._part, self._node, fresh=True)
         self._host_file()
-        for network in self._part.get("capture", {}).get(self._node, []):
-            self._capture(network)
-        ports = self._server_ports()
         for server in self._program["servers"]:
             self._servers.append((server["id"], self._spawn(server["argv"], server["output"])))
-        _await_listening(ports)
+        _await_listening(set(self._received().values()))
 
     def go(self, start: Start) -> None:
         """From the start instant to the read-back."""
         late = _end_ns(self._part)
         self._result.update(offset_ns=start.offset_ns, round_trip_ns=start.round_trip_ns, flows=[])
+        # the start by the clock that captures carry
+        self._result["start_epoch_ns"] = time.time_ns() - time.monotonic_ns() + start.at_ns
         self._samplers = samplers(self._part, self._node, self._raw, start.at_ns)
         for sampler in self._samplers:
             sampler.start()
@@ -127,7 +123,7 @@ class _Performer:
         """Leave no process behind, whatever happened."""
         for sampler in self._samplers:
             sampler.end()
-        processes = [*self._captures, *(p for _, p in self._servers), *(p for _, p in self._flows)]
+        processes = [process for _, process in (*self._servers, *self._flows)]
         for process in processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -146,15 +142,10 @@ class _Performer:
             except OSError as error:
                 raise Failed(f"{full[0]} cannot be run: {error.strerror}") from error
 
-    def _capture(self, network: str) -> None:
-        name = port(self._part, self._node, network)
-        file = str(self._raw / f"{network}.pcap")
-        argv = ["tcpdump", "-Z", "root", "-n", "-U", "-s", str(SNAP_BYTES), "-i", name, "-w", file, "tcp"]
-        self._captures.append(self._spawn(argv, f"{network}.capture"))
-
-    def _server_ports(self) -> list[int]:
-        programs = self._part["programs"].values()
-        return [flow["port"] for p in programs for flow in p["flows"] if flow["receiver"] == self._node]
+    def _received(self) -> dict[str, int]:
+        """Flows that end here, with their ports."""
+        flows = (flow for program in self._part["programs"].values() for flow in program["flows"])
+        return {flow["flow"]: flow["port"] for flow in flows if flow["receiver"] == self._node}
 
     def _await_flows(self, start_ns: int) -> None:
         for flow, process in self._flows:
@@ -176,12 +167,17 @@ class _Performer:
         return str(told or read_text(self._raw / f"{output}.stderr")[-300:] or "it said nothing")
 
     def _stop_servers(self) -> None:
+        """Receivers of flows end by themselves; what else there is, such as a capture, is told to."""
         deadline = time.monotonic() + SERVER_CLOSE_S
-        for _, process in self._servers:
+        flows = self._received()
+        for name, process in self._servers:
             try:
-                process.wait(max(0.05, deadline - time.monotonic()))
+                process.wait(max(0.05, deadline - time.monotonic()) if name in flows else 0)
             except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGINT)  # iperf3 writes its result when interrupted
+                process.send_signal(signal.SIGINT)  # iperf3 and tcpdump write what they have
+        for name, process in self._servers:
+            if name not in flows:
+                process.wait(SERVER_CLOSE_S)
 
     def _read_back(self) -> None:
         for reading in self._program["readback"]:
@@ -223,7 +219,7 @@ def _sleep_until(at_ns: int) -> None:
         time.sleep(left_ns / 1e9)
 
 
-def _await_listening(ports: list[int], patience_s: float = 10.0) -> None:
+def _await_listening(ports: set[int], patience_s: float = 10.0) -> None:
     deadline = time.monotonic() + patience_s
     missing = set(ports)
     while missing:

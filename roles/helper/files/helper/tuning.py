@@ -152,16 +152,30 @@ def offloads(text: str) -> dict[str, tuple[bool, bool]]:
 
 
 def _offloads(memory: _Memory, mac: str | None, name: str, wanted: list[list[Any]]) -> list[str]:
-    shown = offloads(run(["ethtool", "-k", name]).stdout)
-    differ = {flag: on for flag, on in wanted if flag in shown and shown[flag][0] != on and shown[flag][1]}
+    differ = _other_offloads(name, wanted)
     if not differ:
         return []
     if mac:
         for flag, on in differ.items():
             memory.first("offloads", mac, {})
             memory.plain["offloads"][mac].setdefault(flag, not on)
-    run(["ethtool", "-K", name, *(w for flag, on in differ.items() for w in (flag, "on" if on else "off"))])
+    _set_offloads(name, differ)
+    stuck = _other_offloads(name, wanted)
+    if stuck:
+        # a driver may turn an offload on behind the kernel's back, which then takes it to be off already
+        _set_offloads(name, {flag: not on for flag, on in stuck.items()})
+        _set_offloads(name, stuck)
     return [f"{name}: {flag} {'on' if on else 'off'}" for flag, on in differ.items()]
+
+
+def _other_offloads(name: str, wanted: list[list[Any]]) -> dict[str, bool]:
+    """Those that are not as wanted and can be changed."""
+    shown = offloads(run(["ethtool", "-k", name]).stdout)
+    return {flag: on for flag, on in wanted if flag in shown and shown[flag] == (not on, True)}
+
+
+def _set_offloads(name: str, flags: Mapping[str, bool]) -> None:
+    run(["ethtool", "-K", name, *(w for flag, on in flags.items() for w in (flag, "on" if on else "off"))])
 
 
 def _route(memory: _Memory, route: Mapping[str, Any]) -> str | None:
@@ -179,4 +193,6 @@ def _is(item: Mapping[str, Any], via: str, options: list[str]) -> bool:
     for metric in item.get("metrics", []):
         metrics.update(metric)
     wanted = dict(zip(options[::2], options[1::2]))
-    return item.get("gateway") == via and str(metrics.get("congctl") or "") == wanted.get("congctl", "")
+    # iproute2 takes it as congctl and shows it, in JSON, as congestion
+    shown = metrics.get("congestion", metrics.get("congctl")) or ""
+    return item.get("gateway") == via and str(shown) == wanted.get("congctl", "")

@@ -192,7 +192,20 @@ def test_a_plan_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["plan", "run", "collect", "report", "bundle", "doctor", "lab", "lab build", "lab status", "lab shell"],
+    [
+        "plan",
+        "run",
+        "collect",
+        "report",
+        "bundle",
+        "doctor",
+        "lab",
+        "lab build",
+        "lab status",
+        "lab shell",
+        "lab up",
+        "lab down",
+    ],
 )
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""FABRIC slices: a topology and a few wishes in, an Ansible inventory of running machines out.
+
+This package is the only place that imports fablib, and it does so when a function needs it: importing fablib
+takes seconds and makes folders in the home directory. It reserves, watches, renews and removes; everything
+that happens on the machines goes by ssh (`l4sbench.testbeds.ssh`), as on any other hosts.
+
+    spec = spec_of(topology("line6"), SliceFile(slice="l4s", site="STAR"))
+    slices = Slices.connect()
+    with_problems = preflight(spec, slices.facts(), run_s=3600)
+    up = slices.up(spec)
+    inventory(spec, up, slices.access())
+"""
+
+from fablib_slices.access import Access, inventory
+from fablib_slices.checks import Facts, Site, preflight
+from fablib_slices.graph import offered_images, offered_nics, slice_graph
+from fablib_slices.slices import Machine, Slice, Slices
+from fablib_slices.spec import NetSpec, SliceFile, SliceSpec, SwitchSpec, VmSpec, load_slice_file, spec_of
+
+__all__ = [
+    "Access",
+    "Facts",
+    "Machine",
+    "NetSpec",
+    "Site",
+    "Slice",
+    "SliceFile",
+    "SliceSpec",
+    "Slices",
+    "SwitchSpec",
+    "VmSpec",
+    "inventory",
+    "load_slice_file",
+    "offered_images",
+    "offered_nics",
+    "preflight",
+    "slice_graph",
+    "spec_of",
+]

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""How machines of a slice are reached: through the bastion, by key, as an Ansible inventory says."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from l4sbench.errors import TestbedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fablib_slices.slices import Slice
+
+
+@dataclass(frozen=True)
+class Access:
+    """The bastion, one's login there, and the keys to it and to the machines.
+
+    `public_key_file` belongs to `private_key_file`; FABRIC takes RSA and ECDSA keys for machines.
+    """
+
+    bastion_host: str
+    bastion_user: str
+    bastion_key_file: Path
+    private_key_file: Path
+    public_key_file: Path
+    bastion_port: int = 22
+
+    @classmethod
+    def of(cls, fablib: Any) -> Access:
+        """As fablib is configured."""
+        return cls(
+            bastion_host=str(fablib.get_bastion_host()),
+            bastion_user=str(fablib.get_bastion_username()),
+            bastion_key_file=Path(fablib.get_bastion_key_location() or ""),
+            private_key_file=Path(fablib.get_default_slice_private_key_file() or ""),
+            public_key_file=Path(fablib.get_default_slice_public_key_file() or ""),
+        )
+
+    def public_key(self) -> str:
+        """The key that machines get.
+
+        Raises:
+            TestbedError: it cannot be read.
+        """
+        try:
+            return self.public_key_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise TestbedError(
+                f"the slice key cannot be read: {error}",
+                "fablib makes keys: FablibManager().create_slice_keys(), create_bastion_keys()",
+            ) from error
+
+    def proxy_command(self, known_hosts: Path) -> str:
+        """Ssh's ProxyCommand through the bastion; brackets, because addresses may be IPv6."""
+        options = ssh_options(self.bastion_key_file, known_hosts)
+        target = f"{self.bastion_user}@{self.bastion_host}"
+        return shlex.join(["ssh", *options, "-p", str(self.bastion_port), "-W", "[%h]:%p", target])
+
+
+def ssh_options(key: Path, known_hosts: Path) -> list[str]:
+    """Options that keep the user's own ssh configuration, agents and known hosts out of it."""
+    return [
+        *("-F", "/dev/null", "-i", str(key)),
+        *("-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none"),
+        *("-o", f"UserKnownHostsFile={known_hosts}", "-o", "StrictHostKeyChecking=accept-new"),
+        *("-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=4", "-o", "ConnectTimeout=30"),
+    ]
+
+
+def inventory(found: Slice, access: Access, known_hosts: Path) -> Mapping[str, object]:
+    """A slice's machines as an Ansible inventory, as `l4sbench run --on ssh:INVENTORY` takes it.
+
+    Hosts are in the group `nodes` and in `role_<role>`; each has `l4sbench_node` and `l4sbench_ports` (MAC by
+    network). Few connections go through the bastion, because it bans who knocks too often: ssh keeps them.
+
+    Args:
+        found: The slice; it must be ready.
+        access: How its machines are reached.
+        known_hosts: Where their host keys are kept, learnt when first seen.
+
+    Raises:
+        TestbedError: a machine has no address, or a port no MAC, yet.
+    """
+    hosts: dict[str, dict[str, object]] = {}
+    roles: dict[str, dict[str, dict[str, object]]] = {}
+    for machine in found.machines:
+        if not machine.address:
+            raise TestbedError(
+                f"{machine.name} of slice {found.name} has no address yet", "wait, then try again"
+            )
+        hosts[machine.name] = {
+            "ansible_host": machine.address,
+            "ansible_user": machine.user,
+            "l4sbench_node": machine.name,
+            "l4sbench_ports": dict(machine.ports),
+            "fabric_site": machine.site,
+        }
+        roles.setdefault(f"role_{machine.role}", {})[machine.name] = {}
+    options = [
+        *ssh_options(access.private_key_file, known_hosts),
+        *("-o", "ControlMaster=auto", "-o", "ControlPersist=300s"),
+        *("-o", f"ProxyCommand={access.proxy_command(known_hosts)}"),
+    ]
+    children: dict[str, object] = {"nodes": {"hosts": hosts}}
+    children |= {role: {"hosts": members} for role, members in sorted(roles.items())}
+    return {
+        "all": {
+            "vars": {
+                "ansible_ssh_private_key_file": str(access.private_key_file),
+                "ansible_ssh_common_args": shlex.join(options),
+                "ansible_become": True,
+                "fabric_slice": found.name,
+                "fabric_slice_id": found.id,
+            },
+            "children": children,
+        }
+    }

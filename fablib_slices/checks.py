@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What would go wrong with a slice, found before anything is reserved. Pure: facts in, problems out.
+
+FABRIC's library and information model reject some mistakes when a slice is built (`graph`); these checks are
+about the ones that both let through, and about what only the project's permissions and a site's free capacity
+decide. Permissions are those of the orchestrator's policy (tags of the project).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.errors import Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from fablib_slices.spec import SliceSpec
+
+FREE_CORES: Final = 2
+FREE_RAM_GB: Final = 10
+FREE_DISK_GB: Final = 10
+"""What a machine may have in a project without VM.NoLimit tags."""
+
+LEASE_LIMIT: Final = timedelta(days=15)
+"""The orchestrator shortens longer leases without saying so (26 weeks with Slice.NoLimitLifetime)."""
+
+TOKEN_SPARE: Final = timedelta(minutes=30)
+
+_COMPONENTS: Final[Mapping[str, str]] = {
+    "NIC_Basic": "SharedNIC-ConnectX-6",
+    "NIC_ConnectX_5": "SmartNIC-ConnectX-5",
+    "NIC_ConnectX_6": "SmartNIC-ConnectX-6",
+    "NIC_ConnectX_7": "SmartNIC-ConnectX-7",
+    "NIC_ConnectX_7_100": "SmartNIC-ConnectX-7-100",
+    "NIC_ConnectX_7_400": "SmartNIC-ConnectX-7-400",
+    "NIC_BlueField_2_ConnectX_6": "SmartNIC-BlueField-2-ConnectX-6",
+}
+"""Component model as slices name it -> as sites count it."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a site has free, and how its machines are reached.
+
+    `components` counts free components by the site's names for them; `switches` are free programmable ones.
+    """
+
+    name: str
+    active: bool
+    cores: int
+    ram_gb: int
+    disk_gb: int
+    components: Mapping[str, int]
+    switches: int
+    ipv4_management: bool
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of FABRIC and the project; None where nobody asked.
+
+    Attributes:
+        images: Images that machines can have.
+        nics: Component models of ports.
+        tags: Permissions of the project.
+        sites: All sites.
+        now: When the facts were taken.
+        token_expires: When the token ends; None where a refresh token renews it.
+    """
+
+    images: Collection[str]
+    nics: Collection[str]
+    tags: Collection[str] | None = None
+    sites: Sequence[Site] | None = None
+    now: datetime | None = None
+    token_expires: datetime | None = None
+
+
+def preflight(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[Problem, ...]:
+    """Everything that stands between a slice and its reservation; empty when it can be tried.
+
+    Args:
+        spec: The slice.
+        facts: What is known.
+        run_s: How long the run is estimated to take, wall seconds; lease and token must outlive it.
+    """
+    return (
+        *_names(spec),
+        *_offers(spec, facts),
+        *(_permissions(spec, facts.tags) if facts.tags is not None else ()),
+        *(_capacity(spec, facts.sites) if facts.sites is not None else ()),
+        *_lifetimes(spec, facts, run_s),
+    )
+
+
+def warnings(spec: SliceSpec, facts: Facts) -> tuple[str, ...]:
+    """What one should know beforehand though it stands in no way."""
+    told = []
+    chosen = next((site for site in facts.sites or () if site.name == spec.site), None)
+    if chosen and not chosen.ipv4_management:
+        told.append(
+            f"machines at {chosen.name} have IPv6 addresses only: they reach no IPv4 host of the internet, "
+            "so l4sbench brings everything from here"
+        )
+    asked = timedelta(hours=spec.hours)
+    if asked > LEASE_LIMIT:
+        told.append(
+            f"a lease of {spec.hours} h is shortened to {LEASE_LIMIT.days} days; "
+            "`run --on fabric` renews at half of it"
+        )
+    return tuple(told)
+
+
+def site_with_room(spec: SliceSpec, sites: Sequence[Site]) -> str | None:
+    """The site with the most free cores among those that can hold the slice; None when none can."""
+    fitting = [site for site in sites if not tuple(_lacking(spec, site))]
+    best = max(fitting, key=lambda site: (site.cores, site.name), default=None)
+    return best.name if best else None
+
+
+def _names(spec: SliceSpec) -> Iterator[Problem]:
+    nodes = {*(vm.name for vm in spec.vms), *(switch.name for switch in spec.switches)}
+    for net in spec.nets:
+        for node in net.nodes:
+            if node not in nodes:
+                yield Problem("", f"nets.{net.name}", f"there is no node {node}")
+        if len(net.nodes) < 2:
+            yield Problem("", f"nets.{net.name}", "a network of one port connects nothing")
+
+
+def _offers(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
+    for vm in spec.vms:
+        if vm.image not in facts.images:
+            hint = did_you_mean(vm.image, facts.images) or f"images are {', '.join(sorted(facts.images))}"
+            yield Problem("", f"nodes.{vm.name}.image", f"FABRIC has no image {vm.image}", hint)
+    for nic in sorted({net.nic for net in spec.nets}):
+        if nic not in facts.nics:
+            models = [name for name in facts.nics if name.startswith("NIC_")]
+            hint = did_you_mean(nic, models) or f"models are {', '.join(sorted(models))}"
+            yield Problem("", "nic", f"FABRIC has no component {nic}", hint)
+
+
+def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
+    """The project's tags against what the slice needs."""
+
+    def lacking(path: str, what: str, *any_of: str) -> Iterator[Problem]:
+        if not set(any_of) & set(tags):
+            owned = ", ".join(sorted(tags)) or "none"
+            hint = f"ask the project's lead for it in the portal; the project has {owned}"
+            yield Problem("", path, f"{what} needs the project tag {' or '.join(any_of)}", hint)
+
+    limits = (
+        ("cores", FREE_CORES, "VM.NoLimitCPU"),
+        ("ram_gb", FREE_RAM_GB, "VM.NoLimitRAM"),
+        ("disk_gb", FREE_DISK_GB, "VM.NoLimitDisk"),
+    )
+    for name, free, tag in limits:
+        most = max((getattr(vm, name) for vm in spec.vms), default=0)
+        if most > free:
+            yield from lacking(name, f"{most} instead of {free}", tag, "VM.NoLimit")
+    for nic in sorted({net.nic for net in spec.nets} - {"NIC_Basic"}):
+        yield from lacking("nic", nic, "Component.SmartNIC", f"Component.SmartNIC_{nic.removeprefix('NIC_')}")
+    if spec.switches:
+        yield from lacking("switch", "a programmable switch", "Switch.P4")
+
+
+def _capacity(spec: SliceSpec, sites: Sequence[Site]) -> Iterator[Problem]:
+    names = [site.name for site in sites]
+    if spec.site == "auto":
+        if site_with_room(spec, sites) is None:
+            yield Problem("", "site", "no site has room for this slice now", "smaller machines, or later")
+        return
+    chosen = next((site for site in sites if site.name == spec.site), None)
+    if chosen is None:
+        hint = did_you_mean(spec.site, names) or f"sites are {', '.join(sorted(names))}"
+        yield Problem("", "site", f"FABRIC has no site {spec.site}", hint)
+        return
+    other = site_with_room(spec, sites)
+    for lack in _lacking(spec, chosen):
+        yield Problem("", "site", f"{chosen.name}: {lack}", f"{other} has room" if other else None)
+
+
+def _lacking(spec: SliceSpec, site: Site) -> Iterator[str]:
+    """What a site does not have for a slice; free is capacity minus what is allocated."""
+    if not site.active:
+        yield "not active (maintenance?)"
+    needed = {
+        "cores": sum(vm.cores for vm in spec.vms),
+        "ram_gb": sum(vm.ram_gb for vm in spec.vms),
+        "disk_gb": sum(vm.disk_gb for vm in spec.vms),
+    }
+    for name, amount in needed.items():
+        free = getattr(site, name)
+        if amount > free:
+            yield f"{free} {name} free, {amount} needed"
+    switches = {switch.name for switch in spec.switches}
+    for nic in sorted({net.nic for net in spec.nets}):
+        ports = sum(node not in switches for net in spec.nets if net.nic == nic for node in net.nodes)
+        free = site.components.get(_COMPONENTS.get(nic, nic), 0)
+        if ports > free:
+            yield f"{free} {nic} free, {ports} needed"
+    if len(spec.switches) > site.switches:
+        yield f"{site.switches} programmable switches free, {len(spec.switches)} needed"
+
+
+def _lifetimes(spec: SliceSpec, facts: Facts, run_s: float) -> Iterator[Problem]:
+    run = timedelta(seconds=run_s)
+    if run > timedelta(hours=spec.hours) and "Slice.NoLimitLifetime" not in (facts.tags or ()):
+        limit = LEASE_LIMIT.days
+        if run > LEASE_LIMIT:
+            yield Problem(
+                "",
+                "hours",
+                f"the run takes about {_hours(run)}, and leases end after {limit} days at most",
+                "renewing extends it while the run goes on; --slices shares it out",
+            )
+    if facts.token_expires and facts.now:
+        left = facts.token_expires - facts.now
+        if left < TOKEN_SPARE:
+            yield Problem("", "token", f"the token ends in {_hours(left)}", "make a new one in the portal")
+        elif run > left - TOKEN_SPARE:
+            yield Problem(
+                "",
+                "token",
+                f"the token ends in {_hours(left)}, and the run takes about {_hours(run)}",
+                "use a token file with a refresh token, which is renewed by itself",
+            )
+
+
+def _hours(span: timedelta) -> str:
+    minutes = max(0, round(span.total_seconds() / 60))
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A slice as FABRIC's own graph, made by fablib without a network and validated by its information model.
+
+The orchestrator's first act on a new slice is the same validation, so what passes here passes there. What
+fablib would do to machines after they boot (addresses, routes, packages) is left out on purpose: it swallows
+failures; roles do it, by MAC.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from l4sbench.errors import InputError, TestbedError
+
+if TYPE_CHECKING:
+    from fablib_slices.spec import SliceSpec
+
+FIM_LOCK: Final = threading.RLock()
+"""The information model keeps one graph store per process, which is not made for threads."""
+
+ANY_SITE: Final = "STAR"
+"""Where a slice stands that is planned without a site; a site with every kind of component."""
+
+
+def offered_images() -> frozenset[str]:
+    """The images that machines can have."""
+    return frozenset(_constants().IMAGE_NAMES)
+
+
+def offered_nics() -> frozenset[str]:
+    """The component models that machines can have."""
+    return frozenset(_constants().COMPONENT_MODELS)
+
+
+def slice_graph(spec: SliceSpec) -> str:
+    """The slice as GraphML, validated; touches no network.
+
+    Raises:
+        InputError: FABRIC's information model refuses it; the message is the model's.
+    """
+    fablib = offline_fablib()
+    site = ANY_SITE if spec.site == "auto" else spec.site
+    with FIM_LOCK:
+        try:
+            made = fablib.new_slice(name=spec.name)
+            _fill(made, spec, site)
+            topology = made.get_fim_topology()
+            topology.validate()
+            graph = topology.serialize()
+        except Exception as error:  # whatever the libraries raise is about the slice
+            raise InputError(f"FABRIC's model refuses slice {spec.name}: {error}") from error
+    return str(graph)
+
+
+def _fill(made: Any, spec: SliceSpec, site: str) -> None:
+    """Machines, switches and networks of the slice, in the spec's order."""
+    nodes: dict[str, Any] = {}
+    switch_ports: dict[str, Iterator[Any]] = {}
+    for vm in spec.vms:
+        nodes[vm.name] = made.add_node(
+            name=vm.name,
+            site=site,
+            cores=vm.cores,
+            ram=vm.ram_gb,
+            disk=vm.disk_gb,
+            image=vm.image,
+            user_data={"role": vm.role, "spec": spec.digest, "topology": spec.topology},
+        )
+    for switch in spec.switches:
+        nodes[switch.name] = made.add_switch(name=switch.name, site=site)
+        switch_ports[switch.name] = iter(nodes[switch.name].get_interfaces())
+    for net in spec.nets:
+        # The library gives interfaces back in an order of its own: nothing later relies on positions.
+        ports = [
+            next(switch_ports[node])
+            if node in switch_ports
+            else nodes[node].add_component(model=net.nic, name=net.name).get_interfaces()[0]
+            for node in net.nodes
+        ]
+        made.add_l2network(name=net.name, interfaces=ports)
+
+
+def offline_fablib() -> Any:
+    """A fablib manager that knows no account and reaches no network.
+
+    Raises:
+        TestbedError: fablib is not installed.
+    """
+    manager = fablib_module().FablibManager
+    scratch = Path(tempfile.gettempdir()) / "l4sbench-fablib"
+    scratch.mkdir(exist_ok=True)
+    with quiet():
+        return manager(
+            offline=True,
+            validate_config=False,
+            no_ssh=True,
+            project_id="0" * 8,
+            bastion_username="nobody",
+            fabric_rc="/nonexistent",
+            token_location="/nonexistent",  # noqa: S106  (a path)
+            log_file=str(scratch / "fablib.log"),
+            data_dir=str(scratch),
+        )
+
+
+def _constants() -> Any:
+    fablib_module()
+    from fabrictestbed_extensions.fablib.constants import Constants
+
+    return Constants
+
+
+def fablib_module() -> Any:
+    """fablib, imported when it is first needed."""
+    try:
+        from fabrictestbed_extensions.fablib import fablib
+    except ImportError as error:
+        raise TestbedError(
+            f"slices need fablib, which is not installed here ({error.name})",
+            "pip install 'l4sbench[fabric]'",
+        ) from error
+    return fablib
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps what fablib prints out of stdout, which belongs to the answer."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Ansible as a function: an inventory's hosts, and a playbook's outcome per host. Through ansible-runner."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from l4sbench import assets
+from l4sbench.errors import InputError, TestbedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INVENTORY_LIMIT_S: Final = 60.0
+_ACTION: Final = "l4sbench_helper"
+
+Status = Literal["ok", "failed", "unreachable", "skipped"]
+
+
+@dataclass(frozen=True)
+class HostOutcome:
+    """How a playbook ended for one host.
+
+    `answer` is what the last of our own tasks that ran on it said, `message` why the playbook ended early.
+    """
+
+    status: Status
+    message: str = ""
+    answer: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a playbook ended: per host, and as a whole (`canceled` when it was stopped, `timeout`)."""
+
+    status: str
+    hosts: Mapping[str, HostOutcome]
+    output: str
+
+
+def require() -> None:
+    """Raises TestbedError when the extra `ansible` is not installed."""
+    lacking = [name for name in ("ansible", "ansible_runner") if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise TestbedError(
+            f"{' and '.join(lacking).replace('_', '-')} are needed for hosts by ssh and not installed",
+            "pip install 'l4sbench[ansible]'",
+        )
+
+
+def environment() -> dict[str, str]:
+    """What every Ansible command of ours is given; a user's own ansible.cfg still counts."""
+    bin_folder = str(Path(sys.executable).parent)
+    given = {
+        "ANSIBLE_ROLES_PATH": str(assets.folder("roles")),
+        "ANSIBLE_PIPELINING": "True",
+        "ANSIBLE_SSH_RETRIES": "2",
+        "ANSIBLE_TIMEOUT": "20",
+        "ANSIBLE_LOCALHOST_WARNING": "False",
+        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "False",
+        "ANSIBLE_DEPRECATION_WARNINGS": "False",
+        "ANSIBLE_NOCOLOR": "1",
+        "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+    }
+    return {name: os.environ.get(name, value) if name != "PATH" else value for name, value in given.items()}
+
+
+def read_inventory(path: Path) -> dict[str, dict[str, object]]:
+    """The variables of all hosts of an inventory, as Ansible itself reads it: YAML, INI, a script, a folder.
+
+    Raises:
+        InputError: there is no such file, or Ansible cannot read it.
+        TestbedError: Ansible is not installed.
+    """
+    require()
+    if not path.exists():
+        hint = "l4sbench lab up prints one for a local lab; docs/ssh.md says how to write one"
+        raise InputError(f"there is no inventory {path}", hint)
+    argv = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
+    try:
+        ended = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=INVENTORY_LIMIT_S,
+            check=False,
+            env={**os.environ, **environment(), "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True"},
+        )
+        plain = json.loads(ended.stdout) if not ended.returncode else None
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    if not isinstance(plain, dict):
+        raise InputError(f"{path}: Ansible cannot read it: {ended.stderr.strip()[-1000:]}")
+    variables: dict[str, dict[str, object]] = plain.get("_meta", {}).get("hostvars", {})
+    return variables
+
+
+def play(
+    playbook: str,
+    inventory: Path,
+    hosts: Sequence[str],
+    variables: Mapping[str, object],
+    *,
+    limit_s: float,
+    stop: Callable[[], bool] = lambda: False,
+) -> Played:
+    """Run one of our playbooks on these hosts, all at once.
+
+    Never raises for what happens on a host. It ends within a few seconds of `stop` saying so.
+
+    Raises:
+        TestbedError: Ansible is not installed, or did not get as far as any host.
+    """
+    require()
+    import ansible_runner  # type: ignore[import-untyped]
+
+    events = _Events()
+    with tempfile.TemporaryDirectory(prefix="l4sbench-") as folder:
+        runner = ansible_runner.run(
+            private_data_dir=folder,
+            playbook=str(assets.folder("playbooks") / playbook),
+            inventory=str(inventory.resolve()),
+            extravars={**variables, "l4sbench_hosts": ":".join(hosts)},
+            envvars=environment(),
+            cmdline=f"--forks {max(5, len(hosts))}",
+            quiet=True,
+            event_handler=events,
+            cancel_callback=stop,
+            timeout=max(1, int(limit_s)),
+        )
+        output = _read(folder)
+    missing = {host: HostOutcome("failed", "nothing was heard of it") for host in hosts}
+    if runner.status == "failed" and not events.hosts:
+        raise TestbedError(f"{playbook} could not be run: {output[-1500:]}")
+    return Played(runner.status, {**missing, **events.hosts}, output)
+
+
+class _Events:
+    """Takes in what ansible-runner tells of a playbook; what comes later about a host counts."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, HostOutcome] = {}
+
+    def __call__(self, event: Mapping[str, Any]) -> bool:
+        kind = str(event.get("event"))
+        data = event.get("event_data", {})
+        host, answer = data.get("host"), data.get("res") or {}
+        if host and kind in {"runner_on_ok", "runner_on_failed", "runner_on_unreachable"}:
+            own = data.get("task_action") == _ACTION
+            before = self.hosts.get(host, HostOutcome("ok"))
+            said = answer if own else before.answer
+            if kind == "runner_on_ok":
+                self.hosts[host] = HostOutcome("ok", "", said)
+            elif not data.get("ignore_errors"):
+                status: Status = "unreachable" if kind == "runner_on_unreachable" else "failed"
+                self.hosts[host] = HostOutcome(status, str(answer.get("msg", "")).strip(), said)
+        return False  # no file per event
+
+
+def _read(folder: str) -> str:
+    found = sorted(Path(folder, "artifacts").glob("*/stdout"))
+    return "".join(path.read_text(encoding="utf-8", errors="replace") for path in found)

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What hosts are, and everything that keeps them from running a matrix. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from l4sbench.errors import InputError, Problem
+from l4sbench.testbed import Identity
+from l4sbench.topology import topology as find_topology
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog, CongestionControl, Needs, Queue
+    from l4sbench.cell import Cell
+    from l4sbench.testbeds.ssh.layout import Host
+    from l4sbench.topology import Topology
+
+CLOCK_S: Final = 60.0
+"""How wrong a host's clock may be. No step depends on it; raw files and logs are dated by it."""
+FREE_MB: Final = 100
+_EVERYWHERE: Final = ("ip", "tc", "ss", "ethtool")
+_MEND: Final = {
+    "lab-traffic": "traffic.tool: iperf3, as lab-traffic is the virtual testbed's own",
+    "tcpdump": "apt install tcpdump",
+}
+
+
+class Module(BaseModel):
+    """A kernel module that is loaded or could be: digest of its source, and whether it is loaded."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    srcversion: str
+    state: str = "there"
+
+
+class Interface(BaseModel):
+    """An Ethernet interface; `management`: it carries the connection or the default route."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    name: str
+    mac: str
+    netns: str | None = None
+    addresses: tuple[str, ...] = ()
+    management: bool = False
+
+
+class HostFacts(BaseModel):
+    """What a host told of itself (roles/helper, `facts`). `config` is None where it cannot be read."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    kernel_release: str
+    kernel_version: str = ""
+    machine: str = ""
+    distribution: str = ""
+    python: str = ""
+    root: bool = True
+    boot_id: str = ""
+    time_s: float = 0.0
+    accecn: bool = True
+    tools: dict[str, str] = {}
+    config: dict[str, str] | None = None
+    modules: dict[str, Module] = {}
+    ccs: tuple[str, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+    free_mb: int = FREE_MB
+
+
+@dataclass
+class NodeNeeds:
+    """What cells ask of one node.
+
+    Attributes:
+        needs: By what asks it: a queue's or congestion control's name in the catalog.
+        ccs: Kernel names of congestion controls.
+        modules: Kernel modules of ours.
+        accecn: Names of the congestion controls that negotiate AccECN there.
+        traffic: Whether flows begin or end there.
+    """
+
+    needs: dict[str, Needs] = field(default_factory=dict)
+    ccs: set[str] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
+    accecn: set[str] = field(default_factory=set)
+    traffic: bool = False
+
+    def add(self, entry: Queue | CongestionControl) -> None:
+        """Take in a catalog entry that is used on the node."""
+        self.needs[entry.name] = entry.needs
+        if entry.module is not None and entry.module.source is not None:
+            self.modules.add(entry.module.name)
+
+
+def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
+    """What these cells ask of every node of their topologies."""
+    shapes: dict[object, Cell] = {}
+    for cell in cells:
+        groups = tuple((g.name, g.cc, g.ecn, g.sender, g.receiver) for g in cell.groups)
+        shapes.setdefault((cell.topology, cell.aqm, groups), cell)
+    found: dict[str, NodeNeeds] = {}
+    for cell in shapes.values():
+        place = find_topology(cell.topology)
+        for node in place.by_name:
+            found.setdefault(node, NodeNeeds())
+        found[place.router].add(catalog.queue(cell.aqm))
+        for group, pair in zip(cell.groups, place.place(cell.groups).values(), strict=True):
+            cc = catalog.congestion_control(group.cc)
+            for node in pair:
+                found[node].add(cc)
+                found[node].ccs.add(cc.kernel_name)
+                found[node].traffic = True
+                if group.ecn == "accecn":
+                    found[node].accecn.add(cc.name)
+            receiver_cc = cc.ecn_modes[group.ecn].receiver_cc or cc.receiver_cc
+            if receiver_cc:
+                found[pair.receiver].ccs.add(receiver_cc)
+    return found
+
+
+def entries_of(catalog: Catalog) -> list[Queue | CongestionControl]:
+    """Every entry of a catalog."""
+    return [*catalog.queues.values(), *catalog.congestion_controls.values()]
+
+
+def asked_of(catalog: Catalog) -> dict[str, list[str]]:
+    """What hosts are asked for beyond what they tell anyway: everything that any entry may need."""
+    entries = entries_of(catalog)
+    modules = {module for entry in entries for module in entry.needs.modules}
+    modules |= {entry.module.name for entry in entries if entry.module is not None}
+    ccs = {cc.kernel_name for cc in catalog.congestion_controls.values()}
+    ccs |= {cc.receiver_cc for cc in catalog.congestion_controls.values() if cc.receiver_cc}
+    return {
+        "config": sorted({symbol for entry in entries for symbol in entry.needs.config} | {"NET_SCH_NETEM"}),
+        "modules": sorted(modules),
+        "ccs": sorted(ccs),
+    }
+
+
+def identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts], helper: str) -> Identity:
+    """What these hosts run, by node; no name of a host is in it, so that equal hosts are equal."""
+    by_node = sorted((node, facts[host.name]) for host in hosts for node in host.nodes)
+    releases = sorted({told.kernel_release for _, told in by_node})
+    modules: dict[str, set[str]] = {}
+    for _, told in by_node:
+        for name, module in told.modules.items():
+            modules.setdefault(name, set()).add(module.srcversion)
+    return Identity(
+        testbed="ssh",
+        kernel_release=", ".join(releases),
+        common={
+            "helper": helper,
+            **{f"kernel of {node}": f"{t.kernel_release} {t.kernel_version}" for node, t in by_node},
+            **{f"iproute2 of {node}": told.tools.get("tc", "") for node, told in by_node},
+        },
+        modules={name: ", ".join(sorted(versions)) for name, versions in modules.items()},
+        tools={
+            tool: ", ".join(sorted({told.tools[tool] for _, told in by_node if tool in told.tools}))
+            for tool in ("iperf3", "lab-traffic")
+        },
+    )
+
+
+def unfit(
+    hosts: Sequence[Host],
+    facts: Mapping[str, HostFacts],
+    topology: Topology,
+    wanted: Mapping[str, NodeNeeds],
+    *,
+    traffic: Iterable[str],
+    capture: bool,
+    now_s: float,
+) -> list[Problem]:
+    """Why these hosts cannot run cells with these needs; every problem, not the first."""
+    found: list[Problem] = []
+    for host in hosts:
+        told = facts[host.name]
+        tools = dict.fromkeys(_EVERYWHERE, "programs")
+        if any(wanted.get(node, NodeNeeds()).traffic for node in host.nodes):
+            tools |= {"lab-traffic" if name == "lean" else name: "traffic" for name in traffic}
+        if capture and topology.router in host.nodes:
+            tools["tcpdump"] = "--capture"
+        found += _host_problems(host, told, tools, now_s)
+        found += _interface_problems(host, told, topology)
+        for node in host.nodes:
+            found += _node_problems(host, told, node, wanted.get(node, NodeNeeds()), topology)
+    return list(dict.fromkeys(found))
+
+
+def _host_problems(host: Host, told: HostFacts, tools: Mapping[str, str], now_s: float) -> Iterator[Problem]:
+    if not told.root:
+        hint = "let its user become root without a password, or set ansible_become_password"
+        yield Problem("", host.name, "the helper does not run as root there", hint)
+    for tool, purpose in sorted(tools.items()):
+        if tool not in told.tools:
+            hint = _MEND.get(tool, "playbooks/prepare.yml installs it where the host has package sources")
+            yield Problem("", host.name, f"{tool} is missing ({purpose} needs it)", hint)
+    if abs(told.time_s - now_s) > CLOCK_S:
+        message = f"its clock is {told.time_s - now_s:+.0f} s off"
+        yield Problem("", host.name, message, "let it be set by chrony or systemd-timesyncd")
+    if told.free_mb < FREE_MB:
+        message = f"{told.free_mb} MB are free in /var/lib"
+        yield Problem("", host.name, message, "playbooks/teardown.yml removes what earlier trials left there")
+
+
+def _interface_problems(host: Host, told: HostFacts, topology: Topology) -> Iterator[Problem]:
+    there = {interface.mac: interface for interface in told.interfaces}
+    own = {
+        f"{address.ip}/{address.prefix}"
+        for node in host.nodes
+        if node in topology.by_name
+        for address in topology.by_name[node].addresses
+    }
+    for network, mac in host.ports.items():
+        interface = there.get(mac)
+        if interface is None:
+            known = ", ".join(f"{i.name} {i.mac}" for i in told.interfaces if not i.management)
+            message = f"no interface has the address {mac} ({network})"
+            yield Problem("", host.name, message, f"it has {known or 'none to spare'}")
+        elif interface.management:
+            message = f"{interface.name} ({network}) carries this connection or the default route"
+            yield Problem("", host.name, message, "give the experiment interfaces of its own")
+        else:
+            for address in sorted(set(interface.addresses) - own):
+                message = f"{interface.name} ({network}) has the address {address} as well"
+                hint = f"take it away: ip address del {address} dev {interface.name}"
+                yield Problem("", host.name, message, hint)
+
+
+def _node_problems(
+    host: Host, told: HostFacts, node: str, wanted: NodeNeeds, topology: Topology
+) -> Iterator[Problem]:
+    for name, needs in wanted.needs.items():
+        if needs.kernel and older(told.kernel_release, needs.kernel):
+            message = f"{node}: {name} needs Linux {needs.kernel}, and {told.kernel_release} runs"
+            yield Problem("", host.name, message, "kernels/images has kernels to install (docs/ssh.md)")
+        tc = told.tools.get("tc", "?")
+        if needs.iproute2 and tc != "?" and older(tc, needs.iproute2):
+            message = f"{node}: {name} needs iproute2 {needs.iproute2}, and {tc} is there"
+            yield Problem("", host.name, message, "install a newer one, for instance from backports")
+        yield from _config(host, told, node, name, needs.config)
+    if node == topology.delay:
+        yield from _config(host, told, node, "the delay", ("NET_SCH_NETEM",))
+    for cc in sorted(wanted.ccs - set(told.ccs)):
+        message = f"{node}: this kernel offers no congestion control {cc}"
+        yield Problem("", host.name, message, "playbooks/prepare.yml brings our modules (docs/ssh.md)")
+    for module in sorted(wanted.modules - told.modules.keys()):
+        message = f"{node}: there is no kernel module {module}"
+        yield Problem("", host.name, message, "playbooks/prepare.yml builds it by DKMS (docs/ssh.md)")
+    if wanted.accecn and not told.accecn:
+        message = f"{node}: this kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
+        yield Problem("", host.name, message, "Linux 7.0 has it; kernels/images has others")
+
+
+def _config(host: Host, told: HostFacts, node: str, what: str, symbols: Iterable[str]) -> Iterator[Problem]:
+    for symbol in symbols:
+        if told.config is not None and told.config.get(symbol) not in {"y", "m"}:
+            message = f"{node}: {what} needs CONFIG_{symbol}, which {told.kernel_release} lacks"
+            yield Problem("", host.name, message, "kernels/images has kernels to install (docs/ssh.md)")
+
+
+def older(version: str, than: str) -> bool:
+    """Whether a release such as `6.12.48-amd64` is older than `7.0`; only the leading numbers count."""
+    return _numbers(version) < _numbers(than)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def read_facts(plain: object, host: str) -> HostFacts:
+    """Raises InputError when a host told something else than facts."""
+    from pydantic import ValidationError
+
+    try:
+        return HostFacts.model_validate(plain)
+    except ValidationError as error:
+        raise InputError(f"{host} told something that cannot be understood: {error}") from error

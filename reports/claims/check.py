@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Claims against the trials of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from l4sbench.errors import InputError
+from reports.claims.measures import measures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reports.claims.model import Claim, Shown, Study
+    from reports.load import RunTables
+
+
+class Outcome(StrEnum):
+    """Whether what is claimed was seen in every trial, in none, in some, or could not be asked."""
+
+    SEEN = "seen"
+    NOT_SEEN = "not seen"
+    MIXED = "mixed"
+    NOT_ASKED = "not asked"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A claim in one setting.
+
+    Attributes:
+        setting: Values of the study's `settings`.
+        values: Scheme -> median of the measure over the trials.
+        holds: Trials in which what is claimed is so.
+        trials: Trials with all schemes that the claim is about.
+    """
+
+    setting: Mapping[str, object]
+    values: Mapping[str, float]
+    holds: int
+    trials: int
+
+    @property
+    def outcome(self) -> Outcome:
+        """Over its trials."""
+        return _outcome(self.holds, self.trials)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim with what was found in every setting it is about."""
+
+    claim: Claim
+    settings: tuple[Setting, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Over all trials of all settings."""
+        return _outcome(sum(s.holds for s in self.settings), sum(s.trials for s in self.settings))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A study's claims and measures in a run.
+
+    `shown`: for every measure to show one frame with the settings' columns and one column per scheme, medians
+    over the trials. `trials`: least and greatest number of valid trials per cell.
+    """
+
+    study: Study
+    findings: tuple[Finding, ...]
+    shown: tuple[tuple[Shown, pl.DataFrame], ...]
+    trials: tuple[int, int]
+
+
+def check(tables: RunTables, study: Study) -> Report:
+    """Ask a study's claims of a run.
+
+    Trials of one number share a seed in all cells, so schemes are compared within trials.
+
+    Raises:
+        InputError: the run does not have what the study is about.
+    """
+    found = measures(tables)
+    lacking = [name for name in (study.factor, *study.settings) if name not in found.columns]
+    if lacking or not found.height:
+        raise InputError(
+            f"the run has no {', '.join(lacking) or 'valid trials'}",
+            f"claims of {study.study} are about those",
+        )
+    counts = found.group_by("cell").len()["len"].to_list()
+    groups = {"l4s": found} | {s.group: measures(tables, s.group) for s in study.shown if s.group != "l4s"}
+    return Report(
+        study,
+        tuple(Finding(claim, tuple(_settings(found, study, claim))) for claim in study.claims),
+        tuple((shown, _table(groups[shown.group], study, shown.measure)) for shown in study.shown),
+        (min(counts), max(counts)),
+    )
+
+
+def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[Setting]:
+    cells = found
+    for name, values in claim.columns().items():
+        if name not in cells.columns:
+            raise InputError(f"claim {claim.name}: the run has no {name}")
+        cells = cells.filter(pl.col(name).is_in(values))
+    settings = []
+    for key, own in cells.sort(study.settings).group_by(study.settings, maintain_order=True):
+        trials = own.pivot(study.factor, index="trial", values=claim.measure, aggregate_function="first")
+        schemes = [scheme for scheme in study.schemes if scheme in trials.columns]
+        asked = [answer for row in trials.to_dicts() if (answer := _holds(claim, row, schemes)) is not None]
+        medians = {scheme: trials[scheme].median() for scheme in schemes}
+        settings.append(
+            Setting(
+                dict(zip(study.settings, key, strict=True)),
+                {scheme: value for scheme, value in medians.items() if isinstance(value, float)},
+                sum(asked),
+                len(asked),
+            )
+        )
+    return settings
+
+
+def _holds(claim: Claim, row: Mapping[str, object], schemes: list[str]) -> bool | None:
+    """Whether a trial is as claimed; None when it lacks a scheme, or there is nothing to compare."""
+    values = {scheme: value for scheme in schemes if isinstance(value := row[scheme], int | float)}
+    if any(scheme not in values for scheme in (*claim.of, *([claim.than] if claim.than else []))):
+        return None
+    own = [values[scheme] for scheme in claim.of]
+    if claim.extreme is not None:
+        best = (min if claim.extreme == "least" else max)(values.values())
+        return all(value == best for value in own)
+    unit = 1.0 if claim.than is None else values[claim.than]
+    if claim.than is not None and unit == 0 and not any(own):
+        return None
+    if claim.at_most is not None:
+        return all(value <= claim.at_most * unit for value in own)
+    assert claim.at_least is not None  # noqa: S101  (a claim has one of the three)
+    return all(value >= claim.at_least * unit for value in own)
+
+
+def _outcome(holds: int, trials: int) -> Outcome:
+    if not trials:
+        return Outcome.NOT_ASKED
+    if holds == trials:
+        return Outcome.SEEN
+    return Outcome.MIXED if holds else Outcome.NOT_SEEN
+
+
+def _table(found: pl.DataFrame, study: Study, measure: str) -> pl.DataFrame:
+    """Settings x schemes: medians over the trials."""
+    index = list(study.settings)
+    wide = found.pivot(study.factor, index=index, values=measure, aggregate_function="median").sort(index)
+    return wide.select(*index, *[scheme for scheme in study.schemes if scheme in wide.columns])

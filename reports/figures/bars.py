@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Many flows against many: goodput per flow and the fair share, one panel per pair of flow counts.
+
+The published bars (PAM 2025, multiple flows) show the L4S flows alone and no spread; here the classic flows
+stand beside them, with the confidence intervals of the means.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import altair as alt
+
+from l4sbench.errors import InputError
+from reports.figures.colours import OKABE_ITO
+from reports.figures.grid import configured, layered, table
+from reports.figures.sheets import at_words
+from reports.figures.style import config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from reports.figures.sheets import Entry, Sheet
+
+HEIGHT: Final = 120
+STEP: Final = 30
+"""Width of a queue's pair of bars, pixels."""
+
+_NAMES: Final = ("L4S, per flow", "classic, per flow")
+_WIDTH: Final = 860
+
+
+def flow_bars(sheets: Sequence[Sheet], panel: int = 0, x: int = 0) -> alt.VConcatChart:
+    """Goodput per flow of one competitor at one buffer.
+
+    Args:
+        sheets: Sheets of one family: alike but for the numbers of flows.
+        panel: Which of their panels: the question and the competitor's ECN.
+        x: Which of their columns: the buffer.
+
+    Raises:
+        InputError: the sheets are of several families, or none has such a panel and column.
+    """
+    if len({sheet.family for sheet in sheets}) != 1:
+        raise InputError("bars are drawn of sheets that differ in nothing but the numbers of flows")
+    shown = [sheet for sheet in sheets if panel < len(sheet.panels) and x < len(sheet.xs)]
+    if not shown:
+        raise InputError(f"these sheets have no panel {panel} with a column {x}")
+    ordered = sorted(shown, key=lambda sheet: _order(sheet.flows))
+    first = ordered[0]
+    most = max(row["high"] or row["mbps"] for sheet in ordered for row in _rows(sheet, panel, x))
+    charts = [_bars(sheet, panel, x, most, first=sheet is first) for sheet in ordered]
+    columns = max(1, _WIDTH // (STEP * len(first.rows) + 60))
+    lines = [alt.hconcat(*charts[at : at + columns], spacing=14) for at in range(0, len(charts), columns)]
+    words = f"{first.panels[panel].question} against {first.panels[panel].column}, {at_words(first, x)}"
+    title = alt.TitleParams(
+        f"Goodput per flow: {words}",
+        subtitle=f"means over trials (n = {_trials(ordered, panel, x)}) with 95 % intervals; "
+        "dashed: fair share, the link's rate over all flows",
+    )
+    return configured(alt.vconcat(*lines, spacing=16, title=title), config())
+
+
+def _order(flows: tuple[int, int]) -> tuple[int, int, int]:
+    """One against N, N against one, N against N, and the rest: the order of the published figure."""
+    l4s, classic = flows
+    kind = 0 if l4s == 1 else 1 if classic == 1 else 2 if l4s == classic else 3
+    return (kind, l4s, classic)
+
+
+def _trials(sheets: Sequence[Sheet], panel: int, x: int) -> str:
+    counts = sorted({entry.valid for sheet in sheets for entry in _entries(sheet, panel, x)})
+    return f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+
+
+def _entries(sheet: Sheet, panel: int, x: int) -> list[Entry]:
+    return [entry for entry in sheet.panels[panel].entries if entry.x == x]
+
+
+def _rows(sheet: Sheet, panel: int, x: int) -> Iterator[dict[str, Any]]:
+    for entry in _entries(sheet, panel, x):
+        if entry.l4s_mbps is None or entry.classic_mbps is None:
+            continue
+        groups = (
+            (entry.l4s_mbps, entry.l4s_interval_mbps, sheet.flows[0]),
+            (entry.classic_mbps, entry.classic_interval_mbps, sheet.flows[1]),
+        )
+        for name, (mbps, interval, count) in zip(_NAMES, groups, strict=True):
+            yield {
+                "cell": entry.cell,
+                "queue": entry.queue,
+                "whose": name,
+                "mbps": mbps / count,
+                "low": interval[0] / count if interval else None,
+                "high": interval[1] / count if interval else None,
+            }
+
+
+def _bars(sheet: Sheet, panel: int, x: int, most: float, *, first: bool) -> alt.LayerChart:
+    rows = list(_rows(sheet, panel, x))
+    fairs = sorted({entry.rate_mbps / sum(sheet.flows) for entry in _entries(sheet, panel, x)})
+    colours = alt.Scale(domain=list(_NAMES), range=[OKABE_ITO[0], "#f2b48a"])
+    legend = alt.Legend(title=None, orient="top", direction="horizontal", columns=0, symbolStrokeWidth=0.6)
+    place = alt.X(
+        "queue:N",
+        sort=list(sheet.rows),
+        axis=alt.Axis(title=None, labelAngle=-45, labelLimit=200, ticks=False),
+        scale=alt.Scale(domain=list(sheet.rows), paddingInner=0.25),
+    )
+    beside = alt.XOffset("whose:N", sort=list(_NAMES), scale=alt.Scale(domain=list(_NAMES)))
+    up = alt.Scale(domain=[0, most * 1.05], nice=False)
+    base = alt.Chart(table(rows))
+    bars: alt.Chart = base.mark_bar(stroke="#111111", strokeWidth=0.6).encode(
+        x=place,
+        xOffset=beside,
+        y=alt.Y("mbps:Q", title="goodput per flow, Mbit/s", scale=up),
+        color=alt.Color("whose:N", scale=colours, legend=legend if first else None, sort=list(_NAMES)),
+        tooltip=["queue:N", "whose:N", alt.Tooltip("mbps:Q", format=".2f"), "cell:N"],
+    )
+    whiskers: alt.Chart = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.4)
+    whiskers = whiskers.encode(x=place, xOffset=beside, y=alt.Y("low:Q"), y2="high:Q")
+    fair: alt.Chart = alt.Chart(table([{"fair_mbps": fair} for fair in fairs])).mark_rule(
+        strokeDash=[5, 3], strokeWidth=1.2
+    )
+    fair = fair.encode(y=alt.Y("fair_mbps:Q"))
+    title = alt.TitleParams(
+        f"{sheet.flows[0]} against {sheet.flows[1]}", fontSize=11.5, fontWeight="normal", anchor="middle"
+    )
+    return layered([bars, whiskers, fair], STEP * len(sheet.rows), HEIGHT, title=title)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A stand-in orchestrator in its own process, and slices that talk to it by real HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fablib_slices import Access, Slices
+
+STANDIN = Path(__file__).with_name("standin.py")
+
+
+class StandIn:
+    """The process, its faults and what it was asked."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(STANDIN), *arguments], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        if not self.url:
+            self.process.wait(10)
+            raise RuntimeError(f"the stand-in ended with {self.process.returncode}")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def call(self, path: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(f"{self.url}{path}", data=data, timeout=10) as answer:
+            return json.load(answer)
+
+    def faults(self, **faults: object) -> None:
+        self.call("/_faults", faults)
+
+    def creates(self) -> int:
+        return sum(call[1] == "/slices/creates" for call in self.call("/_state")["calls"])
+
+    def slices(self) -> Mapping[str, str]:
+        """State of every slice that there ever was, by id."""
+        return {own: one["state"] for own, one in self.call("/_state")["slices"].items()}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """fablib makes folders in the home directory when it is imported."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def _standin() -> Iterator[StandIn]:
+    standin = StandIn()
+    yield standin
+    standin.close()
+
+
+@pytest.fixture
+def standin(_standin: StandIn) -> StandIn:
+    """Without faults; slices of other tests have other names."""
+    _standin.faults()
+    return _standin
+
+
+@pytest.fixture
+def access(tmp_path: Path) -> Access:
+    key = tmp_path / "slice_key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(key)], check=True, timeout=20)
+    return Access("bastion.example.org", "tester_0000000000", key, key, key.with_suffix(".pub"))
+
+
+@pytest.fixture
+def slices(standin: StandIn, access: Access) -> Slices:
+    """fablib's own client, pointed at the stand-in."""
+    from fabrictestbed.fabric_manager_v2 import FabricManagerV2
+
+    told = standin.call("/_token")
+    manager = FabricManagerV2(
+        credmgr_host=standin.url,
+        orchestrator_host=standin.url,
+        core_api_host=standin.url,
+        id_token=told["token"],
+        project_id=told["project"],
+        auto_refresh=False,
+        no_write=True,
+    )
+    return Slices(manager, access, told["project"])

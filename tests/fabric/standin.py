@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A stand-in for FABRIC's control plane (orchestrator, credential manager, core API), a process of its own.
+
+It answers the calls that l4sbench and fablib make, in the shapes of the orchestrator's published interface
+(openapi 1.0.1), keeps slices in memory, and validates them with the same library as the real one. Faults are
+set by POST /_faults. What it cannot show: brokers, placement, policies beyond tags, machines that boot.
+
+    python tests/fabric/standin.py [--host H] [--port P] [--tls CERT KEY] [--machines FILE]
+
+`--machines` is a JSON file, node -> {"address": management address, "ports": {network: MAC}}: what machines
+get instead of made-up addresses. The first line on stdout is the URL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import re
+import ssl
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from fim.slivers.capacities_labels import Labels, ReservationInfo
+from fim.user.topology import ExperimentTopology
+
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S %z"
+STABLE = ("StableOK", "StableError", "ModifyOK", "ModifyError")
+GONE = ("Closing", "Dead")
+CLAMP = timedelta(days=15)
+SITES = ("STAR", "NCSA", "TACC")
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@dataclass
+class Faults:
+    """What goes wrong; numbers count down, the rest stays until it is set again.
+
+    create_refused: creates that are answered with 500 and do nothing; create_lost: creates that are done and
+    whose answer never comes; sliver_fails: notice by node; configure_s: how long a slice takes;
+    token_expired: every call but the token's is refused; token_s: how long the token lives; renew_refused:
+    renewals that are refused; vanish_after_s: seconds after which a ready slice is removed; no_room: sites
+    are full.
+    """
+
+    create_refused: int = 0
+    create_lost: int = 0
+    sliver_fails: dict[str, str] = field(default_factory=dict)
+    configure_s: float = 0.3
+    token_expired: bool = False
+    token_s: int = 4 * 3600
+    renew_refused: int = 0
+    vanish_after_s: float | None = None
+    no_room: bool = False
+    tags: list[str] = field(default_factory=lambda: ["VM.NoLimit", "Switch.P4"])
+
+
+class RefusedError(Exception):
+    def __init__(self, status: int, details: str) -> None:
+        super().__init__(details)
+        self.status, self.details = status, details
+
+
+class AnswerLostError(Exception):
+    pass
+
+
+@dataclass
+class Slice:
+    id: str
+    name: str
+    topology: Any
+    lease_end: datetime
+    keys: list[str]
+    ends_as: str
+    began: float = field(default_factory=time.monotonic)
+    state: str = "Configuring"
+    start: datetime = field(default_factory=now)
+    slivers: dict[str, str] = field(default_factory=dict)
+
+
+class Fabric:
+    """The state, and what each call does with it."""
+
+    def __init__(self, machines: dict[str, Any]) -> None:
+        self.faults = Faults()
+        self.machines = machines
+        self.slices: dict[str, Slice] = {}
+        self.calls: list[list[Any]] = []
+        self.lock = threading.RLock()
+        self.project, self.user = str(uuid.uuid4()), str(uuid.uuid4())
+
+    # ---- calls
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], body: str, auth: str) -> Any:
+        with self.lock:
+            for pattern, verb, do in self.routes():
+                found = re.fullmatch(pattern, path)
+                if found and verb == method:
+                    if not pattern.startswith(("/_", "/credmgr", "/whoami", "/people")):
+                        self.authorised(auth)
+                    return do(query, body, *found.groups())
+        raise RefusedError(404, f"{method} {path}")
+
+    def routes(self) -> list[tuple[str, str, Callable[..., Any]]]:
+        one = r"/slices/{}([0-9a-f-]{{36}})"
+        return [
+            ("/_faults", "POST", self.set_faults),
+            ("/_state", "GET", self.state_of_all),
+            ("/_token", "GET", lambda *_: {"token": self.token(), "project": self.project}),
+            ("/credmgr/tokens/validate", "POST", lambda *_: {"token": self.claims()}),
+            ("/credmgr/tokens/refresh", "POST", self.refresh),
+            ("/whoami", "GET", lambda *_: {"results": [{"uuid": self.user}]}),
+            ("/people/.*", "GET", self.person),
+            ("/version", "GET", lambda *_: listed("version", [{"version": "stand-in"}])),
+            ("/resources/summary", "GET", lambda *_: listed("resources", [self.summary()])),
+            ("/slices/creates", "POST", self.create),
+            ("/slices", "GET", self.list_slices),
+            (one.format(""), "GET", self.show),
+            ("/slivers", "GET", self.list_slivers),
+            (one.format("renew/"), "POST", self.renew),
+            (one.format("delete/"), "DELETE", self.delete),
+        ]
+
+    def authorised(self, auth: str) -> None:
+        if self.faults.token_expired or not auth.startswith("Bearer "):
+            # The real one answers 500 as well; only the text tells.
+            raise RefusedError(500, "Provided token is not valid: Signature has expired")
+
+    def set_faults(self, _: Any, body: str) -> dict[str, Any]:
+        self.faults = Faults(**json.loads(body))
+        return {}
+
+    def state_of_all(self, *_: Any) -> dict[str, Any]:
+        slices = {one.id: {"name": one.name, "state": self.state(one)} for one in self.slices.values()}
+        return {"calls": self.calls, "slices": slices, "keys": [one.keys for one in self.slices.values()]}
+
+    def refresh(self, *_: Any) -> dict[str, Any]:
+        expires = (now() + timedelta(hours=4)).strftime(TIME_FORMAT)
+        token = {"id_token": self.token(), "refresh_token": "refresh", "expires_at": expires}
+        return listed("tokens", [token | {"created_at": now().strftime(TIME_FORMAT)}])
+
+    def person(self, *_: Any) -> dict[str, Any]:
+        who = {"uuid": self.user, "email": "tester@example.org", "bastion_login": "tester_0000000000"}
+        return {"results": [who | {"sshkeys": []}]}
+
+    def create(self, query: dict[str, list[str]], body: str) -> Any:
+        if self.faults.create_refused:
+            self.faults.create_refused -= 1
+            raise RefusedError(500, "Unable to determine broker proxy for this controller.")
+        name, sent = query["name"][-1], json.loads(body)
+        if any(one.name == name and self.state(one) not in GONE for one in self.slices.values()):
+            raise RefusedError(500, f"Slice {name} already exists")
+        topology = ExperimentTopology(graph_string=sent["graph_model"])
+        topology.validate()
+        kinds = {node.type.name for node in topology.nodes.values()}
+        if "Switch" in kinds and "Switch.P4" not in self.faults.tags:
+            raise RefusedError(
+                500, "Policy Violation: Your project is lacking Switch.P4 tag to provision a P4 switch."
+            )
+        asked = datetime.strptime(query["lease_end_time"][-1], TIME_FORMAT).astimezone(UTC)
+        made = Slice(
+            id=str(uuid.uuid4()),
+            name=name,
+            topology=topology,
+            lease_end=min(asked, now() + CLAMP),
+            keys=sent["ssh_keys"],
+            ends_as="StableError" if self.faults.sliver_fails else "StableOK",
+        )
+        self.slices[made.id] = made
+        self.provision(made)
+        if self.faults.create_lost:
+            self.faults.create_lost -= 1
+            raise AnswerLostError
+        return listed("slivers", self.slivers(made))
+
+    def list_slices(self, query: dict[str, list[str]], _: str) -> Any:
+        names, states = query.get("name"), query.get("states")
+        found = [
+            one
+            for one in self.slices.values()
+            if (not names or one.name in names) and (not states or self.state(one) in states)
+        ]
+        return listed("slices", [self.view(one, with_model=False) for one in found])
+
+    def show(self, query: dict[str, list[str]], _: str, own: str) -> Any:
+        with_model = query.get("graph_format", ["GRAPHML"])[-1] != "NONE"
+        return listed("slice_details", [self.view(self.get(own), with_model=with_model)])
+
+    def list_slivers(self, query: dict[str, list[str]], _: str) -> Any:
+        return listed("slivers", self.slivers(self.get(query["slice_id"][-1])))
+
+    def renew(self, query: dict[str, list[str]], _: str, own: str) -> Any:
+        one = self.get(own)
+        end = datetime.strptime(query["lease_end_time"][-1], TIME_FORMAT).astimezone(UTC)
+        if self.faults.renew_refused:
+            self.faults.renew_refused -= 1
+            raise RefusedError(500, "Policy Violation: project lease limit")
+        if self.state(one) not in STABLE:
+            raise RefusedError(500, f"Unable to renew Slice# {own} that is not yet stable, try again later")
+        end = min(end, now() + CLAMP)  # without a word, as the real one does
+        if end < one.lease_end:
+            raise RefusedError(500, "Attempted new term end time is shorter than current slice end time")
+        one.lease_end, one.began, one.state = end, time.monotonic(), "Configuring"
+        return listed("no_content", [{"details": f"Slice '{own}' has been successfully renewed"}])
+
+    def delete(self, _: Any, __: str, own: str) -> Any:
+        self.get(own).state = "Closing"
+        return listed("no_content", [{"details": "deleted"}])
+
+    # ---- state
+
+    def get(self, own: str) -> Slice:
+        if own not in self.slices:
+            raise RefusedError(404, f"Slice# {own} not found")
+        return self.slices[own]
+
+    def state(self, one: Slice) -> str:
+        age = time.monotonic() - one.began
+        if one.state == "Configuring" and age >= self.faults.configure_s:
+            one.state = one.ends_as
+            self.provision(one)
+        vanish = self.faults.vanish_after_s
+        if vanish is not None and one.state in STABLE and age > vanish:
+            one.state = "Dead"
+        return one.state
+
+    def provision(self, one: Slice) -> None:
+        """Writes reservations, addresses and MACs into the slice's graph, as far as it has come."""
+        ready, failed = one.state == "StableOK", one.state == "StableError"
+        kept = "Active" if ready else "Closed" if failed else "Ticketed"
+        consequence = "Closing reservation due to failure in slice"
+        for place, (name, node) in enumerate(sorted(one.topology.nodes.items())):
+            own = one.slivers.setdefault(name, str(uuid.uuid4()))
+            notice = self.faults.sliver_fails.get(name, consequence) if failed else ""
+            node.set_properties(
+                reservation_info=ReservationInfo(
+                    reservation_id=own, reservation_state=kept, error_message=notice
+                )
+            )
+            if ready and node.type.name == "VM":
+                known = self.machines.get(name, {})
+                node.set_properties(management_ip=known.get("address", f"2001:db8::{place + 1}"))
+                for nth, (component_name, component) in enumerate(sorted(node.components.items())):
+                    network = component_name.removeprefix(f"{name}-")
+                    mac = known.get("ports", {}).get(network, f"02:00:00:00:{place:02x}:{nth:02x}")
+                    for port in component.interface_list:
+                        port.set_properties(label_allocations=Labels(mac=mac))
+
+    def slivers(self, one: Slice) -> list[dict[str, Any]]:
+        self.state(one)
+        found = []
+        for name, node in one.topology.nodes.items():
+            info = node.get_property("reservation_info")
+            found.append(
+                {
+                    "sliver_id": one.slivers[name],
+                    "slice_id": one.id,
+                    "graph_node_id": node.node_id,
+                    "sliver_type": "NodeSliver",
+                    "state": info.reservation_state,
+                    "pending_state": "None_",
+                    "notice": info.error_message or "",
+                    "lease_start_time": one.start.strftime(TIME_FORMAT),
+                    "lease_end_time": one.lease_end.strftime(TIME_FORMAT),
+                    "sliver": {"Name": name, "Site": node.site, "Type": node.type.name},
+                }
+            )
+        return found
+
+    def view(self, one: Slice, *, with_model: bool) -> dict[str, Any]:
+        shown = {
+            "slice_id": one.id,
+            "name": one.name,
+            "state": self.state(one),
+            "graph_id": one.id,
+            "lease_start_time": one.start.strftime(TIME_FORMAT),
+            "lease_end_time": one.lease_end.strftime(TIME_FORMAT),
+            "project_id": self.project,
+            "project_name": "L4S",
+            "owner_user_id": self.user,
+            "owner_email": "tester@example.org",
+        }
+        return shown | ({"model": one.topology.serialize()} if with_model else {})
+
+    def claims(self) -> dict[str, Any]:
+        project = {"uuid": self.project, "name": "L4S", "active": True, "tags": self.faults.tags}
+        member = {"memberships": {"is_token_holder": True}}
+        expires = int(time.time()) + self.faults.token_s
+        return {
+            "uuid": self.user,
+            "email": "tester@example.org",
+            "exp": expires,
+            "projects": [project | member],
+        }
+
+    def token(self) -> str:
+        def part(value: dict[str, Any]) -> str:
+            return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+        return f"{part({'alg': 'none'})}.{part(self.claims())}.x"
+
+    def summary(self) -> dict[str, Any]:
+        used = 0.99 if self.faults.no_room else 0.1
+
+        def counts(capacity: int) -> dict[str, int]:
+            return {"capacity": capacity, "allocated": int(capacity * used)}
+
+        def site(name: str) -> dict[str, Any]:
+            size = {"cores": 128, "ram": 512, "disk": 4000}
+            own: dict[str, Any] = {"name": name, "state": "Active", "ipv4_management": name == "NCSA"}
+            for kind, capacity in size.items():
+                own |= {f"{kind}_{what}": number for what, number in counts(capacity).items()}
+            own["components"] = {"SharedNIC-ConnectX-6": counts(381), "SmartNIC-ConnectX-6": counts(2)}
+            own["p4_switches"] = (
+                [{"name": "star-p4", "capacity": 1, "allocated": 0}] if name == "STAR" else []
+            )
+            return own
+
+        return {"sites": [site(name) for name in SITES], "hosts": [], "links": [], "facility_ports": []}
+
+
+def listed(kind: str, data: list[Any]) -> dict[str, Any]:
+    return {"type": kind, "size": len(data), "status": 200, "data": data}
+
+
+def handler(fabric: Fabric) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def respond(self) -> None:
+            url = urlsplit(self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            status = 200
+            try:
+                auth = self.headers.get("Authorization") or ""
+                said = fabric.answer(self.command, url.path, parse_qs(url.query), body, auth)
+            except RefusedError as refused:
+                status, said = refused.status, self.error(refused.status, refused.details)
+            except AnswerLostError:
+                fabric.calls.append([self.command, url.path, "lost"])
+                self.connection.shutdown(2)
+                self.close_connection = True
+                return
+            except Exception as error:  # noqa: BLE001  (an invalid topology, as the real one answers it)
+                status, said = 500, self.error(500, str(error))
+            if not url.path.startswith("/_"):
+                fabric.calls.append([self.command, url.path, status])
+            data = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def error(self, status: int, details: str) -> dict[str, Any]:
+            told = [{"message": "Internal Server Error", "details": details}]
+            return {"type": "error", "size": 1, "status": status, "errors": told}
+
+        do_GET = do_POST = do_PUT = do_DELETE = respond  # noqa: N815  (http.server's own names)
+
+    return Handler
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--tls", nargs=2, metavar=("CERT", "KEY"))
+    parser.add_argument("--machines", type=Path)
+    args = parser.parse_args()
+    machines = json.loads(args.machines.read_text()) if args.machines else {}
+    server = ThreadingHTTPServer((args.host, args.port), handler(Fabric(machines)))
+    server.daemon_threads = True
+    if args.tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*args.tls)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    scheme = "https" if args.tls else "http"
+    sys.stdout.write(f"{scheme}://{args.host}:{server.server_address[1]}\n")
+    sys.stdout.flush()
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Slices against the stand-in orchestrator: the good way, and everything that goes wrong on it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fablib_slices import SliceFile, Slices, SliceSpec, preflight, spec_of
+from fablib_slices.access import inventory
+from l4sbench.errors import InputError, TestbedError
+from l4sbench.topology import topology
+from tests.fabric.conftest import StandIn
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
+
+FAST: dict[str, Any] = {"poll_s": 0.1, "limit_s": 20}
+_names = (f"slice-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def spec() -> SliceSpec:
+    return spec_of(topology("line6"), SliceFile(slice=next(_names), site="STAR"))
+
+
+def test_up_makes_the_slice_and_waits(slices: Slices, spec: SliceSpec) -> None:
+    states: list[str] = []
+    found = slices.up(spec, on_state=states.append, **FAST)
+    assert found.ready
+    assert states == ["Configuring", "StableOK"]
+    assert found.digest == spec.digest
+    assert {machine.name: machine.role for machine in found.machines} == {
+        "tx-l4s": "sender",
+        "tx-classic": "sender",
+        "delay": "delay",
+        "router": "router",
+        "rx-l4s": "receiver",
+        "rx-classic": "receiver",
+    }
+    router = next(machine for machine in found.machines if machine.name == "router")
+    assert [network for network, _ in router.ports] == ["net-mid", "net-rx"]
+    assert len({mac for machine in found.machines for _, mac in machine.ports}) == 8
+
+
+def test_up_again_adopts_what_is_there(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    first = slices.up(spec, **FAST)
+    before = standin.creates()
+    again = slices.up(replace(spec, hours=48), **FAST)
+    assert again.id == first.id
+    assert standin.creates() == before
+
+
+def test_a_slice_of_the_name_that_is_another_is_refused(slices: Slices, spec: SliceSpec) -> None:
+    slices.up(spec, **FAST)
+    bigger = replace(spec, vms=(replace(spec.vms[0], cores=8), *spec.vms[1:]))
+    with pytest.raises(InputError, match=f"slice {spec.name} that is not this one.*slice down {spec.name}"):
+        slices.up(bigger, **FAST)
+
+
+def test_an_answer_that_is_lost_costs_nothing(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    standin.faults(create_lost=1)
+    before = len(standin.slices())
+    assert slices.up(spec, **FAST).ready
+    assert len(standin.slices()) == before + 1
+
+
+def test_a_refusal_tells_fabrics_own_words(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    standin.faults(create_refused=99)
+    with pytest.raises(TestbedError, match="Unable to determine broker proxy for this controller"):
+        slices.up(spec, **FAST)
+
+
+def test_a_machine_that_fails_tells_why(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    standin.faults(sliver_fails={"router": "Insufficient resources : No hosts available"})
+    with pytest.raises(TestbedError) as told:
+        slices.up(spec, **FAST)
+    assert told.value.message == (
+        f"slice {spec.name} is StableError: Insufficient resources : No hosts available"
+    )
+    assert "slice down" in (told.value.hint or "")
+
+
+def test_a_slice_that_never_gets_ready_stays_and_says_so(
+    slices: Slices, spec: SliceSpec, standin: StandIn
+) -> None:
+    standin.faults(configure_s=999)
+    with pytest.raises(TestbedError, match="still Configuring after 1 s; it stays"):
+        slices.up(spec, poll_s=0.1, limit_s=1)
+    assert slices.find(spec.name) is not None
+
+
+def test_waiting_can_be_stopped(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    standin.faults(configure_s=999)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(TestbedError, match=r"stopped while slice .* was Configuring; it stays"):
+        slices.up(spec, stop=stop, **FAST)
+
+
+def test_an_expired_token_is_told_as_such(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    standin.faults(token_expired=True)
+    with pytest.raises(TestbedError, match=r"Signature has expired.*make a new token"):
+        slices.up(spec, **FAST)
+
+
+def test_renewing_is_exact_to_the_hour(slices: Slices, spec: SliceSpec) -> None:
+    slices.up(spec, **FAST)
+    renewal = slices.renew(spec.name, 68)
+    assert renewal.exact
+    expected = datetime.now(UTC) + timedelta(hours=68)
+    assert abs(renewal.lease_end - expected) < timedelta(minutes=1)
+
+
+def test_a_lease_that_is_shortened_is_not_exact(slices: Slices, spec: SliceSpec) -> None:
+    slices.up(spec, **FAST)
+    renewal = slices.renew(spec.name, 30 * 24)
+    assert not renewal.exact
+    assert abs(renewal.lease_end - datetime.now(UTC) - timedelta(days=15)) < timedelta(minutes=1)
+
+
+def test_refused_renewals_are_errors(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    slices.up(spec, **FAST)
+    with pytest.raises(TestbedError, match="shorter than current slice end time"):
+        slices.renew(spec.name, 2)
+    standin.faults(renew_refused=9)
+    with pytest.raises(TestbedError, match="Policy Violation: project lease limit"):
+        slices.renew(spec.name, 68)
+    with pytest.raises(TestbedError, match="there is no slice nobody"):
+        slices.renew("nobody", 1)
+
+
+def test_a_slice_that_vanishes_while_it_is_made(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    standin.faults(configure_s=999)
+
+    def vanish(_: str) -> None:
+        standin.faults(configure_s=0, vanish_after_s=0)
+
+    with pytest.raises(TestbedError, match="is gone; FABRIC removed it"):
+        slices.up(spec, on_state=vanish, **FAST)
+
+
+def test_down_is_idempotent(slices: Slices, spec: SliceSpec) -> None:
+    slices.up(spec, **FAST)
+    assert slices.down(spec.name)
+    assert not slices.down(spec.name)
+    assert slices.find(spec.name) is None
+
+
+def test_facts_are_asked_of_fabric(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    facts = slices.facts()
+    assert facts.tags == ("Switch.P4", "VM.NoLimit")
+    star = next(site for site in facts.sites or () if site.name == "STAR")
+    assert (star.cores, star.switches) == (128 - 12, 1)
+    assert star.components["SharedNIC-ConnectX-6"] == 381 - 38
+    assert preflight(spec, facts, run_s=3600) == ()
+    standin.faults(no_room=True, tags=[])
+    problems = [str(problem) for problem in preflight(spec, slices.facts(), run_s=3600)]
+    assert any("2 cores free, 24 needed" in problem for problem in problems)
+    assert any("project tag VM.NoLimitCPU or VM.NoLimit" in problem for problem in problems)
+
+
+def test_a_site_is_found_where_none_is_named(slices: Slices, spec: SliceSpec) -> None:
+    found = slices.up(replace(spec, site="auto"), **FAST)
+    assert {machine.site for machine in found.machines} == {"TACC"}
+
+
+def test_machines_get_the_key_and_become_an_inventory(
+    slices: Slices, spec: SliceSpec, standin: StandIn, tmp_path: Any
+) -> None:
+    found = slices.up(spec, **FAST)
+    assert [slices.access.public_key()] in standin.call("/_state")["keys"]
+    made: Any = inventory(found, slices.access, tmp_path / "known_hosts")
+    hosts = made["all"]["children"]["nodes"]["hosts"]
+    assert sorted(hosts) == sorted(node.name for node in topology("line6").nodes)
+    assert hosts["router"]["ansible_user"] == "ubuntu"
+    assert sorted(hosts["delay"]["l4sbench_ports"]) == ["net-mid", "net-tx"]
+    assert list(made["all"]["children"]["role_receiver"]["hosts"]) == ["rx-l4s", "rx-classic"]
+    arguments = made["all"]["vars"]["ansible_ssh_common_args"]
+    assert "-W '[%h]:%p'" in arguments.replace("'\"'\"'", "'")
+    assert "StrictHostKeyChecking=no" not in arguments

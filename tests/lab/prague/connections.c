@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The l4sbench authors
+/*
+ * connections: opens and closes many TCP connections, in all the ways there are.
+ *
+ *   connections serve PORT                        reads whatever comes, until SIGTERM
+ *   connections open ADDRESS PORT COUNT AT_ONCE   prints how many were opened
+ *
+ * Each connection runs the congestion control of its namespace, sends a few
+ * segments, and ends in one of these ways, in turn: closed; reset; given
+ * another congestion control and closed; dissolved by connect(AF_UNSPEC),
+ * connected again and closed.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MOST 512
+#define BYTES 4096
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void leave(int number)
+{
+	(void)number;
+	_exit(0);
+}
+
+static void serve(unsigned short port)
+{
+	static struct pollfd fds[1 + 2 * MOST];
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(port) };
+	static char buffer[65536];
+	int one = 1, used = 1;
+
+	fds[0] = (struct pollfd){ socket(AF_INET, SOCK_STREAM, 0), POLLIN, 0 };
+	if (setsockopt(fds[0].fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    bind(fds[0].fd, (struct sockaddr *)&any, sizeof(any)) || listen(fds[0].fd, MOST))
+		die("listen");
+	for (;;) {
+		if (poll(fds, used, -1) < 0)
+			die("poll");
+		for (int i = used - 1; i > 0; i--) {
+			if (!fds[i].revents || read(fds[i].fd, buffer, sizeof(buffer)) > 0)
+				continue;
+			close(fds[i].fd);
+			fds[i] = fds[--used];
+		}
+		if (fds[0].revents && used <= 2 * MOST) {
+			int fd = accept(fds[0].fd, NULL, NULL);
+
+			if (fd >= 0)
+				fds[used++] = (struct pollfd){ fd, POLLIN, 0 };
+		}
+	}
+}
+
+static void connect_and_send(int fd, const struct sockaddr_in *to)
+{
+	static char data[BYTES];
+
+	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)))
+		die("connect");
+	if (write(fd, data, sizeof(data)) != sizeof(data))
+		die("write");
+}
+
+static void end(int fd, int way, const struct sockaddr_in *to)
+{
+	const struct linger reset = { 1, 0 };
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	switch (way) {
+	case 1:
+		if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)))
+			die("SO_LINGER");
+		break;
+	case 2:
+		if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5))
+			die("TCP_CONGESTION");
+		break;
+	case 3:
+		if (connect(fd, &none, sizeof(none)))
+			die("connect(AF_UNSPEC)");
+		connect_and_send(fd, to);
+		break;
+	}
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	int fds[MOST], count, at_once, opened = 0;
+	struct sockaddr_in to = { .sin_family = AF_INET };
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTERM, leave);
+	if (argc == 3 && !strcmp(argv[1], "serve"))
+		serve(atoi(argv[2]));
+	if (argc != 6 || inet_pton(AF_INET, argv[2], &to.sin_addr) != 1)
+		return 2;
+	to.sin_port = htons(atoi(argv[3]));
+	count = atoi(argv[4]);
+	at_once = atoi(argv[5]);
+	if (at_once < 1 || at_once > MOST)
+		return 2;
+	while (opened < count) {
+		int now = count - opened < at_once ? count - opened : at_once;
+
+		for (int i = 0; i < now; i++) {
+			fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+			connect_and_send(fds[i], &to);
+		}
+		for (int i = 0; i < now; i++)
+			end(fds[i], i % 4, &to);
+		opened += now;
+	}
+	printf("%d\n", opened);
+	return 0;
+}

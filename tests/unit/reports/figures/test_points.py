@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Distributions, bars and points: the numbers are the tables', and too little data says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from l4sbench.errors import InputError
+from reports.figures import (
+    delay_distribution,
+    delay_samples,
+    flow_bars,
+    goodput_against_delay,
+    quantiles,
+    sheets,
+    specification,
+    trial_dots,
+)
+from reports.figures.delays import Kind
+from reports.load import RunTables
+from reports.rules import load_rule
+from reports.verdicts import decide
+
+Make = Callable[[Any], RunTables]
+PAM25 = load_rule("pam25")
+KINDS: tuple[Kind, ...] = ("cdf", "ccdf")
+
+
+def rows_of(chart: Any, *fields: str) -> Iterator[dict[str, Any]]:
+    """All rows of a chart's specification that have these fields."""
+    for rows in specification(chart)["datasets"].values():
+        yield from (row for row in rows if set(fields) <= set(row))
+
+
+@given(st.lists(st.floats(-1, 1000), min_size=11, max_size=400))
+def test_quantiles_are_the_least_samples_that_reach_their_share(values: list[float]) -> None:
+    found = quantiles(pl.Series(values))
+    assert found[0] == (0, min(values))
+    for share, value in found[1:]:
+        wanted = Fraction(round(share * 10_000), 10_000) * len(values)
+        assert sum(sample <= value for sample in values) >= wanted
+        assert sum(sample < value for sample in values) < wanted
+        assert len(values) - wanted >= 10
+
+
+def test_quantiles_are_those_of_another_library() -> None:
+    values = np.random.default_rng(1).gamma(2, 3, 20_000)
+    for share, value in quantiles(pl.Series(values)):
+        assert value == pytest.approx(np.quantile(values, share), rel=0.01, abs=0.05)
+
+
+def test_a_tail_needs_samples() -> None:
+    assert max(share for share, _ in quantiles(pl.Series(range(999)))) == 0.98
+    assert max(share for share, _ in quantiles(pl.Series(range(1000)))) == 0.99
+    assert max(share for share, _ in quantiles(pl.Series(range(100_000)))) == 0.9999
+    assert quantiles(pl.Series([1.0] * 5)) == []
+
+
+def test_samples_of_delay_are_those_of_the_senders(real: RunTables) -> None:
+    cell = str(real.trials.filter(pl.col("aqm") == "codel")["cell"][0])
+    about = real.trials.filter(pl.col("cell") == cell).to_dicts()[0]
+    assert about["warmup_s"] > 0
+    first, last = about["warmup_s"] * 1000, (about["warmup_s"] + about["duration_s"]) * 1000
+    own = real.sockets.filter(
+        (pl.col("cell") == cell)
+        & (pl.col("flow") == "l4s-0")
+        & (pl.col("side") == "sender")
+        & pl.col("t_ms").is_between(first, last)
+    )
+    samples = delay_samples(real, [cell], "l4s")["delay_ms"].sort().to_list()
+    assert samples == pytest.approx(sorted(rtt - about["rtt_ms"] for rtt in own["srtt_ms"]))
+
+
+def test_too_few_samples_for_a_distribution(real: RunTables) -> None:
+    few, many = (
+        RunTables(real.folder, frozenset(real.trials.filter(pl.col("aqm") == aqm)["cell"]))
+        for aqm in ("dualpi2", "fifo")
+    )
+    (sheet,) = sheets(decide(few, PAM25))
+    with pytest.raises(InputError, match="no distribution"):
+        delay_distribution(few, sheet, PAM25)
+    (sheet,) = sheets(decide(many, PAM25))
+    for kind in KINDS:
+        rows = list(rows_of(delay_distribution(many, sheet, PAM25, kind=kind), "share"))
+        assert rows
+        assert {row["queue"] for row in rows} == {"FIFO"}
+
+
+def several(make: Make) -> RunTables:
+    """1 against 2 flows and 5 against 1, three trials each."""
+    return make(
+        [
+            {"aqm": aqm, "l4s.count": a, "classic.count": b, "l4s": [30, 31, 32], "classic": [60, 61, 62]}
+            for aqm in ("fifo", "dualpi2")
+            for a, b in ((1, 2), (5, 1))
+        ]
+    )
+
+
+def test_bars_are_per_flow(make: Make) -> None:
+    found = sheets(decide(several(make), PAM25))
+    assert [sheet.flows for sheet in found] == [(1, 2), (5, 1)]
+    assert {sheet.family for sheet in found} == {"cubic"}
+    rows = list(rows_of(flow_bars(found), "mbps", "whose"))
+    means = {(row["whose"], round(row["mbps"], 6)) for row in rows}
+    assert means == {
+        ("L4S, per flow", 31),
+        ("classic, per flow", 30.5),
+        ("L4S, per flow", 6.2),
+        ("classic, per flow", 61),
+    }
+    assert all(row["low"] < row["mbps"] < row["high"] for row in rows)
+    fairs = sorted(row["fair_mbps"] for row in rows_of(flow_bars(found), "fair_mbps"))
+    assert fairs == pytest.approx([100 / 6, 100 / 3])
+    with pytest.raises(InputError, match="no panel"):
+        flow_bars(found, panel=7)
+
+
+def test_dots_are_the_trials(make: Make) -> None:
+    tables = several(make)
+    for sheet in sheets(decide(tables, PAM25)):
+        chart = trial_dots(tables, sheet, PAM25)
+        drawn = sorted((r["cell"], r["trial"], r["percent"]) for r in rows_of(chart, "trial", "percent"))
+        cells = {entry.cell for panel in sheet.panels for entry in panel.entries}
+        own = tables.flows.filter((pl.col("group") == "l4s") & pl.col("cell").is_in(cells))
+        assert drawn == sorted(own.select("cell", "trial", "goodput_mbps").iter_rows())
+
+
+def test_goodput_against_delay_has_both_groups(make: Make) -> None:
+    tables = make([{"aqm": "dualpi2", "l4s": [40, 42], "classic": [50, 52], "delay": 0.4}])
+    (sheet,) = sheets(decide(tables, PAM25))
+    found = {row["group"]: row for row in rows_of(goodput_against_delay(sheet), "mbps", "group")}
+    assert (found["L4S"]["mbps"], found["L4S"]["delay_ms"]) == (41, 0.4)
+    assert (found["classic"]["mbps"], found["classic"]["delay_ms"]) == (51, 7.0)
+    (join,) = rows_of(goodput_against_delay(sheet), "mbps2")
+    assert (join["mbps"], join["mbps2"]) == (41, 51)

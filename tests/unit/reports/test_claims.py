@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Claims asked of runs that never were: two flows each of three schemes, and what they got."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from l4sbench.errors import InputError
+from reports.claims import Outcome, as_document, check, load_study, markdown, measures, offered
+from reports.claims.model import Claim, Study
+from reports.load import RunTables, load
+from tests.unit.reports.conftest import write
+
+Values = Mapping[tuple[str, float], Sequence[float]]
+"""Scheme and RTT (ms) -> the measure in every trial."""
+MakeRun = Callable[..., RunTables]
+
+LENGTHS: Values = {("rtt", 5.0): [1500, 1400], ("linear", 5.0): [300, 310], ("log", 5.0): [290, 320]}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> MakeRun:
+    def build(
+        lengths: Values = LENGTHS,
+        goodputs: Sequence[float] = (3.0, 1.0),
+        again: Mapping[str, int] | None = None,
+        invalid: Sequence[str] = (),
+    ) -> RunTables:
+        trials: list[dict[str, Any]] = []
+        flows: list[dict[str, Any]] = []
+        packets: list[dict[str, Any]] = []
+        for (scheme, rtt_ms), values in lengths.items():
+            for trial, length in enumerate(values, start=1):
+                key = {"cell": f"{scheme}-{rtt_ms}", "trial": trial}
+                status = "invalid" if scheme in invalid else "ok"
+                factors = {"l4s.segsize": scheme, "rtt_ms": rtt_ms, "rate_mbps": 10.0, "l4s.count": 2}
+                about = {"status": status, "seed": "1", "inputs": "i", "folder": f"{trial}-i"}
+                trials.append(key | factors | about)
+                for index, goodput in enumerate(goodputs if status == "ok" else ()):
+                    flow = key | {"flow": f"l4s-{index}", "group": "l4s"}
+                    flows.append(
+                        flow | {"cc": "x", "sender": "a", "receiver": "b", "goodput_mbps": float(goodput)}
+                    )
+                    counts = {"data_packets": 1000, "ack_packets": 500, "lost_packets": 0, "ce_packets": 0}
+                    told = {"retransmits_packets": (again or {}).get(scheme, 0), "sojourn_samples": 1000}
+                    packets.append(
+                        flow | counts | told | {"seconds": 60.0, "length_mean_bytes": float(length)}
+                    )
+        folder = tmp_path / "tables"
+        write(folder, "trials", trials)
+        write(folder, "flows", flows)
+        write(folder, "packet_flows", packets)
+        return load(tmp_path)
+
+    return build
+
+
+def study(**claim: Any) -> Study:
+    asked = {"name": "c", "says": "it is so", "measure": "length_mean_bytes"} | claim
+    return Study(
+        study="s",
+        about="",
+        source="",
+        factor="l4s.segsize",
+        schemes=("rtt", "fixed", "linear", "log"),
+        settings=("rtt_ms",),
+        claims=(Claim.model_validate(asked),),
+        shown=({"measure": "length_mean_bytes"},),
+    )
+
+
+@pytest.mark.parametrize(
+    ("claim", "outcome", "holds"),
+    [
+        ({"of": ["rtt"], "at_least": 1400}, Outcome.SEEN, 2),
+        ({"of": ["rtt"], "at_least": 1450}, Outcome.MIXED, 1),
+        ({"of": ["rtt"], "at_most": 1399}, Outcome.NOT_SEEN, 0),
+        ({"of": ["linear", "log"], "than": "rtt", "at_most": 0.25}, Outcome.SEEN, 2),
+        ({"of": ["linear", "log"], "than": "rtt", "at_most": 0.15}, Outcome.NOT_SEEN, 0),
+        ({"of": ["log"], "extreme": "least"}, Outcome.MIXED, 1),
+        ({"of": ["rtt"], "extreme": "greatest"}, Outcome.SEEN, 2),
+        ({"of": ["fixed"], "at_most": 1}, Outcome.NOT_ASKED, 0),
+    ],
+)
+def test_claims_are_asked_of_every_trial(
+    run: MakeRun, claim: Mapping[str, Any], outcome: Outcome, holds: int
+) -> None:
+    (finding,) = check(run(), study(**claim)).findings
+    assert finding.outcome == outcome
+    assert finding.settings[0].holds == holds
+
+
+def test_a_claim_is_about_its_cells_only(run: MakeRun) -> None:
+    lengths: Values = {**LENGTHS, ("rtt", 80.0): [100, 100]}
+    (finding,) = check(run(lengths), study(of=["rtt"], at_least=1400, where={"rtt": "5ms"})).findings
+    assert [s.setting for s in finding.settings] == [{"rtt_ms": 5.0}]
+    assert finding.outcome == Outcome.SEEN
+    (everywhere,) = check(run(lengths), study(of=["rtt"], at_least=1400)).findings
+    assert [(s.setting["rtt_ms"], s.outcome) for s in everywhere.settings] == [
+        (5.0, Outcome.SEEN),
+        (80.0, Outcome.NOT_SEEN),
+    ]
+    assert everywhere.outcome == Outcome.MIXED
+
+
+def test_nothing_over_nothing_is_no_ratio(run: MakeRun) -> None:
+    claim = {"measure": "retransmits_percent", "of": ["log"], "than": "rtt", "at_most": 0.05}
+    assert check(run(), study(**claim)).findings[0].outcome == Outcome.NOT_ASKED
+    assert check(run(again={"rtt": 30}), study(**claim)).findings[0].outcome == Outcome.SEEN
+    assert check(run(again={"log": 1}), study(**claim)).findings[0].outcome == Outcome.NOT_SEEN
+
+
+def test_measures_between_flows(run: MakeRun) -> None:
+    row = measures(run(again={"rtt": 30})).filter(cell="rtt-5.0").row(0, named=True)
+    assert row["flows"] == 2
+    assert row["jain"] == pytest.approx(16 / (2 * 10))  # (3 + 1)^2 / (2 (9 + 1))
+    assert row["goodput_mbps"] == 4
+    assert row["normalised_goodput"] == pytest.approx(2 / 5)  # of two flows on 10 Mbit/s
+    assert row["retransmits_packets"] == 60
+    assert row["retransmits_percent"] == pytest.approx(3)
+
+
+def test_invalid_trials_do_not_count(run: MakeRun) -> None:
+    report = check(run(invalid=["log"]), study(of=["log"], extreme="least"))
+    assert report.findings[0].outcome == Outcome.NOT_ASKED
+    assert "log" not in report.shown[0][1].columns
+
+
+def test_the_report_says_what_was_asked_and_found(run: MakeRun) -> None:
+    report = check(run(), study(of=["linear", "log"], than="rtt", at_most=0.25))
+    text = markdown(report, "l4sbench run s")
+    assert "linear, log: mean packet length, bytes at most 0.25 times that of rtt" in text
+    assert "| 2 of 2 | **seen** |" in text
+    assert "| 5 | 1450 | 305 | 305 |" in text
+    document: Any = as_document(report)
+    assert document["claims"][0]["settings"][0] == {
+        "rtt_ms": 5.0,
+        "values": {"rtt": 1450.0, "linear": 305.0, "log": 305.0},
+        "holds": 2,
+        "trials": 2,
+    }
+
+
+def test_runs_that_cannot_be_asked(run: MakeRun, tmp_path: Path) -> None:
+    tables = run()
+    other = study(of=["rtt"], at_least=1).model_copy(update={"settings": ("aqm",)})
+    with pytest.raises(InputError, match="aqm"):
+        check(tables, other)
+    write(tmp_path / "tables", "packet_flows", [])
+    with pytest.raises(InputError, match="capture: headers"):
+        check(load(tmp_path), study(of=["rtt"], at_least=1))
+
+
+@pytest.mark.parametrize("name", ["segsize26", "segsize26-cubic"])
+def test_shipped_studies_are_sound(name: str) -> None:
+    assert name in offered()
+    assert load_study(name).study == name
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("{name: c, says: x, measure: beauty, of: [a], at_most: 1}", "no measure beauty"),
+        ("{name: c, says: x, measure: jain, of: [a]}", "give at_most, at_least or extreme"),
+        ("{name: c, says: x, measure: jain, of: [a], extreme: least, than: b}", "extreme"),
+        ("{name: c, says: x, measure: jain, of: [a], at_most: 1, where: {rate: 10}}", "10 has no unit"),
+    ],
+)
+def test_files_that_hold_no_claims(tmp_path: Path, line: str, what: str) -> None:
+    head = "study: s\nabout: a\nsource: b\nfactor: l4s.segsize\nschemes: [a]\nsettings: [rtt_ms]\nclaims:\n"
+    path = tmp_path / "mine.yml"
+    path.write_text(f"{head}  - {line}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=what):
+        load_study(str(path))
+
+
+def test_an_unknown_study_is_told_which_there_are() -> None:
+    with pytest.raises(InputError, match="segsize26"):
+        load_study("segsize27")
