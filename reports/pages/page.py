@@ -17,7 +17,7 @@ from l4sbench import __version__
 from reports.pages.details import details
 from reports.pages.facts import facts
 from reports.pages.model import number, questions
-from reports.pages.series import scripts
+from reports.pages.series import digest, scripts
 from reports.pages.tones import STEPS, delay_steps
 from reports.pages.writing import write_drawing, write_page, write_series
 from reports.render import GLYPHS, meanings
@@ -64,7 +64,7 @@ def write(
         InputError: a table lacks or holds what no run gives.
         DiskFull: no room is left.
     """
-    series = write_series(report, scripts(tables))
+    series = write_series(report, digest(tables), scripts(tables))
     drawing = write_drawing(report)
     text = render(tables, decision, heading, panels, series, drawing)
     return write_page(report, text, (series, drawing))

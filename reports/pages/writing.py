@@ -6,13 +6,12 @@
     report/data/<digest>/<cell>.js    time series of a cell
     report/data/vega-<version>.js     what draws them
 
-The series' folder is named by its content and appears whole before the page that names it: whenever this
-is interrupted, the page and what it loads belong together.
+The series' folder is named by what it is made from and appears whole before the page that names it:
+whenever this is interrupted, the page and what it loads belong together.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from collections.abc import Iterable
@@ -31,33 +30,26 @@ SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,-]{0,240}")
 
 
-def write_series(report: Path, scripts: Iterable[tuple[str, str]]) -> str:
-    """Write the cells' scripts; returns their folder's name below `report`, from their content.
+def write_series(report: Path, digest: str, scripts: Iterable[tuple[str, str]]) -> str:
+    """Write scripts, unless those of that digest are there already; returns their folder below `report`.
 
     Raises:
-        InputError: a cell's id is no file name.
+        InputError: a script's name, which is a cell's id, is no file name.
         DiskFull: no room is left.
     """
-    data = report / DATA
-    partial = data / f"series{PARTIAL}"
-    shutil.rmtree(partial, ignore_errors=True)
-    digest = hashlib.sha256()
-    with room(report):
-        partial.mkdir(parents=True)
-        for cell, script in scripts:
-            if not _FILE_NAME.fullmatch(cell):
-                raise InputError(f"the tables hold a cell {cell!r}, which is no cell's id")
-            content = script.encode()
-            digest.update(b"%d %s\n" % (len(content), cell.encode()))
-            digest.update(content)
-            (partial / f"{cell}.js").write_bytes(content)
-        name = digest.hexdigest()[:12]
-        if (data / name).is_dir():
-            shutil.rmtree(partial)
-        else:
+    folder = report / DATA / digest
+    if not folder.is_dir():
+        partial = report / DATA / f"series{PARTIAL}"
+        shutil.rmtree(partial, ignore_errors=True)
+        with room(report):
+            partial.mkdir(parents=True)
+            for name, script in scripts:
+                if not _FILE_NAME.fullmatch(name):
+                    raise InputError(f"the tables hold a cell {name!r}, which is no cell's id")
+                (partial / f"{name}.js").write_bytes(script.encode())
             sync_folder(partial)
-            partial.rename(data / name)
-    return f"{DATA}/{name}"
+            partial.rename(folder)
+    return f"{DATA}/{digest}"
 
 
 def write_drawing(report: Path) -> str:

@@ -4,11 +4,13 @@
 
 const loading = new Map();
 const series = new Map();
+let specifications = null;
 let drawn = [];
 let drawing = 0;
 
-/** What the scripts below data/ call. */
+/* What the scripts below data/ call. */
 window.l4sbenchSeries = (cell, trials) => series.set(cell, trials);
+window.l4sbenchSpecifications = (found) => { specifications = found; };
 
 /** Load a script beside the page, once. */
 function load(name) {
@@ -23,14 +25,6 @@ function load(name) {
   return loading.get(name);
 }
 
-const PANELS = [
-  ["goodput_mbps", "Goodput, Mbit/s, per second"],
-  ["srtt_ms", "Smoothed RTT, ms"],
-  ["queue_ms", "In the queue, ms"],
-  ["marks_percent", "Packets with a CE mark, %, per second"],
-  ["cwnd_packets", "Congestion window, packets"],
-];
-
 /** A box that fills with a trial's charts. */
 function seriesOf(cell, trial) {
   const box = el("div", { class: "charts", "aria-live": "off" }, el("p", { class: "quiet" }, "Loading the time series …"));
@@ -38,13 +32,15 @@ function seriesOf(cell, trial) {
   (async () => {
     try {
       if (!data().series) throw new Error("no series");
+      await load(`${data().series}/specifications.js`);
       await load(`${data().series}/${cell.id}.js`);
-    } catch {
-      return missing(box, `${data().series}/${cell.id}.js`);
+    } catch (error) {
+      return missing(box, error.message);
     }
-    const panels = series.get(cell.id)?.[trial.trial];
+    const trials = series.get(cell.id);
     if (turn !== drawing) return undefined;
-    if (!panels) return box.replaceChildren(el("p", { class: "message" }, `Trial ${trial.trial} has no samples in the tables${trial.status === "ok" ? "" : `: it is ${trial.status}`}.`));
+    if (!trials?.[trial.trial]) return box.replaceChildren(el("p", { class: "message" }, `Trial ${trial.trial} has no samples in the tables${trial.status === "ok" ? "" : `: it is ${trial.status}`}.`));
+    const panels = panelsOf(trials[trial.trial]);
     try {
       await load(data().drawing);
     } catch {
@@ -64,65 +60,63 @@ function missing(box, name) {
     ". Everything else on this page is whole."));
 }
 
-async function draw(box, panels) {
-  for (const view of drawn.splice(0)) view.finalize();
-  const shown = PANELS.filter(([name]) => panels[name]);
-  const figures = shown.map(([name, title]) => el("figure", {}, el("figcaption", {}, title), el("div", { class: "chart", "data-panel": name })));
-  box.replaceChildren(...figures, numbersOf(panels));
-  const ends = shown.flatMap(([name]) => Object.values(panels[name]).map(([times]) => times.at(-1)));
-  await Promise.all(shown.map(async ([name, title], at) => {
-    const made = await window.vegaEmbed(figures[at].lastChild, spec(title, panels[name], Math.max(...ends), figures[at]), { actions: false, renderer: "svg", tooltip: { theme: "custom" } });
-    drawn.push(made);
-  }));
-  box.dataset.drawn = "true";
+/** Columns as one object per row; words come as runs `[word, count]`. */
+function rowsOf(packed) {
+  const names = Object.keys(packed), columns = {};
+  for (const name of names) columns[name] = packed[name].flatMap((value) => (Array.isArray(value) ? Array(value[1]).fill(value[0]) : value));
+  return (columns[names[0]] ?? []).map((_, at) => Object.fromEntries(names.map((name) => [name, columns[name][at]])));
 }
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** The panels of a trial's figure as charts of their own, which may stand side by side. */
+function panelsOf(trial) {
+  const { $schema, vconcat, bin_ms: bin } = specifications.specs[trial.spec];
+  const datasets = { flows: rowsOf(trial.flows), queue: rowsOf(trial.queue), fair: [{ fair_mbps: trial.fair }] };
+  const legend = encodingOf(vconcat[0]).color.legend;
+  return vconcat.map((whole) => {
+    const panel = structuredClone(whole), encoding = encodingOf(panel), words = encoding.y.title;
+    encoding.y.title = null;
+    encoding.y.axis = { tickCount: 4 };
+    encoding.x.axis = { title: null, grid: false };
+    for (const channel of [encoding.color, encoding.strokeDash]) channel.legend = { ...(channel.legend ?? legend), columns: 1, labelLimit: 260, symbolSize: 250 };
+    return { $schema, ...panel, datasets, width: "container", height: 150, bin, words,
+      line: (encoding.detail ?? encoding.color).field, value: encoding.y.field, rows: datasets[(panel.layer?.[0] ?? panel).data.name] };
+  });
+}
 
-/** Flows are named by their group. */
-const place = (line) => rank(line.replace(/-[0-9]+$/, ""));
-const byPlace = (a, b) => place(a) - place(b);
+const encodingOf = (panel) => (panel.layer?.[0] ?? panel).encoding;
 
-/** Lines told apart by colour and by dash. */
-function spec(title, lines, end, box) {
-  const names = Object.keys(lines).sort(byPlace);
-  const values = names.flatMap((line) => lines[line][0].map((t, at) => ({ t, value: lines[line][1][at], line })));
-  const ink = colour("--ink"), quiet = colour("--quiet"), grid = colour("--line");
-  const axis = { labelColor: quiet, titleColor: quiet, gridColor: grid, domainColor: grid, tickColor: grid, titleFontWeight: "normal" };
-  const others = [colour("--both"), colour("--ok"), colour("--undecided"), colour("--quiet")];
-  let next = 0;
-  const range = names.map((name) => [colour("--l4s"), colour("--classic")][place(name)] ?? others[next++ % others.length]);
-  const dashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]];
-  return {
-    $schema: "https://vega.github.io/schema/vega-lite/v6.json",
-    description: `${title} over time, lines: ${names.join(", ")}`,
-    width: "container", height: 150, background: "transparent", autosize: { type: "fit-x", contains: "padding" },
-    data: { values },
-    mark: { type: "line", strokeWidth: 1.5, interpolate: "linear", tooltip: true },
-    encoding: {
-      x: { field: "t", type: "quantitative", title: "s", scale: { domain: [0, end], nice: false }, axis: { ...axis, grid: false } },
-      y: { field: "value", type: "quantitative", title: null, axis: { ...axis, tickCount: 4 } },
-      color: { field: "line", type: "nominal", scale: { domain: names, range }, legend: { title: null, orient: "top", labelColor: ink, symbolType: "stroke", labelLimit: 300, columns: box.clientWidth < 420 ? 1 : 2 } },
-      strokeDash: { field: "line", type: "nominal", scale: { domain: names, range: names.map((_, at) => dashes[at % dashes.length]) } },
-    },
-    config: { view: { stroke: null }, font: "system-ui, sans-serif" },
-  };
+async function draw(box, panels) {
+  for (const view of drawn.splice(0)) view.finalize();
+  const config = specifications.configs[matchMedia("screen and (prefers-color-scheme: dark)").matches ? "dark" : "light"];
+  const own = { ...config, background: "transparent", autosize: { type: "fit-x", contains: "padding" }, view: { stroke: null }, font: "system-ui, sans-serif" };
+  const figures = panels.map(({ words }) => el("figure", {}, el("figcaption", {}, words), el("div", { class: "chart" })));
+  box.replaceChildren(...figures, el("p", { class: "quiet as-numbers" }, `Seconds since the trial's start; means over ${panels[0].bin} ms. Dotted in goodput: the fair share.`), numbersOf(panels));
+  await Promise.all(panels.map(async ({ words, rows, bin, line, value, ...spec }, at) => {
+    const description = `${words} over time; the numbers stand below the charts`;
+    drawn.push(await window.vegaEmbed(figures[at].lastChild, { ...spec, description, config: own }, { actions: false, renderer: "svg", tooltip: { theme: "custom" } }));
+  }));
+  box.dataset.drawn = "true";
 }
 
 /** The same as numbers: the mean of every line over ten equal times. */
 function numbersOf(panels) {
   const parts = 10;
-  const tables = PANELS.filter(([name]) => panels[name]).map(([name, title]) => {
-    const lines = Object.entries(panels[name]).sort(([a], [b]) => byPlace(a, b)), end = Math.max(...lines.map(([, [times]]) => times.at(-1)));
-    const mean = ([times, values], part) => {
-      const own = values.filter((_, at) => Math.min(parts - 1, Math.max(0, Math.floor((times[at] / end) * parts))) === part);
-      return own.length ? own.reduce((sum, value) => sum + value, 0) / own.length : null;
-    };
+  const tables = panels.filter(({ rows }) => rows.length).map(({ words, rows, line, value }) => {
+    const end = Math.max(...rows.map((row) => row.t_s));
+    const sums = new Map();
+    for (const row of rows) {
+      if (row[value] === null) continue;
+      if (!sums.has(row[line])) sums.set(row[line], Array.from({ length: parts }, () => [0, 0]));
+      const sum = sums.get(row[line])[Math.min(parts - 1, Math.max(0, Math.floor((row.t_s / end) * parts)))];
+      sum[0] += row[value];
+      sum[1] += 1;
+    }
     const heads = Array.from({ length: parts }, (_, part) => el("th", { scope: "col", class: "n" }, `${fixed((end / parts) * part)} s`));
-    return scrolling(title, el("table", { class: "plain" }, el("caption", {}, title),
+    const lines = [...sums].sort(([a], [b]) => rank(a.replace(/-[0-9]+$/, "")) - rank(b.replace(/-[0-9]+$/, "")));
+    return scrolling(words, el("table", { class: "plain" }, el("caption", {}, words),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "from"), heads)),
-      el("tbody", {}, lines.map(([line, points]) => el("tr", {}, el("th", { scope: "row" }, line),
-        heads.map((_, part) => el("td", { class: "n" }, fixed(mean(points, part), 2))))))));
+      el("tbody", {}, lines.map(([name, means]) => el("tr", {}, el("th", { scope: "row" }, name),
+        means.map(([sum, count]) => el("td", { class: "n" }, fixed(count ? sum / count : null, 2))))))));
   });
   return el("details", { class: "as-numbers" }, el("summary", {}, "The same as numbers, means over tenths of the time"), ...tables);
 }

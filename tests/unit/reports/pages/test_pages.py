@@ -20,7 +20,7 @@ from l4sbench.errors import InputError
 from l4sbench.store.files import DiskFull
 from reports.load import RunTables, load
 from reports.pages import Heading, Panel, write
-from reports.pages.series import POINTS, scripts
+from reports.pages.series import scripts
 from reports.pages.tones import STEPS, delay_steps, delay_tone, fair_percent, share_tone
 from reports.rules import load_rule
 from reports.verdicts import decide
@@ -58,7 +58,7 @@ def test_equal_tables_give_equal_files(small: RunTables, tmp_path: Path) -> None
     page(load(small.folder), tmp_path / "b")
     assert files(tmp_path / "a") == files(tmp_path / "b")
     names = set(files(tmp_path / "a"))
-    assert len(names) == 1 + 24 + 1
+    assert len(names) == 1 + 24 + 1 + 1
     assert {name.split("/")[0] for name in names} == {"index.html", "data"}
 
 
@@ -104,7 +104,7 @@ def test_a_page_and_its_series_belong_together(
     assert before.items() <= after.items(), "the old page still has all it names"
     page(load(small.folder, fewer), tmp_path)
     assert (tmp_path / embedded(path)["series"]).is_dir()
-    assert len(files(tmp_path)) == 1 + 12 + 1, "what the old page named is gone"
+    assert len(files(tmp_path)) == 1 + 12 + 1 + 1, "what the old page named is gone"
 
 
 def test_a_cell_that_is_no_file_name(small: RunTables, tmp_path: Path) -> None:
@@ -128,37 +128,39 @@ def test_panels(small: RunTables, tmp_path: Path) -> None:
     assert "<p>as <b>printed</b></p>" in text
 
 
-def test_series_are_thinned_out_by_means(tmp_path: Path) -> None:
-    times = list(range(0, 60_000, 20))
-    rows = [
-        {"cell": "c", "trial": 1, "node": "tx", "flow": "l4s-0", "t_ms": t, "group": "l4s", "side": "sender"}
-        | {"srtt_ms": 10.0 + (t // 20) % 2, "cwnd_packets": 7}
-        for t in times
-    ]
-    trials = [
-        {
-            "cell": "c",
-            "trial": 1,
-            "rate_mbps": 10.0,
-            "status": "ok",
-            "seed": "1",
-            "inputs": "i",
-            "folder": "f",
-        }
-    ]
-    for table in schema.OF_TRIALS:
-        own: list[dict[str, Any]] = {"sockets": rows, "trials": trials}.get(table, [])
-        frame = pl.DataFrame(own) if own else schema.empty(table)
-        schema.write(table, [schema.conform(table, frame).lazy()], tmp_path / "tables" / f"{table}.parquet")
-    ((cell, script),) = scripts(load(tmp_path))
-    assert cell == "c"
-    plain = json.loads(script.removeprefix('l4sbenchSeries("c",').removesuffix(");\n"))
-    assert set(plain["1"]) == {"srtt_ms", "cwnd_packets"}
-    moments, values = plain["1"]["srtt_ms"]["l4s-0"]
-    assert len(moments) == len(values) == POINTS
-    assert values == [10.5] * POINTS, "ten samples each, as many of 10 as of 11"
-    assert moments[0] == pytest.approx(0.09)
-    assert moments[-1] == pytest.approx(59.89)
+def test_scripts_of_series(small: RunTables) -> None:
+    found = dict(scripts(small))
+    assert len(found) == 24 + 1
+    last = found.pop("specifications").removeprefix("l4sbenchSpecifications(").removesuffix(");\n")
+    known = json.loads(last)
+    assert len(known["specs"]) == 2, "one per kind of trial that was captured, not one per trial"
+    assert set(known["configs"]) == {"light", "dark"}
+    ended: dict[str, int] = {}
+    for cell, script in found.items():
+        trials = json.loads(script.removeprefix(f'l4sbenchSeries("{cell}",').removesuffix(");\n"))
+        ended[cell] = len(trials)
+        series = trials["1"]
+        flows = series["flows"]
+        rows = len(flows["t_s"])
+        assert rows == len(flows["goodput_mbps"]) == len(flows["srtt_ms"]) == sum(n for _, n in flows["flow"])
+        assert [flow for flow, _ in flows["flow"]] == ["classic-0", "l4s-0"]
+        named = {panel.get("name", "goodput") for panel in known["specs"][series["spec"]]["vconcat"]}
+        assert {"goodput", "srtt_ms", "delay_ms", "ce_percent", "cwnd_packets"} == named
+    valid = small.trials.filter(pl.col("status") == "ok").group_by("cell").len()
+    assert ended == dict(valid.iter_rows())
+
+
+def test_series_are_made_once(small: RunTables, tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "tables"
+    shutil.copytree(small.folder, folder)
+    first = embedded(page(load(folder.parent), tmp_path / "report"))["series"]
+    made = (tmp_path / "report" / first).stat()
+    again = embedded(page(load(folder.parent), tmp_path / "report"))["series"]
+    assert again == first
+    assert (tmp_path / "report" / again).stat() == made
+    frame = pl.read_parquet(folder / "sockets.parquet").with_columns(pl.col("srtt_ms") + 1)
+    schema.write("sockets", [schema.conform("sockets", frame).lazy()], folder / "sockets.parquet")
+    assert embedded(page(load(folder.parent), tmp_path / "report"))["series"] != first
 
 
 def test_tones() -> None:
