@@ -132,10 +132,12 @@ def _names(spec: SliceSpec) -> Iterator[Problem]:
 
 
 def _offers(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
-    for vm in spec.vms:
-        if vm.image not in facts.images:
-            hint = did_you_mean(vm.image, facts.images) or f"images are {', '.join(sorted(facts.images))}"
-            yield Problem("", f"nodes.{vm.name}.image", f"FABRIC has no image {vm.image}", hint)
+    for image in dict.fromkeys(vm.image for vm in spec.vms):
+        if image not in facts.images:
+            machines = [vm.name for vm in spec.vms if vm.image == image]
+            path = "image" if len(machines) == len(spec.vms) else f"nodes.{machines[0]}.image"
+            hint = did_you_mean(image, facts.images) or f"images are {', '.join(sorted(facts.images))}"
+            yield Problem("", path, f"FABRIC has no image {image}", hint)
     for nic in sorted({net.nic for net in spec.nets}):
         if nic not in facts.nics:
             models = [name for name in facts.nics if name.startswith("NIC_")]

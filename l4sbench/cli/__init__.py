@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 
 from l4sbench import __version__
 from l4sbench.cli import bundle, collect, compare, doctor, lab, plan, report, run
+from l4sbench.cli import slice as slices
 from l4sbench.cli.options import as_filter
 from l4sbench.cli.terminal import say, styled
 from l4sbench.errors import InputError, L4sbenchError
@@ -26,7 +27,7 @@ TESTBED: Final = 3
 BUG: Final = 4
 INTERRUPTED: Final = 130
 
-_COMMANDS: Final = (plan, run, collect, report, compare, bundle, lab, doctor)
+_COMMANDS: Final = (plan, run, collect, report, compare, bundle, lab, slices, doctor)
 
 _EPILOG: Final = """\
 exit codes:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What is kept of a slice on this machine: what it was made from, and how to reach it.
+
+Below the user's state folder, a folder per slice: `slice.json` (id, lease, site, images, versions),
+`slice.graphml`, `inventory.yml` and `known_hosts`. FABRIC has the truth; losing the folder loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platformdirs import user_state_path
+from ruamel.yaml import YAML
+
+from fablib_slices.access import Access, inventory
+from fablib_slices.graph import slice_graph
+from l4sbench.store.files import write_whole
+
+if TYPE_CHECKING:
+    from fablib_slices.slices import Slice
+    from fablib_slices.spec import SliceSpec
+
+
+def folder(name: str) -> Path:
+    """Where what is kept of a slice stands; made when it is not there."""
+    path: Path = user_state_path("l4sbench", appauthor=False) / "slices" / name
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def keep_inventory(found: Slice, access: Access) -> Path:
+    """Write a slice's inventory; returns its path.
+
+    Raises:
+        TestbedError: a machine has no address yet.
+    """
+    from io import StringIO
+
+    own = folder(found.name)
+    text = StringIO()
+    YAML().dump(inventory(found, access, own / "known_hosts"), text)
+    path = own / "inventory.yml"
+    write_whole(path, text.getvalue())
+    return path
+
+
+def keep(spec: SliceSpec, found: Slice) -> None:
+    """Write what a slice was made from and what came of it."""
+    own = folder(found.name)
+    site = {machine.site for machine in found.machines}
+    told = {
+        "id": found.id,
+        "lease_end": found.lease_end.isoformat(),
+        "sites": sorted(site),
+        "digest": spec.digest,
+        "spec": asdict(spec),
+        "versions": {
+            name: version(name) for name in ("fabrictestbed-extensions", "fabrictestbed", "fabric-fim")
+        },
+    }
+    write_whole(own / "slice.json", json.dumps(told, indent=2) + "\n")
+    write_whole(own / "slice.graphml", slice_graph(spec))

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench slice`: a slice of FABRIC for a topology: look, reserve, renew, reach, give back."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.cli.options import Subparsers, add_command, count
+from l4sbench.cli.terminal import answer, as_json, as_path, as_table, say, warn
+from l4sbench.errors import InputError, TestbedError
+
+if TYPE_CHECKING:
+    from fablib_slices import Slice, SliceFile, SliceSpec
+
+_WISHES: Final = ("topology", "site", "hours", "cores", "ram_gb", "disk_gb", "image", "nic")
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command and its own commands to the parser."""
+    parser = add_command(
+        commands,
+        "slice",
+        lambda _: 2,
+        help="reserve machines on FABRIC for a topology, look after them, give them back",
+        examples=(
+            "l4sbench slice plan my-slice --site STAR",
+            "l4sbench slice up my-slice --hours 48",
+            "l4sbench run quickstart --on fabric:my-slice",
+            "l4sbench slice down my-slice",
+        ),
+    )
+    own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    planning = add_command(
+        own,
+        "plan",
+        plan,
+        help="what would be reserved, and what stands in its way; reserves nothing",
+        examples=(
+            "l4sbench slice plan my-slice",
+            "l4sbench slice plan slice.yaml --offline --graph s.graphml",
+        ),
+    )
+    _add_wishes(planning)
+    planning.add_argument("--offline", action="store_true", help="ask FABRIC nothing; needs no account")
+    planning.add_argument("--graph", type=Path, metavar="FILE", help="write the slice as GraphML")
+    planning.add_argument("--json", action="store_true", help="print the plan as JSON")
+    making = add_command(
+        own,
+        "up",
+        up,
+        help="reserve the slice, or adopt it where it is there, and wait until it is ready",
+        examples=("l4sbench slice up my-slice", "l4sbench slice up slice.yaml --hours 48"),
+    )
+    _add_wishes(making)
+    making.add_argument("--wait-minutes", type=count, default=30, metavar="N", help="how long to wait")
+    for name, command, told in (
+        ("status", status, "state, lease and machines of a slice"),
+        ("inventory", write_inventory, "write a slice's Ansible inventory and print its path"),
+        ("down", down, "give a slice back; all that is on its machines is lost"),
+    ):
+        below = add_command(own, name, command, help=told, examples=(f"l4sbench slice {name} my-slice",))
+        below.add_argument("slice", metavar="SLICE", help="the slice's name")
+        if name == "status":
+            below.add_argument("--json", action="store_true", help="print it as JSON")
+    renewing = add_command(
+        own,
+        "renew",
+        renew,
+        help="let a slice's lease end so many hours from now",
+        examples=("l4sbench slice renew my-slice --hours 48",),
+    )
+    renewing.add_argument("slice", metavar="SLICE", help="the slice's name")
+    renewing.add_argument("--hours", type=count, default=24, metavar="N", help="from now (default: 24)")
+
+
+def _add_wishes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("slice", metavar="SLICE", help="the slice's name, or a YAML file that describes it")
+    parser.add_argument("--topology", help="topology to reserve machines for (default: line6)")
+    parser.add_argument("--site", help="FABRIC site (default: one that has room)")
+    parser.add_argument("--hours", type=count, metavar="N", help="lease (default: 24)")
+    parser.add_argument("--cores", type=count, metavar="N", help="of every machine (default: 4)")
+    parser.add_argument("--ram-gb", type=count, metavar="N", help="of every machine (default: 16)")
+    parser.add_argument("--disk-gb", type=count, metavar="N", help="of every machine (default: 50)")
+    parser.add_argument("--image", help="of every machine (default: default_ubuntu_24)")
+    parser.add_argument("--nic", help="component model of all ports (default: NIC_Basic)")
+
+
+def _wishes(args: argparse.Namespace) -> SliceFile:
+    """The slice as a file or a name describes it, with what the command line says instead."""
+    from pydantic import ValidationError
+
+    from fablib_slices import SliceFile, load_slice_file
+
+    given = {name: value for name in _WISHES if (value := getattr(args, name)) is not None}
+    path = Path(args.slice)
+    if path.suffix in {".yaml", ".yml"} or path.is_file():
+        return load_slice_file(path).model_copy(update=given)
+    try:
+        return SliceFile.model_validate({"slice": args.slice, **given})
+    except ValidationError as error:
+        told = "; ".join(f"{item['loc'][-1]}: {item['msg']}" for item in error.errors())
+        raise InputError(f"no slice {args.slice}: {told}") from error
+
+
+def _spec(args: argparse.Namespace) -> SliceSpec:
+    from fablib_slices import spec_of
+    from l4sbench.topology import topology
+
+    wishes = _wishes(args)
+    return spec_of(topology(wishes.topology), wishes)
+
+
+def plan(args: argparse.Namespace) -> int:
+    """Show what would be reserved; bad input when something stands in its way."""
+    from fablib_slices import Facts, Slices, offered_images, offered_nics, preflight, slice_graph
+    from fablib_slices.checks import site_with_room, warnings
+    from l4sbench.store.files import write_whole
+
+    spec = _spec(args)
+    facts = Facts(images=offered_images(), nics=offered_nics()) if args.offline else Slices.connect().facts()
+    problems = preflight(spec, facts)
+    if problems:
+        raise InputError(problems)
+    graph = slice_graph(spec)
+    if args.graph:
+        write_whole(args.graph, graph)
+        say(f"graph: {as_path(args.graph)}")
+    site = site_with_room(spec, facts.sites) if facts.sites and spec.site == "auto" else spec.site
+    if args.json:
+        answer(as_json(_as_document(spec, site)))
+        return 0
+    machines = [
+        {
+            "node": vm.name,
+            "role": vm.role,
+            "size": f"{vm.cores} cores, {vm.ram_gb} GB, {vm.disk_gb} GB",
+            "image": vm.image,
+        }
+        for vm in spec.vms
+    ]
+    machines += [
+        {"node": switch.name, "role": switch.role, "size": switch.kind, "image": switch.program or ""}
+        for switch in spec.switches
+    ]
+    answer(f"slice {spec.name} at {site}, {spec.hours} h, {len(spec.nets)} networks of {spec.nets[0].nic}")
+    answer("\n".join(as_table(machines)))
+    for text in warnings(spec, facts):
+        warn(text)
+    say("FABRIC's own model takes it." + (" Asked nothing of FABRIC itself." if args.offline else ""))
+    return 0
+
+
+def _as_document(spec: SliceSpec, site: str | None) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {**asdict(spec), "site": site, "digest": spec.digest}
+
+
+def up(args: argparse.Namespace) -> int:
+    """Reserve or adopt; print the inventory's path."""
+    from fablib_slices import Slices, preflight
+    from fablib_slices.checks import warnings
+    from fablib_slices.records import keep, keep_inventory
+
+    spec = _spec(args)
+    slices = Slices.connect()
+    if slices.find(spec.name) is None:
+        facts = slices.facts()
+        problems = preflight(spec, facts)
+        if problems:
+            raise InputError(problems)
+        for text in warnings(spec, facts):
+            warn(text)
+    found = slices.up(
+        spec, limit_s=args.wait_minutes * 60.0, on_state=lambda state: say(f"{spec.name}: {state}")
+    )
+    keep(spec, found)
+    path = keep_inventory(found, slices.access)
+    say(f"lease ends {found.lease_end:%Y-%m-%d %H:%M} UTC; l4sbench slice renew {spec.name} extends it")
+    answer(str(path))
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    """Print what FABRIC says of a slice."""
+    found = _found(args.slice)
+    if args.json:
+        answer(as_json(_state_document(found)))
+        return 0
+    answer(f"{found.name}: {found.state}, lease ends {found.lease_end:%Y-%m-%d %H:%M} UTC, id {found.id}")
+    rows = [
+        {
+            "node": one.name,
+            "role": one.role,
+            "site": one.site,
+            "address": one.address or "none yet",
+            "user": one.user,
+        }
+        for one in found.machines
+    ]
+    answer("\n".join(as_table(rows)))
+    for notice in found.notices:
+        warn(notice)
+    return 0
+
+
+def _state_document(found: Slice) -> dict[str, object]:
+    return {
+        "slice": found.name,
+        "id": found.id,
+        "state": found.state,
+        "lease_end": found.lease_end.isoformat(),
+        "machines": [
+            {
+                "node": one.name,
+                "role": one.role,
+                "site": one.site,
+                "address": one.address,
+                "ports": dict(one.ports),
+            }
+            for one in found.machines
+        ],
+        "notices": list(found.notices),
+    }
+
+
+def write_inventory(args: argparse.Namespace) -> int:
+    """Write the inventory again, as addresses may have changed; print its path."""
+    from fablib_slices import Slices
+    from fablib_slices.records import keep_inventory
+
+    slices = Slices.connect()
+    answer(str(keep_inventory(_found(args.slice, slices), slices.access)))
+    return 0
+
+
+def renew(args: argparse.Namespace) -> int:
+    """Renew, and say what came of it."""
+    from fablib_slices import Slices
+
+    renewal = Slices.connect().renew(args.slice, args.hours)
+    answer(f"lease ends {renewal.lease_end:%Y-%m-%d %H:%M} UTC")
+    if not renewal.exact:
+        warn(f"asked for {renewal.asked:%Y-%m-%d %H:%M}: FABRIC shortens leases to 15 days from now")
+    return 0
+
+
+def down(args: argparse.Namespace) -> int:
+    """Give a slice back; fine when there is none."""
+    from fablib_slices import Slices
+
+    say(
+        f"slice {args.slice} is given back"
+        if Slices.connect().down(args.slice)
+        else f"there is no slice {args.slice}"
+    )
+    return 0
+
+
+def _found(name: str, slices: object = None) -> Slice:
+    from fablib_slices import Slices
+
+    own = slices if isinstance(slices, Slices) else Slices.connect()
+    found = own.find(name)
+    if found is None:
+        raise TestbedError(f"there is no slice {name}", f"l4sbench slice up {name} makes it")
+    return found

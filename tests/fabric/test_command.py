@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The command, with fablib as a user has it: its own configuration, tokens and TLS, nothing replaced."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.fabric.conftest import StandIn
+
+ROOT = Path(__file__).parents[2]
+HOST = f"127.77.{os.getpid() % 250}.1"
+"""fablib always talks to port 443, so that parallel test runs need addresses of their own."""
+
+
+def write_certificate(folder: Path) -> tuple[Path, Path]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "stand-in")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate, private = folder / "cert.pem", folder / "key.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate, private
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StandIn, Path]]:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
+    if os.geteuid() != 0 and lowest > 443:
+        pytest.skip("port 443, which fablib insists on, is root's here")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = write_certificate(folder)
+    standin = StandIn("--host", HOST, "--port", "443", "--tls", str(certificate), str(key))
+    os.environ["SSL_CERT_FILE"] = str(certificate)  # for the tests' own questions
+    yield standin, certificate
+    del os.environ["SSL_CERT_FILE"]
+    standin.close()
+
+
+@pytest.fixture
+def account(tls: tuple[StandIn, Path], tmp_path: Path, home: Path) -> Mapping[str, str]:
+    """The environment of somebody with an account: token file, keys, bastion login."""
+    standin, certificate = tls
+    standin.faults()
+    told = standin.call("/_token")
+    expires = (datetime.now(UTC) + timedelta(hours=4)).strftime("%Y-%m-%d %H:%M:%S %z")
+    token = tmp_path / "token.json"
+    token.write_text(
+        json.dumps({"id_token": told["token"], "refresh_token": "refresh", "expires_at": expires})
+    )
+    for name in ("slice_key", "bastion_key"):
+        command = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / name)]
+        subprocess.run(command, check=True, timeout=20)
+    return os.environ | {
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "REQUESTS_CA_BUNDLE": str(certificate),
+        **{f"FABRIC_{name}_HOST": HOST for name in ("CREDMGR", "ORCHESTRATOR", "CORE_API", "BASTION")},
+        "FABRIC_TOKEN_LOCATION": str(token),
+        "FABRIC_PROJECT_ID": told["project"],
+        "FABRIC_BASTION_USERNAME": "tester_0000000000",
+        "FABRIC_BASTION_KEY_LOCATION": str(tmp_path / "bastion_key"),
+        "FABRIC_SLICE_PRIVATE_KEY_FILE": str(tmp_path / "slice_key"),
+        "FABRIC_SLICE_PUBLIC_KEY_FILE": str(tmp_path / "slice_key.pub"),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def command(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "l4sbench", "slice", *arguments],
+        env=dict(account),
+        cwd=account["HOME"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
+    planned = command(account, "plan", "rehearsal", "--cores", "2")
+    assert planned.returncode == 0, planned.stderr
+    assert planned.stdout.startswith("slice rehearsal at TACC, 24 h")
+    assert "IPv6" not in planned.stderr
+
+    made = command(account, "up", "rehearsal", "--cores", "2")
+    assert made.returncode == 0, made.stderr
+    inventory = Path(made.stdout.strip())
+    assert inventory.is_file()
+    assert "rehearsal: StableOK" in made.stderr
+    listed = subprocess.run(
+        [Path(sys.executable).with_name("ansible-inventory"), "-i", inventory, "--list"],
+        env=dict(account),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    hosts = json.loads(listed.stdout)["_meta"]["hostvars"]
+    assert sorted(hosts["router"]["l4sbench_ports"]) == ["net-mid", "net-rx"]
+    kept = json.loads(inventory.with_name("slice.json").read_text())
+    assert kept["spec"]["vms"][0]["cores"] == 2
+    assert kept["versions"]["fabrictestbed-extensions"]
+
+    state = command(account, "status", "rehearsal", "--json")
+    assert json.loads(state.stdout)["state"] == "StableOK"
+
+    renewed = command(account, "renew", "rehearsal", "--hours", "800")
+    assert renewed.returncode == 0, renewed.stderr
+    assert "FABRIC shortens leases to 15 days" in renewed.stderr
+
+    assert command(account, "down", "rehearsal").returncode == 0
+    again = command(account, "down", "rehearsal")
+    assert (again.returncode, again.stderr) == (0, "there is no slice rehearsal\n")
+    assert command(account, "status", "rehearsal").returncode == 3
+
+
+def test_without_an_account_the_error_says_what_to_do(account: Mapping[str, str], tmp_path: Path) -> None:
+    told = command(dict(account) | {"FABRIC_TOKEN_LOCATION": str(tmp_path / "none.json")}, "status", "x")
+    assert told.returncode == 3
+    assert "FABRIC cannot be used" in told.stderr
+    assert "token" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_offline_needs_no_account(home: Path, tmp_path: Path) -> None:
+    bare = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "ignore",
+    }
+    graph = tmp_path / "slice.graphml"
+    planned = command(bare, "plan", "rehearsal", "--offline", "--site", "STAR", "--graph", str(graph))
+    assert planned.returncode == 0, planned.stderr
+    assert "<graphml" in graph.read_text()[:400]
+    wrong = command(bare, "plan", "rehearsal", "--offline", "--image", "default_ubuntu_25")
+    assert wrong.returncode == 2
+    assert wrong.stderr.count("did you mean") == 1

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Slices planned without a network: real fablib and its information model, no socket allowed."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from fablib_slices import SliceFile, slice_graph, spec_of
+from fablib_slices.spec import SwitchWishes
+from l4sbench.errors import InputError
+from l4sbench.topology import TOPOLOGIES, topology
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
+CASES = Path(__file__).parents[1] / "cases" / "slices"
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def structure(graph: str) -> dict[str, Any]:
+    """Names, kinds and edges of a graph; ids differ every time."""
+    from fim.user.topology import ExperimentTopology
+
+    made = ExperimentTopology(graph_string=graph)
+    services = {
+        name: {"kind": one.type.name, "ports": sorted(port.name for port in one.interface_list)}
+        for name, one in made.network_services.items()
+        if one.type.name.startswith("L2")
+    }
+    nodes = {
+        name: {
+            "kind": node.type.name,
+            "site": node.site,
+            "image": str(node.get_property("image_ref")),
+            "components": {part: str(component.model) for part, component in sorted(node.components.items())},
+        }
+        for name, node in made.nodes.items()
+    }
+    return {"nodes": nodes, "networks": services}
+
+
+@pytest.mark.parametrize("switch", [None, "router"])
+@pytest.mark.parametrize("name", sorted(TOPOLOGIES))
+def test_every_topology_makes_a_valid_slice(name: str, switch: str | None) -> None:
+    wishes = SliceFile(
+        slice="planned",
+        topology=name,
+        site="STAR",
+        switch=SwitchWishes(node=switch, program="ncf") if switch else None,
+    )
+    made = structure(slice_graph(spec_of(topology(name), wishes)))
+    case = CASES / f"{name}{'-tofino' if switch else ''}.json"
+    if os.environ.get("L4SBENCH_UPDATE_CASES"):
+        case.parent.mkdir(exist_ok=True)
+        case.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
+    assert made == json.loads(case.read_text())
+
+
+def test_what_the_model_refuses_is_bad_input() -> None:
+    # the model wants a bridge's machines at one site, with NICs that can be bridged
+    wrong = spec_of(topology("line6"), SliceFile(slice="planned", site="STAR", nic="GPU_A30"))
+    with pytest.raises(InputError, match="FABRIC's model refuses slice planned"):
+        slice_graph(wrong)
