@@ -9,7 +9,7 @@ SHELL = /bin/sh
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
-SHELL_FILES = tools/*.sh .ci/run
+SHELL_FILES = tools/*.sh .ci/run kernels/lab/node/init kernels/lab/node/start
 C_FILES = $(wildcard kernels/lab/guest/*.c kernels/lab/guest/*.h)
 
 help: ## list the targets

@@ -39,6 +39,14 @@ def add_parsers(own: Subparsers) -> None:
         metavar="MB",
         help="memory of one node (default: 512); taken as it is used",
     )
+    starting.add_argument(
+        "--bastion",
+        nargs="?",
+        const=("127.0.0.1", 0),
+        type=_address,
+        metavar="ADDRESS:PORT",
+        help="reach the nodes through a bastion, as on FABRIC (default: any free port of 127.0.0.1)",
+    )
     starting.add_argument("--json", action="store_true", help="print nodes and files as JSON")
     ending = add_command(
         own,
@@ -57,6 +65,13 @@ def _megabytes(text: str) -> int:
     return number
 
 
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no ADDRESS:PORT, such as 127.0.0.1:2222")
+    return host, int(port)
+
+
 def up(args: argparse.Namespace) -> int:
     """Boot what does not run, and print the inventory's path."""
     from l4sbench.cli.progress import build_progress
@@ -64,7 +79,13 @@ def up(args: argparse.Namespace) -> int:
     from l4sbench.testbeds.nodes import up as boot
 
     with build_progress() as on_progress:
-        state = boot(args.topology, on_progress, name=args.name, memory_mb=args.memory or MEMORY_MB)
+        state = boot(
+            args.topology,
+            on_progress,
+            name=args.name,
+            memory_mb=args.memory or MEMORY_MB,
+            bastion=args.bastion,
+        )
     if not state.fresh:
         warn("the nodes run what was built earlier; `l4sbench lab down` and `lab up` start what is built now")
     if args.json:
@@ -91,6 +112,8 @@ def show(states: tuple[NodesStatus, ...]) -> None:
         running = sum(node.running for node in state.nodes)
         old = "" if state.fresh else ", of an earlier build"
         answer(f"nodes of {state.name}: {running} of {len(state.nodes)} run{old}")
+        if state.bastion is not None:
+            answer(f"  through a bastion at {state.bastion[0]} port {state.bastion[1]}")
         for node in state.nodes:
             how = "runs" if node.running else (node.ended or "does not run")
             answer(f"  {node.name:12} {node.address:16} {how}")
@@ -106,6 +129,7 @@ def as_values(state: NodesStatus) -> dict[str, object]:
         "up": state.up,
         "fresh": state.fresh,
         "inventory": None if state.inventory is None else str(state.inventory),
+        "bastion": state.bastion,
         "ssh_config": None if state.ssh_config is None else str(state.ssh_config),
         "nodes": [
             {

@@ -45,12 +45,14 @@ class State(Remains):
     Attributes:
         key: Digest of everything it was started from.
         plan: Its nodes and bridges.
+        bastion: Address and port of the host where its bastion is found; None without one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     keeper: Process
     key: str
     plan: LabPlan
+    bastion: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)

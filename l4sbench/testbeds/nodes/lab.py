@@ -76,6 +76,7 @@ class NodesStatus:
         up: Whether all its nodes run.
         inventory: The inventory for Ansible; None when the lab is not up.
         ssh_config: For `ssh -F`; None when the lab is not up.
+        bastion: Address and port of the host where its bastion is found; None without one.
         nodes: In the topology's order; none when there is no lab.
         fresh: Whether it runs what would be started now; a kernel or module may have been built since.
     """
@@ -86,6 +87,7 @@ class NodesStatus:
     up: bool
     inventory: Path | None
     ssh_config: Path | None
+    bastion: tuple[str, int] | None
     nodes: tuple[NodeStatus, ...]
     fresh: bool
 
@@ -96,6 +98,7 @@ def up(
     *,
     name: str | None = None,
     memory_mb: int = MEMORY_MB,
+    bastion: tuple[str, int] | None = None,
     cache: Path | None = None,
 ) -> NodesStatus:
     """Boot a lab's nodes and wait until ssh reaches all of them; nodes that run already are left alone.
@@ -105,14 +108,16 @@ def up(
         on_progress: Told what happens.
         name: Name of the lab, by default the topology's; labs of different names do not see each other.
         memory_mb: Memory of one node.
+        bastion: Reach the nodes through a bastion that listens on this address and port of the host; port 0
+            takes any that is free.
         cache: The cache folder; the user's own by default.
 
     Raises:
-        InputError: There is no such topology, or a lab of that name has another one.
+        InputError: There is no such topology, or a lab of that name is another one.
         TestbedError: The lab is not built, this machine lacks something, or a node does not come up.
     """
     wanted = find_topology(topology)
-    plan, home = plan_lab(wanted), Home.of(name or topology, cache)
+    plan, home = plan_lab(wanted, bastion=bastion is not None), Home.of(name or topology, cache)
     lab = Lab.locate(cache)
 
     def say(message: str, fraction: float | None = None) -> None:
@@ -125,10 +130,11 @@ def up(
             if _remove(home):
                 say("removed what was left of an earlier lab")
             require(node_checks(len(plan.nodes), memory_mb), "boot nodes")
-            state = start(home, plan, lab, userland, memory_mb, wanted)
-        elif state.plan.topology != topology:
+            state = start(home, plan, lab, userland, memory_mb, wanted, bastion)
+        elif state.plan.topology != topology or (bastion is not None and state.bastion is None):
+            has = f"topology {state.plan.topology} and {'no' if state.bastion is None else 'a'} bastion"
             raise InputError(
-                f"the lab {home.folder.name} is up with topology {state.plan.topology}",
+                f"the lab {home.folder.name} is up with {has}",
                 f"l4sbench lab down --name {home.folder.name}, or give the new one another --name",
             )
         else:
@@ -177,6 +183,7 @@ def status(name: str, *, cache: Path | None = None) -> NodesStatus:
             up=False,
             inventory=None,
             ssh_config=None,
+            bastion=None,
             nodes=(),
             fresh=False,
         )
@@ -199,9 +206,26 @@ def status(name: str, *, cache: Path | None = None) -> NodesStatus:
         up=all(node.running for node in nodes),
         inventory=home.folder / "inventory.yml" if told else None,
         ssh_config=home.folder / "ssh_config" if told else None,
+        bastion=state.bastion,
         nodes=nodes,
         fresh=state.key == _key_now(state.plan, cache),
     )
+
+
+def halt(name: str, node: str, *, cache: Path | None = None) -> None:
+    """End one node of a lab at once, as when its power fails; `up` boots it again.
+
+    Raises:
+        InputError: No lab can have that name.
+        TestbedError: The lab is not up, or has no such node.
+    """
+    state = Home.of(name, cache).state()
+    try:
+        answer = "the lab is not up" if state is None else ask(str(state.run / SOCKET), f"halt {node}")[0]
+    except OSError as error:
+        answer = str(error)
+    if answer != "ok":
+        raise TestbedError(f"{node} of {name} cannot be ended: {answer}", hint="l4sbench lab status")
 
 
 def labs(cache: Path | None = None) -> tuple[NodesStatus, ...]:

@@ -17,6 +17,9 @@ MANAGEMENT = ipaddress.IPv4Network("172.31.255.0/24")
 MANAGEMENT_6 = ipaddress.IPv6Network("fd4c:3453:ff::/64")
 """The same for IPv6, as many sites of FABRIC have nothing else. A private prefix (RFC 4193)."""
 
+BASTION = "bastion"
+"""The one node that is on management alone, through which the others are reached, as on FABRIC."""
+
 MANAGEMENT_BRIDGE = "management"
 _FIRST_HOST = 11
 
@@ -49,7 +52,13 @@ class NodePlan(BaseModel):
 
 
 class LabPlan(BaseModel):
-    """All nodes of a lab, and the bridges between them."""
+    """All nodes of a lab, and the bridges between them.
+
+    Attributes:
+        topology: The topology's name.
+        nodes: Its nodes in its order, behind them the bastion if there is one.
+        bridges: What links them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     topology: str
@@ -79,15 +88,17 @@ class LabPlan(BaseModel):
         return "".join(f"{line}\n" for line in lines)
 
 
-def plan_lab(topology: Topology) -> LabPlan:
-    """The lab of a topology. Addresses depend on a node's place in it and on nothing else."""
+def plan_lab(topology: Topology, *, bastion: bool = False) -> LabPlan:
+    """The lab of a topology, with or without a bastion. Addresses depend on a node's place in it alone."""
     bridges = {network.name: f"net{number}" for number, network in enumerate(topology.networks)}
+    members = [(node.name, [address.network for address in node.addresses]) for node in topology.nodes]
+    if bastion:
+        members.append((BASTION, []))
     nodes = []
-    for number, node in enumerate(topology.nodes):
-        networks = ["", *(address.network for address in node.addresses)]
+    for number, (name, networks) in enumerate(members):
         nodes.append(
             NodePlan(
-                name=node.name,
+                name=name,
                 address=str(MANAGEMENT[_FIRST_HOST + number]),
                 address_6=str(MANAGEMENT_6[_FIRST_HOST + number]),
                 ports=tuple(
@@ -98,7 +109,7 @@ def plan_lab(topology: Topology) -> LabPlan:
                         tap=f"tap{number}.{place}",
                         bridge=bridges.get(network, MANAGEMENT_BRIDGE),
                     )
-                    for place, network in enumerate(networks)
+                    for place, network in enumerate(["", *networks])
                 ),
             )
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes import connect
 from l4sbench.testbeds.nodes.keeper import SOCKET
+from l4sbench.testbeds.nodes.plan import BASTION
 from l4sbench.testbeds.virtual.build.cache import write_whole
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 _KEYGEN_S = 60
 KEY = "id_ecdsa"
+BASTION_KEY = "id_bastion"
+
+
+def system_python() -> Path:
+    """The interpreter behind any virtual environment: it outlives the one that l4sbench happens to run in."""
+    return Path(sys.executable).resolve()
 
 
 def make_key(path: Path, kind: str) -> None:
@@ -53,20 +60,37 @@ def make_key(path: Path, kind: str) -> None:
     partial.rename(path)
 
 
-def write_ssh(folder: Path, run: Path, plan: LabPlan, user: str) -> Path:
+def write_ssh(
+    folder: Path, run: Path, plan: LabPlan, user: str, bastion: tuple[str, int] | None = None
+) -> Path:
     """Write `known_hosts` and `ssh_config` into the lab's folder; the latter's path.
 
-    `ssh -F` with it knows every node by name and by address.
+    `ssh -F` with it knows every node by name and by address, and goes by the bastion where there is one:
+    `bastion` is where that is found on the host.
     """
     known = []
     for node in plan.nodes:
         kind, key = (folder / "host-keys" / f"{node.name}.pub").read_text(encoding="utf-8").split()[:2]
         known.append(f"{node.name},{node.address},{node.address_6} {kind} {key}\n")
     write_whole(folder / "known_hosts", "".join(known))
-    # the system's Python: it outlives the environment that l4sbench happens to run in
-    proxy = shlex.join([str(Path(sys.executable).resolve()), "-I", connect.__file__, str(run / SOCKET)])
+    path = folder / "ssh_config"
+    keeper = shlex.join([str(system_python()), "-I", connect.__file__, str(run / SOCKET)])
+    proxy = [f"    ProxyCommand {keeper.replace('%', '%%')} %h %p", "    ProxyUseFdpass yes"]
+    way = []
+    if bastion is not None:
+        through = shlex.join(["ssh", "-F", str(path)])
+        proxy = [f"    ProxyCommand {through.replace('%', '%%')} -W [%h]:%p {BASTION}"]
+        way = [
+            f"Host {BASTION}",
+            f"    HostName {bastion[0]}",
+            f"    Port {bastion[1]}",
+            f"    HostKeyAlias {BASTION}",
+            f"    IdentityFile {_quoted(folder / BASTION_KEY)}",
+            "    ProxyCommand none",
+        ]
     lines = [
         "# made by l4sbench lab up",
+        *way,
         *(line for node in plan.nodes for line in (f"Host {node.name}", f"    HostName {node.address}")),
         "Host *",
         f"    User {user}",
@@ -77,10 +101,8 @@ def write_ssh(folder: Path, run: Path, plan: LabPlan, user: str) -> Path:
         "    StrictHostKeyChecking yes",
         "    PasswordAuthentication no",
         "    ServerAliveInterval 10",
-        f"    ProxyCommand {proxy.replace('%', '%%')} %h %p",
-        "    ProxyUseFdpass yes",
+        *proxy,
     ]
-    path = folder / "ssh_config"
     write_whole(path, "".join(f"{line}\n" for line in lines))
     return path
 
@@ -105,6 +127,7 @@ def write_inventory(folder: Path, run: Path, plan: LabPlan, topology: Topology) 
             "l4sbench_ports": {port.network: port.mac for port in node.ports if port.network},
         }
         for node in plan.nodes
+        if node.name != BASTION
     }
     # Ansible adds a ControlPath of its own where its command line has none, and would reuse a connection
     # to a lab that is gone.

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,8 @@ from l4sbench import assets
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes import ssh
 from l4sbench.testbeds.nodes.home import Home, Remains, State, tail
-from l4sbench.testbeds.nodes.keeper import GO, Order
+from l4sbench.testbeds.nodes.keeper import GO, RESTART, Order
+from l4sbench.testbeds.nodes.plan import BASTION
 from l4sbench.testbeds.nodes.process import Process
 from l4sbench.testbeds.nodes.userland import USER, NodeUserland
 from l4sbench.testbeds.virtual.build.cache import digest_of, write_whole
@@ -26,6 +29,16 @@ if TYPE_CHECKING:
     from l4sbench.testbeds.nodes.plan import LabPlan
     from l4sbench.testbeds.virtual.build import Lab
     from l4sbench.topology import Topology
+
+_BASTION_SSHD = "ForceCommand /usr/bin/echo this is a bastion: it only lets through\nPermitTTY no\n"
+_RESTART = """\
+#!/bin/sh
+exec {python} -I -c '
+import os, sys
+os.closerange(3, 65536)
+os.execv(sys.argv[1], sys.argv[2:])
+' {kernel} "$0" "$@"
+"""
 
 
 def key(plan: LabPlan, lab: Lab) -> str:
@@ -36,15 +49,45 @@ def key(plan: LabPlan, lab: Lab) -> str:
 
 
 def start(
-    home: Home, plan: LabPlan, lab: Lab, userland: NodeUserland, memory_mb: int, topology: Topology
+    home: Home,
+    plan: LabPlan,
+    lab: Lab,
+    userland: NodeUserland,
+    memory_mb: int,
+    topology: Topology,
+    listen: tuple[str, int] | None = None,
 ) -> State:
     """Put together what nodes boot from, start the keeper, and remember it.
 
+    Args:
+        home: The lab's folder.
+        plan: Nodes and bridges.
+        lab: Kernel and modules.
+        userland: What nodes run.
+        memory_mb: Memory of one node.
+        topology: Whose nodes these are.
+        listen: Address and port of the host where the plan's bastion is to be found.
+
     Raises:
-        TestbedError: Keys could not be made, or the keeper ended at once.
+        TestbedError: Keys could not be made, the address is taken, or the keeper ended at once.
     """
+    with nullcontext() if listen is None else _listen(*listen) as listener:
+        return _start(home, plan, lab, userland, memory_mb, topology, listener)
+
+
+def _start(
+    home: Home,
+    plan: LabPlan,
+    lab: Lab,
+    userland: NodeUserland,
+    memory_mb: int,
+    topology: Topology,
+    listener: socket.socket | None,
+) -> State:
     folder = home.folder
-    ssh.make_key(folder / ssh.KEY, "ecdsa")
+    bastion: tuple[str, int] | None = None if listener is None else listener.getsockname()[:2]
+    for name in (ssh.KEY, *(() if bastion is None else (ssh.BASTION_KEY,))):
+        ssh.make_key(folder / name, "ecdsa")
     (folder / "host-keys").mkdir(exist_ok=True)
     home.consoles.mkdir(exist_ok=True)
     needed = len(plan.nodes) * memory_mb << 20
@@ -55,15 +98,22 @@ def start(
         ssh.make_key(folder / "host-keys" / node.name, "ed25519")
         (home.consoles / f"{node.name}.log").unlink(missing_ok=True)
     _furnish(folder, plan, lab, userland, run)
-    ssh.write_ssh(folder, run, plan, USER)
+    ssh.write_ssh(folder, run, plan, USER, bastion)
     ssh.write_inventory(folder, run, plan, topology)
-    order = Order(plan=plan, kernel=lab.kernel, run=run, consoles=home.consoles, memory_mb=memory_mb)
+    order = Order(
+        plan=plan,
+        kernel=lab.kernel,
+        run=run,
+        consoles=home.consoles,
+        memory_mb=memory_mb,
+        bastion_fd=None if listener is None else listener.fileno(),
+    )
     write_whole(folder / "order.json", order.model_dump_json(indent=1))
-    process = _launch(folder)
+    process = _launch(folder, listener)
     keeper = Process.of(process.pid)
     if keeper is None or process.stdin is None:
         raise no_keeper(folder)
-    state = State(key=key(plan, lab), plan=plan, keeper=keeper, run=run)
+    state = State(key=key(plan, lab), plan=plan, keeper=keeper, run=run, bastion=bastion)
     write_whole(home.note, state.model_dump_json(indent=1))
     with suppress(BrokenPipeError), process.stdin:  # a keeper that has ended is noticed by who waits for it
         process.stdin.write(GO)
@@ -96,12 +146,18 @@ def _furnish(folder: Path, plan: LabPlan, lab: Lab, userland: NodeUserland, run:
         shutil.copytree(modules, own / "modules")
         for name in ("start", "inittab"):
             shutil.copy(sources / name, own / name)
-        shutil.copy(folder / f"{ssh.KEY}.pub", own / "authorized_keys")
+        name = ssh.BASTION_KEY if node.name == BASTION else ssh.KEY
+        shutil.copy(folder / f"{name}.pub", own / "authorized_keys")
+        (own / "sshd").write_text(_BASTION_SSHD if node.name == BASTION else "", encoding="utf-8")
         shutil.copy(folder / "host-keys" / node.name, own / "ssh_host_ed25519_key")
         # names and addresses are the plan's own: letters, digits, dots, colons
+        restart = seat / RESTART
+        python, kernel = (shlex.quote(str(path)) for path in (ssh.system_python(), lab.kernel))
+        restart.write_text(_RESTART.format(python=python, kernel=kernel), encoding="utf-8")
+        restart.chmod(0o755)
         (own / "node").write_text(
             f"NAME={node.name}\nUSER={USER}\nMAC={node.ports[0].mac}\n"
-            f"ADDRESS='{node.address}/24 {node.address_6}/64'\n",
+            f"ADDRESSES='{node.address}/24 {node.address_6}/64'\n",
             encoding="utf-8",
         )
 
@@ -114,7 +170,18 @@ def _memory_dir(needed_bytes: int) -> str | None:
     return None
 
 
-def _launch(folder: Path) -> subprocess.Popen[bytes]:
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port))
+    except OSError as error:
+        ports = "; ports below 1024 are root's" if isinstance(error, PermissionError) else ""
+        raise TestbedError(
+            f"the bastion cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}{ports}",
+            hint="give another address, such as --bastion 127.0.0.1:0 for any free port",
+        ) from error
+
+
+def _launch(folder: Path, listener: socket.socket | None) -> subprocess.Popen[bytes]:
     """Start the keeper in namespaces of its own; it stays when this process ends."""
     # process 1 of the namespaces goes when unshare does
     namespaces = ["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
@@ -127,6 +194,7 @@ def _launch(folder: Path) -> subprocess.Popen[bytes]:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=() if listener is None else (listener.fileno(),),
                 cwd="/",
                 env={**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"},
             )

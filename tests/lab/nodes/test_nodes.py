@@ -17,9 +17,9 @@ from ruamel.yaml import YAML
 
 from l4sbench.errors import InputError
 from l4sbench.testbeds import nodes
-from l4sbench.testbeds.nodes.checks import node_checks
 from l4sbench.testbeds.virtual.build import Lab
 from l4sbench.topology import LINE6
+from tests.lab.nodes.hosts import booted, on
 
 pytestmark = pytest.mark.lab
 
@@ -27,30 +27,10 @@ NAME = f"test-{os.getpid()}"
 
 
 @pytest.fixture(scope="module")
-def up(lab: Lab) -> Iterator[nodes.NodesStatus]:
+def up(able: None) -> Iterator[nodes.NodesStatus]:
     """A lab of its own, so that one in use stays as it is."""
-    missing = [check for check in node_checks(6, nodes.MEMORY_MB) if not check.ok]
-    if missing:
-        pytest.skip("; ".join(f"{check.name}: {check.detail}" for check in missing))
-    try:
-        yield nodes.up("line6", name=NAME)
-    finally:
-        nodes.down(NAME)
-        shutil.rmtree(nodes.status(NAME).folder)
-
-
-def on(lab: nodes.NodesStatus, node: str, *argv: str, check: bool = True) -> str:
-    """What a command on a node says."""
-    done = subprocess.run(
-        ["ssh", "-F", str(lab.ssh_config), node, *argv],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0 or not check, done.stderr
-    return done.stdout
+    with booted(NAME) as state:
+        yield state
 
 
 def processes_in(folder: Path) -> list[Path]:
@@ -164,14 +144,25 @@ def test_up_again_changes_nothing(up: nodes.NodesStatus) -> None:
 
 
 def test_up_mends_a_lab_one_of_whose_nodes_died(up: nodes.NodesStatus) -> None:
-    for process in processes_in(run_folder(up) / "delay"):
-        os.kill(int(process.name), signal.SIGKILL)
+    nodes.halt(NAME, "delay")
     other = on(up, "router", "cat /proc/sys/kernel/random/boot_id")
     until(lambda: not nodes.status(NAME).up)
     assert not next(node for node in nodes.status(NAME).nodes if node.name == "delay").running
     assert nodes.up("line6", name=NAME).up
     assert on(up, "delay", "hostname").strip() == "delay"
     assert on(up, "router", "cat /proc/sys/kernel/random/boot_id") == other
+
+
+def test_a_lab_that_is_up_does_not_become_another_one(up: nodes.NodesStatus) -> None:
+    with pytest.raises(InputError, match="no bastion"):
+        nodes.up("line6", name=NAME, bastion=("127.0.0.1", 0))
+
+
+def test_a_node_that_reboots_is_there_again(up: nodes.NodesStatus) -> None:
+    before = on(up, "router", "cat /proc/sys/kernel/random/boot_id")
+    on(up, "router", "sudo reboot", check=False)
+    until(lambda: on(up, "router", "cat /proc/sys/kernel/random/boot_id", check=False) not in {"", before})
+    assert nodes.status(NAME).up
 
 
 def test_a_lab_whose_keeper_was_killed_leaves_nothing_and_comes_up_again(up: nodes.NodesStatus) -> None:

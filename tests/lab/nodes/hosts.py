@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Booted nodes for tests, and how one talks to them."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from l4sbench.testbeds import nodes
+
+
+@contextmanager
+def booted(name: str, bastion: tuple[str, int] | None = None) -> Iterator[nodes.NodesStatus]:
+    """A lab of nodes that is gone afterwards, with all that was known of it."""
+    try:
+        yield nodes.up("line6", name=name, bastion=bastion)
+    finally:
+        nodes.down(name)
+        shutil.rmtree(nodes.status(name).folder)
+
+
+def on(lab: nodes.NodesStatus, node: str, *argv: str, check: bool = True) -> str:
+    """What a command on a node says."""
+    done = subprocess.run(
+        ["ssh", "-F", str(lab.ssh_config), node, *argv],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0 or not check, done.stderr
+    return done.stdout
