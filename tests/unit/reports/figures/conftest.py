@@ -43,10 +43,10 @@ axes:
 Make = Callable[[Any], RunTables]
 
 
-@pytest.fixture
-def real(tmp_path: Path) -> RunTables:
-    """The captured trials as one run."""
-    run = Run.create(tmp_path / "runs", "captured", MATRIX, 1, {})
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> RunTables:
+    """The captured trials as one run, which tests only read."""
+    run = Run.create(tmp_path_factory.mktemp("figures") / "runs", "captured", MATRIX, 1, {})
     identity = Identity("virtual", "7.3.4-l4slab", {}, {}, {})
     for name in ("iperf3-fifo", "lean-codel-warmup", "lean-dualpi2"):
         case = CASES / name

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from l4sbench import tables as schemas
 from l4sbench.errors import InputError
 from reports.figures import (
     delay_distribution,
@@ -25,14 +26,12 @@ from reports.figures import (
     specification,
     trial_dots,
 )
-from reports.figures.delays import Kind
 from reports.load import RunTables
 from reports.rules import load_rule
 from reports.verdicts import decide
 
 Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")
-KINDS: tuple[Kind, ...] = ("cdf", "ccdf")
 
 
 def rows_of(chart: Any, *fields: str) -> Iterator[dict[str, Any]]:
@@ -80,19 +79,37 @@ def test_samples_of_delay_are_those_of_the_senders(real: RunTables) -> None:
     assert samples == pytest.approx(sorted(rtt - about["rtt_ms"] for rtt in own["srtt_ms"]))
 
 
-def test_too_few_samples_for_a_distribution(real: RunTables) -> None:
-    few, many = (
-        RunTables(real.folder, frozenset(real.trials.filter(pl.col("aqm") == aqm)["cell"]))
-        for aqm in ("dualpi2", "fifo")
-    )
-    (sheet,) = sheets(decide(few, PAM25))
+def sampled(tables: RunTables, samples: int) -> RunTables:
+    """The tables with samples of the senders' smoothed RTT, 10.00 ms, 10.01 ms and so on, in every trial."""
+    rows = [
+        {"cell": cell, "trial": trial, "node": "tx", "flow": f"{group}-0", "group": group, "side": "sender"}
+        | {"t_ms": 100 * i, "srtt_ms": 10 + i / 100}
+        for cell, trial in tables.trials.select("cell", "trial").iter_rows()
+        for group in ("l4s", "classic")
+        for i in range(samples)
+    ]
+    frame = schemas.conform("sockets", pl.DataFrame(rows))
+    schemas.write("sockets", [frame.lazy()], tables.folder / "sockets.parquet")
+    return tables
+
+
+def test_distributions_are_of_the_samples(make: Make) -> None:
+    cells = [{"aqm": aqm, "l4s": [50, 50], "classic": [40, 40]} for aqm in ("fifo", "dualpi2")]
+    tables = sampled(make(cells), samples=100)
+    (sheet,) = sheets(decide(tables, PAM25))
+    for kind, ends in (("cdf", {0.5: 0.5, 0.95: 0.95}), ("ccdf", {0.5: 0.5, 0.05: 0.95})):
+        chart = delay_distribution(tables, sheet, PAM25, "classic", "cdf" if kind == "cdf" else "ccdf")
+        drawn = {(r["queue"], round(r["share"], 6)): r["delay_ms"] for r in rows_of(chart, "share")}
+        for queue in ("FIFO", "DualPI2"):
+            for share, quantile in ends.items():
+                assert drawn[queue, share] == pytest.approx(quantile, abs=0.011)
+
+
+def test_too_few_samples_for_a_distribution(make: Make) -> None:
+    tables = sampled(make([{"aqm": "fifo", "l4s": [50], "classic": [40]}]), samples=10)
+    (sheet,) = sheets(decide(tables, PAM25))
     with pytest.raises(InputError, match="no distribution"):
-        delay_distribution(few, sheet, PAM25)
-    (sheet,) = sheets(decide(many, PAM25))
-    for kind in KINDS:
-        rows = list(rows_of(delay_distribution(many, sheet, PAM25, kind=kind), "share"))
-        assert rows
-        assert {row["queue"] for row in rows} == {"FIFO"}
+        delay_distribution(tables, sheet, PAM25)
 
 
 def several(make: Make) -> RunTables:
