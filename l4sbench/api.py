@@ -224,6 +224,28 @@ def programs_of(
     return cell, shape, programs(cell, shape, loaded.catalog, conditions)
 
 
+def export(
+    matrix: str | Path,
+    folder: str | Path,
+    filters: Sequence[str] = (),
+    *,
+    on: str = "",
+    catalog: Sequence[str | Path] = (),
+) -> int:
+    """Write a folder for running the cells' first trials by hand with Ansible; returns their number.
+
+    With `on="ssh:INVENTORY"` the inventory is checked against the cells' topologies.
+
+    Raises:
+        InputError: the matrix, a filter, the inventory or the folder is wrong.
+    """
+    from l4sbench.testbeds.choose import kind_of
+    from l4sbench.testbeds.ssh.export import export as write
+
+    inventory = Path(kind_of(on)[1]) if on.startswith("ssh") else None
+    return write(Path(folder), load_matrix(matrix, catalog).select(filters), inventory)
+
+
 def _open_run(matrix: Matrix, runs: Path, *, new: bool) -> Run:
     """The latest run of a matrix, or a new one where there is none or a new one is wanted."""
     from l4sbench.store import Run

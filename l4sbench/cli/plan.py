@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices
@@ -32,18 +33,28 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench plan quickstart",
             "l4sbench plan my.yaml aqm='fq*' rtt=10ms,20ms --cells",
             "l4sbench plan my.yaml --json",
+            "l4sbench plan my.yaml --export by-hand      for ansible-playbook (docs/ssh.md)",
         ),
     )
     add_matrix(parser)
     add_run_choices(parser)
     parser.add_argument("--cells", action="store_true", help="a line for every cell")
     parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+    parser.add_argument(
+        "--export",
+        metavar="DIR",
+        type=Path,
+        help="write playbooks, roles and the cells' variables to DIR, for trials by hand with Ansible",
+    )
 
 
 def plan(args: argparse.Namespace) -> int:
     """Print the plan."""
     from l4sbench.api import plan_of
     from l4sbench.plan import as_json as plan_as_json
+
+    if args.export is not None:
+        return _export(args)
 
     planned = plan_of(
         args.matrix,
@@ -70,6 +81,15 @@ def plan(args: argparse.Namespace) -> int:
     warn_of(planned.plan)
     if planned.untested:
         say(f"note: {planned.untested}")
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from l4sbench.api import export
+
+    count = export(args.matrix, args.export, args.filters, on=args.on, catalog=args.catalog)
+    answer(str(args.export))
+    say(f"{count} cells; {args.export / 'README.md'} has the commands")
     return 0
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from platformdirs import user_cache_path
 
 from l4sbench import assets
-from l4sbench.errors import Problem, TestbedError, TrialFailed
+from l4sbench.errors import InputError, Problem, TestbedError, TrialFailed
 from l4sbench.program import captures
 from l4sbench.testbed import CostModel, Identity, Needs, Outcome, TestbedTraits, TrialStopped
 from l4sbench.testbeds.ssh import ansible
@@ -44,7 +44,7 @@ from l4sbench.topology import topology as find_topology
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
@@ -319,6 +319,15 @@ class SshTestbed:
                 message = f"{name} came back with Linux {now.kernel_release}, not {before.kernel_release}"
                 raise TestbedError(message, "boot the kernel that the run began with, or begin a --new run")
         self._shaken = False
+
+
+def check_inventory(inventory: Path, topologies: Iterable[str]) -> None:
+    """Whether the hosts of an inventory can be these topologies. Raises InputError with every reason."""
+    hosts = hosts_of(ansible.read_inventory(inventory), str(inventory))
+    names = sorted(topologies)
+    wrong = [found for name in names for found in misplaced(hosts, find_topology(name), str(inventory))]
+    if wrong:
+        raise InputError(wrong)
 
 
 def _with_servers(program: Program, topology: Topology) -> Program:

@@ -135,9 +135,21 @@ def _management() -> set[str]:
     for family in ("-4", "-6"):
         ended = run(["ip", "-j", family, "route", "show", "default"], check=False)
         found |= set(re.findall(r'"dev":\s*"([^"]+)"', ended.stdout))
-    own = os.environ.get("SSH_CONNECTION", "").split()
-    if len(own) == 4:
-        for item in listed(["ip", "-j", "address", "show"]):
-            if any(a.get("local") == own[2] for a in item.get("addr_info", [])):
-                found.add(str(item["ifname"]))
+    own = _connected_to()
+    for item in listed(["ip", "-j", "address", "show"]):
+        if own and any(a.get("local") == own for a in item.get("addr_info", [])):
+            found.add(str(item["ifname"]))
     return found
+
+
+def _connected_to() -> str:
+    """This host's address of the ssh connection that started this; sudo leaves it out of our environment."""
+    pid = "self"
+    while pid not in {"", "0", "1"}:
+        for entry in read_text(f"/proc/{pid}/environ").split("\0"):
+            name, _, value = entry.partition("=")
+            if name == "SSH_CONNECTION" and len(value.split()) == 4:
+                return value.split()[2]
+        parent = re.search(r"^PPid:\s+(\d+)", read_text(f"/proc/{pid}/status"), re.MULTILINE)
+        pid = parent[1] if parent else ""
+    return ""

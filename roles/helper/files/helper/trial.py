@@ -28,7 +28,8 @@ def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
     """Do everything of a node, and leave `<node>.json` and the raw files in the trial's folder."""
     raw = folder / "raw" / node
     raw.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"node": node, "ok": False, "reason": "", "secondary": False}
+    began_s = time.monotonic()
+    result: dict[str, Any] = {"node": node, "ok": False, "reason": "", "secondary": False, "took_s": {}}
     keeper: Keeper | None = None
     signal.signal(signal.SIGTERM, ended_from_outside)
     try:
@@ -44,10 +45,14 @@ def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
             except Failed as failure:
                 _tell(part, node, keeper, failure.reason)
                 raise
-            performer.go(attend(part["id"], node, _meeting_place(part, node)))
+            result["took_s"]["setup"] = time.monotonic() - began_s
+            start = attend(part["id"], node, _meeting_place(part, node))
+            result["took_s"]["ready"] = time.monotonic() - began_s
+            performer.go(start)
         finally:
             performer.end_all()
         result["ok"] = True
+        result["took_s"]["readback"] = time.monotonic() - began_s
     except Failed as failure:
         result["reason"], result["secondary"] = failure.reason, failure.secondary
     if keeper is not None and keeper.is_alive():

@@ -9,10 +9,24 @@ namespace of its own, into which the host's interface goes; one that lies wholly
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Mapping
 
-from system import HUB, STATE, Failed, by_mac, links, namespace_of, namespaces, read_text, run
+from system import (
+    HUB,
+    STATE,
+    Failed,
+    boot_id,
+    by_mac,
+    links,
+    namespace_of,
+    namespaces,
+    read_json,
+    read_text,
+    run,
+    write_whole,
+)
 
 _QUIET = ("tso", "off", "gso", "off", "gro", "off")
 
@@ -110,12 +124,20 @@ def load_modules(part: Mapping[str, Any]) -> list[str]:
 
 
 def _load(module: Mapping[str, Any]) -> list[str]:
+    """Load a module, or give a loaded one its parameters.
+
+    What a parameter takes and what it shows may differ in form, so what was asked for is written down beside
+    what was shown then; while both are the same nothing has to be done.
+    """
     name, params = module["name"], dict(module["params"])
-    loaded = Path("/sys/module", name)
-    if loaded.exists():
-        differ = {key: value for key, value in params.items() if not _is_set(name, key, value)}
-        if all(_set(name, key, value) for key, value in differ.items()):
-            return [f"{name}: {key} = {value}" for key, value in differ.items()]
+    note = STATE / f"module-{name}.json"
+    loaded = Path("/sys/module", name).exists()
+    if loaded and read_json(note) == _state(name, params):
+        return []
+    if loaded and all(_set(name, key, value) for key, value in params.items()):
+        write_whole(note, json.dumps(_state(name, params)))
+        return [f"{name}: {key} = {value}" for key, value in params.items()]
+    if loaded:
         run(["rmmod", name])
     words = [f"{key}={value}" for key, value in params.items()]
     own = STATE / "modules" / read_text("/proc/sys/kernel/osrelease") / f"{name}.ko"
@@ -125,24 +147,27 @@ def _load(module: Mapping[str, Any]) -> list[str]:
         said = ended.stderr.strip()[-300:]
         raise Failed(f"module {name} cannot be loaded: {said}; run playbooks/prepare.yml")
     # one that is part of the kernel may be built in; what needs it will say if it is not there
-    wrong = [key for key, value in params.items() if module["ours"] and not _is_set(name, key, value)]
-    if wrong:
-        raise Failed(f"module {name} has no parameter {', '.join(wrong)} or another value: build it anew")
-    return [f"{name} loaded"] if not ended.returncode else []
+    lacking = [key for key in params if module["ours"] and not _parameter(name, key).exists()]
+    if lacking:
+        raise Failed(f"module {name} has no parameter {', '.join(lacking)}: build it anew")
+    if not ended.returncode:
+        STATE.mkdir(parents=True, exist_ok=True)
+        write_whole(note, json.dumps(_state(name, params)))
+    return [] if ended.returncode else [f"{name} loaded"]
 
 
-def _is_set(module: str, key: str, value: str) -> bool:
-    path = Path("/sys/module", module, "parameters", key)
-    return path.exists() and _plain(read_text(path)) == _plain(value)
+def _state(name: str, params: Mapping[str, str]) -> dict[str, Any]:
+    shown = {key: read_text(_parameter(name, key)) for key in params}
+    return {"boot": boot_id(), "asked": dict(params), "shown": shown}
 
 
-def _plain(value: str) -> str:
-    return {"Y": "1", "N": "0"}.get(value, value)
+def _parameter(module: str, key: str) -> Path:
+    return Path("/sys/module", module, "parameters", key)
 
 
 def _set(module: str, key: str, value: str) -> bool:
     try:
-        Path("/sys/module", module, "parameters", key).write_text(value, encoding="utf-8")
+        _parameter(module, key).write_text(value, encoding="utf-8")
     except OSError:
         return False
-    return _is_set(module, key, value)
+    return True

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A folder with which single trials can be run by hand: `ansible-playbook -i hosts.yml playbooks/trial.yml`.
+
+It holds playbooks, roles and settings for Ansible, one file of variables per cell (the cell's first trial),
+and, where no inventory is named, one to fill in.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from l4sbench import assets
+from l4sbench.errors import InputError
+from l4sbench.program import programs
+from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS, check_inventory, trial_variables
+from l4sbench.topology import topology as find_topology
+from l4sbench.trial import draw_conditions, seed_of
+
+if TYPE_CHECKING:
+    from l4sbench.cell import Cell
+    from l4sbench.matrix import Matrix
+    from l4sbench.topology import Topology
+
+MARK: Final = ".l4sbench-export"
+"""Lies in a folder that was exported, which may be replaced."""
+
+_ANSIBLE_CFG: Final = """\
+[defaults]
+roles_path = roles
+forks = 32
+[ssh_connection]
+pipelining = True
+"""
+
+_README: Final = """\
+# {matrix}: trials by hand
+
+Made by `l4sbench plan {matrix} --export`. In this folder, with Ansible 2.17 or newer:
+
+    ansible-playbook -i {inventory} playbooks/prepare.yml
+    ansible-playbook -i {inventory} playbooks/trial.yml -e @cells/{first}.yml
+    ansible-playbook -i {inventory} playbooks/teardown.yml
+
+`cells/` has a file for each of the {count} cells, with what every node does in the cell's first trial.
+Results come to `results/<cell>/`, one archive per host: `raw/<node>/` in it is what the trial left. If the
+connection was lost for good, the hosts go on; this brings what they have:
+
+    ansible-playbook -i {inventory} playbooks/fetch.yml \\
+        -e l4sbench_trial={first}.1 -e l4sbench_results=results/{first}
+"""
+
+
+def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
+    """Write the folder, whole or not at all; returns the number of cells.
+
+    Args:
+        folder: Where; it may be there when it is empty or an earlier export.
+        matrix: Its cells are exported.
+        inventory: The inventory to name in the commands; None: write one to fill in.
+
+    Raises:
+        InputError: something else is in the folder, the inventory's hosts cannot be the topology, or a
+            program cannot be handed to Ansible.
+    """
+    topologies = {cell.topology: find_topology(cell.topology) for cell in matrix.cells}
+    if inventory is not None:
+        check_inventory(inventory, topologies)
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
+        raise InputError(f"{folder} holds something else", "name a folder that is not there yet")
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "cells").mkdir(parents=True)
+    for cell in matrix.cells:
+        text = json.dumps(_variables(cell, topologies[cell.topology], matrix), indent=1)
+        (partial / "cells" / f"{cell.id}.yml").write_text(f"# {cell.id}, trial 1\n{text}\n", encoding="utf-8")
+    for part in ("playbooks", "roles"):
+        shutil.copytree(
+            assets.folder(part), partial / part, ignore=shutil.ignore_patterns("__pycache__", ".ansible")
+        )
+    if inventory is None:
+        (partial / "hosts.yml").write_text(_hosts(next(iter(topologies.values()))), encoding="utf-8")
+    named = "hosts.yml" if inventory is None else str(inventory.resolve())
+    readme = _README.format(
+        matrix=matrix.name, inventory=named, first=matrix.cells[0].id, count=len(matrix.cells)
+    )
+    (partial / "README.md").write_text(readme, encoding="utf-8")
+    (partial / "ansible.cfg").write_text(_ANSIBLE_CFG, encoding="utf-8")
+    (partial / MARK).write_text("", encoding="utf-8")
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial.rename(folder)
+    return len(matrix.cells)
+
+
+def _variables(cell: Cell, topology: Topology, matrix: Matrix) -> dict[str, object]:
+    conditions = draw_conditions(cell, seed_of(matrix.seed, 1), TRAITS)
+    program_of = programs(cell, topology, matrix.catalog, conditions)
+    ends = [flow.start.s + flow.seconds for program in program_of.values() for flow in program.flows]
+    limit_s = max(ends, default=0.0) + MEET_S
+    given = trial_variables(program_of, topology, f"{cell.id}.1", "by hand", limit_s)
+    return {**given, "l4sbench_results": f"results/{cell.id}"}
+
+
+def _hosts(topology: Topology) -> str:
+    """An inventory with a host per node, to fill in. Quoted: YAML 1.1 reads some addresses as numbers."""
+    lines = [
+        "# One host per node; fewer hosts will do with l4sbench_nodes: [tx-l4s, tx-classic] (docs/ssh.md).",
+        "# ansible_host: how it is reached; l4sbench_ports: the addresses that `ip link` shows there.",
+        "all:",
+        "  vars: {ansible_user: debian}",
+        "  hosts:",
+    ]
+    for node in topology.nodes:
+        ports = ", ".join(f'{address.network}: "00:00:00:00:00:00"' for address in node.addresses)
+        lines += [
+            f"    host-{node.name}:",
+            f"      ansible_host: {node.name}.example.org",
+            f"      l4sbench_node: {node.name}",
+            f"      l4sbench_ports: {{{ports}}}",
+        ]
+    return "".join(f"{line}\n" for line in lines)

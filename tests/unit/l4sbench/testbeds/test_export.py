@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench plan --export`: the folder holds what a trial by hand needs, and Ansible can read it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from l4sbench import api
+from l4sbench.cli import main
+from l4sbench.errors import InputError
+from l4sbench.program import Program
+from l4sbench.testbeds.ssh.ansible import environment, read_inventory
+from l4sbench.testbeds.ssh.layout import hosts_of, misplaced
+from l4sbench.topology import LINE6
+
+GOLDEN = Path(__file__).parents[3] / "cases/export"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export") / "by-hand"
+    assert main(["plan", "quickstart", "aqm=dualpi2", "buffer_bdp=1", "--export", str(folder)]) == 0
+    return folder
+
+
+def test_commands_and_settings_are_as_kept(exported: Path) -> None:
+    for name in ("README.md", "hosts.yml", "ansible.cfg"):
+        assert (exported / name).read_text() == (GOLDEN / name).read_text(), name
+
+
+def test_every_cell_has_the_programs_of_its_first_trial(exported: Path) -> None:
+    cells = sorted((exported / "cells").iterdir())
+    assert len(cells) == 2
+    plain = json.loads("".join(cells[0].read_text().splitlines(keepends=True)[1:]))
+    programs = {node: Program.from_json(program) for node, program in plain["l4sbench_programs"].items()}
+    assert list(programs) == list(LINE6.by_name)
+    assert {flow.argv[0] for program in programs.values() for flow in program.flows} == {"iperf3"}
+    rest = {name: value for name, value in plain.items() if name != "l4sbench_programs"}
+    assert rest == json.loads((GOLDEN / "cell.json").read_text())
+
+
+def test_ansible_reads_what_was_exported(exported: Path) -> None:
+    hosts = hosts_of(read_inventory(exported / "hosts.yml"), "hosts.yml")
+    # every address is still to be filled in
+    assert all("interface of its own" in str(problem) for problem in misplaced(hosts, LINE6))
+    (cell, *_) = sorted((exported / "cells").iterdir())
+    for playbook in sorted((exported / "playbooks").glob("*.yml")):
+        argv = ["playbook", "-i", "hosts.yml", "--syntax-check", str(playbook), "-e", f"@{cell}"]
+        ended = subprocess.run(
+            [sys.executable, "-m", "ansible", *argv],
+            cwd=exported,
+            env={**os.environ, "PATH": environment()["PATH"]},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_an_export_replaces_an_export_and_nothing_else(exported: Path, tmp_path: Path) -> None:
+    assert api.export("quickstart", exported, ["aqm=dualpi2", "buffer_bdp=1"]) == 2
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(InputError, match="holds something else"):
+        api.export("quickstart", tmp_path)
+
+
+def test_an_inventory_is_checked_and_named(tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("all: {hosts: {a: {l4sbench_node: router}}}\n")
+    with pytest.raises(InputError, match="no host holds this node of line6"):
+        api.export("quickstart", tmp_path / "out", on=f"ssh:{inventory}")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("on", "told"),
+    [
+        ("ssh", "ssh needs an inventory"),
+        ("shs:x", "did you mean ssh"),
+        ("virtual:x", "virtual takes nothing"),
+    ],
+)
+def test_testbeds_that_there_are_not(on: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "quickstart", "--on", on]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["run", "quickstart", "--on", f"ssh:{tmp_path}/no.yml", "--dir", str(tmp_path)]) == 2
+    assert "there is no inventory" in capsys.readouterr().err

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What hosts tell of themselves, what keeps them from running, and what of it goes into the inputs.
+
+tests/cases/hosts/router.json is what the helper said on the router of a local lab.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from l4sbench.api import load_matrix
+from l4sbench.testbeds.ssh.facts import HostFacts, identity, node_needs, older, read_facts, unfit
+from l4sbench.testbeds.ssh.layout import Host
+from l4sbench.topology import LINE6
+
+TOLD = read_facts(
+    json.loads((Path(__file__).parents[3] / "cases/hosts/router.json").read_text(encoding="utf-8")), "router"
+)
+OWN = TOLD.interfaces
+PORTS = {i.addresses[0].rpartition(".")[0]: i.mac for i in TOLD.interfaces if i.addresses}
+ROUTER = Host("router", ("router",), {"net-mid": PORTS["10.0.2"], "net-rx": PORTS["10.0.5"]})
+MATRIX = load_matrix("quickstart")
+WANTED = node_needs(MATRIX.cells, MATRIX.catalog)
+
+
+def problems(told: HostFacts, host: Host = ROUTER, **given: Any) -> list[str]:
+    asked = {"traffic": ["iperf3"], "capture": False, "now_s": TOLD.time_s, **given}
+    return [str(p) for p in unfit([host], {host.name: told}, LINE6, WANTED, **asked)]
+
+
+def test_a_fit_host_has_no_problems() -> None:
+    assert problems(TOLD, capture=True) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"kernel_release": "6.1.0-31-amd64"}, "dualpi2 needs Linux 6.17, and 6.1.0-31-amd64 runs"),
+        ({"tools": {**TOLD.tools, "tc": "6.1.0"}}, "dualpi2 needs iproute2 6.18, and 6.1.0 is there"),
+        ({"tools": {"tc": "7.2.0"}}, "router: ethtool is missing"),
+        ({"config": {"NET_SCH_CODEL": "y"}}, "dualpi2 needs CONFIG_NET_SCH_DUALPI2"),
+        ({"root": False}, "does not run as root"),
+        ({"time_s": TOLD.time_s - 3600}, "its clock is -3600 s off"),
+        ({"free_mb": 3}, "3 MB are free"),
+        ({"interfaces": ()}, "no interface has the address"),
+        (
+            {"interfaces": [i.model_copy(update={"management": True}) for i in OWN]},
+            "carries this connection or the default route",
+        ),
+        (
+            {
+                "interfaces": [
+                    i.model_copy(update={"addresses": ("192.168.1.2/24",)}) for i in TOLD.interfaces
+                ]
+            },
+            "has the address 192.168.1.2/24 as well",
+        ),
+    ],
+)
+def test_every_problem_is_told(changed: dict[str, Any], told: str) -> None:
+    assert any(told in line for line in problems(TOLD.model_copy(update=changed)))
+
+
+def test_what_ends_of_flows_need() -> None:
+    sender = Host("s", ("tx-l4s",), {"net-tx": ROUTER.ports["net-rx"]})
+    old = TOLD.model_copy(update={"ccs": ("cubic",), "modules": {}, "accecn": False, "tools": {}})
+    found = "\n".join(problems(old, sender, traffic=["iperf3", "lean"]))
+    for told in (
+        "iperf3 is missing (traffic needs it)",
+        "lab-traffic is missing",
+        "offers no congestion control prague",
+        "there is no kernel module tcp_prague",
+        "has no AccECN, which prague negotiates",
+    ):
+        assert told in found
+    # the other pair runs CUBIC alone
+    other = Host("s", ("tx-classic",), sender.ports)
+    assert "prague" not in "\n".join(problems(old, other))
+
+
+def test_problems_of_all_hosts_at_once() -> None:
+    old = TOLD.model_copy(update={"kernel_release": "5.15.0", "root": False})
+    hosts = [ROUTER, replace(ROUTER, name="b", nodes=("delay",))]
+    facts = {"router": old, "b": old}
+    found = unfit(hosts, facts, LINE6, WANTED, traffic=["iperf3"], capture=False, now_s=TOLD.time_s)
+    assert {problem.path for problem in found} == {"router", "b"}
+
+
+def test_identity_is_of_nodes_and_not_of_machines() -> None:
+    one = identity([ROUTER], {"router": TOLD}, "h")
+    renamed = replace(ROUTER, name="other")
+    assert identity([renamed], {"other": TOLD.model_copy(update={"boot_id": "x", "time_s": 1.0})}, "h") == one
+    assert one.kernel_release == TOLD.kernel_release
+    assert one.modules["tcp_prague"] == TOLD.modules["tcp_prague"].srcversion
+    rebuilt = TOLD.model_copy(update={"kernel_version": "#2"})
+    assert identity([ROUTER], {"router": rebuilt}, "h").common != one.common
+    mixed = identity(
+        [ROUTER, Host("a", ("delay",))],
+        {"router": TOLD, "a": TOLD.model_copy(update={"kernel_release": "6.12.0"})},
+        "h",
+    )
+    assert mixed.kernel_release == f"6.12.0, {TOLD.kernel_release}"
+
+
+@pytest.mark.parametrize(
+    ("version", "than", "is_older"),
+    [("6.12.48-amd64", "7.0", True), ("7.3.4-l4sbench", "7.0", False), ("6.17", "6.17", False)],
+)
+def test_releases_compare_by_their_numbers(version: str, than: str, is_older: bool) -> None:
+    assert older(version, than) is is_older
