@@ -17,7 +17,16 @@ from fablib_slices.access import Access, inventory
 from fablib_slices.checks import Facts, Site, preflight
 from fablib_slices.graph import offered_images, offered_nics, slice_graph
 from fablib_slices.slices import Machine, Slice, Slices
-from fablib_slices.spec import NetSpec, SliceFile, SliceSpec, SwitchSpec, VmSpec, load_slice_file, spec_of
+from fablib_slices.spec import (
+    NetSpec,
+    SliceFile,
+    SliceSpec,
+    SwitchSpec,
+    VmSpec,
+    load_slice_file,
+    slice_file,
+    spec_of,
+)
 
 __all__ = [
     "Access",
@@ -36,6 +45,7 @@ __all__ = [
     "offered_images",
     "offered_nics",
     "preflight",
+    "slice_file",
     "slice_graph",
     "spec_of",
 ]

@@ -19,11 +19,12 @@ from ruamel.yaml import YAML
 
 from fablib_slices.access import Access, inventory
 from fablib_slices.graph import slice_graph
+from fablib_slices.spec import NetSpec, SliceSpec, SwitchSpec, VmSpec
+from l4sbench.errors import InputError
 from l4sbench.store.files import write_whole
 
 if TYPE_CHECKING:
     from fablib_slices.slices import Slice
-    from fablib_slices.spec import SliceSpec
 
 
 def folder(name: str) -> Path:
@@ -65,3 +66,29 @@ def keep(spec: SliceSpec, found: Slice) -> None:
     }
     write_whole(own / "slice.json", json.dumps(told, indent=2) + "\n")
     write_whole(own / "slice.graphml", slice_graph(spec))
+
+
+def kept_spec(name: str) -> SliceSpec | None:
+    """What a slice of that name was made from by this machine; None when nothing was kept.
+
+    Raises:
+        InputError: what was kept cannot be understood.
+    """
+    path = folder(name) / "slice.json"
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))["spec"]
+        return SliceSpec(
+            name=told["name"],
+            topology=told["topology"],
+            site=told["site"],
+            hours=told["hours"],
+            vms=tuple(VmSpec(**vm) for vm in told["vms"]),
+            switches=tuple(SwitchSpec(**switch) for switch in told["switches"]),
+            nets=tuple(NetSpec(net["name"], tuple(net["nodes"]), net["nic"]) for net in told["nets"]),
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(
+            f"{path} cannot be understood: {error}", "remove it; FABRIC has the truth"
+        ) from error

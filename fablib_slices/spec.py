@@ -133,6 +133,18 @@ class SliceSpec:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def slice_file(name: str, **wishes: str | int) -> SliceFile:
+    """A slice by its name and what is said of it, as on a command line.
+
+    Raises:
+        InputError: a wish is none, or the name cannot be one.
+    """
+    try:
+        return SliceFile.model_validate({"slice": name, **wishes})
+    except ValidationError as error:
+        raise InputError([_problem("", item["loc"], item["msg"]) for item in error.errors()]) from error
+
+
 def load_slice_file(path: Path) -> SliceFile:
     """A slice as a YAML file describes it.
 
@@ -147,13 +159,15 @@ def load_slice_file(path: Path) -> SliceFile:
     except YAMLError as error:
         raise InputError(f"{path} is no YAML: {error}") from error
     except ValidationError as error:
-        raise InputError([_problem(path, item["loc"], item["msg"]) for item in error.errors()]) from error
+        raise InputError(
+            [_problem(str(path), item["loc"], item["msg"]) for item in error.errors()]
+        ) from error
 
 
-def _problem(path: Path, place: tuple[int | str, ...], message: str) -> Problem:
+def _problem(where: str, place: tuple[int | str, ...], message: str) -> Problem:
     key = str(place[-1]) if place else ""
     hint = did_you_mean(key, SliceFile.model_fields) if message.startswith("Extra inputs") else None
-    return Problem(str(path), ".".join(map(str, place)), message, hint)
+    return Problem(where, ".".join(map(str, place)), message, hint)
 
 
 def spec_of(topology: Topology, wishes: SliceFile) -> SliceSpec:

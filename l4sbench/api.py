@@ -91,7 +91,9 @@ def run(
     new: bool = False,
     catalog: Sequence[str | Path] = (),
     capture: bool = False,
+    slices: int = 1,
     runs: str | Path = RUNS,
+    on_state: Callable[[str], None] = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
     on_event: OnEvent = lambda _: None,
 ) -> Ended:
@@ -106,7 +108,9 @@ def run(
         new: Begin a new run directory instead of going on with the latest.
         catalog: Folders with further queues and congestion controls.
         capture: Keep the packets of every trial.
+        slices: How many slices of FABRIC share out the trials.
         runs: Where run directories are.
+        on_state: Told what becomes of the testbed while it is made ready, for people.
         on_plan: Given the plan before anything runs.
         on_event: Told what happens, see `l4sbench.events`.
 
@@ -128,7 +132,14 @@ def run(
             f"trials: until {loaded.trials.until} cannot be run yet, as nothing decides",
             f"give a number: trials: {loaded.trials.max}, or --trials {loaded.trials.max}",
         )
-    testbed = open_testbed(on, loaded, _modules_outside(loaded.catalog), capture=capture)
+    testbed = open_testbed(
+        on,
+        loaded,
+        _modules_outside(loaded.catalog),
+        capture=capture,
+        slices=slices,
+        on_state=on_state,
+    )
     identity = testbed.identity()
     found = _open_run(loaded, Path(runs), new=new)
     costs = CostBook.of(testbed.name, testbed.traits.cost, found.path)
@@ -160,6 +171,7 @@ def plan_of(
     trials: int | None = None,
     new: bool = False,
     catalog: Sequence[str | Path] = (),
+    slices: int = 1,
     runs: str | Path = RUNS,
 ) -> Planned:
     """What `run` would do with the same arguments; touches no host and no run directory.
@@ -177,12 +189,12 @@ def plan_of(
 
     loaded = load_matrix(matrix, catalog, trials).select(filters)
     latest = None if new else Run.latest(Path(runs), loaded.name)
-    traits = traits_of(on)
+    traits = traits_of(on, slices)
     costs = CostBook.of(kind_of(on)[0], traits.cost, latest.path if latest else None)
     identity, untested = None, ""
     try:
         modules = _modules_outside(loaded.catalog)
-        identity = open_testbed(on, loaded, modules, contact=False).identity()
+        identity = open_testbed(on, loaded, modules, contact=False, slices=slices).identity()
     except TestbedError as error:
         untested = str(error)
     view = latest.view() if latest else StoreView()

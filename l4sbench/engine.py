@@ -135,9 +135,14 @@ def execute(
 
 
 def workers(traits: TestbedTraits, jobs: int | None = None) -> int:
-    """How many trials run at once when `jobs` are asked for; None: one per core that this process may use."""
+    """How many trials run at once when `jobs` are asked for.
+
+    None: as many as the testbed has places for, or one per core that this process may use.
+    """
     if not traits.parallel:
         return 1
+    if traits.slots is not None:
+        return max(1, min(jobs or traits.slots, traits.slots))
     return max(1, len(os.sched_getaffinity(0)) if jobs is None else jobs)
 
 

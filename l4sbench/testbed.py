@@ -49,8 +49,8 @@ class TestbedTraits:
     """Facts about a kind of testbed that plan and engine need before anything runs.
 
     `noise`: the testbed has no noise of its own, so `path.noise` applies. `parallel`: several trials may run
-    at once. `cost` is what a trial costs before any was measured; `memory_mb` is what one running trial
-    takes.
+    at once, `slots` of them at most where there is a limit. `cost` is what a trial costs before any was
+    measured; `memory_mb` is what one running trial takes.
     """
 
     __test__: ClassVar[bool] = False  # not a test class, whatever its name looks like to pytest
@@ -58,6 +58,7 @@ class TestbedTraits:
     default_traffic: Traffic = "iperf3"
     noise: bool = False
     parallel: bool = False
+    slots: int | None = None
     cost: CostModel = CostModel()
     memory_mb: int = 0
 

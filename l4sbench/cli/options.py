@@ -94,6 +94,9 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
         metavar="TESTBED",
         help="where trials run: virtual (default), or ssh:INVENTORY for hosts of your own",
     )
+    parser.add_argument(
+        "--slices", type=count, default=1, metavar="N", help="slices that share the trials (--on fabric)"
+    )
     parser.add_argument("--jobs", type=count, metavar="N", help="trials at a time (default: the cores)")
     parser.add_argument("--trials", type=count, metavar="N", help="trials per cell, whatever the matrix says")
     parser.add_argument("--new", action="store_true", help="a new run directory, not the latest one")

@@ -64,6 +64,7 @@ def plan(args: argparse.Namespace) -> int:
         trials=args.trials,
         new=args.new,
         catalog=args.catalog,
+        slices=args.slices,
         runs=args.runs,
     )
     if args.json:

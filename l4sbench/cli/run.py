@@ -55,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
             new=args.new,
             catalog=args.catalog,
             capture=args.capture,
+            slices=args.slices,
             runs=args.runs,
+            on_state=say,
             on_plan=warn_of,
             on_event=on_event,
         )

@@ -90,19 +90,13 @@ def _add_wishes(parser: argparse.ArgumentParser) -> None:
 
 def _wishes(args: argparse.Namespace) -> SliceFile:
     """The slice as a file or a name describes it, with what the command line says instead."""
-    from pydantic import ValidationError
-
-    from fablib_slices import SliceFile, load_slice_file
+    from fablib_slices import load_slice_file, slice_file
 
     given = {name: value for name in _WISHES if (value := getattr(args, name)) is not None}
     path = Path(args.slice)
     if path.suffix in {".yaml", ".yml"} or path.is_file():
         return load_slice_file(path).model_copy(update=given)
-    try:
-        return SliceFile.model_validate({"slice": args.slice, **given})
-    except ValidationError as error:
-        told = "; ".join(f"{item['loc'][-1]}: {item['msg']}" for item in error.errors())
-        raise InputError(f"no slice {args.slice}: {told}") from error
+    return slice_file(args.slice, **given)
 
 
 def _spec(args: argparse.Namespace) -> SliceSpec:

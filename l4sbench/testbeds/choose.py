@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Which testbed `--on` names: `virtual`, or `ssh:INVENTORY`."""
+"""Which testbed `--on` names: `virtual`, `ssh:INVENTORY`, or `fabric[:SLICE]`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from l4sbench.matrix import Matrix
     from l4sbench.testbed import Testbed, TestbedTraits
 
-TESTBEDS: Final = ("virtual", "ssh")
+TESTBEDS: Final = ("virtual", "ssh", "fabric")
 
 
 def kind_of(on: str) -> tuple[str, str]:
@@ -37,9 +37,13 @@ def kind_of(on: str) -> tuple[str, str]:
     return kind, where
 
 
-def traits_of(on: str) -> TestbedTraits:
+def traits_of(on: str, slices: int = 1) -> TestbedTraits:
     """Facts about the testbed of that name, without looking at it. Raises InputError."""
     kind, _ = kind_of(on)
+    if kind == "fabric":
+        from l4sbench.testbeds import fabric
+
+        return fabric.traits(slices)
     if kind == "ssh":
         from l4sbench.testbeds import ssh
 
@@ -50,7 +54,14 @@ def traits_of(on: str) -> TestbedTraits:
 
 
 def open_testbed(
-    on: str, matrix: Matrix, modules: Mapping[str, Path], *, capture: bool = False, contact: bool = True
+    on: str,
+    matrix: Matrix,
+    modules: Mapping[str, Path],
+    *,
+    capture: bool = False,
+    contact: bool = True,
+    slices: int = 1,
+    on_state: Callable[[str], None] = lambda _: None,
 ) -> Testbed:
     """The testbed of that name, for a matrix.
 
@@ -61,12 +72,22 @@ def open_testbed(
             not yet.
         capture: Keep the packets of every trial.
         contact: Whether hosts may be asked; else what they told last time counts.
+        slices: How many slices of FABRIC share out the trials.
+        on_state: Told what becomes of slices, for people.
 
     Raises:
         InputError: there is no such testbed.
         TestbedError: there is nothing to run on yet.
     """
     kind, where = kind_of(on)
+    if slices > 1 and kind != "fabric":
+        raise InputError(f"{kind} has no slices", "--slices goes with --on fabric")
+    if kind == "fabric":
+        from l4sbench.testbeds.fabric import FabricTestbed
+
+        return FabricTestbed(
+            where, matrix, slices=slices, capture=capture, contact=contact, on_state=on_state
+        )
     if kind == "ssh":
         from l4sbench.testbeds.ssh import SshTestbed
 
