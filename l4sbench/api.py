@@ -20,6 +20,7 @@ from l4sbench.errors import InputError, TestbedError, did_you_mean
 
 if TYPE_CHECKING:
     from collectors.assemble import Collected
+    from l4sbench.adaptive import Forecast
     from l4sbench.catalog import Catalog, CongestionControl, Queue
     from l4sbench.cell import Cell
     from l4sbench.engine import RunResult
@@ -58,11 +59,15 @@ class Ended:
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan, and why it could not ask the testbed what it runs; empty when it could."""
+    """A plan, and why it could not ask the testbed what it runs; empty when it could.
+
+    `forecast`: what adaptive cells will probably get on top; None when the number of trials is fixed.
+    """
 
     plan: Plan
     jobs: int
     untested: str
+    forecast: Forecast | None = None
 
 
 def load(run: RunLike, *filters: str, runs: str | Path = RUNS) -> RunTables:
@@ -119,6 +124,7 @@ def run(
         TestbedError: the testbed cannot run this. One that breaks down under way stands in the result.
     """
     from collectors.validity import judge
+    from l4sbench.adaptive import decider, number_of_looks
     from l4sbench.cost import CostBook
     from l4sbench.engine import execute
     from l4sbench.plan import plan
@@ -126,12 +132,7 @@ def run(
     from l4sbench.testbeds.choose import open_testbed
 
     loaded = load_matrix(matrix, catalog, trials).select(filters)
-    if loaded.trials.until is not None:
-        # The engine can do it; what is missing is a sound rule for when a cell is decided.
-        raise InputError(
-            f"trials: until {loaded.trials.until} cannot be run yet, as nothing decides",
-            f"give a number: trials: {loaded.trials.max}, or --trials {loaded.trials.max}",
-        )
+    enough = decider(loaded)
     testbed = open_testbed(
         on,
         loaded,
@@ -151,12 +152,14 @@ def run(
         on_plan(planned)
         writer.keep_matrix(loaded.source)
         _keep_catalog(found.path, loaded.catalog)
-        result = execute(planned, writer, testbed, judge, on_event=on_event, jobs=jobs, costs=costs)
+        result = execute(
+            planned, writer, testbed, judge, decide=enough, on_event=on_event, jobs=jobs, costs=costs
+        )
         if result.interrupted or isinstance(result.error, DiskFull):
             return Ended(found.path, result, None)
         collected = _collect(found, loaded.catalog)
     try:
-        decision = _decide(found.path, loaded.rule)
+        decision = _decide(found.path, loaded.rule, looks=number_of_looks(loaded))
     except InputError as error:
         return Ended(found.path, result, None, (*collected.problems, str(error)))
     return Ended(found.path, result, decision, collected.problems)
@@ -181,6 +184,7 @@ def plan_of(
     Raises:
         InputError: the matrix or a filter is wrong.
     """
+    from l4sbench.adaptive import forecast
     from l4sbench.cost import CostBook
     from l4sbench.engine import workers
     from l4sbench.plan import plan
@@ -199,7 +203,8 @@ def plan_of(
         untested = str(error)
     view = latest.view() if latest else StoreView()
     planned = plan(loaded, view, identity, traits, costs.model())
-    return Planned(planned, workers(traits, jobs), untested)
+    known = forecast(planned, latest.path if latest else None)
+    return Planned(planned, workers(traits, jobs), untested, known)
 
 
 def load_matrix(matrix: str | Path, catalog: Sequence[str | Path] = (), trials: int | None = None) -> Matrix:
@@ -296,9 +301,12 @@ def decide(
     Raises:
         InputError: there is no such run or rule, or nothing to decide on.
     """
+    from l4sbench.adaptive import number_of_looks
+
     path = find_run(run, Path(runs))
     matrix = load_matrix(path / "matrix.yaml")
-    return path, _decide(path, rule or matrix.rule, _cells(matrix, filters) if filters else None)
+    cells = _cells(matrix, filters) if filters else None
+    return path, _decide(path, rule or matrix.rule, cells, number_of_looks(matrix))
 
 
 def compare(
@@ -389,12 +397,12 @@ def _collect(run: Run, catalog: Catalog, *, full: bool = False) -> Collected:
     return assemble(run, catalog, full=full)
 
 
-def _decide(path: Path, rule: str, cells: frozenset[str] | None = None) -> Decision:
+def _decide(path: Path, rule: str, cells: frozenset[str] | None = None, looks: int = 1) -> Decision:
     from reports.load import load as load_tables
     from reports.rules import load_rule
     from reports.verdicts import decide as verdicts_of
 
-    return verdicts_of(load_tables(path, cells), load_rule(rule))
+    return verdicts_of(load_tables(path, cells), load_rule(rule), looks)
 
 
 def _cells(matrix: Matrix, filters: Sequence[str]) -> frozenset[str]:

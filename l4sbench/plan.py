@@ -142,7 +142,7 @@ class Plan:
     def most_added(self) -> int:
         """How many trials adaptive cells may get on top, at most."""
         trials = self.matrix.trials
-        return (trials.max - looks(trials)[0]) * len(self.cells)
+        return (trials.max - looks(trials)[0]) * len(self.asked)
 
     @cached_property
     def work_s(self) -> float:

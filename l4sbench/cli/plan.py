@@ -14,6 +14,7 @@ from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_ch
 from l4sbench.cli.terminal import answer, as_duration, as_json, as_table, say, warn
 
 if TYPE_CHECKING:
+    from l4sbench.adaptive import Forecast
     from l4sbench.api import Planned
     from l4sbench.plan import Caution, CellPlan, Plan, Reason, Row, Spread
 
@@ -68,7 +69,10 @@ def plan(args: argparse.Namespace) -> int:
         runs=args.runs,
     )
     if args.json:
-        answer(as_json(plan_as_json(planned.plan, planned.jobs)))
+        plain = plan_as_json(planned.plan, planned.jobs)
+        if planned.forecast is not None:
+            plain["trials_added_probably"] = planned.forecast.trials
+        answer(as_json(plain))
         return 0
     _print_head(planned.plan)
     if args.cells:
@@ -79,6 +83,8 @@ def plan(args: argparse.Namespace) -> int:
     _print_baselines(planned.plan, every=args.cells)
     answer()
     answer(_sum(planned))
+    if planned.forecast is not None:
+        answer(_more(planned.forecast, planned))
     warn_of(planned.plan)
     if planned.untested:
         say(f"note: {planned.untested}")
@@ -98,9 +104,6 @@ def warn_of(plan: Plan) -> None:
     """Print the matrix's notes and everything about its cells that is seldom meant."""
     for note in plan.matrix.notes:
         say(f"note: {note}")
-    trials = plan.matrix.trials
-    if trials.until is not None:
-        warn(f"`until: {trials.until}` cannot be run yet, as nothing decides; --trials {trials.max} can")
     for caution in plan.cautions:
         warn(f"{caution.message} ({_where(caution, len(plan.cells))})")
 
@@ -190,6 +193,20 @@ def _sum(planned: Planned) -> str:
     if memory_mb:
         parts.append(f"{memory_mb / 1000:.1f} GB of memory")
     return ", ".join(parts)
+
+
+def _more(forecast: Forecast, planned: Planned) -> str:
+    """What adaptive cells will probably get on top of the first look."""
+    from l4sbench.plan import looks
+
+    at = looks(planned.plan.matrix.trials)
+    took = as_duration(forecast.work_s / planned.jobs)
+    known = f"{forecast.known} cells" if forecast.known else "no cell"
+    first = " and ".join(str(number) for number in at[:-1]) or str(at[0])
+    return (
+        f"then until decided (looks after {first} trials, at most {at[-1]}): probably {forecast.trials} "
+        f"more, {took}; at most {forecast.most} ({known} judged by own trials, the others by published ones)"
+    )
 
 
 def _where(caution: Caution, cells: int) -> str:

@@ -124,18 +124,40 @@ def test_without_a_lab_it_is_3_and_says_what_to_do(
     assert not Path("runs").exists()
 
 
-def test_trials_until_decided_are_refused_with_what_to_write(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    matrix = tmp_path / "adaptive.yaml"
+def adaptive(folder: Path) -> str:
+    """A file with quickstart's cells and trials until decided."""
+    matrix = folder / "adaptive.yaml"
     matrix.write_text(
         "extends: quickstart.yaml\nmatrix: adaptive\ntrials: {min: 3, max: 10, until: decided}\n"
     )
     shipped = Path(__file__).parents[4] / "matrices" / "quickstart.yaml"
-    (tmp_path / "quickstart.yaml").write_bytes(shipped.read_bytes())
-    assert main(["plan", str(matrix)]) == 0
-    assert main(["run", str(matrix)]) == 2
-    assert "give a number: trials: 10, or --trials 10" in capsys.readouterr().err
+    (folder / "quickstart.yaml").write_bytes(shipped.read_bytes())
+    return str(matrix)
+
+
+def test_plan_says_how_many_trials_until_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 28 cells 22 % get 2 more trials and 9 % another 5: 25."""
+    matrix = adaptive(tmp_path)
+    assert main(["plan", matrix]) == 0
+    said = "then until decided (looks after 3 and 5 trials, at most 10): probably 25 more"
+    assert said in capsys.readouterr().out
+    assert main(["plan", matrix, "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert (plain["trials_added_probably"], plain["trials_added_at_most"]) == (25, 28 * 7)
+    assert main(["plan", matrix, "--trials", "4"]) == 0
+    assert "until decided" not in capsys.readouterr().out
+
+
+def test_trials_until_decided_need_groups_to_decide_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    extra = (
+        "topology: line6\nmatrix: solo\nrate: 10mbit\nrtt: 10ms\nduration: 1s\naqm: fifo\n"
+        "trials: {min: 3, max: 10, until: decided}\nflows: {only: {cc: cubic}}\n"
+    )
+    (tmp_path / "solo.yaml").write_text(extra)
+    assert main(["run", str(tmp_path / "solo.yaml")]) == 2
+    assert "compares the flow groups l4s and classic" in capsys.readouterr().err
 
 
 def test_a_bug_is_4_and_its_traceback_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
