@@ -4,6 +4,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -110,12 +111,12 @@ def test_networks_are_those_of_the_topology(up: nodes.NodesStatus) -> None:
     hosts = YAML(typ="safe").load(up.inventory)["all"]["children"]["nodes"]["hosts"]
     for node in LINE6.nodes:
         macs = hosts[node.name]["l4sbench_ports"]
-        ports = [(macs[address.network], str(address)) for address in node.addresses]
-        # `ip` takes a link by its address only where a name may stand: look the name up
-        on(up, node.name, "set -e\n" + "".join(f"""
-            port=$(grep -l {mac} /sys/class/net/vec*/address | cut -d/ -f5)
-            sudo ip address replace {address} dev $port
-            sudo ip link set $port up""" for mac, address in ports))  # fmt: skip
+        lines = [
+            f"port=$(grep -l {macs[address.network]} /sys/class/net/vec*/address | cut -d/ -f5);"
+            f" ip address replace {address} dev $port; ip link set $port up"
+            for address in node.addresses
+        ]
+        on(up, node.name, f"sudo sh -ec {shlex.quote('; '.join(lines))}")
     for network in LINE6.networks:
         first, *others = network.nodes
         at = [LINE6.by_name[other].address_on(network.name).ip for other in others]
