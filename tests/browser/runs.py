@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -49,6 +49,7 @@ class Wanted:
     flags: str | None = None
     reasons: str = "queue read back otherwise"
     id: str = field(default="")
+    sampled: bool = True
 
     @property
     def cell(self) -> str:
@@ -79,8 +80,8 @@ def small() -> list[Wanted]:
     return found
 
 
-def large() -> list[Wanted]:
-    """A thousand cells of three trials."""
+def large(spread: Sequence[float] = (-0.3, 0.0, 0.4), *, sampled: bool = True) -> list[Wanted]:
+    """A thousand cells, with trials so far from their means; the last one is always sampled."""
     buffers = [0.5 * step for step in range(1, 11)]
     found = []
     for (aqm, shares), buffer, ecn, rtt in product(
@@ -91,8 +92,8 @@ def large() -> list[Wanted]:
     ):
         percent = shares[ecn == "classic"] * (1 - rtt / 1000) + buffer / 10
         factors = {"aqm": aqm, "buffer_bdp": buffer, "classic.ecn": ecn, "rtt_ms": rtt}
-        found.append(Wanted(factors, [percent - 0.3, percent, percent + 0.4]))
-    return found
+        found.append(Wanted(factors, [percent + away for away in spread], sampled=sampled))
+    return [*found[:-1], replace(found[-1], sampled=True)]
 
 
 def make(folder: Path, wanted: Sequence[Wanted]) -> RunTables:
@@ -113,6 +114,7 @@ def replicate(source: RunTables, wanted: Sequence[Wanted], run: Path) -> RunTabl
                 "status": "invalid" if percent is None else "ok",
                 "reasons": cell.reasons if percent is None else None,
                 "flags": None if percent is None else cell.flags,
+                "sampled": cell.sampled,
                 **{f"factor {name}": value for name, value in cell.factors.items()},
             }
             for place, cell in enumerate(wanted)
@@ -155,6 +157,8 @@ def _replicated(source: RunTables, table: str, plan: pl.DataFrame) -> pl.DataFra
         factors = [name for name in joined.columns if name.startswith("factor ")]
         joined = joined.with_columns(pl.col(name).alias(name.removeprefix("factor ")) for name in factors)
         joined = joined.with_columns(pl.lit(0.0).alias("warmup_s"), pl.col("duration_s").max())
+    elif table in ("sockets", "queues"):
+        joined = joined.filter((pl.col("status") == "ok") & pl.col("sampled"))
     elif table not in ("programs", "hosts"):
         joined = joined.filter(pl.col("status") == "ok")
     return joined.select(sorted({*rows.columns, *fresh, "cell", "trial"} - {"source"}))
