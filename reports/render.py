@@ -108,20 +108,26 @@ def _figures(cell: CellMean) -> str:
 def notes(decision: Decision) -> list[str]:
     """What a decision table must state about itself: rule, thresholds, trials, kernels, what was left out."""
     rule, shown = decision.rule, {verdict.word for verdict in decision.verdicts}
-    lines = [f"ok: {rule.limits_text}, {_sureness(decision)}. Shown is the cell that decides."]
+    lines = [f"ok: {rule.limits_text}, {sureness(decision)}. Shown is the cell that decides."]
     lines += [f"{GLYPHS[word]} {word}: {text}" for word, text in meanings(decision).items() if word in shown]
     stars = {verdict.low_latency for verdict in decision.verdicts}
     if stars & {"all", "some"}:
-        what = "mean" if rule.intervals == "none" else "interval of the mean"
-        delay = f"{rule.l4s}'s {what} smoothed RTT minus base RTT is below {rule.low_latency_ms:g} ms"
-        some = "; ☆: in all cells of some queues" if "some" in stars else ""
-        lines.append(f"★: {delay} in every cell{some}")
+        lines.append(f"★: {low_latency_text(decision)}")
     lines += _low_latency_notes(decision)
     lines += _provenance(decision)
     return lines
 
 
-def _sureness(decision: Decision) -> str:
+def low_latency_text(decision: Decision) -> str:
+    """What the stars mean."""
+    rule = decision.rule
+    what = "mean" if rule.intervals == "none" else "interval of the mean"
+    delay = f"{rule.l4s}'s {what} smoothed RTT minus base RTT is below {rule.low_latency_ms:g} ms"
+    has_some = any(verdict.low_latency == "some" for verdict in decision.verdicts)
+    return f"{delay} in every cell{'; ☆: in all cells of some queues' if has_some else ''}"
+
+
+def sureness(decision: Decision) -> str:
     """How sure a rule wants to be, and of what."""
     if decision.rule.intervals == "none":
         return "as a mean over the cell's trials"

@@ -63,6 +63,29 @@ GROUP_COLUMNS: Final = (
 )
 
 
+MEANS: Final = (
+    "valid",
+    "left_out",
+    "percent",
+    "percent_low",
+    "percent_high",
+    "l4s_mbps",
+    "classic_mbps",
+    "delay_ms",
+)
+HARMS: Final = (
+    "l4s_harm_percent",
+    "l4s_harm_low_percent",
+    "l4s_harm_high_percent",
+    "classic_harm_percent",
+    "classic_harm_low_percent",
+    "classic_harm_high_percent",
+    "classic_same_harm_percent",
+    "l4s_delay_harm_percent",
+    "classic_delay_harm_percent",
+)
+
+
 class Pool:
     """Texts, each kept once."""
 
@@ -96,7 +119,6 @@ def details(
         own = [*map(_short, row[1:]), groups.get(key, []), ran.get(key, []), read_back.get(key, [])]
         trials.setdefault(row[0], []).append(own)
     return {
-        "limits": [decision.rule.limits_percent.low, decision.rule.limits_percent.high],
         "groups": [decision.rule.l4s, decision.rule.classic],
         "fixed": {name: _short(value) for name, value in _same(tables).items()},
         "trial_columns": [*TRIAL_COLUMNS, "groups", "programs", "hosts"],
@@ -138,32 +160,22 @@ def _cells(
 
 def _place(entry: Entry, cell: HeatCell) -> dict[str, object]:
     """A cell's place in the decision table and its means."""
-    verdict = entry.verdict
-    numbers = {
-        name: _short(getattr(cell, name))
-        for name in (
-            "percent",
-            "percent_low",
-            "percent_high",
-            "l4s_mbps",
-            "classic_mbps",
-            "delay_ms",
-            "classic_delay_ms",
-        )
-    }
+    verdict, mean = entry.verdict, cell.mean
+    harms = {name: _short(getattr(mean, name)) for name in HARMS if getattr(mean, name) is not None}
     return {
-        "label": cell.label,
+        "label": mean.label,
         "entry": entry.key,
         "l4s": verdict.l4s,
         "row": verdict.row,
         "column": verdict.column,
-        "word": cell.word.value,
+        "word": mean.word.value,
         "glyph": cell.glyph,
-        "valid": cell.valid,
-        "left_out": cell.left_out,
-        "bimodal": cell.bimodal,
+        "limits": cell.limits_percent,
         "straddles": cell.straddles,
-        **numbers,
+        "bimodal": bool(mean.bimodal),
+        "classic_delay_ms": _short(cell.classic_delay_ms),
+        **{name: _short(getattr(mean, name)) for name in MEANS},
+        **({"harm": harms} if harms else {}),
     }
 
 

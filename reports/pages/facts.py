@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.pages.model import span
-from reports.render import STAR, fixed_text, forms_text
+from reports.render import fixed_text, forms_text, low_latency_text, sureness
 
 if TYPE_CHECKING:
     from reports.verdicts import Decision
@@ -16,35 +16,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts, provenance and remarks. `per_cell` counts valid trials: `3`, or `3 to 10`."""
+    """Counts, provenance and remarks; what does not apply is empty.
+
+    `per_cell` counts valid trials: `3`, or `3 to 10`; `adaptive` says how many cells got how many, where
+    trials were added until a verdict was decided.
+    """
 
     cells: int
     trials: int
     per_cell: str
+    adaptive: str
+    sureness: str
     testbeds: str
     kernels: tuple[str, ...]
     modules: tuple[str, ...]
     fixed: str
     forms: str
     star: str
-    star_some: str
 
 
 def facts(decision: Decision) -> Facts:
     """What stands around a decision table."""
     cells = [cell for verdict in decision.verdicts for cell in verdict.cells]
-    stars = {verdict.low_latency for verdict in decision.verdicts}
-    rule = decision.rule
-    limit = f"{rule.l4s}'s mean smoothed RTT minus base RTT is below {rule.low_latency_ms:g} ms"
+    starred = any(verdict.low_latency != "none" for verdict in decision.verdicts)
+    counts = [f"{trials} in {cells} cells" for trials, cells in decision.trials_per_cell.items()]
     return Facts(
         cells=len(cells),
         trials=decision.trials,
         per_cell=span([cell.valid for cell in cells]),
+        adaptive=", ".join(counts) if decision.looks > 1 else "",
+        sureness=sureness(decision),
         testbeds=", ".join(decision.testbeds),
         kernels=decision.kernels,
         modules=decision.modules,
         fixed=fixed_text(decision.fixed),
         forms=forms_text(decision.cells),
-        star=f"{limit} in every cell" if stars & {"all", "some"} else "",
-        star_some=f"{STAR['some']}: in all cells of some queues" if "some" in stars else "",
+        star=low_latency_text(decision) if starred else "",
     )

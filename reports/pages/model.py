@@ -11,74 +11,61 @@ from typing import TYPE_CHECKING, Any
 
 from reports.pages.tones import delay_tone, fair_percent, share_tone
 from reports.render import GLYPHS, STAR, worst_text
-from reports.verdicts import Verdict, Word
 
 if TYPE_CHECKING:
     from reports.rules import Rule
-    from reports.verdicts import Decision
+    from reports.verdicts import CellMean, Decision, Verdict
 
 
 @dataclass(frozen=True)
 class HeatCell:
-    """One cell of a heat map: means over its valid trials, None without one.
+    """One cell of a heat map.
 
-    `percent_low` and `percent_high` bound its confidence interval, where there is one. `tone` and
-    `delay_tone` are steps of colour scales (`reports.pages.tones`).
+    `limits_percent` are those that the rule has for the L4S group's percent of the link's rate; None where it
+    looks at something else. `tone` and `delay_tone` are steps of colour scales (`reports.pages.tones`).
     """
 
-    cell: str
-    label: str
-    word: Word
-    percent: float | None
-    percent_low: float | None
-    percent_high: float | None
-    l4s_mbps: float | None
-    classic_mbps: float | None
-    delay_ms: float | None
+    mean: CellMean
     classic_delay_ms: float | None
-    valid: int
-    left_out: int
-    bimodal: bool
-    decided: bool
+    limits_percent: tuple[float, float] | None
     tone: int | None
     delay_tone: int | None
 
     @property
     def glyph(self) -> str:
         """Its verdict's glyph."""
-        return GLYPHS[self.word]
+        return GLYPHS[self.mean.word]
 
     @property
     def interval(self) -> str:
         """The confidence interval in percent of the link's rate, `33.9 to 34.8`; empty without one."""
-        if self.percent_low is None or self.percent_high is None:
-            return ""
-        return f"{self.percent_low:.1f} to {self.percent_high:.1f}"
-
-    @property
-    def spoken(self) -> str:
-        """The whole cell in words, for who listens to it."""
-        said = [f"{self.label}: {self.word}"]
-        if self.percent is None:
-            said.append("no valid trial")
-        else:
-            between = f", interval {self.interval}" if self.interval else ""
-            said.append(f"{self.percent:.1f} percent of the rate{between}")
-            said.append(f"{number(self.l4s_mbps)} against {number(self.classic_mbps)} Mbit/s")
-            said.append(f"delay {number(self.delay_ms)} against {number(self.classic_delay_ms)} ms")
-        said.append(f"{self.valid} {'trial' if self.valid == 1 else 'trials'}")
-        if self.left_out:
-            said.append(f"{self.left_out} left out")
-        if self.straddles:
-            said.append("the interval straddles a limit")
-        if self.bimodal:
-            said.append("two modes")
-        return "; ".join(said)
+        return between(self.mean.percent_low, self.mean.percent_high)
 
     @property
     def straddles(self) -> bool:
         """Whether its confidence interval has a limit in it, so that more trials may turn the verdict."""
-        return self.percent_low is not None and not self.decided
+        return self.mean.percent_low is not None and not self.mean.decided
+
+    @property
+    def spoken(self) -> str:
+        """The whole cell in words, for who listens to it."""
+        mean = self.mean
+        said = [f"{mean.label}: {mean.word}"]
+        if mean.percent is None:
+            said.append("no valid trial")
+        else:
+            interval = f", interval {self.interval}" if self.interval else ""
+            said.append(f"{mean.percent:.1f} percent of the rate{interval}")
+            said.append(f"{number(mean.l4s_mbps)} against {number(mean.classic_mbps)} Mbit/s")
+            said.append(f"delay {number(mean.delay_ms)} against {number(self.classic_delay_ms)} ms")
+        said.append(f"{mean.valid} {'trial' if mean.valid == 1 else 'trials'}")
+        if mean.left_out:
+            said.append(f"{mean.left_out} left out")
+        if self.straddles:
+            said.append("the interval straddles a limit")
+        if mean.bimodal:
+            said.append("two modes")
+        return "; ".join(said)
 
 
 @dataclass(frozen=True)
@@ -158,6 +145,11 @@ def number(value: float | None, digits: int = 1) -> str:
     return "\u2013" if value is None else f"{value:.{digits}f}"
 
 
+def between(low: float | None, high: float | None) -> str:
+    """The ends of an interval for people; empty where there is none."""
+    return "" if low is None or high is None else f"{low:.1f} to {high:.1f}"
+
+
 def span(numbers: Sequence[int]) -> str:
     """`3`, or `3 to 10` where they differ."""
     each = sorted(set(numbers))
@@ -169,44 +161,21 @@ def _entry(
 ) -> Entry | None:
     if verdict is None:
         return None
-    cells = [heat_cell(facts[cell.cell], rule) for cell in verdict.cells]
+    cells = [_heat_cell(cell, facts[cell.cell], rule) for cell in verdict.cells]
     buffers = [facts[cell.cell].get("buffer_bdp") for cell in verdict.cells]
     return Entry(_key(verdict, taken), verdict, _heat_map(cells, buffers))
 
 
-def heat_cell(row: Mapping[str, Any], rule: Rule) -> HeatCell:
-    """A row of `Decision.cells` as a cell of a heat map."""
-    fair = fair_percent(int(row.get(f"{rule.l4s}.count") or 1), int(row.get(f"{rule.classic}.count") or 1))
+def _heat_cell(mean: CellMean, row: Mapping[str, Any], rule: Rule) -> HeatCell:
+    flows = row[f"{rule.l4s}.count"], row[f"{rule.classic}.count"]
+    limits = rule.limits(*flows)
     return HeatCell(
-        cell=row["cell"],
-        label=row["label"],
-        word=word_of(row, rule),
-        percent=row["percent"],
-        percent_low=row["percent_low"],
-        percent_high=row["percent_high"],
-        l4s_mbps=row["l4s_mbps"],
-        classic_mbps=row["classic_mbps"],
-        delay_ms=row["delay_ms"],
+        mean=mean,
         classic_delay_ms=row["classic_delay_ms"],
-        valid=row["valid"],
-        left_out=row["left_out"],
-        bimodal=bool(row["bimodal"]),
-        decided=row["decided"],
-        tone=share_tone(row["percent"], fair),
-        delay_tone=delay_tone(row["delay_ms"]),
+        limits_percent=(limits.low, limits.high) if rule.metric == "l4s-goodput" else None,
+        tone=share_tone(mean.percent, fair_percent(*flows)),
+        delay_tone=delay_tone(mean.delay_ms),
     )
-
-
-def word_of(row: Mapping[str, Any], rule: Rule) -> Word:
-    """What a cell alone says by a rule: the side of the limits that its mean is on."""
-    percent, limits = row["percent"], rule.limits_percent
-    if percent is None:
-        return Word.INVALID
-    if rule.intervals != "none" and not row["decided"]:
-        return Word.UNDECIDED
-    if percent < limits.low:
-        return Word.L4S_STARVED
-    return Word.CLASSIC_STARVED if percent > limits.high else Word.OK
 
 
 def _heat_map(cells: Sequence[HeatCell], buffers: Sequence[float | None]) -> HeatMap:
@@ -214,9 +183,9 @@ def _heat_map(cells: Sequence[HeatCell], buffers: Sequence[float | None]) -> Hea
     across = [*known, *([None] if None in buffers else [])]
     rows: dict[str, dict[float | None, HeatCell]] = {}
     for cell, buffer in zip(cells, buffers, strict=True):
-        name = cell.label if buffer is None else cell.label.replace(f", {buffer:g} BDP", "")
+        name = cell.mean.label if buffer is None else cell.mean.label.replace(f", {buffer:g} BDP", "")
         if buffer in rows.get(name, {}):
-            name = f"{name} ({cell.cell.rpartition('-')[2]})"
+            name = f"{name} ({cell.mean.cell.rpartition('-')[2]})"
         rows.setdefault(name, {})[buffer] = cell
     return HeatMap(
         tuple("any buffer" if buffer is None else f"{buffer:g} BDP" for buffer in across),

@@ -81,7 +81,10 @@ def render(
     """The page as text; `series` and `drawing` are what it loads from beside itself."""
     asked = questions(decision)
     cells = {
-        cell.cell: (entry, cell) for question in asked for entry in question.entries for cell in entry.cells
+        cell.mean.cell: (entry, cell)
+        for question in asked
+        for entry in question.entries
+        for cell in entry.cells
     }
     data = details(tables, decision, cells) | {"series": series, "drawing": drawing}
     environment = Environment(

@@ -42,6 +42,12 @@ function cellNumbers(cell, trials) {
     [`${fixed(cell.delay_ms)} v ${fixed(cell.classic_delay_ms)}`, "ms, smoothed RTT minus base RTT"],
     [`${cell.valid} of ${trials.length}`, `trials valid${cell.left_out ? `, ${cell.left_out} left out` : ""}`],
   ];
+  const harm = cell.harm ?? {}, of = (name) => `${fixed(harm[`${name}_percent`])} %`;
+  for (const [name, group] of [["l4s", l4s], ["classic", classic]]) {
+    if (`${name}_harm_percent` in harm) items.push([of(`${name}_harm`), `harm to ${group}'s goodput${interval(harm[`${name}_harm_low_percent`] ?? null, harm[`${name}_harm_high_percent`] ?? null)}`]);
+    if (`${name}_delay_harm_percent` in harm) items.push([of(`${name}_delay_harm`), `harm to ${group}'s RTT`]);
+  }
+  if ("classic_same_harm_percent" in harm) items.push([of("classic_same_harm"), `harm to ${classic} beside its own kind`]);
   if (cell.straddles) items.push(["? close", "the interval of the mean has a limit in it"]);
   if (cell.bimodal) items.push(["two modes", "trials fall into two groups; the mean describes neither"]);
   return el("ul", { class: "numbers", "aria-label": "Means over the valid trials" },
@@ -50,7 +56,7 @@ function cellNumbers(cell, trials) {
 
 /** The trials' shares as dots between the limits. The table says the same, so it is hidden from readers. */
 function dots(cell, trials) {
-  const [low, high] = data().limits, x = (percent) => 20 + percent * 5.6;
+  const [low, high] = cell.limits ?? [], x = (percent) => 20 + percent * 5.6;
   const shares = trials.map((trial) => shareOf(cell, trial)).filter((share) => share !== null);
   const label = (percent, text) => el("text", { x: x(percent), y: 58, "text-anchor": "middle" }, text);
   const marks = shares.map((share, place) =>
@@ -59,9 +65,9 @@ function dots(cell, trials) {
   const mean = cell.percent === null ? [] : [el("line", { x1: x(cell.percent), x2: x(cell.percent), y1: 8, y2: 43, stroke: "var(--ink)", "stroke-width": 2 })];
   return el("svg", { class: "dots", viewBox: "0 0 600 64", "aria-hidden": "true" },
     el("rect", { x: x(0), y: 8, width: x(100) - x(0), height: 30, fill: "var(--sunk)" }),
-    el("rect", { x: x(low), y: 8, width: x(high) - x(low), height: 30, fill: "var(--ok-ground)" }),
+    cell.limits ? el("rect", { x: x(low), y: 8, width: x(high) - x(low), height: 30, fill: "var(--ok-ground)" }) : null,
     marks, bar, mean,
-    label(0, "0"), label(low, `${low} %`), label(high, `${high} %`), label(100, "100 %"),
+    label(0, "0"), label(100, "100 %"), cell.limits ? [label(low, `${+low.toFixed(1)} %`), label(high, `${+high.toFixed(1)} %`)] : null,
     cell.percent === null ? null : el("text", { x: Math.min(540, x(cell.percent) + 5), y: 54 }, "mean"));
 }
 
