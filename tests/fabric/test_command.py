@@ -4,66 +4,28 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.fabric.account import ROOT, environment, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
 
-ROOT = Path(__file__).parents[2]
 HOST = f"127.77.{os.getpid() % 250}.1"
 """fablib always talks to port 443, so that parallel test runs need addresses of their own."""
 
 
-def write_certificate(folder: Path) -> tuple[Path, Path]:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "stand-in")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate, private = folder / "cert.pem", folder / "key.pem"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    private.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return certificate, private
-
-
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StandIn, Path]]:
-    lowest = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
-    if os.geteuid() != 0 and lowest > 443:
+    if not may_serve():
         pytest.skip("port 443, which fablib insists on, is root's here")
     folder = tmp_path_factory.mktemp("tls")
-    certificate, key = write_certificate(folder)
+    certificate, key = write_certificate(folder, HOST)
     standin = StandIn("--host", HOST, "--port", "443", "--tls", str(certificate), str(key))
     os.environ["SSL_CERT_FILE"] = str(certificate)  # for the tests' own questions
     yield standin, certificate
@@ -72,33 +34,15 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StandIn, Pat
 
 
 @pytest.fixture
-def account(tls: tuple[StandIn, Path], tmp_path: Path, home: Path) -> Mapping[str, str]:
+def account(tls: tuple[StandIn, Path], tmp_path: Path) -> Mapping[str, str]:
     """The environment of somebody with an account: token file, keys, bastion login."""
     standin, certificate = tls
     standin.faults()
-    told = standin.call("/_token")
-    expires = (datetime.now(UTC) + timedelta(hours=4)).strftime("%Y-%m-%d %H:%M:%S %z")
-    token = tmp_path / "token.json"
-    token.write_text(
-        json.dumps({"id_token": told["token"], "refresh_token": "refresh", "expires_at": expires})
-    )
     for name in ("slice_key", "bastion_key"):
         command = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / name)]
         subprocess.run(command, check=True, timeout=20)
-    return os.environ | {
-        "HOME": str(home),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-        "REQUESTS_CA_BUNDLE": str(certificate),
-        **{f"FABRIC_{name}_HOST": HOST for name in ("CREDMGR", "ORCHESTRATOR", "CORE_API", "BASTION")},
-        "FABRIC_TOKEN_LOCATION": str(token),
-        "FABRIC_PROJECT_ID": told["project"],
-        "FABRIC_BASTION_USERNAME": "tester_0000000000",
-        "FABRIC_BASTION_KEY_LOCATION": str(tmp_path / "bastion_key"),
-        "FABRIC_SLICE_PRIVATE_KEY_FILE": str(tmp_path / "slice_key"),
-        "FABRIC_SLICE_PUBLIC_KEY_FILE": str(tmp_path / "slice_key.pub"),
-        "PYTHONPATH": str(ROOT),
-        "PYTHONWARNINGS": "ignore",
-    }
+    bastion = ("tester_0000000000", tmp_path / "bastion_key")
+    return environment(standin, HOST, certificate, tmp_path, bastion=bastion, key=tmp_path / "slice_key")
 
 
 def command(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

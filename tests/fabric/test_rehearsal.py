@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The whole way: unmodified fablib, an orchestrator's stand-in, and machines that boot, behind a bastion.
+
+What the stand-in hands out as virtual machines are the nodes of a local lab. A slice is reserved, prepared,
+measured on and given back, as on FABRIC; all but FABRIC itself is real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import polars as pl
+import pytest
+from ruamel.yaml import YAML
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds import nodes
+from l4sbench.testbeds.nodes.checks import node_checks
+from l4sbench.testbeds.virtual.build import Lab
+from tests.fabric.account import environment, may_serve, write_certificate
+from tests.fabric.conftest import StandIn
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+
+HOST = f"127.78.{os.getpid() % 250}.1"
+NAME = f"rehearsal-{os.getpid()}"
+
+MATRIX = """\
+matrix: rehearsal
+topology: line6
+rate: 25mbit
+rtt: 10ms
+duration: 4s
+trials: 1
+rule: pam25
+flows:
+  l4s: {cc: prague}
+  classic: {cc: cubic}
+axes:
+  aqm: [fifo, dualpi2]
+"""
+
+
+@pytest.fixture(scope="module")
+def booted() -> Iterator[nodes.NodesStatus]:
+    try:
+        Lab.locate()
+    except TestbedError as error:
+        pytest.skip(f"{error}; l4sbench lab build")
+    missing = [check for check in node_checks() if not check.ok]
+    if missing or not may_serve():
+        pytest.skip("; ".join(f"{check.name}: {check.detail}" for check in missing) or "port 443 is root's")
+    try:
+        yield nodes.up("line6", name=NAME, bastion=(HOST, 22))
+    finally:
+        nodes.down(NAME)
+
+
+@pytest.fixture
+def account(booted: nodes.NodesStatus, tmp_path: Path) -> Iterator[Mapping[str, str]]:
+    assert booted.inventory is not None
+    hosts = YAML(typ="safe").load(booted.inventory)["all"]["children"]["nodes"]["hosts"]
+    machines = {
+        node.name: {"address": node.address, "ports": dict(hosts[node.name]["l4sbench_ports"])}
+        for node in booted.nodes
+        if node.name in hosts
+    }
+    listed = tmp_path / "machines.json"
+    listed.write_text(json.dumps(machines))
+    certificate, key = write_certificate(tmp_path, HOST)
+    arguments = ("--host", HOST, "--port", "443", "--tls", str(certificate), str(key))
+    os.environ["SSL_CERT_FILE"] = str(certificate)
+    standin = StandIn(*arguments, "--machines", str(listed))
+    keys = booted.inventory.parent
+    try:
+        yield environment(
+            standin,
+            HOST,
+            certificate,
+            tmp_path,
+            bastion=("debian", keys / "id_bastion"),
+            key=keys / "id_ecdsa",
+        )
+    finally:
+        del os.environ["SSL_CERT_FILE"]
+        standin.close()
+
+
+def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "l4sbench", *arguments],
+        env=dict(account),
+        cwd=account["HOME"],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+
+
+def test_from_nothing_to_tables_and_back(account: Mapping[str, str]) -> None:
+    home = Path(account["HOME"])
+    (home / "rehearsal.yaml").write_text(MATRIX)
+    (home / "slice.yaml").write_text("slice: rehearsal\nimage: default_debian_12\ncores: 2\n")
+
+    up = l4sbench(account, "slice", "up", "slice.yaml")
+    assert up.returncode == 0, up.stderr
+    ran = l4sbench(account, "run", "rehearsal.yaml", "--on", "fabric:rehearsal")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    tables = home / "runs" / "rehearsal" / "latest" / "tables"
+    trials = pl.read_parquet(tables / "trials.parquet")
+    assert trials["status"].to_list() == ["ok", "ok"]
+    assert trials["testbed"].unique().to_list() == ["fabric"]
+    flows = pl.read_parquet(tables / "flows.parquet")
+    assert flows.height == 4
+    assert flows["goodput_mbps"].min() > 1  # type: ignore[operator]
+
+    # a controller that was started anew adopts the slice and has nothing left to run
+    again = l4sbench(account, "run", "rehearsal.yaml", "--on", "fabric:rehearsal")
+    assert again.returncode == 0, again.stderr
+    assert "nothing had to be run" in again.stderr
+    assert l4sbench(account, "slice", "down", "rehearsal").returncode == 0
