@@ -8,6 +8,7 @@ stand beside them, with the confidence intervals of the means.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import altair as alt
@@ -50,9 +51,13 @@ def flow_bars(sheets: Sequence[Sheet], panel: int = 0, x: int = 0) -> alt.VConca
     ordered = sorted(shown, key=lambda sheet: _order(sheet.flows))
     first = ordered[0]
     most = max(row["high"] or row["mbps"] for sheet in ordered for row in _rows(sheet, panel, x))
-    charts = [_bars(sheet, panel, x, most, first=sheet is first) for sheet in ordered]
     columns = max(1, _WIDTH // (STEP * len(first.rows) + 60))
-    lines = [alt.hconcat(*charts[at : at + columns], spacing=14) for at in range(0, len(charts), columns)]
+    lines: list[alt.HConcatChart] = []
+    for _, same in groupby(ordered, key=lambda sheet: _order(sheet.flows)[0]):
+        charts = [_bars(sheet, panel, x, most, first=sheet is first) for sheet in same]
+        lines += [
+            alt.hconcat(*charts[at : at + columns], spacing=14) for at in range(0, len(charts), columns)
+        ]
     words = f"{first.panels[panel].question} against {first.panels[panel].column}, {at_words(first, x)}"
     title = alt.TitleParams(
         f"Goodput per flow: {words}",

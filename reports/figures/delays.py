@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Distributions of delay: how much of the time it stayed below (CDF) or was above (CCDF) a value.
+"""Distributions of delay: how much of it was at or below (CDF) or above (CCDF) a value.
 
-What is shown is the sender's smoothed RTT minus the nominal base RTT, sampled at even distances: an average
-over a few round trips that hides what single packets met. It is no packet's delay in the queue, and is not
-called so.
+`srtt`: the sender's smoothed RTT minus the nominal base RTT, sampled at even distances. It is an average
+over a few round trips that hides what single packets met: no packet's delay in the queue, and not called so.
+`sojourn`: the time each packet spent in the bottleneck's queue and shaper, of trials whose packets were
+captured.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import altair as alt
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["cdf", "ccdf"]
 Group: TypeAlias = Literal["l4s", "classic"]
+Source: TypeAlias = Literal["srtt", "sojourn"]
 
-LEAST_MS: Final = 0.1
 BEHIND: Final = 10
 """A point needs so many samples beyond it: the quantile q is drawn with 10/(1-q) samples or more."""
 
@@ -43,22 +45,72 @@ WIDTH: Final = 250
 HEIGHT: Final = 150
 
 
-def delay_samples(tables: RunTables, cells: Sequence[str], group: str) -> pl.DataFrame:
+@dataclass(frozen=True)
+class _Source:
+    table: str
+    value: str
+    axis: str
+    words: str
+    least_ms: float
+    whose: str
+
+
+_SOURCES: Final[dict[Source, _Source]] = {
+    "srtt": _Source(
+        table="sockets",
+        value="srtt_ms",
+        axis="smoothed RTT minus base RTT, ms",
+        words="samples of the sender's smoothed RTT minus base RTT",
+        least_ms=0.1,
+        whose="Delay",
+    ),
+    "sojourn": _Source(
+        table="packets",
+        value="sojourn_ms",
+        axis="sojourn in the queue, ms",
+        words="packets by their time in the bottleneck's queue",
+        least_ms=0.01,
+        whose="Sojourn of packets",
+    ),
+}
+
+
+def delay_samples(
+    tables: RunTables, cells: Sequence[str], group: str, source: Source = "srtt"
+) -> pl.DataFrame:
     """`cell`, `delay_ms`: samples of all valid trials after the warm-up, in the measured time.
 
-    The delay is the sender's smoothed RTT minus the cell's base RTT. Samples of all flows of the group count.
+    `srtt`: the senders' smoothed RTT minus the cell's base RTT, of all flows of the group. `sojourn`: one
+    row per packet of the group that left the queue; none where no packets were captured.
     """
+    about = _SOURCES[source]
+    if not (tables.folder / f"{about.table}.parquet").is_file():
+        return pl.DataFrame(schema={"cell": pl.String, "delay_ms": pl.Float64})
     trials = tables.trials.filter((pl.col("status") == "ok") & pl.col("cell").is_in(cells))
     warmup = pl.col("warmup_s") if "warmup_s" in trials.columns else pl.lit(0.0)
-    about = trials.select("cell", "trial", "rtt_ms", warmup.fill_null(0.0).alias("from_s"), "duration_s")
-    sockets = tables.scan("sockets").filter((pl.col("group") == group) & (pl.col("side") == "sender"))
-    rows = (
-        sockets.select("cell", "trial", "t_ms", "srtt_ms").join(about.lazy(), on=["cell", "trial"]).collect()
+    base = pl.col("rtt_ms") if source == "srtt" else pl.lit(0.0)
+    known = trials.select(
+        "cell", "trial", warmup.fill_null(0.0).alias("from_s"), "duration_s", base.alias("base_ms")
     )
+    rows = tables.scan(about.table).filter((pl.col("group") == group) & pl.col(about.value).is_not_null())
+    if source == "srtt":
+        rows = rows.filter(pl.col("side") == "sender")
     since = pl.col("t_ms") / 1000 - pl.col("from_s")
-    return rows.filter(
-        (since >= 0) & (since <= pl.col("duration_s")) & pl.col("srtt_ms").is_not_null()
-    ).select("cell", (pl.col("srtt_ms") - pl.col("rtt_ms")).alias("delay_ms"))
+    return (
+        rows.join(known.lazy(), on=["cell", "trial"])
+        .filter((since >= 0) & (since <= pl.col("duration_s")))
+        .select("cell", (pl.col(about.value) - pl.col("base_ms")).alias("delay_ms"))
+        .collect()
+    )
+
+
+def captured(tables: RunTables, sheet: Sheet) -> bool:
+    """Whether packets of a sheet's cells were captured."""
+    cells = [entry.cell for panel in sheet.panels for entry in panel.entries]
+    path = tables.folder / "packets.parquet"
+    return path.is_file() and bool(
+        tables.scan("packets").filter(pl.col("cell").is_in(cells)).head(1).collect().height
+    )
 
 
 def quantiles(samples: pl.Series) -> list[tuple[float, float]]:
@@ -77,15 +129,29 @@ def quantiles(samples: pl.Series) -> list[tuple[float, float]]:
 
 
 def delay_distribution(
-    tables: RunTables, sheet: Sheet, rule: Rule, group: Group = "l4s", kind: Kind = "cdf"
+    tables: RunTables,
+    sheet: Sheet,
+    rule: Rule,
+    group: Group = "l4s",
+    kind: Kind = "cdf",
+    source: Source = "srtt",
 ) -> alt.VConcatChart:
     """Delays of one flow group in one sheet: a line per queue, a panel per competitor and buffer.
+
+    Args:
+        tables: The run.
+        sheet: Its cells.
+        rule: Says which flow groups are meant.
+        group: Whose delay.
+        kind: `cdf`: the share at or below; `ccdf`: the share above, on a logarithmic scale.
+        source: Of what: `srtt` or `sojourn`, as this module says.
 
     Raises:
         InputError: no cell has enough samples.
     """
     cells = [entry.cell for panel in sheet.panels for entry in panel.entries]
-    samples = delay_samples(tables, cells, rule.l4s if group == "l4s" else rule.classic)
+    about = _SOURCES[source]
+    samples = delay_samples(tables, cells, rule.l4s if group == "l4s" else rule.classic, source)
     by_cell = {
         str(key[0]): own["delay_ms"]
         for key, own in samples.partition_by("cell", as_dict=True).items()
@@ -93,42 +159,55 @@ def delay_distribution(
     }
     if not by_cell:
         raise InputError(
-            f"no cell has more than {BEHIND} samples of the {group} flows' RTT, so there is no distribution",
-            "run for longer, or with a shorter sample.interval",
+            f"no cell has more than {BEHIND} {about.words}, so there is no distribution of {group} flows",
+            _MORE[source],
         )
     lines = [
         alt.hconcat(
             *(
-                _panel(panel, x, by_cell, sheet, kind, first=x == 0, last=number == len(sheet.panels) - 1)
+                _panel((panel, sheet, x), by_cell, kind, about, first=x == 0, last=panel is sheet.panels[-1])
                 for x in range(len(sheet.xs))
             ),
             spacing=14,
         )
-        for number, panel in enumerate(sheet.panels)
+        for panel in sheet.panels
     ]
     whose = "L4S" if group == "l4s" else "classic"
-    what = "share of samples at or below" if kind == "cdf" else "share of samples above"
+    what = "share at or below" if kind == "cdf" else "share above"
     counts = sorted(series.len() for series in by_cell.values())
     title = alt.TitleParams(
-        f"Delay of the {whose} flows, {sheet.title}",
+        f"{about.whose} of the {whose} flows, {sheet.title}",
         subtitle=[
-            f"{what}; samples of the sender's smoothed RTT minus base RTT, all trials of a cell",
-            f"{_between(counts)} samples per line; dotted: 1 and 5 ms",
+            f"{what}; {about.words}, all trials of a cell",
+            f"{_between(counts)} {'samples' if source == 'srtt' else 'packets'} per line; dotted: 1 and 5 ms",
         ],
     )
     return configured(alt.vconcat(*lines, spacing=14, title=title), config())
 
 
+_MORE: Final[dict[Source, str]] = {
+    "srtt": "run for longer, or with a shorter sample.interval",
+    "sojourn": "capture: headers in the matrix keeps the packets of its cells",
+}
+
+
 def _panel(
-    panel: Panel, x: int, by_cell: dict[str, pl.Series], sheet: Sheet, kind: Kind, *, first: bool, last: bool
+    place: tuple[Panel, Sheet, int],
+    by_cell: dict[str, pl.Series],
+    kind: Kind,
+    about: _Source,
+    *,
+    first: bool,
+    last: bool,
 ) -> alt.LayerChart:
+    panel, sheet, x = place
     rows: list[dict[str, Any]] = []
     for entry in panel.entries:
         if entry.x == x and entry.cell in by_cell:
             rows += [
                 {
                     "queue": entry.queue,
-                    "delay_ms": max(value, LEAST_MS),
+                    "delay_ms": max(value, about.least_ms),
                     "share": share if kind == "cdf" else 1 - share,
                 }
                 for share, value in quantiles(by_cell[entry.cell])
@@ -139,13 +218,15 @@ def _panel(
     colour = alt.Scale(domain=list(sheet.rows), range=[OKABE_ITO[place] for place in places])
     dash = alt.Scale(domain=list(sheet.rows), range=[DASHES[place] for place in places])
     across = alt.Axis(
-        title="smoothed RTT minus base RTT, ms" if last else None,
-        values=[0.1, 0.3, 1, 3, 10, 30, 100, 300],
+        title=about.axis if last else None,
+        values=[0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300],
         labelExpr="format(datum.value, '~g')",
     )
     base: alt.Chart = alt.Chart(table(rows)).mark_line(clip=True, interpolate="linear")
     drawn: alt.Chart = base.encode(
-        x=alt.X("delay_ms:Q", scale=alt.Scale(type="log", domain=[LEAST_MS, 300], nice=False), axis=across),
+        x=alt.X(
+            "delay_ms:Q", scale=alt.Scale(type="log", domain=[about.least_ms, 300], nice=False), axis=across
+        ),
         y=alt.Y("share:Q", scale=_share_scale(kind, most), axis=_share_axis(kind, first=first)),
         color=alt.Color("queue:N", scale=colour, legend=legend, sort=list(sheet.rows)),
         strokeDash=alt.StrokeDash("queue:N", scale=dash, legend=legend, sort=list(sheet.rows)),
@@ -162,7 +243,7 @@ def _panel(
 
 
 def _between(counts: Sequence[int]) -> str:
-    return f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    return f"{counts[0]:,}" if counts[0] == counts[-1] else f"{counts[0]:,} to {counts[-1]:,}"
 
 
 def _share_scale(kind: Kind, most: int) -> alt.Scale:

@@ -15,7 +15,7 @@ import polars as pl
 from l4sbench.errors import InputError
 from l4sbench.store.files import write_whole
 from reports.figures.bars import flow_bars
-from reports.figures.delays import Group, Kind, delay_distribution
+from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
 from reports.figures.heatmaps import delay_map, goodput_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
@@ -121,24 +121,30 @@ def _of_sheet(
         "intervals.",
         goodput_against_delay(sheet),
     )
-    distributions: tuple[tuple[str, Group, Kind], ...] = (
-        ("delay-cdf", "l4s", "cdf"),
-        ("delay-ccdf", "l4s", "ccdf"),
-        ("classic-delay-cdf", "classic", "cdf"),
+    distributions: tuple[tuple[str, Group, Kind, Source], ...] = (
+        ("delay-cdf", "l4s", "cdf", "srtt"),
+        ("delay-ccdf", "l4s", "ccdf", "srtt"),
+        ("classic-delay-cdf", "classic", "cdf", "srtt"),
     )
-    for name, group, kind in distributions:
+    if captured(tables, sheet):
+        distributions += (
+            ("sojourn-cdf", "l4s", "cdf", "sojourn"),
+            ("sojourn-ccdf", "l4s", "ccdf", "sojourn"),
+            ("classic-sojourn-cdf", "classic", "cdf", "sojourn"),
+        )
+    for name, group, kind, source in distributions:
         try:
-            chart = delay_distribution(tables, sheet, rule, group, kind)
+            chart = delay_distribution(tables, sheet, rule, group, kind, source)
         except InputError as error:
             on_skipped(f"{name}_{sheet.slug}: {error}")
             continue
         whose = "L4S" if group == "l4s" else "classic"
-        yield Figure(
-            f"{name}_{sheet.slug}",
-            f"{kind.upper()} of the {whose} flows' delay, {sheet.title}: samples of the sender's smoothed "
-            "RTT minus base RTT, not of single packets.",
-            chart,
-        )
+        of_what = {
+            "srtt": f"{whose} flows' delay, {sheet.title}: samples of the sender's smoothed RTT minus base "
+            "RTT, not of single packets.",
+            "sojourn": f"sojourn of the {whose} flows' packets in the bottleneck's queue, {sheet.title}.",
+        }
+        yield Figure(f"{name}_{sheet.slug}", f"{kind.upper()} of the {of_what[source]}", chart)
 
 
 def _bars(found: Sequence[Sheet]) -> Iterator[Figure]:

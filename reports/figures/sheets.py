@@ -33,6 +33,7 @@ ORDER: Final = (
 MULTI_QUEUE: Final = frozenset({"fq", "fq-codel", "fq-codel-l4s", "dualpi2"})
 """Queues of the published multi-queue figures."""
 
+_COUNT: Final = re.compile(r"count \d+")
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9.+]+")
 
 Interval: TypeAlias = "tuple[float, float] | None"
@@ -212,7 +213,7 @@ def _sheet(
         _check_places(entries, names)
         entries = [_named(entry, names) for entry in entries]
         title = published_title(decision, some.to_dicts()[0])
-        panels.append(Panel(str(question), str(column), title, tuple(entries)))
+        panels.append(Panel(_countless(question), _countless(column), title, tuple(entries)))
     several = flows != (1, 1)
     counted = [f"{flows[0]} against {flows[1]} flows"] if several else []
     opponent = panels[0].column.split(", ")[0]
@@ -228,6 +229,11 @@ def _sheet(
         fair_percent=100 * flows[0] / sum(flows),
         flows=flows,
     )
+
+
+def _countless(words: object) -> str:
+    """`Prague, count 5` without its count, which the sheet says."""
+    return ", ".join(word for word in str(words).split(", ") if not _COUNT.fullmatch(word))
 
 
 def _queue_order(decision: Decision, row: Mapping[str, Any]) -> tuple[int, ...]:
@@ -288,11 +294,11 @@ def _check_places(entries: Sequence[Entry], names: Sequence[str]) -> None:
 def published_title(decision: Decision, row: Mapping[str, Any]) -> str:
     """A panel's title in the published figures: `Prague ECN Fallback vs CUBIC - No ECN`."""
     l4s, classic = decision.rule.l4s, decision.rule.classic
-    asked, *parameters = str(row["question"]).split(", ")
+    asked, *parameters = _countless(row["question"]).split(", ")
     if row.get(f"{l4s}.fallback") == "on":
         asked += " ECN Fallback"
     asked += "".join(f" ({text})" for text in parameters if not text.startswith("fallback "))
-    opponent, _, *more = str(row["column"]).split(", ")
+    opponent, _, *more = _countless(row["column"]).split(", ")
     ecn = {"off": "No ECN", "classic": "ECN"}.get(str(row[f"{classic}.ecn"]), f"{row[f'{classic}.ecn']} ECN")
     return f"{asked} vs {opponent} - {', '.join([ecn, *more])}"
 

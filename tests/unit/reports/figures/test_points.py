@@ -26,6 +26,7 @@ from reports.figures import (
     specification,
     trial_dots,
 )
+from reports.figures.delays import captured
 from reports.load import RunTables
 from reports.rules import load_rule
 from reports.verdicts import decide
@@ -112,6 +113,31 @@ def test_too_few_samples_for_a_distribution(make: Make) -> None:
         delay_distribution(tables, sheet, PAM25)
 
 
+def test_sojourns_are_of_packets_that_left(make: Make) -> None:
+    tables = sampled(make([{"aqm": "dualpi2", "l4s": [50], "classic": [40]}]), samples=20)
+    (cell,) = tables.trials["cell"]
+    (sheet,) = sheets(decide(tables, PAM25))
+    assert not captured(tables, sheet)
+    with pytest.raises(InputError, match="capture: headers"):
+        delay_distribution(tables, sheet, PAM25, source="sojourn")
+    packets = [
+        {"cell": cell, "trial": 1, "flow": "l4s-0", "group": "l4s", "packet": i + 1, "t_ms": i * 1.0}
+        | {"sojourn_ms": None if i == 7 else i / 1000, "ip_bytes": 1500, "payload_bytes": 1448}
+        | {"retransmit": False, "lost": i == 7, "ecn": "ect1", "marked": False}
+        for i in range(1000)
+    ]
+    frame = schemas.conform("packets", pl.DataFrame(packets, infer_schema_length=None))
+    schemas.write("packets", [frame.lazy()], tables.folder / "packets.parquet")
+    assert captured(tables, sheet)
+    samples = delay_samples(tables, [cell], "l4s", "sojourn")["delay_ms"]
+    assert samples.to_list() == [i / 1000 for i in range(1000) if i != 7]
+    assert not delay_samples(tables, [cell], "classic", "sojourn").height
+    chart = delay_distribution(tables, sheet, PAM25, source="sojourn")
+    drawn = {round(row["share"], 6): row["delay_ms"] for row in rows_of(chart, "share")}
+    assert drawn[0.5] == pytest.approx(0.5, abs=0.002)
+    assert "Sojourn" in specification(chart)["title"]["text"]
+
+
 def several(make: Make) -> RunTables:
     """1 against 2 flows and 5 against 1, three trials each."""
     return make(
@@ -126,6 +152,9 @@ def several(make: Make) -> RunTables:
 def test_bars_are_per_flow(make: Make) -> None:
     found = sheets(decide(several(make), PAM25))
     assert [sheet.flows for sheet in found] == [(1, 2), (5, 1)]
+    assert {(panel.question, panel.column) for sheet in found for panel in sheet.panels} == {
+        ("Prague", "CUBIC, ECN off")
+    }
     assert {sheet.family for sheet in found} == {"cubic"}
     rows = list(rows_of(flow_bars(found), "mbps", "whose"))
     means = {(row["whose"], round(row["mbps"], 6)) for row in rows}
