@@ -5,14 +5,8 @@
 
 #include <net/tcp.h>
 
+#include "compat.h"
 #include "prague_math.h"
-
-/* This, TCP_CONG_ECT_1_NEGOTIATION and TCP_CONG_NO_FALLBACK_RFC3168 came
- * together with AccECN.
- */
-#ifndef TCP_CONG_NEEDS_ACCECN
-#error "tcp_prague needs a kernel with AccECN: Linux 7.0 or later"
-#endif
 
 /* Fixed-point fractions, in bits */
 #define PRAGUE_ALPHA_BITS	24	/* alpha, and the marked fraction F */
