@@ -5,7 +5,7 @@
 
 SHELL = /bin/sh
 .DEFAULT_GOAL = help
-.PHONY: help demo test test-long check bench lab wheel lock clean env-run env-dev
+.PHONY: help demo test test-long check check-prague bench lab wheel lock clean env-run env-dev
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
@@ -27,6 +27,9 @@ test-long: env-dev lab ## what takes minutes: fidelity, full comparisons
 
 check: check-static ## linters, types, layers, licences and unit tests
 	@$(PYTEST) -q -m "not long" tests/unit
+
+check-prague: env-run ## compile and install Prague with the kernel headers of Debian 13 and sid (100 MB each)
+	@$(BIN)/python tools/prague_headers.py
 
 # one target each, so that `make -k check` shows everything that is wrong
 STATIC = check-ruff check-types check-layers check-shell check-c check-licences check-ansible

@@ -3,9 +3,9 @@
 """Prague's module against the kernel headers that Debian ships: compiled, checked, and installed by DKMS.
 
 For Debian 13 with backports and for Debian sid: the newest headers of each kernel line from 7.0 on, with that
-suite's own compiler, in a folder that is entered by chroot and removed again. Packages come from an archive that
-stands in the machine's apt configuration, about 100 MB for each suite. Needs root, or that users may make
-namespaces of their own.
+suite's own compiler, in a folder that is entered by chroot and removed again. Packages come from an archive
+that stands in the machine's apt configuration, about 100 MB for each suite. Needs root, or that users may
+make namespaces of their own.
 
 Exit code: 0 all is well, 1 something is not, 77 it cannot be tried here (the reason is told).
 """
@@ -50,7 +50,7 @@ exec chroot "$0" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root L
 """
 
 EXPLAINED = (
-    r"(error|warning): bad constant expression",  # module_param and MODULE_*: also in the kernel's own modules
+    r"(error|warning): bad constant expression",  # module_param, MODULE_*: in the kernel's own modules too
 )
 """What sparse says and why it stays: kernels/tcp_prague/README.md."""
 

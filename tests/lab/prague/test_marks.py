@@ -82,7 +82,7 @@ def balanced_mbps(p: float, short_packets: float = 0) -> float:
     ("rtt_ms", "claim", "seconds", "answer"),
     [
         (25, 1, 200, claimed_mbps),
-        (25, 2, 200, claimed_mbps),
+        (25, 2, 200, lambda p: balanced_mbps(p, 1.3)),
         (25, 5, 100, lambda p: balanced_mbps(p, 1.3)),
         (25, 10, 100, lambda p: balanced_mbps(p, 1.3)),
         (25, 20, 60, balanced_mbps),
