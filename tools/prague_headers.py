@@ -55,7 +55,7 @@ EXPLAINED = (
 """What sparse says and why it stays: kernels/tcp_prague/README.md."""
 
 
-class Cannot(Exception):
+class CannotError(Exception):
     """Something this machine lacks."""
 
 
@@ -163,12 +163,12 @@ def try_suite(name: str) -> int:
     """How many kernels of a suite the module does not fit."""
     archives = debian_archives(read_sources())
     if not archives:
-        raise Cannot("no Debian archive stands in the machine's apt configuration")
+        raise CannotError("no Debian archive stands in the machine's apt configuration")
     home, log = Cache.open().root, Cache.open().logs / f"headers-{name}.log"
     try:
         apt = ScratchApt.open(home / "apt", archives[0], SUITES[name], log)
     except TestbedError as error:
-        raise Cannot(f"{name} cannot be had: {error.message}") from error
+        raise CannotError(f"{name} cannot be had: {error.message}") from error
     releases = newest_of_each_line(apt)
     failed = 0
     with system(apt, [f"linux-headers-{release}" for release in releases]) as root:
@@ -181,7 +181,7 @@ def try_suite(name: str) -> int:
             failed += bool(wrong)
             print(f"{name} {release}: {'; '.join(wrong) if wrong else 'ok'}", flush=True)
     if not releases:
-        raise Cannot(f"{name} has no kernel from {FIRST[0]}.{FIRST[1]} on")
+        raise CannotError(f"{name} has no kernel from {FIRST[0]}.{FIRST[1]} on")
     return failed
 
 
@@ -195,9 +195,9 @@ def main() -> int:
         if subprocess.run(
             ["unshare", *users, "--mount", "true"], capture_output=True, check=False
         ).returncode:
-            raise Cannot("this user may not make a mount namespace")
+            raise CannotError("this user may not make a mount namespace")
         return 1 if sum(try_suite(suite) for suite in suites) else 0
-    except Cannot as reason:
+    except CannotError as reason:
         print(f"not tried: {reason}", file=sys.stderr)
         return CANNOT
     except TestbedError as error:
