@@ -67,7 +67,8 @@ MEET_S: Final = 60.0
 """What a trial may take on a host beyond its flows' time."""
 _STOP_LIMIT_S: Final = 15.0
 _RETRY_S: Final = 10.0
-_LOST: Final = "the host was restarted during the trial"
+_LOST: Final = frozenset({"lost", "unknown"})
+"""What a host says of a trial that it does not run any more and did not end."""
 
 
 class SshTestbed:
@@ -291,7 +292,7 @@ class SshTestbed:
         wrong = {host: told for host, told in played.hosts.items() if told.status != "ok"}
         if not wrong:
             return
-        lost = {h for h, t in wrong.items() if t.status == "unreachable" or t.answer.get("state") == "lost"}
+        lost = {h for h, t in wrong.items() if t.status == "unreachable" or t.answer.get("state") in _LOST}
         self._shaken = bool(lost)
         # what a host saw by itself says more than what it heard of another one
         first = min(wrong, key=lambda h: (h not in lost, bool(wrong[h].answer.get("secondary")), h))

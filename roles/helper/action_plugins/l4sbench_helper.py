@@ -27,6 +27,8 @@ ASK_S = 20
 """Seconds that one question for a trial's end waits for an answer."""
 SLACK_S = 60
 """How long after a trial's limit the host is still asked."""
+SSH_FAILED = 255
+"""What ssh itself ends with when it is its own failure."""
 CHANGING = frozenset({"wiring", "tuning", "bottleneck", "teardown"})
 COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials"}
 
@@ -150,9 +152,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
                 raise AnsibleActionFail(f"the helper cannot be put into {STATE}: {_said(put)}")
             ended = self._execute(argv, json.dumps(given))
         lines = [line for line in ended["stdout"].splitlines() if line.startswith("{")]
+        if not lines and (ended["rc"] < 0 or ended["rc"] == SSH_FAILED):
+            raise AnsibleConnectionFailure(f"the connection was lost: {_said(ended)}")
         if not lines:
             raise AnsibleActionFail(f"the helper failed ({python}, code {ended['rc']}): {_said(ended)}")
-        answer = json.loads(lines[-1])
+        try:
+            answer = json.loads(lines[-1])
+        except ValueError as error:
+            raise AnsibleConnectionFailure("the connection was lost in the middle of an answer") from error
         return answer if isinstance(answer, dict) else {}
 
     def _execute(self, argv: list[str], stdin: str | bytes) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from typing import Any, Callable, Mapping
 import host
 from facts import facts
 from queues import queues
-from system import STATE, Failed, in_namespace, namespace_of, read_json, read_text
+from system import STATE, Failed, in_namespace, namespace_of, namespaces, read_json, read_text
 from trial import perform
 from tuning import restore, tune
 from wiring import load_modules, unwire, wire
@@ -99,7 +99,7 @@ def _teardown() -> dict[str, Any]:
     running = read_text(host.CURRENT)
     if running:
         host.stop(running)
-    changed = unwire()
+    changed = unwire(namespaces())
     for memory in sorted(STATE.glob("before-*.json")):
         changed += restore(memory.name[len("before-") : -len(".json")])
     shutil.rmtree(STATE, ignore_errors=True)  # this program too, which is in memory by now

@@ -209,7 +209,10 @@ def wait(trial: str, seconds: float) -> dict[str, Any]:
     deadline = time.monotonic() + seconds
     while True:
         if not (folder / "part.json").exists():
-            return {"state": "unknown", "reason": "this host knows nothing of the trial"}
+            return {
+                "state": "unknown",
+                "reason": "the host knows nothing of the trial: it was restarted, or somebody tidied up",
+            }
         os.utime(folder / "asked")
         if (folder / "done").exists():
             return _told(folder)

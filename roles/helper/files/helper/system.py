@@ -125,12 +125,12 @@ def by_mac(mac: str, netns: str | None = None) -> str | None:
     """Name of the interface with this hardware address; bridges and veths do not count."""
     for link in links(netns):
         same = str(link.get("address", "")).lower() == mac.lower()
-        if same and not link.get("linkinfo") and link.get("link_type") != "loopback" and not _made(link):
+        if same and not link.get("linkinfo") and link.get("link_type") != "loopback" and not is_made(link):
             return str(link["ifname"])
     return None
 
 
-def _made(link: Mapping[str, Any]) -> bool:
+def is_made(link: Mapping[str, Any]) -> bool:
     """Whether it is one of our own bridges or veths, which have no hardware behind them."""
     return "link_index" in link or "link" in link or str(link["ifname"]).startswith(("br-", "hub-"))
 

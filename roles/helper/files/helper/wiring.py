@@ -10,6 +10,7 @@ namespace of its own, into which the host's interface goes; one that lies wholly
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -19,6 +20,7 @@ from system import (
     Failed,
     boot_id,
     by_mac,
+    is_made,
     links,
     namespace_of,
     namespaces,
@@ -33,14 +35,16 @@ _QUIET = ("tso", "off", "gso", "off", "gro", "off")
 
 def wire(part: Mapping[str, Any]) -> list[str]:
     """Namespaces and links of the host's nodes; returns what was changed. Raises Failed."""
-    if len(part["host_nodes"]) == 1:
-        return []
-    changed = []
-    there = set(namespaces())
-    for netns in (HUB, *(namespace_of(part, node) or "" for node in part["host_nodes"])):
+    several = len(part["host_nodes"]) > 1
+    wanted = [HUB, *(namespace_of(part, node) or "" for node in part["host_nodes"])] if several else []
+    there = namespaces()
+    changed = unwire([netns for netns in there if netns not in wanted])
+    for netns in wanted:
         if netns not in there:
             run(["ip", "netns", "add", netns])
             changed.append(f"namespace {netns}")
+    if not several:
+        return changed
     for network, nodes in part["networks"].items():
         here = [node for node in nodes if node in part["host_nodes"]]
         if here:
@@ -106,12 +110,19 @@ def _join(name: str, bridge: str) -> list[str]:
     return [f"{name} in {bridge}"]
 
 
-def unwire() -> list[str]:
-    """Remove every namespace of ours. Hardware that was in them goes back to the host by itself."""
-    found = namespaces()
+def unwire(found: list[str]) -> list[str]:
+    """Remove these namespaces. The kernel gives hardware that was in them back to the host, soon after."""
+    macs = {str(link["address"]) for netns in found for link in links(netns) if _is_hardware(link)}
     for netns in found:
         run(["ip", "netns", "delete", netns])
+    deadline = time.monotonic() + 5
+    while any(by_mac(mac) is None for mac in macs) and time.monotonic() < deadline:
+        time.sleep(0.05)
     return [f"namespace {netns} removed" for netns in found]
+
+
+def _is_hardware(link: Mapping[str, Any]) -> bool:
+    return link.get("link_type") == "ether" and not is_made(link)
 
 
 def load_modules(part: Mapping[str, Any]) -> list[str]:
