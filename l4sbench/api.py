@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from l4sbench.plan import Plan
     from l4sbench.program import Program
     from l4sbench.store import Run
+    from l4sbench.testbeds.ssh.images import KernelPlan
     from l4sbench.topology import Topology
     from reports.comparing import Comparison
     from reports.load import RunTables
@@ -261,6 +262,20 @@ def export(
 
     inventory = Path(kind_of(on)[1]) if on.startswith("ssh") else None
     return write(Path(folder), load_matrix(matrix, catalog).select(filters), inventory)
+
+
+def kernels_of(
+    matrix: str | Path, filters: Sequence[str], on: str, catalog: Sequence[str | Path] = ()
+) -> KernelPlan | None:
+    """Which kernels the hosts of `ssh:INVENTORY` must boot; None for other testbeds. Asks no host."""
+    from l4sbench.testbeds.choose import kind_of
+    from l4sbench.testbeds.ssh import SshTestbed
+
+    kind, where = kind_of(on)
+    if kind != "ssh":
+        return None
+    loaded = load_matrix(matrix, catalog).select(filters)
+    return SshTestbed(Path(where), loaded.catalog, loaded.cells, contact=False).kernels()
 
 
 def _open_run(matrix: Matrix, runs: Path, *, new: bool) -> Run:

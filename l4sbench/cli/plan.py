@@ -85,10 +85,29 @@ def plan(args: argparse.Namespace) -> int:
     answer(_sum(planned))
     if planned.forecast is not None:
         answer(_more(planned.forecast, planned))
+    if args.on.startswith("ssh"):
+        _print_kernels(args)
     warn_of(planned.plan)
     if planned.untested:
         say(f"note: {planned.untested}")
     return 0
+
+
+def _print_kernels(args: argparse.Namespace) -> None:
+    """Which kernels the hosts need, and how often they restart for them."""
+    from l4sbench.api import kernels_of
+
+    found = kernels_of(args.matrix, args.filters, args.on, args.catalog)
+    if found is None:
+        return
+    for group in found.groups:
+        images: dict[str, list[str]] = {}
+        for node, image in group.images.items():
+            images.setdefault(image, []).append(node)
+        named = "; ".join(f"{image} on {', '.join(nodes)}" for image, nodes in images.items())
+        answer(f"kernels: {named} ({len(group.cells)} cells, {group.restarts} restarts)")
+    for node, cells in found.lacking.items():
+        warn(f"no kernel in kernels/images offers what {node} needs ({len(cells)} cells)")
 
 
 def _export(args: argparse.Namespace) -> int:

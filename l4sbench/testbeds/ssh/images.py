@@ -23,7 +23,7 @@ from l4sbench.testbeds.ssh.facts import node_needs, older
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
-    from l4sbench.testbeds.ssh.facts import NodeNeeds
+    from l4sbench.testbeds.ssh.facts import HostFacts, NodeNeeds
 
 SHA256: Final = r"[0-9a-f]{64}"
 Assignment = Mapping[str, str]
@@ -180,9 +180,7 @@ def plan_kernels(
     cells: Sequence[Cell],
     catalog: Catalog,
     images: Sequence[Image],
-    *,
-    running: Mapping[str, str] | None = None,
-    distributions: Mapping[str, str] | None = None,
+    told: Mapping[str, HostFacts] | None = None,
 ) -> KernelPlan:
     """Pick an image per node and cell, and put cells of the same images together.
 
@@ -193,17 +191,19 @@ def plan_kernels(
         cells: What is to run.
         catalog: What they are made from.
         images: In order of preference.
-        running: Node -> `uname -r`, as far as known; an image that runs already needs no restart.
-        distributions: Node -> such as `debian 13`, as far as known.
+        told: Node -> what its host told, as far as known. What runs there counts as an image that needs no
+            restart, and only images for the host's distribution do.
     """
-    running, distributions = running or {}, distributions or {}
+    now = {node: _as_it_is(facts) for node, facts in (told or {}).items()}
+    distributions = {node: facts.distribution for node, facts in (told or {}).items()}
     needs = {cell.id: node_needs([cell], catalog) for cell in cells}
     nodes = list(dict.fromkeys(node for wanted in needs.values() for node in wanted))
     chosen: dict[str, dict[str, str]] = {cell.id: {} for cell in cells}
     lacking: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         offered = [i for i in images if node not in distributions or distributions[node] in i.distributions]
-        offered.sort(key=lambda image: not image.runs(running.get(node, "")))
+        if node in now:
+            offered.insert(0, now[node])
         fits = {
             cell: [i.name for i in offered if i.fits(of[node])] for cell, of in needs.items() if node in of
         }
@@ -216,9 +216,7 @@ def plan_kernels(
     for cell, images_of in chosen.items():
         if not any(cell in cells_without for cells_without in lacking.values()):
             groups.setdefault(tuple(images_of.items()), []).append(cell)
-    known = {image.name: image for image in images}
-    now = {node: _running(release, known.values()) for node, release in running.items()}
-    return KernelPlan(tuple(_in_order(groups, now)), lacking)
+    return KernelPlan(tuple(_in_order(groups, {node: image.name for node, image in now.items()})), lacking)
 
 
 def _cover(fits: Mapping[str, Sequence[str]], order: Sequence[str]) -> dict[str, str]:
@@ -233,8 +231,18 @@ def _cover(fits: Mapping[str, Sequence[str]], order: Sequence[str]) -> dict[str,
     return found
 
 
-def _running(release: str, images: Iterable[Image]) -> str:
-    return next((image.name for image in images if image.runs(release)), "")
+def _as_it_is(facts: HostFacts) -> Image:
+    """The kernel that a host runs, as an image."""
+    modules = tuple(facts.modules)
+    return Image(
+        name="as-it-is",
+        about=f"Linux {facts.kernel_release}, which runs there.",
+        rank=1,
+        distributions=(facts.distribution or "?",),
+        release=re.escape(facts.kernel_release),
+        offers=Offers(kernel=facts.kernel_release, accecn=facts.accecn, builds=modules),
+        evidence="The host told.",
+    )
 
 
 def _in_order(

@@ -32,6 +32,7 @@ from l4sbench.testbeds.ssh.facts import (
     read_facts,
     unfit,
 )
+from l4sbench.testbeds.ssh.images import KernelPlan, load_images, plan_kernels
 from l4sbench.testbeds.ssh.layout import (
     Host,
     hosts_of,
@@ -147,6 +148,20 @@ class SshTestbed:
                 now_s=time.time(),
             )
         return list(dict.fromkeys(found))
+
+    def kernels(self) -> KernelPlan:
+        """Which kernels the cells need on which nodes, and how many restarts that takes; asks no host.
+
+        What the hosts run counts as far as they were asked before.
+
+        Raises:
+            InputError: the data in kernels/images is wrong.
+        """
+        if not self._facts:
+            with contextlib.suppress(TestbedError):
+                self._facts = self._remember()
+        told = {node: self._facts[host.name] for host in self._hosts for node in host.nodes if self._facts}
+        return plan_kernels(self._cells, self._catalog, load_images(), told)
 
     def _ask(self) -> dict[str, HostFacts]:
         self._hosts = self._read_hosts()

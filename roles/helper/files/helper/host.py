@@ -211,7 +211,7 @@ def wait(trial: str, seconds: float) -> dict[str, Any]:
         if not (folder / "part.json").exists():
             return {
                 "state": "unknown",
-                "reason": "the host knows nothing of the trial: it was restarted, or somebody tidied up",
+                "reason": "the host was restarted, or somebody tidied up there",
             }
         os.utime(folder / "asked")
         if (folder / "done").exists():
