@@ -248,9 +248,18 @@ class Verdicts(dy.Schema):
     left_out = _count("invalid and failed trials, which are left out")
     worst_cell = _text("id of the cell farthest outside of the limits, or nearest to them", null=True)
     worst_label = _text("the same in words", null=True)
+    worst_trials = _count("its valid trials", null=True)
     worst_percent = _real("its L4S goodput in percent of the link's rate, mean of the trials", "%")
+    worst_low_percent = _real("lower end of the 95 % confidence interval of that mean", "%")
+    worst_high_percent = _real("upper end of it", "%")
     worst_l4s_mbps = _real("its L4S goodput", "Mbit/s")
     worst_classic_mbps = _real("its classic goodput", "Mbit/s")
+    worst_l4s_harm_percent = _real(
+        "harm to the L4S group's goodput in it; null without a baseline", "%", minimum=None
+    )
+    worst_classic_harm_percent = _real("the same of the classic group", "%", minimum=None)
+    undecided_cells = _count("cells whose intervals leave the verdict in doubt, by whatever rule")
+    bimodal_cells = _count("cells whose trials fall into two groups")
     delay_ms = _real("greatest cell mean of the L4S flow's delay", "ms", minimum=None)
     version = _count("version of the rule")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from l4sbench.errors import InputError
-from l4sbench.tables import SCHEMAS
+from l4sbench.tables import SCHEMAS, empty
 from reports.stats import CONFIDENCE, MODES_FLOOR, bimodal, half_width
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _OF_PLACE: Final = frozenset({"count", "start_s", "from", "to"})
 """Factors of a group that do not say of which kind its flows are."""
 
 
-MEANS: Final = ("l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms")
+MEANS: Final = ("l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms", "sojourn_p99_ms")
 """What `cell_means` estimates of every cell."""
 
 
@@ -72,7 +72,9 @@ def cell_means(
 
     `valid`, `left_out`: trials that count, and invalid and failed ones. `l4s_mbps`, `classic_mbps`,
     `percent` (of the link's rate): means over the valid trials of the groups' summed goodputs. `delay_ms`,
-    `classic_delay_ms`: the groups' mean smoothed RTT minus base RTT. Without a valid trial these are null.
+    `classic_delay_ms`: the groups' mean smoothed RTT minus base RTT. `sojourn_p99_ms`: the 99 % quantile of
+    the L4S flows' queuing delay per packet, null unless packets were captured. Without a valid trial all are
+    null.
 
     `l4s_low_mbps` and `l4s_high_mbps`, `percent_low` and so on: the ends of the means' 95 % confidence
     intervals (`reports.stats`), `l4s_sd_mbps` and so on: standard deviations; null with fewer than two valid
@@ -106,6 +108,7 @@ def cell_means(
     valid = both.filter(pl.col("status") == "ok").select("cell", "trial")
     wide = valid.join(_of_group(tables, l4s, value, "l4s"), on=["cell", "trial"])
     wide = wide.join(_of_group(tables, classic, value, "classic"), on=["cell", "trial"])
+    wide = wide.join(_sojourns(tables, l4s), on=["cell", "trial"], how="left", maintain_order="left")
     means = wide.group_by("cell", maintain_order=True).agg(
         pl.len().alias("valid"),
         *[pl.col(name).mean() for name in MEANS],
@@ -194,6 +197,20 @@ def totals(tables: RunTables, group: str, value: str = "goodput_mbps") -> pl.Dat
     return of_group.select(
         "cell", "trial", pl.col(value).alias("mbps"), pl.col("srtt_minus_base_ms").alias("delay_ms")
     )
+
+
+def captured(tables: RunTables) -> pl.DataFrame:
+    """The table `packet_flows`; without rows where the run's tables are older than it."""
+    try:
+        return tables.packet_flows
+    except InputError:
+        return empty("packet_flows")
+
+
+def _sojourns(tables: RunTables, group: str) -> pl.DataFrame:
+    """One row per trial with captured packets: the mean of the p99 sojourn times of a group's flows."""
+    own = captured(tables).filter(pl.col("group") == group)
+    return own.group_by("cell", "trial").agg(pl.col("sojourn_p99_ms").mean())
 
 
 def _of_group(tables: RunTables, group: str, value: str, name: str) -> pl.DataFrame:

@@ -121,8 +121,9 @@ def notes(decision: Decision) -> list[str]:
 def low_latency_text(decision: Decision) -> str:
     """What the stars mean."""
     rule = decision.rule
-    what = "mean" if rule.intervals == "none" else "interval of the mean"
-    delay = f"{rule.l4s}'s {what} smoothed RTT minus base RTT is below {rule.low_latency_ms:g} ms"
+    what = {"mean": "mean smoothed RTT minus base RTT", "p99": "p99 of queuing delay per packet"}
+    sure = "" if rule.intervals == "none" else ", with its whole interval,"
+    delay = f"{rule.l4s}'s {what[rule.low_latency_of]}{sure} is below {rule.low_latency_ms:g} ms"
     has_some = any(verdict.low_latency == "some" for verdict in decision.verdicts)
     return f"{delay} in every cell{'; ☆: in all cells of some queues' if has_some else ''}"
 

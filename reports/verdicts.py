@@ -61,6 +61,8 @@ class CellMean:
     classic_sd_mbps: float | None
     delay_low_ms: float | None
     delay_high_ms: float | None
+    sojourn_p99_ms: float | None
+    sojourn_p99_high_ms: float | None
     bimodal: bool | None
     l4s_harm_percent: float | None
     l4s_harm_low_percent: float | None
@@ -288,7 +290,9 @@ def _badness(cell: CellMean) -> tuple[int, float]:
 def _low_latency(rule: Rule, cells: list[CellMean]) -> tuple[str, tuple[str, ...]]:
     low: dict[str, bool] = {}
     for cell in cells:
-        delay_ms = cell.delay_ms if rule.intervals == "none" else cell.delay_high_ms
+        means = {"mean": cell.delay_ms, "p99": cell.sojourn_p99_ms}
+        highs = {"mean": cell.delay_high_ms, "p99": cell.sojourn_p99_high_ms}
+        delay_ms = (means if rule.intervals == "none" else highs)[rule.low_latency_of]
         is_low = delay_ms is not None and delay_ms < rule.low_latency_ms
         low[cell.queue] = low.get(cell.queue, True) and is_low
     if low and all(low.values()):
@@ -314,9 +318,16 @@ def _as_row(rule: Rule, verdict: Verdict) -> dict[str, object]:
         "left_out": verdict.left_out,
         "worst_cell": worst.cell if worst else None,
         "worst_label": worst.label if worst else None,
+        "worst_trials": worst.valid if worst else None,
         "worst_percent": worst.percent if worst else None,
+        "worst_low_percent": worst.percent_low if worst else None,
+        "worst_high_percent": worst.percent_high if worst else None,
         "worst_l4s_mbps": worst.l4s_mbps if worst else None,
         "worst_classic_mbps": worst.classic_mbps if worst else None,
+        "worst_l4s_harm_percent": worst.l4s_harm_percent if worst else None,
+        "worst_classic_harm_percent": worst.classic_harm_percent if worst else None,
+        "undecided_cells": sum(not cell.decided for cell in verdict.cells),
+        "bimodal_cells": sum(bool(cell.bimodal) for cell in verdict.cells),
         "delay_ms": max(delays, default=None),
     }
 

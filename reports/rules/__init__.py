@@ -76,8 +76,9 @@ class Rule(_Strict):
             the run has that baseline.
         intervals: Whether confidence intervals count. `none`: cell means decide, and nothing is undecided.
             `decide`: a cell is on one side of a limit only if its whole interval is.
-        low_latency_of: `mean`: the cell mean of smoothed RTT minus base RTT; with `intervals: decide` the
-            upper end of its interval.
+        low_latency_of: `mean`: smoothed RTT minus base RTT. `p99`: the 99 % quantile of queuing delay per
+            packet, where packets were captured. Of either it is the cell mean that counts, with
+            `intervals: decide` the upper end of its interval.
         low_latency_ms: The delay below which latency counts as low.
         rows: Rows of the table in order. Families that no row names follow as rows of their own.
         columns: Columns of the table.
@@ -95,7 +96,7 @@ class Rule(_Strict):
     fair_share: bool = False
     own_kind: bool = False
     intervals: Literal["none", "decide"]
-    low_latency_of: Literal["mean"] = "mean"
+    low_latency_of: Literal["mean", "p99"] = "mean"
     low_latency_ms: float
     rows: tuple[Row, ...]
     columns: Columns = Columns()

@@ -59,7 +59,8 @@ def make(tmp_path: Path) -> Make:
                     continue
                 for group in (name for name in ("l4s", "classic") if f"{name}.cc" in own):
                     goodput = float(got[group][trial - 1])
-                    delay = got["delay"] if group == "l4s" else 7.0
+                    delays = got["delay"] if isinstance(got["delay"], list) else [got["delay"]] * count
+                    delay = delays[trial - 1] if group == "l4s" else 7.0
                     flows.append(
                         key
                         | {"flow": f"{group}-0", "group": group, "cc": "x", "sender": "a", "receiver": "b"}

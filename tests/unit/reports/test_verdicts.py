@@ -17,6 +17,7 @@ from reports.load import RunTables
 from reports.published import FACTORS, published_cells
 from reports.rules import load_rule
 from reports.verdicts import Decision, Verdict, Word, decide
+from tests.unit.reports.conftest import write
 
 Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")
@@ -133,6 +134,32 @@ def test_low_latency(make: Make) -> None:
     assert verdict(2.0, 1.0).low_latency == "none"
 
 
+def test_low_latency_by_the_whole_interval(make: Make) -> None:
+    """Trials of 0.8 and 0.9 ms: mean 0.85, but the interval ends at 1.49."""
+    near = {"aqm": "dualpi2", "l4s": [50, 51], "classic": [45, 44], "delay": [0.8, 0.9]}
+    sure = near | {"delay": [0.80, 0.81]}
+    ours = load_rule("l4sbench1")
+    assert only(decide(make([near]), PAM25)).low_latency == "all"
+    assert only(decide(make([near]), ours)).low_latency == "none"
+    assert only(decide(make([sure]), ours)).low_latency == "all"
+
+
+def test_low_latency_by_p99_of_captured_packets(make: Make) -> None:
+    rule = PAM25.model_copy(update={"low_latency_of": "p99"})
+    tables = make([{"aqm": "dualpi2", "l4s": [50, 51], "classic": [45, 44], "delay": 0.1}])
+    assert only(decide(tables, rule)).low_latency == "none", "no packets were captured"
+    counts = ("data", "ack", "retransmits", "lost", "ce")
+    rest = {"group": "l4s", "seconds": 60.0, "sojourn_samples": 1, **{f"{n}_packets": 1 for n in counts}}
+    rows = [
+        {"cell": "cell-0000", "trial": trial, "flow": "l4s-0", "sojourn_p99_ms": p99, **rest}
+        for trial, p99 in ((1, 0.7), (2, 1.1))
+    ]
+    write(tables.folder, "packet_flows", rows)
+    decision = decide(RunTables(tables.folder), rule)
+    assert only(decision).low_latency == "all"
+    assert only(decision).cells[0].sojourn_p99_ms == pytest.approx(0.9)
+
+
 def test_invalid_and_failed_trials_are_left_out_and_told(make: Make) -> None:
     cells = [
         {"aqm": "fifo", "l4s": [50, 1, 50], "classic": [40, 90, 40], "status": ["ok", "invalid", "failed"]}
@@ -181,6 +208,9 @@ def test_the_table_verdicts(make: Make) -> None:
     assert (row["rule"], row["version"], row["verdict"]) == ("pam25", 1, "l4s-starved")
     assert (row["worst_percent"], row["worst_label"], row["delay_ms"]) == (11, "FIFO", 3.0)
     assert (row["cells"], row["trials"], row["left_out"]) == (1, 2, 1)
+    assert (row["worst_trials"], row["undecided_cells"], row["bimodal_cells"]) == (2, 1, 0)
+    assert (row["worst_low_percent"], row["worst_high_percent"]) == (0, pytest.approx(11 + 12.7062))
+    assert row["worst_l4s_harm_percent"] is None
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)

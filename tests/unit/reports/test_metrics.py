@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Further figures of cells, from tables whose rows are written out here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reports.load import RunTables
+from reports.metrics import cell_metrics, variations
+from reports.stats import jain, variation
+from tests.unit.reports.conftest import write
+
+Make = Callable[[Any], RunTables]
+
+KEY = {"cell": "cell-0000", "trial": 1}
+
+
+def flow(name: str, mbps: float, **more: Any) -> dict[str, Any]:
+    about = {"group": name.partition("-")[0], "cc": "x", "sender": "a", "receiver": "b"}
+    times = {"start_ms": 0.0, "seconds": 60.0, "goodput_mbps": mbps, "goodput_whole_mbps": mbps}
+    return KEY | {"flow": name} | about | times | more
+
+
+def samples(name: str, steps: list[int], interval_ms: int = 100, begin_ms: int = 0) -> list[dict[str, Any]]:
+    """A receiver's counter that grows by these bytes from sample to sample, the first of which is zero."""
+    about = {"node": "rx", "flow": name, "group": name.partition("-")[0], "side": "receiver"}
+    return [
+        KEY | about | {"t_ms": begin_ms + interval_ms * number, "received_bytes": sum(steps[:number])}
+        for number in range(len(steps) + 1)
+    ]
+
+
+def tables_of(
+    make: Make, flows: list[dict[str, Any]], sockets: list[dict[str, Any]], **cell: Any
+) -> RunTables:
+    made = make([{"aqm": "fifo", "l4s": [1], "classic": [1], **cell}])
+    write(made.folder, "flows", flows)
+    write(made.folder, "sockets", sockets)
+    return RunTables(made.folder)
+
+
+def test_shares_count_every_flow(make: Make) -> None:
+    """Two L4S flows with 30 each and one classic with 20: 1.5 for each bit, Jain 80² / (3 · 2200)."""
+    flows = [flow("l4s-0", 30), flow("l4s-1", 30), flow("classic-0", 20)]
+    (row,) = cell_metrics(tables_of(make, flows, [])).to_dicts()
+    assert (row["flows"], row["utilisation"], row["ratio"]) == (3, 0.8, 1.5)
+    assert row["jain"] == pytest.approx(6400 / 6600)
+    index = jain([30, 30, 20])
+    assert index is not None
+    assert row["jain"] == pytest.approx(index.index)
+    assert row["l4s_sojourn_p99_ms"] is None
+    assert row["classic_variation_100ms"] is None
+
+
+def test_quantiles_of_the_smoothed_rtt_keep_their_name(make: Make) -> None:
+    flows = [flow("l4s-0", 30, srtt_p50_ms=12.0, srtt_p99_ms=20.0), flow("l4s-1", 30, srtt_p50_ms=14.0)]
+    (row,) = cell_metrics(tables_of(make, flows, [])).to_dicts()
+    assert (row["l4s_srtt_p50_ms"], row["l4s_srtt_p99_ms"], row["classic_srtt_p50_ms"]) == (13, 20, None)
+
+
+def test_variation_by_bins(make: Make) -> None:
+    steps = [100, 300, 200, 400, 100, 300, 200, 400, 100, 300]
+    tables = tables_of(make, [flow("l4s-0", 1), flow("classic-0", 1)], samples("l4s-0", steps))
+    (row,) = variations(tables).to_dicts()
+    assert row["group"] == "l4s"
+    assert row["variation_50ms"] is None, "finer than the samples"
+    assert row["variation_100ms"] == pytest.approx(variation([float(step) for step in steps]))
+    pairs = [float(a + b) for a, b in zip(steps[::2], steps[1::2], strict=True)]
+    assert row["variation_200ms"] == pytest.approx(variation(pairs))
+    assert row["variation_1000ms"] is None, "one bin does not vary"
+
+
+def test_flows_of_a_group_are_added_up(make: Make) -> None:
+    one, other = [100, 300, 100, 300], [300, 100, 300, 100]
+    sockets = samples("l4s-0", one) + samples("l4s-1", other)
+    tables = tables_of(make, [flow("l4s-0", 1), flow("l4s-1", 1)], sockets)
+    (row,) = variations(tables).to_dicts()
+    assert row["variation_100ms"] == pytest.approx(0)
+
+
+def test_the_warm_up_does_not_count(make: Make) -> None:
+    steps = [1000, 5000, 1000, 200, 200, 200, 200]
+    flows = [flow("l4s-0", 1, start_ms=50.0)]
+    tables = tables_of(make, flows, samples("l4s-0", steps), warmup_s=0.25)
+    (row,) = variations(tables).to_dicts()
+    assert row["variation_100ms"] == pytest.approx(0)
