@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices
-from l4sbench.cli.terminal import as_path, say, styled, warn
+from l4sbench.cli.terminal import answer, as_path, say, styled, warn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +36,11 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--capture", action="store_true", help="keep the packets of every trial that runs now (pcap)"
     )
+    parser.add_argument(
+        "--detach",
+        action="store_true",
+        help="go on in the background, whatever becomes of this terminal or notebook; prints the log's path",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     from l4sbench.cli.progress import run_progress
     from l4sbench.cli.report import show_decision
 
+    if args.detach:
+        return _detach(args)
     with run_progress() as on_event:
         ended = api.run(
             args.matrix,
@@ -66,6 +73,29 @@ def run(args: argparse.Namespace) -> int:
         warn(problem)
     _sum_up(ended.result, ended.path, report)
     return ended.result.exit_code
+
+
+def _detach(args: argparse.Namespace) -> int:
+    """Start the same command in a session of its own, once it is clear that it can start."""
+    import subprocess
+
+    from l4sbench import api
+
+    matrix = api.load_matrix(args.matrix, args.catalog, args.trials).select(args.filters)
+    log = args.runs / matrix.name / "detached.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    words = [word for word in sys.argv[1:] if word != "--detach"]
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "l4sbench", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    say(f"runs on as process {process.pid}; kill -INT {process.pid} stops it, the same command goes on")
+    answer(str(log))
+    return 0
 
 
 def _sum_up(result: RunResult, path: Path, report: Path | None) -> None:
