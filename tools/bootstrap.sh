@@ -89,6 +89,7 @@ if ! installed dev && ! installed "$kind"; then
 	$pip install --require-hashes -r "$lock"
 	$pip install --no-deps --no-build-isolation --editable .
 	state "$kind" >".venv/installed-$kind"
+	fresh=yes
 fi
 
 # Not an error of ours if it cannot say: the lab build itself will.
@@ -99,7 +100,8 @@ if test -n "$missing"; then
 	install_packages $missing
 fi
 
-# Without one the tests of pages are skipped, and say so.
-if test "$kind" = dev && ! command -v chromium chromium-browser google-chrome >/dev/null; then
-	install_packages chromium || say "Without Chromium tests/browser is skipped."
+# Tests of pages are skipped without a browser, and say so; so this is tried once per environment.
+has_browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+if test "$kind" = dev && test "${fresh-no}" = yes && ! has_browser >/dev/null; then
+	install_packages chromium || say "Without Chromium, tests/browser is skipped."
 fi

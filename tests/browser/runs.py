@@ -74,6 +74,8 @@ def small() -> list[Wanted]:
             percents = [25.0, 26.0, 70.0, 71.0, 24.0, 70.5, 25.5, 69.0, 24.5, 71.5]
         if (aqm, buffer, ecn) == ("codel", 1.0, "off"):
             percents = [78.0, 83.0, 80.0]
+        if (aqm, buffer, ecn) == ("codel-drop", 1.0, "off"):
+            percents = [24.5, 26.5, 25.5]
         if (aqm, buffer, ecn) == ("codel-drop", 4.0, "classic"):
             percents, flags = [36.0, None, 37.0], "low-utilisation"
         found.append(Wanted({"aqm": aqm, "buffer_bdp": buffer, "classic.ecn": ecn}, percents, flags))

@@ -8,6 +8,7 @@ import errno
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,34 @@ def test_what_is_embedded(small: RunTables) -> None:
     seeds = {number for _, _, *numbers in trial["hosts"] for number in numbers}
     assert readings.count(" seed \x1d") >= 2
     assert all(re.fullmatch("[0-9]{9,}", seed) for seed in seeds), "as text, so that no digit is lost"
+
+
+def test_a_rule_that_looks_at_intervals(small: RunTables) -> None:
+    decision = decide(small, load_rule("l4sbench1"))
+    text = render(small, decision, HEADING)
+    assert "by the 95 % confidence interval of the mean over seeds" in text
+    assert text.count('<span class="word">undecided</span>') == sum(
+        verdict.word == "undecided" for verdict in decision.verdicts
+    )
+    doubtful = [cell for verdict in decision.verdicts for cell in verdict.cells if cell.word == "undecided"]
+    assert doubtful
+    cells = {cell["id"]: cell for cell in embedded(text)["cells"]}
+    for cell in doubtful:
+        assert cells[cell.cell]["straddles"]
+        assert cells[cell.cell]["limits"] is None, "its limits are not for percents of the link's rate"
+
+
+def test_baselines_are_cells_of_the_page(make: Callable[[Any], RunTables]) -> None:
+    no_classic = dict.fromkeys(("classic.cc", "classic.ecn", "classic.count"))
+    beside = {"aqm": "fifo", "l4s": [40.0, 41.0], "classic": [50.0, 52.0]}
+    tables = make([beside, {"aqm": "fifo", "l4s": [95.0, 95.2], "classic": [0.0, 0.0], **no_classic}])
+    for table in ("programs", "hosts"):
+        schema.write(table, [schema.empty(table).lazy()], tables.folder / f"{table}.parquet")
+    text = render(tables, decide(tables, load_rule("l4sbench1")), HEADING)
+    inside, outside = embedded(text)["cells"]
+    assert inside["harm"]["l4s_harm_percent"] == pytest.approx(57.4, abs=0.1)
+    assert "entry" not in outside
+    assert len(outside["trials"]) == 2
 
 
 def test_a_page_and_its_series_belong_together(
