@@ -156,7 +156,7 @@ def test_runs_that_cannot_be_asked(run: MakeRun, tmp_path: Path) -> None:
         check(load(tmp_path), study(of=["rtt"], at_least=1))
 
 
-@pytest.mark.parametrize("name", ["segsize26", "segsize26-cubic"])
+@pytest.mark.parametrize("name", ["segsize26", "segsize26-cubic", "segsize26-losses"])
 def test_shipped_studies_are_sound(name: str) -> None:
     assert name in offered()
     assert load_study(name).study == name
