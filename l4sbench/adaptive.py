@@ -103,14 +103,13 @@ class _Decider:
             frames = [found.rows(trial) for found in COLLECTORS if found.table == "flows"]
         except BadRawError:
             return None
-        got: dict[str, float] = {}
-        for group, mbps in (
-            row for flows in frames for row in flows.select("group", self.rule.value).iter_rows()
-        ):
-            got[group] = got.get(group, 0.0) + (mbps or 0.0)
-        if not {self.rule.l4s, self.rule.classic} <= got.keys():
+        rows = [row for flows in frames for row in flows.select("group", self.rule.value).iter_rows()]
+        l4s, classic = (
+            [mbps for group, mbps in rows if group == name] for name in (self.rule.l4s, self.rule.classic)
+        )
+        if not l4s or not classic or None in (*l4s, *classic):
             return None
-        return got[self.rule.l4s], got[self.rule.classic]
+        return sum(l4s), sum(classic)
 
 
 def forecast(plan: Plan, run: Path | None) -> Forecast | None:

@@ -54,10 +54,9 @@ ESTIMATES: Final = frozenset(
             "percent_low",
             "percent_high",
             "bimodal",
-            "l4s_median_mbps",
         ),
         *MEANS,
-        *(beside(name, what) for name in MEANS for what in ("sd", "low", "high")),
+        *(beside(name, what) for name in MEANS for what in ("sd", "low", "high", "median")),
         *HARMS,
         *ALONE,
     )
@@ -78,8 +77,8 @@ def cell_means(
 
     `l4s_low_mbps` and `l4s_high_mbps`, `percent_low` and so on: the ends of the means' 95 % confidence
     intervals (`reports.stats`), `l4s_sd_mbps` and so on: standard deviations; null with fewer than two valid
-    trials. `l4s_median_mbps`: the median. `bimodal`: whether the trials fall into two groups by the L4S
-    group's goodput; null with fewer than four.
+    trials. `l4s_median_mbps` and so on: medians. `bimodal`: whether the trials fall into two groups by the
+    L4S group's goodput; null with fewer than four.
 
     Args:
         tables: The run.
@@ -113,7 +112,7 @@ def cell_means(
         pl.len().alias("valid"),
         *[pl.col(name).mean() for name in MEANS],
         *[pl.col(name).std().alias(beside(name, "sd")) for name in MEANS],
-        pl.col("l4s_mbps").median().alias("l4s_median_mbps"),
+        *[pl.col(name).median().alias(beside(name, "median")) for name in MEANS],
         pl.col("l4s_mbps").alias("l4s_trials_mbps"),
     )
     factors = [name for name in trials.columns if name not in NOT_FACTORS]
@@ -192,8 +191,11 @@ def _with_modes(cells: pl.DataFrame) -> pl.DataFrame:
 
 
 def totals(tables: RunTables, group: str, value: str = "goodput_mbps") -> pl.DataFrame:
-    """One row per valid trial of a flow group: `cell`, `trial`, `mbps` (summed goodput), `delay_ms`."""
-    of_group = tables.groups.filter(pl.col("group") == group)
+    """One row per valid trial of a flow group: `cell`, `trial`, `mbps` (summed goodput), `delay_ms`.
+
+    Trials of which some flow's goodput is not known are left out.
+    """
+    of_group = tables.groups.filter((pl.col("group") == group) & pl.col(value).is_not_null())
     return of_group.select(
         "cell", "trial", pl.col(value).alias("mbps"), pl.col("srtt_minus_base_ms").alias("delay_ms")
     )

@@ -90,8 +90,14 @@ class RunTables:
 
     @cached_property
     def groups(self) -> pl.DataFrame:
-        """Trial x flow group: goodputs summed, delays averaged over the group's flows."""
-        goodputs = [pl.col(name).sum() for name in ("goodput_mbps", "goodput_whole_mbps")]
+        """Trial x flow group: goodputs summed, delays averaged over the group's flows.
+
+        A goodput is null when that of any flow is: what is not known is not zero.
+        """
+        goodputs = [
+            pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
+            for name in ("goodput_mbps", "goodput_whole_mbps")
+        ]
         counts = [pl.col(name).sum() for name in ("retransmits_packets", "delivered_packets")]
         return self.flows.group_by("cell", "trial", "group", maintain_order=True).agg(
             pl.len().alias("flows"), *goodputs, pl.col("srtt_minus_base_ms").mean(), *counts

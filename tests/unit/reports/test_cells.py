@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pytest
 
 from reports.cells import cell_means, factors_of
 from reports.load import RunTables
 from reports.stats import estimate
+from tests.unit.reports.conftest import write
 
 Make = Callable[[Any], RunTables]
 
@@ -60,3 +62,16 @@ def test_estimates_are_no_factors(make: Make) -> None:
         *("aqm", "buffer_bdp", "rate_mbps", "rtt_ms", "duration_s"),
         *(f"{group}.{name}" for group in ("l4s", "classic") for name in ("cc", "ecn", "count")),
     }
+
+
+def test_a_goodput_that_is_not_known_is_not_zero(make: Make) -> None:
+    tables = make([{"aqm": "fifo", "l4s": [50, 52], "classic": [40, 40]}])
+    flows = tables.flows.with_columns(
+        pl.when((pl.col("trial") == 2) & (pl.col("group") == "l4s"))
+        .then(None)
+        .otherwise(pl.col("goodput_mbps"))
+        .alias("goodput_mbps")
+    )
+    write(tables.folder, "flows", flows.to_dicts())
+    (row,) = cell_means(RunTables(tables.folder), "l4s", "classic").to_dicts()
+    assert (row["valid"], row["left_out"], row["l4s_mbps"]) == (1, 1, 50)
