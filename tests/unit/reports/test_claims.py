@@ -4,13 +4,26 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collectors.assemble import collect
+from l4sbench.catalog import Catalog
+from l4sbench.cell import Cell
+from l4sbench.cli import main
 from l4sbench.errors import InputError
+from l4sbench.events import Status
+from l4sbench.program import Program
+from l4sbench.store import Ending, Run
+from l4sbench.testbed import Identity
+from l4sbench.topology import topology
+from l4sbench.trial import TrialSpec
 from reports.claims import Outcome, as_document, check, load_study, markdown, measures, offered
 from reports.claims.model import Claim, Study
 from reports.load import RunTables, load
@@ -182,3 +195,51 @@ def test_files_that_hold_no_claims(tmp_path: Path, line: str, what: str) -> None
 def test_an_unknown_study_is_told_which_there_are() -> None:
     with pytest.raises(InputError, match="segsize26"):
         load_study("segsize27")
+
+
+MATRIX = """\
+matrix: captured
+rate: 1mbit
+rtt: 20ms
+duration: 3s
+capture: headers
+flows:
+  l4s: {cc: prague}
+  classic: {cc: cubic}
+axes:
+  aqm: [dualpi2]
+  buffer_bdp: [8]
+"""
+OWN = """\
+study: mine
+about: a
+source: b
+factor: l4s.cc
+schemes: [prague]
+settings: [rate_mbps]
+claims:
+  - {name: c, says: it is so, where: {rate: 1mbit}, measure: retransmits_packets, of: [prague], at_least: 22}
+"""
+
+
+def test_claims_of_ones_own_are_asked_of_a_real_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The captured trial, in which Prague sent 22 packets again (tests/unit/collectors/test_packets.py)."""
+    case = Path(__file__).parents[2] / "cases" / "trials" / "captured-dualpi2"
+    cell = Cell.from_json(json.loads((case / "cell.json").read_text()))
+    plain = json.loads((case / "raw" / "programs.json").read_text())
+    programs = {node: Program.from_json(program) for node, program in plain.items()}
+    run = Run.create(tmp_path / "runs", "captured", MATRIX.encode(), 1, {})
+    spec = TrialSpec(cell, 1, 7, programs, topology(cell.topology), "0123456789abcdef")
+    with run.locked() as writer, writer.begin(spec) as partial:
+        shutil.copytree(case / "raw", partial.raw, dirs_exist_ok=True)
+        identity = Identity("virtual", "7.3.4", {}, {}, {})
+        partial.end(Ending(Status.OK, (), identity, datetime.now(UTC), 1.0))
+    collect(run, Catalog.load())
+    own = tmp_path / "mine.yml"
+    own.write_text(OWN, encoding="utf-8")
+    assert main(["report", str(run.path), "--claims", str(own)]) == 0
+    assert "| 1 of 1 | **seen** |" in capsys.readouterr().out
+    assert "**seen**" in (run.path / "report" / "claims-mine.md").read_text(encoding="utf-8")
+    assert main(["report", str(run.path), "--claims", "nobody"]) == 2
