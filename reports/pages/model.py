@@ -7,14 +7,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from reports.labels import setting
 from reports.pages.tones import delay_tone, fair_percent, share_tone
 from reports.render import GLYPHS, STAR, worst_text
 
 if TYPE_CHECKING:
     from reports.rules import Rule
     from reports.verdicts import CellMean, Decision, Verdict
+
+
+ACROSS: Final = ("buffer_bdp", "rate_mbps", "rtt_ms")
+"""Factors that may be the columns of a heat map; everything else makes rows."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Queues and their settings down, buffers across; None where there is no such cell."""
+    """Queues and their settings down, one factor across, mostly the buffer; None where there is no cell."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[HeatCell | None, ...]], ...]
@@ -162,8 +167,8 @@ def _entry(
     if verdict is None:
         return None
     cells = [_heat_cell(cell, facts[cell.cell], rule) for cell in verdict.cells]
-    buffers = [facts[cell.cell].get("buffer_bdp") for cell in verdict.cells]
-    return Entry(_key(verdict, taken), verdict, _heat_map(cells, buffers))
+    rows = [facts[cell.cell] for cell in verdict.cells]
+    return Entry(_key(verdict, taken), verdict, _heat_map(cells, rows))
 
 
 def _heat_cell(mean: CellMean, row: Mapping[str, Any], rule: Rule) -> HeatCell:
@@ -178,19 +183,31 @@ def _heat_cell(mean: CellMean, row: Mapping[str, Any], rule: Rule) -> HeatCell:
     )
 
 
-def _heat_map(cells: Sequence[HeatCell], buffers: Sequence[float | None]) -> HeatMap:
-    known = sorted({buffer for buffer in buffers if buffer is not None})
-    across = [*known, *([None] if None in buffers else [])]
-    rows: dict[str, dict[float | None, HeatCell]] = {}
-    for cell, buffer in zip(cells, buffers, strict=True):
-        name = cell.mean.label if buffer is None else cell.mean.label.replace(f", {buffer:g} BDP", "")
-        if buffer in rows.get(name, {}):
+def _heat_map(cells: Sequence[HeatCell], rows: Sequence[Mapping[str, Any]]) -> HeatMap:
+    """The cells of one entry; `rows` are theirs of `Decision.cells`."""
+    across = _across(rows)
+    values = [row.get(across) for row in rows]
+    columns = sorted({value for value in values if value is not None})
+    columns += [None] if None in values else []
+    found: dict[str, dict[object, HeatCell]] = {}
+    for cell, value in zip(cells, values, strict=True):
+        name = (
+            cell.mean.label.replace(f", {setting(across, value)}", "")
+            if value is not None
+            else cell.mean.label
+        )
+        if value in found.get(name, {}):
             name = f"{name} ({cell.mean.cell.rpartition('-')[2]})"
-        rows.setdefault(name, {})[buffer] = cell
+        found.setdefault(name, {})[value] = cell
     return HeatMap(
-        tuple("any buffer" if buffer is None else f"{buffer:g} BDP" for buffer in across),
-        tuple((name, tuple(row.get(buffer) for buffer in across)) for name, row in rows.items()),
+        tuple(setting(across, value) or "any" for value in columns),
+        tuple((name, tuple(own.get(value) for value in columns)) for name, own in found.items()),
     )
+
+
+def _across(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The factor whose values are the columns: the first that differs within the entry, else the buffer."""
+    return next((name for name in ACROSS if len({row.get(name) for row in rows}) > 1), ACROSS[0])
 
 
 def _key(verdict: Verdict, taken: set[str]) -> str:

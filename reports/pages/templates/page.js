@@ -147,6 +147,15 @@ for (const choice of document.querySelectorAll("input[name=metric]")) {
   if (choice.checked) document.body.dataset.metric = choice.value;
 }
 window.addEventListener("hashchange", () => go(true));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (where().kind === "cell") go(false); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  const now = where(), cell = now.kind === "cell" ? data().byId.get(now.cell) : null;
+  if (cell) showCell(cell, now.trial); // charts have the colours of the scheme in them
+});
+window.addEventListener("beforeprint", () => {
+  for (const part of document.querySelectorAll("#cell details:not([open])")) { part.open = true; part.dataset.printed = ""; }
+});
+window.addEventListener("afterprint", () => {
+  for (const part of document.querySelectorAll("details[data-printed]")) { part.open = false; delete part.dataset.printed; }
+});
 startFinding();
 go(false);

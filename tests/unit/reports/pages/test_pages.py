@@ -21,6 +21,7 @@ from l4sbench.errors import InputError
 from l4sbench.store.files import DiskFull
 from reports.load import RunTables, load
 from reports.pages import Heading, Panel, write
+from reports.pages.model import questions
 from reports.pages.page import render
 from reports.pages.series import scripts
 from reports.pages.tones import STEPS, delay_steps, delay_tone, fair_percent, share_tone
@@ -125,6 +126,24 @@ def test_baselines_are_cells_of_the_page(make: Callable[[Any], RunTables]) -> No
     assert inside["harm"]["l4s_harm_percent"] == pytest.approx(57.4, abs=0.1)
     assert "entry" not in outside
     assert len(outside["trials"]) == 2
+
+
+def test_what_stands_across_a_heat_map(make: Callable[[Any], RunTables]) -> None:
+    def heats(*factors: dict[str, Any]) -> list[tuple[tuple[str, ...], list[str]]]:
+        cells = [{"aqm": "fifo", "l4s": [40.0], "classic": [50.0]} | own for own in factors]
+        (question,) = questions(decide(make(cells), load_rule("pam25")))
+        found = [entry.heat for entry in question.entries]
+        assert all(len(row) == len(heat.columns) for heat in found for _, row in heat.rows)
+        return [(heat.columns, [name for name, _ in heat.rows]) for heat in found]
+
+    assert heats({}) == [(("1 BDP",), ["FIFO"])]
+    assert heats({"rtt_ms": 20.0}, {"rtt_ms": 5.0}) == [(("rtt 5 ms", "rtt 20 ms"), ["FIFO"])]
+    both = [{"rtt_ms": rtt, "buffer_bdp": buffer} for rtt in (5.0, 20.0) for buffer in (0.5, 8.0)]
+    assert heats(*both) == [(("0.5 BDP", "8 BDP"), ["FIFO, rtt 5 ms", "FIFO, rtt 20 ms"])]
+    assert heats({"rtt_ms": 5.0}, {"rtt_ms": 20.0, "classic.ecn": "classic"}) == [
+        (("1 BDP",), ["FIFO, rtt 5 ms"]),
+        (("1 BDP",), ["FIFO, rtt 20 ms"]),
+    ]
 
 
 def test_a_page_and_its_series_belong_together(
