@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
 from reports.load import RunTables
 from reports.pages import Heading, write
@@ -22,6 +22,10 @@ from tests.browser import runs
 Open = Callable[..., Page]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE_MS = 60_000
+"""How long something may take to appear: long, as a busy machine is slow, and nothing waits for it in vain."""
+
+expect.set_options(timeout=PATIENCE_MS)
 HEADING = Heading("small", "Is it okay to switch?")
 
 
@@ -69,7 +73,7 @@ def visit(browser: Browser, report: Path) -> Iterator[Open]:
         context = browser.new_context(**choices)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
         page.on(
