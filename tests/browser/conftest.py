@@ -23,7 +23,7 @@ Open = Callable[..., Page]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MS = 60_000
-"""How long something may take to appear: long, as a busy machine is slow, and nothing waits for it in vain."""
+"""How long something may take to appear. A busy machine is slow, and a test that passes does not wait."""
 
 expect.set_options(timeout=PATIENCE_MS)
 HEADING = Heading("small", "Is it okay to switch?")
