@@ -15,15 +15,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import nbformat
 import polars as pl
 import pytest
+from nbclient import NotebookClient
 from ruamel.yaml import YAML
 
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds import nodes
 from l4sbench.testbeds.nodes.checks import node_checks
 from l4sbench.testbeds.virtual.build import Lab
-from tests.fabric.account import environment, may_serve, write_certificate
+from tests.fabric.account import ROOT, environment, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -92,6 +94,40 @@ def account(booted: nodes.NodesStatus, tmp_path: Path) -> Iterator[Mapping[str, 
         standin.close()
 
 
+WAIT = """\
+import time
+from pathlib import Path
+
+log = Path("runs/rehearsal/detached.log")
+ends = time.monotonic() + 500
+while "run: " not in log.read_text() and "error:" not in log.read_text() and time.monotonic() < ends:
+    time.sleep(1)
+print(log.read_text())
+"""
+
+
+def executed(account: Mapping[str, str]) -> list[str]:
+    """The notebook's cells run in a kernel of their own, as in JupyterHub; the text each of them shows."""
+    notebook = nbformat.read(ROOT / "notebooks" / "fabric.ipynb", as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    (parameters,) = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
+    wishes = "--cores 2 --image default_debian_12"
+    parameters.source = f'MATRIX = "rehearsal.yaml"\nSLICE = "rehearsal"\nWISHES = "{wishes}"\n'
+    (progress,) = [cell for cell in code if "progress" in cell.metadata.get("tags", [])]
+    notebook.cells.insert(notebook.cells.index(progress), nbformat.v4.new_code_cell(WAIT))
+    own = dict(account)
+    own["PATH"] = f"{Path(sys.executable).parent}:{own['PATH']}"
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3")
+    client.execute(cwd=account["HOME"], env=own)
+    return [
+        "".join(
+            output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs
+        )
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
 def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "l4sbench", *arguments],
@@ -104,15 +140,17 @@ def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.Complete
     )
 
 
-def test_from_nothing_to_tables_and_back(account: Mapping[str, str]) -> None:
+def test_the_notebook_from_nothing_to_a_decision_table(account: Mapping[str, str]) -> None:
     home = Path(account["HOME"])
     (home / "rehearsal.yaml").write_text(MATRIX)
-    (home / "slice.yaml").write_text("slice: rehearsal\nimage: default_debian_12\ncores: 2\n")
 
-    up = l4sbench(account, "slice", "up", "slice.yaml")
-    assert up.returncode == 0, up.stderr
-    ran = l4sbench(account, "run", "rehearsal.yaml", "--on", "fabric:rehearsal")
-    assert ran.returncode == 0, ran.stderr + ran.stdout
+    _, reserved, _, made, _, log, _, table, frame, _ = executed(account)
+    assert "FABRIC's own model takes it" in reserved
+    assert "rehearsal: StableOK" in made
+    assert "trials: 2 ok" in log, log
+    assert "Is it okay to switch to Prague?" in table
+    assert "goodput_mbps" in frame
+
     tables = home / "runs" / "rehearsal" / "latest" / "tables"
     trials = pl.read_parquet(tables / "trials.parquet")
     assert trials["status"].to_list() == ["ok", "ok"]
@@ -121,7 +159,7 @@ def test_from_nothing_to_tables_and_back(account: Mapping[str, str]) -> None:
     assert flows.height == 4
     assert flows["goodput_mbps"].min() > 1  # type: ignore[operator]
 
-    # a controller that was started anew adopts the slice and has nothing left to run
+    # a controller that is started anew adopts the slice, and has nothing left to run
     again = l4sbench(account, "run", "rehearsal.yaml", "--on", "fabric:rehearsal")
     assert again.returncode == 0, again.stderr
     assert "nothing had to be run" in again.stderr

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""FABRIC itself. Needs an account that fablib is configured for, and somebody who wants it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not os.environ.get("L4SBENCH_LIVE_FABRIC"),
+        reason="reserves machines on FABRIC: needs an account, and L4SBENCH_LIVE_FABRIC=1",
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def home() -> None:
+    """The user's own home, where fablib is configured."""
+
+
+def l4sbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "l4sbench", *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=3600,
+        check=False,
+    )
+
+
+def test_reserve_reach_renew_and_give_back() -> None:
+    name = f"l4sbench-smoke-{int(time.time())}"
+    small = ("--cores", "2", "--ram-gb", "8", "--disk-gb", "10", "--hours", "3")
+    try:
+        up = l4sbench("slice", "up", name, *small)
+        assert up.returncode == 0, up.stderr
+        reached = subprocess.run(
+            [Path(sys.executable).with_name("ansible"), "-i", up.stdout.strip(), "nodes", "-m", "ping"],
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert reached.stdout.count("SUCCESS") == 6, reached.stdout + reached.stderr
+        renewed = l4sbench("slice", "renew", name, "--hours", "5")
+        assert renewed.returncode == 0, renewed.stderr
+        assert "shortens" not in renewed.stderr
+        assert json.loads(l4sbench("slice", "status", name, "--json").stdout)["state"] == "StableOK"
+    finally:
+        assert l4sbench("slice", "down", name).returncode == 0
