@@ -8,7 +8,7 @@ Importing this imports Altair: do it where a figure is wanted, not at the top of
 from reports.figures.bars import flow_bars
 from reports.figures.delays import delay_distribution, delay_samples, quantiles
 from reports.figures.gallery import Figure, Written, chosen, figures, write
-from reports.figures.heatmaps import delay_map, goodput_map
+from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_map, published_maps
 from reports.figures.save import FORMATS, formats, javascript, render, save, specification
@@ -28,6 +28,7 @@ __all__ = [
     "delay_distribution",
     "delay_map",
     "delay_samples",
+    "difference_map",
     "figures",
     "flow_bars",
     "formats",

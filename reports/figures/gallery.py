@@ -14,9 +14,10 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.store.files import write_whole
+from reports.against import compare
 from reports.figures.bars import flow_bars
 from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
-from reports.figures.heatmaps import delay_map, goodput_map
+from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
 from reports.figures.save import render, specification
@@ -73,6 +74,7 @@ def figures(
     """
     found = sheets(decision)
     yield from _maps(found, decision.rule)
+    yield from _differences(tables, found, decision.rule)
     for sheet in found:
         yield from _of_sheet(tables, sheet, decision.rule, on_skipped)
     yield from _bars(found)
@@ -145,6 +147,22 @@ def _of_sheet(
             "sojourn": f"sojourn of the {whose} flows' packets in the bottleneck's queue, {sheet.title}.",
         }
         yield Figure(f"{name}_{sheet.slug}", f"{kind.upper()} of the {of_what[source]}", chart)
+
+
+def _differences(tables: RunTables, found: Sequence[Sheet], rule: Rule) -> Iterator[Figure]:
+    """Maps of differences to published cells, of the sheets that have any."""
+    try:
+        comparison = compare(tables, l4s=rule.l4s, classic=rule.classic)
+    except InputError:
+        return  # nobody published such cells
+    own = set(comparison.cells["cell"])
+    for sheet in found:
+        if own & {entry.cell for panel in sheet.panels for entry in panel.entries}:
+            yield Figure(
+                f"against-pam25_{sheet.slug}",
+                f"Goodput of the L4S flows, {sheet.title}: run minus published cells (PAM 2025 study).",
+                difference_map(sheet, comparison),
+            )
 
 
 def _bars(found: Sequence[Sheet]) -> Iterator[Figure]:

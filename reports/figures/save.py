@@ -68,12 +68,13 @@ def render(spec: dict[str, Any], form: str) -> bytes:
             raise InputError(f"figures cannot be written as {form}", f"formats are {', '.join(FORMATS)}")
 
 
-def save(chart: alt.TopLevelMixin, path: Path) -> Path:
+def save(chart: alt.TopLevelMixin, path: str | Path) -> Path:
     """Write a chart as what the file's name ends in; the file appears whole or not at all.
 
     Raises:
         InputError: it ends in none of `FORMATS`.
     """
+    path = Path(path)
     (form,) = formats(path.suffix.removeprefix(".") or path.name)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, render(specification(chart), form))

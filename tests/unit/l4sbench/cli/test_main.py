@@ -15,7 +15,7 @@ import pytest
 
 from l4sbench.cli import main
 
-HEAVY = ("polars", "numpy", "scipy", "rich", "dataframely", "jinja2", "asyncio")
+HEAVY = ("altair", "polars", "numpy", "scipy", "rich", "dataframely", "jinja2", "asyncio")
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,19 @@ from typing import Any
 import pytest
 
 from l4sbench.errors import InputError
-from reports.figures import delay_map, goodput_map, published_map, published_maps, sheets, specification
+from reports.against import compare
+from reports.figures import (
+    delay_map,
+    difference_map,
+    goodput_map,
+    published_map,
+    published_maps,
+    sheets,
+    specification,
+)
 from reports.figures.colours import WCAG_AA, contrast
-from reports.figures.heatmaps import goodput_scale, hatch_lines, painted_delay, painted_goodput
+from reports.figures.heatmaps import goodput_scale, painted_delay, painted_goodput
+from reports.figures.painting import hatch_lines
 from reports.load import RunTables
 from reports.rules import load_rule
 from reports.verdicts import Decision, decide
@@ -168,6 +178,21 @@ def test_what_differs_makes_sheets_of_its_own(make: Make) -> None:
     ]
     with pytest.raises(InputError, match="no numeric factor"):
         sheets(decision, across="classic.cc")
+
+
+def test_differences_to_published_cells(make: Make) -> None:
+    cells = [
+        {"aqm": "codel", "buffer_bdp": 1.0, "classic.ecn": "classic", "l4s": [84.9], "classic": [10.0]},
+        {"aqm": "codel", "buffer_bdp": 4.0, "classic.ecn": "classic", "l4s": [88.6], "classic": [6.0]},
+        {"aqm": "codel", "buffer_bdp": 3.0, "classic.ecn": "classic", "l4s": [50.0], "classic": [45.0]},
+    ]
+    tables = make(cells)
+    (sheet,) = sheets(decide(tables, PAM25))
+    spec = specification(difference_map(sheet, compare(tables)))
+    # published: 74.9 and 88.6 Mbit/s of 100; nobody published 3 BDP
+    drawn = {row["at"]: (row["text"], row["bracket"]) for row in rows_of(spec, "text", "bracket")}
+    assert drawn == {"1": ("+10.0", "(74.9)"), "4": ("+0.0", "(88.6)")}
+    assert "diamond" in str(spec["vconcat"])
 
 
 def test_hatches_stay_within_the_cell() -> None:
