@@ -19,8 +19,9 @@ def markdown(report: Report, command: str) -> str:
     """The whole report; `command` is what makes the run it is about."""
     study = report.study
     least, most = report.trials
-    trials = f"{least}" if least == most else f"{least} to {most}"
-    lines = [f"Made by `{command}`; {trials} trials per cell, medians over trials. {study.about}", ""]
+    many = f"{most} trials" if least == most else f"{least} to {most} trials"
+    trials = "one trial" if most == 1 else many
+    lines = [f"Made by `{command}`; {trials} per cell, medians over trials. {study.about}", ""]
     if report.findings:
         lines += ["| claim | in | trials | outcome |", "|---|---|---|---|"]
         for finding in report.findings:
