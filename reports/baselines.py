@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from reports.cells import ALONE, HARMS, NOT_FACTORS, factors_of, own_kind, totals, within_interval
-from reports.stats import CONFIDENCE
+from reports.stats import CONFIDENCE, harm_interval, harm_to_delay, harm_to_goodput
 
 if TYPE_CHECKING:
     from reports.load import RunTables
@@ -46,9 +46,9 @@ def with_harm(
         cells = _beside(cells, _alone(tables, group, value), f"{name}_alone", _keys(factors, group))
         cells = _harmed(cells, name, f"{name}_alone", f"{name}_harm", looks)
         prefix = "" if name == "l4s" else "classic_"
-        rtt_ms = pl.col("rtt_ms") + pl.col(f"{prefix}delay_ms")
-        alone_ms = pl.col("rtt_ms") + pl.col(f"{name}_alone_ms")
-        cells = cells.with_columns(((rtt_ms - alone_ms) / rtt_ms * 100).alias(f"{name}_delay_harm_percent"))
+        delays = cells.select("rtt_ms", f"{name}_alone_ms", f"{prefix}delay_ms").iter_rows()
+        harms = [_percent(_delay_harm(*row)) for row in delays]
+        cells = cells.with_columns(pl.Series(f"{name}_delay_harm_percent", harms, dtype=pl.Float64))
     same = _beside_own_kind(tables, l4s, classic, value)
     keys = [
         name
@@ -59,6 +59,13 @@ def with_harm(
     cells = _harmed(cells, "same", "classic_alone", "classic_same_harm", looks=1)
     helpers = (n for n in cells.columns if n.startswith(("same_", "l4s_alone_", "classic_alone_")))
     return cells.drop([name for name in helpers if name not in {*ALONE, *HARMS}])
+
+
+def _delay_harm(rtt_ms: float, alone_ms: float | None, beside_ms: float | None) -> float | None:
+    """Harm to the smoothed RTT, given its means above the base RTT."""
+    if alone_ms is None or beside_ms is None:
+        return None
+    return harm_to_delay(rtt_ms + alone_ms, rtt_ms + beside_ms)
 
 
 def baseline_cells(cells: pl.DataFrame, tables: RunTables, l4s: str, classic: str) -> int:
@@ -134,20 +141,38 @@ def _harmed(cells: pl.DataFrame, name: str, alone: str, harm: str, looks: int) -
     count = "valid" if name in {"l4s", "classic"} else f"{name}_valid"
     rate = pl.col("rate_mbps")
     error = 1 - CONFIDENCE
-    low, high = within_interval(
+    beside = within_interval(
         f"{name}_mbps", f"{name}_sd_mbps", count, cells, looks, rate, 1 - error * (1 - _BASELINE_SHARE)
     )
-    alone_low, alone_high = within_interval(
+    baseline = within_interval(
         f"{alone}_mbps", f"{alone}_sd_mbps", f"{alone}_valid", cells, 1, rate, 1 - error * _BASELINE_SHARE
     )
-    mean = pl.col(f"{alone}_mbps")
-    return cells.with_columns(
-        _harm(mean, pl.col(f"{name}_mbps")).alias(f"{harm}_percent"),
-        _harm(alone_low, high).alias(f"{harm}_low_percent"),
-        _harm(alone_high, low).alias(f"{harm}_high_percent"),
-    )
+    ends = [end.alias(f"end {number}") for number, end in enumerate((*baseline, *beside))]
+    figures = cells.select(f"{alone}_mbps", f"{name}_mbps", *ends)
+    rows = [_harm(*row) for row in figures.iter_rows()]
+    columns = (f"{harm}_percent", f"{harm}_low_percent", f"{harm}_high_percent")
+    found = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.Float64()), orient="row")
+    return cells.hstack(found)
 
 
-def _harm(alone: pl.Expr, beside: pl.Expr) -> pl.Expr:
-    """`reports.stats.harm_to_goodput` in percent."""
-    return pl.when(alone > 0).then((alone - beside) / alone * 100)
+def _harm(
+    alone: float | None,
+    beside: float | None,
+    alone_low: float | None,
+    alone_high: float | None,
+    beside_low: float | None,
+    beside_high: float | None,
+) -> tuple[float | None, float | None, float | None]:
+    """Harm with the ends of its interval, in percent; None what is not known."""
+    if alone is None or beside is None:
+        return None, None, None
+    harm = harm_to_goodput(alone, beside)
+    low = high = None
+    known = alone_low is not None and alone_high is not None and alone_high > 0
+    if known and beside_low is not None and beside_high is not None:
+        low, high = harm_interval((alone_low or 0.0, alone_high or 0.0), (beside_low, beside_high))
+    return _percent(harm), _percent(low), _percent(high)
+
+
+def _percent(part: float | None) -> float | None:
+    return None if part is None else part * 100

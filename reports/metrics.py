@@ -4,24 +4,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from reports.cells import captured
-from reports.stats import binned_rates, jain, throughput_ratio, utilisation, variation
+from l4sbench.errors import InputError
+from l4sbench.tables import empty
+from reports.stats import binned_rates, jain, needed, throughput_ratio, utilisation, variation
 
 if TYPE_CHECKING:
     from reports.load import RunTables
 
 BINS_MS: Final = (50, 100, 200, 500, 1000)
 
-SRTT_QUANTILES: Final = ("srtt_p50_ms", "srtt_p95_ms", "srtt_p99_ms")
-"""Of the smoothed RTT, base RTT included, and under its own name: it is no queuing delay."""
-
-SOJOURN_QUANTILES: Final = ("sojourn_p50_ms", "sojourn_p95_ms", "sojourn_p99_ms", "sojourn_p999_ms")
-"""Of queuing delay per packet, where packets were captured."""
+QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+"""Of the delay of all samples of a cell's valid trials together."""
 
 
 def cell_metrics(
@@ -30,30 +28,60 @@ def cell_metrics(
     """One row per cell with a valid trial, each figure a mean over its trials.
 
     `jain` over all `flows` of the cell; `utilisation` of the link; `ratio`: mean goodput of one L4S flow over
-    that of one classic flow. Of both groups, `l4s_` and `classic_`: `variation_<bin>ms`, and the quantiles
-    `SOJOURN_QUANTILES` and `SRTT_QUANTILES`, which are means over a group's flows. Null: the cell has no
-    such group, its packets were not captured, or there are too few samples.
+    that of one classic flow. Of both groups, `l4s_` and `classic_`: `variation_<bin>ms`;
+    `sojourn_<quantile>_ms`, queuing delay per packet where packets were captured; `srtt_<quantile>_ms`, the
+    smoothed RTT, base RTT included, which is no queuing delay. Quantiles are of all samples of the cell's
+    trials together. Null: the cell has no such group, its packets were not captured, or there are too few
+    samples.
     """
-    frames = [_shares(tables, l4s, classic, value)]
-    varied = variations(tables)
-    for name, group in (("l4s", l4s), ("classic", classic)):
-        figures = (
-            (tables.flows, SRTT_QUANTILES),
-            (captured(tables), SOJOURN_QUANTILES),
-            (varied, tuple(_variation_column(bin_ms) for bin_ms in BINS_MS)),
-        )
-        for frame, columns in figures:
-            own = frame.filter(pl.col("group") == group)
-            of_trial = own.group_by("cell", "trial").agg(pl.col(*columns).mean())
-            frames.append(
-                of_trial.group_by("cell").agg(
-                    pl.col(column).mean().alias(f"{name}_{column}") for column in columns
-                )
-            )
-    found = frames[0]
-    for frame in frames[1:]:
-        found = found.join(frame, on="cell", how="left", maintain_order="left")
+    found = _shares(tables, l4s, classic, value)
+    srtt, sojourn, varied = _srtt(tables), _sojourn(tables), variations(tables)
+    columns = [_variation_column(bin_ms) for bin_ms in BINS_MS]
+    of_cell = varied.group_by("cell", "group").agg(pl.col(*columns).mean())
+    for frame in (of_cell, sojourn, srtt):
+        for name, group in (("l4s", l4s), ("classic", classic)):
+            own = frame.filter(pl.col("group") == group).drop("group")
+            named = own.rename({column: f"{name}_{column}" for column in own.columns if column != "cell"})
+            found = found.join(named, on="cell", how="left", maintain_order="left")
     return found
+
+
+def _srtt(tables: RunTables) -> pl.DataFrame:
+    """Quantiles of the senders' samples of the smoothed RTT after the warm-up, by cell and group."""
+    return _quantiles(_samples(tables, "sender", "srtt_ms"), "srtt_ms", "srtt")
+
+
+def _sojourn(tables: RunTables) -> pl.DataFrame:
+    """Quantiles of the sojourn times of single packets after the warm-up, by cell and group."""
+    try:
+        packets = tables.scan("packets")
+    except InputError:  # older tables
+        packets = empty("packets").lazy()
+    return _quantiles(
+        _within(tables, packets.filter(pl.col("sojourn_ms").is_not_null())), "sojourn_ms", "sojourn"
+    )
+
+
+def _quantiles(samples: pl.LazyFrame, column: str, name: str) -> pl.DataFrame:
+    found = (
+        pl.when(pl.len() >= needed(q))
+        .then(pl.col(column).quantile(q, "linear"))
+        .alias(f"{name}_{quantile}_ms")
+        for quantile, q in QUANTILES.items()
+    )
+    return samples.group_by("cell", "group").agg(found).collect()
+
+
+def _samples(tables: RunTables, side: str, column: str) -> pl.LazyFrame:
+    """Socket samples of one side after the warm-up that have this column."""
+    own = tables.scan("sockets").filter(pl.col("side") == side, pl.col(column).is_not_null())
+    return _within(tables, own)
+
+
+def _within(tables: RunTables, samples: pl.LazyFrame) -> pl.LazyFrame:
+    """Those samples of valid trials' flows that lie between the end of the warm-up and the flow's end."""
+    inside = pl.col("t_ms").is_between(pl.col("from_ms"), pl.col("to_ms"))
+    return samples.join(_windows(tables).lazy(), on=["cell", "trial", "flow"]).filter(inside)
 
 
 def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFrame:
@@ -98,10 +126,7 @@ def variations(tables: RunTables) -> pl.DataFrame:
     are added up. Null where samples are farther apart than the bin, or there are not two bins.
     """
     samples = (
-        tables.scan("sockets")
-        .filter(pl.col("side") == "receiver", pl.col("received_bytes").is_not_null())
-        .join(_windows(tables).lazy(), on=["cell", "trial", "flow"])
-        .filter(pl.col("t_ms") >= pl.col("from_ms"), pl.col("t_ms") <= pl.col("to_ms"))
+        _samples(tables, "receiver", "received_bytes")
         .sort("cell", "trial", "group", "flow", "t_ms")
         .group_by("cell", "trial", "group", "flow", maintain_order=True)
         .agg(pl.col("t_ms"), pl.col("received_bytes"))

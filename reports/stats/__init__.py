@@ -8,7 +8,7 @@ from reports.stats.estimate import CONFIDENCE, Estimate, estimate, half_width, t
 from reports.stats.fairness import Jain, binned_rates, jain, throughput_ratio, utilisation, variation
 from reports.stats.harm import harm_interval, harm_to_delay, harm_to_goodput
 from reports.stats.modes import MODES_FLOOR, bimodal
-from reports.stats.quantiles import needed, quantile
+from reports.stats.quantiles import needed
 
 __all__ = [
     "CONFIDENCE",
@@ -24,7 +24,6 @@ __all__ = [
     "harm_to_goodput",
     "jain",
     "needed",
-    "quantile",
     "t_quantile",
     "throughput_ratio",
     "utilisation",

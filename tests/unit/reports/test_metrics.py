@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reports.load import RunTables
@@ -56,10 +57,35 @@ def test_shares_count_every_flow(make: Make) -> None:
     assert row["classic_variation_100ms"] is None
 
 
-def test_quantiles_of_the_smoothed_rtt_keep_their_name(make: Make) -> None:
-    flows = [flow("l4s-0", 30, srtt_p50_ms=12.0, srtt_p99_ms=20.0), flow("l4s-1", 30, srtt_p50_ms=14.0)]
-    (row,) = cell_metrics(tables_of(make, flows, [])).to_dicts()
-    assert (row["l4s_srtt_p50_ms"], row["l4s_srtt_p99_ms"], row["classic_srtt_p50_ms"]) == (13, 20, None)
+def test_quantiles_are_of_all_samples_together_and_keep_their_name(make: Make) -> None:
+    """199 samples of 1 to 199 ms: enough for the median, one too few for p95."""
+    flows = [flow("l4s-0", 30), flow("classic-0", 30)]
+    sockets = [
+        KEY
+        | {"node": "tx", "flow": name, "group": name.partition("-")[0], "side": "sender"}
+        | {"t_ms": 100 * number, "srtt_ms": float(number)}
+        for name, count in (("l4s-0", 199), ("classic-0", 200))
+        for number in range(1, count + 1)
+    ]
+    (row,) = cell_metrics(tables_of(make, flows, sockets)).to_dicts()
+    assert (row["l4s_srtt_p50_ms"], row["l4s_srtt_p95_ms"]) == (100, None)
+    assert row["classic_srtt_p95_ms"] == pytest.approx(float(np.quantile(range(1, 201), 0.95)))
+    assert row["classic_sojourn_p50_ms"] is None
+
+
+def test_quantiles_of_captured_packets(make: Make) -> None:
+    tables = tables_of(make, [flow("l4s-0", 30)], [])
+    rest = {"ip_bytes": 1500, "payload_bytes": 1448, "retransmit": False, "lost": False, "ecn": "ect1"}
+    packets = [
+        KEY
+        | {"flow": "l4s-0", "group": "l4s", "packet": number, "t_ms": float(number), **rest}
+        | {"sojourn_ms": None if number == 1001 else number / 1000}
+        for number in range(1, 1002)
+    ]
+    write(tables.folder, "packets", packets)
+    (row,) = cell_metrics(RunTables(tables.folder)).to_dicts()
+    assert row["l4s_sojourn_p99_ms"] == pytest.approx(0.99, abs=1e-3)
+    assert row["l4s_sojourn_p999_ms"] is None
 
 
 def test_variation_by_bins(make: Make) -> None:
