@@ -178,12 +178,14 @@ def colour_bar(
     layers: list[alt.Chart] = [band]
     if marks:
         layers.append(
-            alt.Chart(table(marks)).mark_rule(color="#000000", strokeWidth=1.5).encode(y=alt.Y("value:Q"))
+            alt.Chart(table(marks))
+            .mark_rule(color="#000000", strokeWidth=1.5)
+            .encode(y=alt.Y("value:Q", scale=axis_scale, axis=axis))
         )
     frame = [{"low": low, "high": high}]
     layers.append(
         alt.Chart(table(frame))
         .mark_rect(fillOpacity=0, stroke=outline, strokeWidth=1)
-        .encode(y=alt.Y("low:Q"), y2="high:Q")
+        .encode(y=alt.Y("low:Q", scale=axis_scale, axis=axis), y2="high:Q")
     )
     return layered(layers, width, height)
