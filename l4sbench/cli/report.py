@@ -14,6 +14,7 @@ from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, 
 from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say
 
 if TYPE_CHECKING:
+    from reports.regret import Regret
     from reports.verdicts import Decision
 
 
@@ -36,7 +37,13 @@ def add_parser(commands: Subparsers) -> None:
     add_run(parser)
     add_filters(parser)
     parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: what the matrix says)")
-    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    parser.add_argument("--json", action="store_true", help="print the decision as JSON")
+    parser.add_argument(
+        "--prevalence",
+        type=Path,
+        metavar="FILE",
+        help="how common queues and competitors are, as YAML, for the expected regret (default: all alike)",
+    )
     parser.add_argument(
         "--against",
         metavar="STUDY",
@@ -63,12 +70,14 @@ def report(args: argparse.Namespace) -> int:
         return _claims(args)
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
     if args.json:
-        answer(as_json(decision.frame().to_dicts()))
+        from reports.documents import document
+
+        answer(as_json(document(decision, _regrets(decision, args.prevalence))))
         return 0
     if args.filters:
-        show(decision)
+        show(decision, args.prevalence)
         return 0
-    say(f"report: {as_path(show_decision(path, decision))}")
+    say(f"report: {as_path(show_decision(path, decision, args.prevalence))}")
     return 0
 
 
@@ -114,31 +123,46 @@ def _claims(args: argparse.Namespace) -> int:
     return 0
 
 
-def show_decision(run: Path, decision: Decision) -> Path:
+def show_decision(run: Path, decision: Decision, prevalence: Path | None = None) -> Path:
     """Print a decision table, and write it into the run directory; returns the report's page."""
     from l4sbench import api
     from l4sbench.store.files import write_whole
     from l4sbench.tables import write
     from reports import pages
+    from reports.documents import documents
     from reports.load import load
-    from reports.render import markdown
 
-    show(decision)
+    regrets = show(decision, prevalence)
     write("verdicts", [decision.frame().lazy()], run / "tables" / "verdicts.parquet")
     folder = run / "report"
     folder.mkdir(exist_ok=True)
-    write_whole(folder / "decision.md", markdown(decision))
+    for name, text in documents(decision, regrets).items():
+        write_whole(folder / name, text)
     matrix = api.load_matrix(run / "matrix.yaml")
     return pages.write(load(run), decision, pages.Heading(matrix.name, matrix.description), folder)
 
 
-def show(decision: Decision) -> None:
-    """Print a decision table for a person, or plainly into a pipe."""
+def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:
+    """Print a decision table for a person, or plainly into a pipe, and what switching costs; returns that."""
     from reports.render import as_text, terminal
 
+    regrets = _regrets(decision, prevalence)
     if not is_terminal(sys.stdout):
         answer(as_text(decision).rstrip())
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision))
+        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision))
+    for regret in regrets:
+        answer(regret.text)
+    return regrets
+
+
+def _regrets(decision: Decision, prevalence: Path | None) -> tuple[Regret, ...]:
+    """What switching costs; nothing where no trial is valid and nobody gave weights."""
+    from reports.regret import UNIFORM, load_prevalence, regret
+
+    weights = load_prevalence(prevalence) if prevalence else UNIFORM
+    if prevalence is None and not decision.trials:
+        return ()
+    return regret(decision, weights)

@@ -108,13 +108,14 @@ print(log.read_text())
 
 def executed(account: Mapping[str, str]) -> list[str]:
     """The notebook's cells run in a kernel of their own, as in JupyterHub; the text each of them shows."""
-    notebook = nbformat.read(ROOT / "notebooks" / "fabric.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "notebooks" / "fabric.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     (parameters,) = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
     wishes = "--cores 2 --image default_debian_12"
     parameters.source = f'MATRIX = "rehearsal.yaml"\nSLICE = "rehearsal"\nWISHES = "{wishes}"\n'
     (progress,) = [cell for cell in code if "progress" in cell.metadata.get("tags", [])]
-    notebook.cells.insert(notebook.cells.index(progress), nbformat.v4.new_code_cell(WAIT))
+    wait = nbformat.v4.new_code_cell(WAIT)  # type: ignore[no-untyped-call]
+    notebook.cells.insert(notebook.cells.index(progress), wait)
     own = dict(account)
     own["PATH"] = f"{Path(sys.executable).parent}:{own['PATH']}"
     client = NotebookClient(notebook, timeout=600, kernel_name="python3")
