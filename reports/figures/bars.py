@@ -41,7 +41,8 @@ def flow_bars(sheets: Sequence[Sheet], panel: int = 0, x: int = 0) -> alt.VConca
         x: Which of their columns: the buffer.
 
     Raises:
-        InputError: the sheets are of several families, or none has such a panel and column.
+        InputError: the sheets are of several families, or none has such a panel and column, or no cell a
+            valid trial.
     """
     if len({sheet.family for sheet in sheets}) != 1:
         raise InputError("bars are drawn of sheets that differ in nothing but the numbers of flows")
@@ -50,7 +51,10 @@ def flow_bars(sheets: Sequence[Sheet], panel: int = 0, x: int = 0) -> alt.VConca
         raise InputError(f"these sheets have no panel {panel} with a column {x}")
     ordered = sorted(shown, key=lambda sheet: _order(sheet.flows))
     first = ordered[0]
-    most = max(row["high"] or row["mbps"] for sheet in ordered for row in _rows(sheet, panel, x))
+    tops = [row["high"] or row["mbps"] for sheet in ordered for row in _rows(sheet, panel, x)]
+    if not tops:
+        raise InputError("these cells have no valid trial, so there are no bars")
+    most = max(tops)
     columns = max(1, _WIDTH // (STEP * len(first.rows) + 60))
     lines: list[alt.HConcatChart] = []
     for _, same in groupby(ordered, key=lambda sheet: _order(sheet.flows)[0]):

@@ -77,7 +77,7 @@ def figures(
     yield from _differences(tables, found, decision.rule)
     for sheet in found:
         yield from _of_sheet(tables, sheet, decision.rule, on_skipped)
-    yield from _bars(found)
+    yield from _bars(found, on_skipped)
     for cell, trial in chosen(tables, decision, trials):
         series = trial_series(tables, cell, trial)
         yield Figure(
@@ -165,7 +165,7 @@ def _differences(tables: RunTables, found: Sequence[Sheet], rule: Rule) -> Itera
             )
 
 
-def _bars(found: Sequence[Sheet]) -> Iterator[Figure]:
+def _bars(found: Sequence[Sheet], on_skipped: Callable[[str], None]) -> Iterator[Figure]:
     """Bars of families of sheets that have more than one flow somewhere."""
     families: dict[str, list[Sheet]] = {}
     for sheet in found:
@@ -178,11 +178,17 @@ def _bars(found: Sequence[Sheet]) -> Iterator[Figure]:
         for panel, x in ((panel, x) for panel in range(panels) for x in range(columns)):
             sheet = next(sheet for sheet in own if panel < len(sheet.panels) and x < len(sheet.xs))
             about, at = sheet.panels[panel], at_words(sheet, x)
+            name = f"flows_{family}_{slugged(about.question, about.column, at)}"
+            try:
+                chart = flow_bars(own, panel, x)
+            except InputError as error:
+                on_skipped(f"{name}: {error}")
+                continue
             yield Figure(
-                f"flows_{family}_{slugged(about.question, about.column, at)}",
+                name,
                 f"Goodput per flow, {about.question} against {about.column}, {at}: cell means with 95 % "
                 "confidence intervals and the fair share.",
-                flow_bars(own, panel, x),
+                chart,
             )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from l4sbench import tables as schemas
 from l4sbench.cli import main
 from l4sbench.errors import InputError
 from reports.figures import figures, formats, goodput_map, javascript, save, sheets, write
@@ -101,3 +102,18 @@ def test_nothing_to_show(real: RunTables, tmp_path: Path, capsys: pytest.Capture
     (run / "tables" / "trials.parquet").unlink()
     assert main(["report", str(run), "--figures"]) == 2
     assert "has no tables" in capsys.readouterr().err
+
+
+def test_a_run_without_a_valid_trial(make: Make, tmp_path: Path) -> None:
+    cells = [
+        {"aqm": "fifo", "l4s.count": count, "status": ["invalid"], "buffer_bdp": 1.0} for count in (1, 5)
+    ]
+    tables = make(cells)
+    empty = schemas.empty("sockets")
+    schemas.write("sockets", [empty.lazy()], tables.folder / "sockets.parquet")
+    skipped: list[str] = []
+    shown = figures(tables, decide(tables, load_rule("pam25")), on_skipped=skipped.append)
+    written = write(shown, tmp_path / "out")
+    assert {one.name.split("_")[0] for one in written} >= {"goodput", "delay", "trials"}
+    assert any("no distribution" in why for why in skipped)
+    assert any("no valid trial" in why for why in skipped)
