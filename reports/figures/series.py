@@ -227,9 +227,9 @@ def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart
     fair = fair.mark_rule(strokeDash=[2, 2], strokeWidth=1).encode(
         y=alt.Y("fair_mbps:Q"), tooltip=[alt.Tooltip("fair_mbps:Q", title="fair share, Mbit/s")]
     )
-    goodput = [of_flows("goodput_mbps", "goodput, Mbit/s", legend=_LEGEND), fair]
+    goodput = layered([of_flows("goodput_mbps", "goodput, Mbit/s", legend=_LEGEND), fair], WIDTH, HEIGHT)
     panels: list[alt.Chart | alt.LayerChart] = [
-        layered(goodput, WIDTH, HEIGHT),
+        goodput,
         of_flows("srtt_ms", "smoothed RTT, ms"),
         *([_queue_panel(series)] if series.queue.height else []),
         of_flows("ce_percent", "CE marks, %"),
@@ -238,18 +238,16 @@ def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart
     title = alt.TitleParams(
         series.title, subtitle=[series.cell, f"means over {series.bin_ms} ms; dotted: the fair share"]
     )
-    queue = ["delay_ms"] if series.queue.height else []
-    views = ["goodput_mbps", "srtt_ms", *queue, "ce_percent", "cwnd_packets"]
+    chart: alt.VConcatChart = alt.vconcat(*panels, spacing=8, title=title)
     zoom = alt.TopLevelSelectionParameter(
         name="zoom",
         select=alt.IntervalSelectionConfig(type="interval", encodings=["x"]),
         bind="scales",
-        views=views,
+        # names as they are now: Altair numbers those of layers
+        views=[panel.layer[0].name if hasattr(panel, "layer") else panel.name for panel in chart.vconcat],
     )
-    chart: alt.VConcatChart = alt.vconcat(*panels, spacing=8, title=title)
-    chart = chart.properties(datasets=datasets(series), params=[zoom]).resolve_scale(
-        color="independent", strokeDash="independent"
-    )
+    chart = chart.properties(datasets=datasets(series), params=[zoom])
+    chart = chart.resolve_scale(color="independent", strokeDash="independent")
     return configured(chart, config(theme))
 
 
