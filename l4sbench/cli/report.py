@@ -139,7 +139,9 @@ def show_decision(run: Path, decision: Decision, prevalence: Path | None = None)
     for name, text in documents(decision, regrets).items():
         write_whole(folder / name, text)
     matrix = api.load_matrix(run / "matrix.yaml")
-    return pages.write(load(run), decision, pages.Heading(matrix.name, matrix.description), folder)
+    heading = pages.Heading(matrix.name, matrix.description)
+    remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
+    return pages.write(load(run), decision, heading, folder, remarks=remarks)
 
 
 def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:

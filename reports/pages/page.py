@@ -54,10 +54,17 @@ class Panel:
 
 
 def write(
-    tables: RunTables, decision: Decision, heading: Heading, report: Path, panels: Sequence[Panel] = ()
+    tables: RunTables,
+    decision: Decision,
+    heading: Heading,
+    report: Path,
+    *,
+    remarks: Sequence[str] = (),
+    panels: Sequence[Panel] = (),
 ) -> Path:
     """Write the page of a run into its report's folder; returns the page's file.
 
+    `remarks` are sentences below the decision tables, `panels` further parts below the list of cells.
     Equal tables give equal files, byte for byte. The page appears last, whole or not at all.
 
     Raises:
@@ -66,7 +73,7 @@ def write(
     """
     series = write_series(report, digest(tables), scripts(tables))
     drawing = write_drawing(report)
-    text = render(tables, decision, heading, panels, series, drawing)
+    text = render(tables, decision, heading, remarks=remarks, panels=panels, series=series, drawing=drawing)
     return write_page(report, text, (series, drawing))
 
 
@@ -74,6 +81,8 @@ def render(
     tables: RunTables,
     decision: Decision,
     heading: Heading,
+    *,
+    remarks: Sequence[str] = (),
     panels: Sequence[Panel] = (),
     series: str = "",
     drawing: str = "",
@@ -103,6 +112,7 @@ def render(
         glyphs=GLYPHS,
         meanings=meanings(decision),
         facts=facts(decision),
+        remarks=remarks,
         panels=panels,
         steps=2 * STEPS + 1,
         delay_steps=delay_steps(),

@@ -49,7 +49,7 @@ def page(tables: RunTables, folder: Path, **rest: Any) -> Path:
 
 def text_of(tables: RunTables, *panels: Panel) -> str:
     """The page alone, which needs no series."""
-    return render(tables, decide(tables, load_rule("pam25")), HEADING, panels)
+    return render(tables, decide(tables, load_rule("pam25")), HEADING, panels=panels)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -98,6 +98,12 @@ def test_what_is_embedded(small: RunTables) -> None:
     seeds = {number for _, _, *numbers in trial["hosts"] for number in numbers}
     assert readings.count(" seed \x1d") >= 2
     assert all(re.fullmatch("[0-9]{9,}", seed) for seed in seeds), "as text, so that no digit is lost"
+
+
+def test_remarks(small: RunTables) -> None:
+    decision = decide(small, load_rule("pam25"))
+    text = render(small, decision, HEADING, remarks=["switching costs < 3 %"])
+    assert '<p class="remark">switching costs &lt; 3 %</p>' in text
 
 
 def test_a_rule_that_looks_at_intervals(small: RunTables) -> None:
