@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Booted nodes on the wall clock and the virtual testbed say the same of the same cells."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import l4sbench
+from tests.lab.nodes.hosts import booted
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+
+NAME = f"test-verdicts-{os.getpid()}"
+
+
+def words(ended: "l4sbench.api.Ended") -> dict[str, str]:
+    """The verdict on every cell."""
+    assert ended.decision is not None
+    return {cell.cell: cell.word.value for verdict in ended.decision.verdicts for cell in verdict.cells}
+
+
+def test_every_cell_has_the_verdict_it_has_in_virtual_time(able: None, tmp_path: Path) -> None:
+    virtual = words(l4sbench.run("testbeds25", runs=tmp_path / "virtual"))
+    assert set(virtual.values()) == {"ok", "l4s-starved", "classic-starved"}
+    with booted(NAME) as up:
+        on_nodes = l4sbench.run("testbeds25", on=f"ssh:{up.inventory}", trials=1, runs=tmp_path / "nodes")
+    assert words(on_nodes) == virtual
