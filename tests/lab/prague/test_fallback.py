@@ -32,11 +32,11 @@ def ways(queue: str, *, back: str, later: str | None = None, params: str, second
     return this
 
 
-def step(sample: dict[str, Any], scale: float = 1) -> float:
+def step(sample: dict[str, Any]) -> float:
     """What an update of alpha adds to the score (arXiv 1911.00710), with 750 us and 2 ms as references."""
-    variation = math.log2(max(sample["prague_mdev_us"], 1)) - math.log2(750) * scale
+    variation = math.log2(max(sample["prague_mdev_us"], 1)) - math.log2(750)
     depth_us = sample["prague_rtt_us"] - sample["min_rtt"]
-    depth = math.log2(max(depth_us, 1)) - math.log2(2000) * scale
+    depth = math.log2(max(depth_us, 1)) - math.log2(2000)
     return variation / 2 + (max(0, depth / 2) if depth_us > 0 else 0)
 
 
