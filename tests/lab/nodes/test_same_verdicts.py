@@ -22,6 +22,9 @@ def words(ended: "l4sbench.api.Ended") -> dict[str, str]:
 
 
 def test_every_cell_has_the_verdict_it_has_in_virtual_time(able: None, tmp_path: Path) -> None:
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load > cores:
+        pytest.skip(f"{cores} cores have a load of {load:.0f}: a node that waits for its turn sends late")
     virtual = words(l4sbench.run("testbeds25", runs=tmp_path / "virtual"))
     assert set(virtual.values()) == {"ok", "l4s-starved", "classic-starved"}
     with booted(NAME) as up:
