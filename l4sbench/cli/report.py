@@ -85,6 +85,7 @@ def _against(args: argparse.Namespace) -> int:
     """Print the run's cells beside the published ones; without filters, write that beside the report too."""
     from l4sbench import api
     from l4sbench.store.files import write_whole
+    from reports import pages
     from reports.against import as_document, compare, markdown
     from reports.load import load
 
@@ -95,10 +96,14 @@ def _against(args: argparse.Namespace) -> int:
     text = markdown(found, f"l4sbench run {' '.join((matrix.name, *args.filters))}")
     answer(as_json(as_document(found)) if args.json else text.rstrip())
     if not args.filters:
-        page = path / "report" / f"against-{args.against}.md"
-        page.parent.mkdir(exist_ok=True)
-        write_whole(page, text)
-        say(f"report: {as_path(page)}")
+        document = path / "report" / f"against-{args.against}.md"
+        document.parent.mkdir(exist_ok=True)
+        write_whole(document, text)
+        _, decision = api.decide(path, rule=args.rule)
+        heading = pages.Heading(matrix.name, matrix.description)
+        panel = pages.beside_published(found)
+        page = pages.write(load(path), decision, heading, document.parent, panels=[panel])
+        say(f"report: {as_path(document)}\npage:   {as_path(page)}")
     return 0
 
 

@@ -7,6 +7,7 @@
 Everything but the time series stands in `index.html` itself; docs/report.md tells what it shows.
 """
 
+from reports.pages.beside import beside_published
 from reports.pages.page import Heading, Panel, write
 
-__all__ = ["Heading", "Panel", "write"]
+__all__ = ["Heading", "Panel", "beside_published", "write"]

@@ -96,6 +96,31 @@ def render(
         for cell in entry.cells
     }
     data = details(tables, decision, cells) | {"series": series, "drawing": drawing}
+    return (
+        templates()
+        .get_template("page.html.j2")
+        .render(
+            heading=heading,
+            decision=decision,
+            rule=decision.rule,
+            questions=asked,
+            glyphs=GLYPHS,
+            meanings=meanings(decision),
+            facts=facts(decision),
+            remarks=remarks,
+            panels=panels,
+            steps=2 * STEPS + 1,
+            delay_steps=delay_steps(),
+            style=_own("page.css"),
+            script=Markup("\n").join(_own(name) for name in SCRIPTS),
+            data=as_script_data(data),
+            version=__version__,
+        )
+    )
+
+
+def templates() -> Environment:
+    """Our templates. They escape what they are given, and know no name that they are not given."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -104,23 +129,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters.update(number=number)
-    return environment.get_template("page.html.j2").render(
-        heading=heading,
-        decision=decision,
-        rule=decision.rule,
-        questions=asked,
-        glyphs=GLYPHS,
-        meanings=meanings(decision),
-        facts=facts(decision),
-        remarks=remarks,
-        panels=panels,
-        steps=2 * STEPS + 1,
-        delay_steps=delay_steps(),
-        style=_own("page.css"),
-        script=Markup("\n").join(_own(name) for name in SCRIPTS),
-        data=as_script_data(data),
-        version=__version__,
-    )
+    return environment
 
 
 def _own(name: str) -> Markup:

@@ -19,8 +19,9 @@ from markupsafe import Markup
 from l4sbench import tables as schema
 from l4sbench.errors import InputError
 from l4sbench.store.files import DiskFull
+from reports.against import compare
 from reports.load import RunTables, load
-from reports.pages import Heading, Panel, write
+from reports.pages import Heading, Panel, beside_published, write
 from reports.pages.model import questions
 from reports.pages.page import render
 from reports.pages.series import scripts
@@ -98,6 +99,21 @@ def test_what_is_embedded(small: RunTables) -> None:
     seeds = {number for _, _, *numbers in trial["hosts"] for number in numbers}
     assert readings.count(" seed \x1d") >= 2
     assert all(re.fullmatch("[0-9]{9,}", seed) for seed in seeds), "as text, so that no digit is lost"
+
+
+def test_beside_published_results(make: Callable[[Any], RunTables]) -> None:
+    published = {"l4s.fallback": "on", "classic.ecn": "classic", "aqm": "dualpi2"}
+    cells = [
+        published | {"buffer_bdp": b, "l4s": [43.7], "classic": [50.0]} for b in (0.5, 1.0, 2.0, 4.0, 8.0)
+    ]
+    tables = make(cells)
+    comparison = compare(tables, "anrw24")
+    body = beside_published(comparison).body
+    assert f"{comparison.mean_absolute_error:.1f} % of the link's rate" in body.unescape()
+    assert "Erratum: " in body
+    assert "L4STeam/linux" in body
+    assert "<b>differs</b>" in body
+    assert all(f'href="#cell/{cell}"' in body for cell in tables.trials["cell"])
 
 
 def test_remarks(small: RunTables) -> None:
