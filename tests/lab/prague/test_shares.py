@@ -34,8 +34,8 @@ RTT_DEPENDENT = "prague_rtt_transition=4294967295"
         ((2, 10, 25), "-", 1, 1.4),
         ((2, 25), "-", 1, 1.25),
         ((2, 25), RTT_DEPENDENT, 5, 25),
-        pytest.param((2, 10), "-", 1, 1.2, marks=pytest.mark.long),
-        pytest.param((10, 25), "-", 1, 1.2, marks=pytest.mark.long),
+        pytest.param((2, 10), "-", 1, 1.25, marks=pytest.mark.long),
+        pytest.param((10, 25), "-", 1, 1.25, marks=pytest.mark.long),
     ],
     ids=str,
 )
