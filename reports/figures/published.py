@@ -12,30 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import altair as alt
 
 from reports.figures.colours import BLACK, COOLWARM, PLASMA, RDBU, WHITE, Scale, ink
 from reports.figures.grid import Ground, Tick, colour_bar, configured, layered, table
-from reports.figures.sheets import MULTI_QUEUE, Entry, Panel, Sheet
 from reports.figures.style import PUBLISHED_FONT, config
+from reports.published.look import MULTI_QUEUE, ROWS
+
+if TYPE_CHECKING:
+    from reports.figures.sheets import Entry, Panel, Sheet
 
 Value: TypeAlias = Literal["goodput", "delay"]
 Style: TypeAlias = Literal["pam25", "anrw24"]
-
-ROWS: Final[dict[str, tuple[str, ...]]] = {
-    "fifo": ("FIFO",),
-    "pie-drop": ("PIE", "(Drop-based AQM)"),
-    "codel-drop": ("CoDel", "(Drop-based AQM)"),
-    "fifo-ecn": ("FIFO", "(+ECN)"),
-    "codel": ("CoDel", "(+ECN+AQM)"),
-    "fq": ("FQ", "(+ECN", "+MultiQueue)"),
-    "fq-codel": ("FQ-Codel", "(+ECN+AQM", "+MultiQueue)"),
-    "fq-codel-l4s": ("FQ-Codel", "(+L4S Support)"),
-    "dualpi2": ("DualPI2", "(+ECN+AQM", "+DualQueue)"),
-}
-"""Value of the factor `aqm` -> lines of the published row's name."""
 
 GOODPUT: Final = Scale(COOLWARM, (0, 100), (0, 1))
 GOODPUT_ANRW24: Final = Scale(RDBU.reversed(), (0, 100), (0, 1))

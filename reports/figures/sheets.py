@@ -18,20 +18,12 @@ from l4sbench.errors import InputError
 from l4sbench.factors import FACTORS
 from reports.cells import varying
 from reports.labels import setting
+from reports.published.look import ORDER
 
 if TYPE_CHECKING:
     import polars as pl
 
     from reports.verdicts import Decision
-
-ORDER: Final = (
-    *("fifo", "pie-drop", "codel-drop", "fifo-ecn", "pie", "codel", "red"),
-    *("fq", "fq-codel", "fq-codel-l4s", "dualpi2"),
-)
-"""Queues as the published figures list them, others of the same kind among them."""
-
-MULTI_QUEUE: Final = frozenset({"fq", "fq-codel", "fq-codel-l4s", "dualpi2"})
-"""Queues of the published multi-queue figures."""
 
 _COUNT: Final = re.compile(r"count \d+")
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9.+]+")

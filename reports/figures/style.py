@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from reports.published.look import PROMINENT
+
 Theme: TypeAlias = Literal["light", "dark"]
 
 FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
@@ -31,12 +33,7 @@ SHAPES: Final = (
 )
 """A point is told by its shape as well as by its colour."""
 
-QUEUE_COLOURS: Final[dict[str, int]] = {
-    name: index
-    for index, name in enumerate(
-        ("dualpi2", "fifo", "fq-codel-l4s", "codel", "fq-codel", "codel-drop", "fifo-ecn", "pie-drop", "fq")
-    )
-}
+QUEUE_COLOURS: Final[dict[str, int]] = {name: index for index, name in enumerate(PROMINENT)}
 """Value of `aqm` -> place among colours, dashes and shapes, so that a queue looks alike in all figures."""
 
 

@@ -123,7 +123,11 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 PRINTABLE = st.characters(codec="utf-8", categories=["L", "N", "P", "S"])  # YAML folds line breaks
 trees = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**15), 10**15) | st.text(PRINTABLE, max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**15), 10**15)
+    # ruamel.yaml writes such a text into braces without quotes and then cannot read it
+    | st.text(PRINTABLE, max_size=8).filter(lambda text: not text.startswith("?")),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
