@@ -65,7 +65,7 @@ def environment() -> dict[str, str]:
         "ANSIBLE_ROLES_PATH": str(assets.folder("roles")),
         "ANSIBLE_PIPELINING": "True",
         "ANSIBLE_SSH_RETRIES": "2",
-        "ANSIBLE_TIMEOUT": "20",
+        "ANSIBLE_TIMEOUT": "30",
         "ANSIBLE_LOCALHOST_WARNING": "False",
         "ANSIBLE_INVENTORY_UNPARSED_WARNING": "False",
         "ANSIBLE_DEPRECATION_WARNINGS": "False",

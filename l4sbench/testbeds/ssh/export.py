@@ -32,8 +32,10 @@ _ANSIBLE_CFG: Final = """\
 [defaults]
 roles_path = roles
 forks = 32
+timeout = 30
 [ssh_connection]
 pipelining = True
+retries = 2
 """
 
 _README: Final = """\
@@ -75,8 +77,9 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "cells").mkdir(parents=True)
     for cell in matrix.cells:
+        # JSON and nothing but: as YAML, Ansible would read 1e-07 as a text
         text = json.dumps(_variables(cell, topologies[cell.topology], matrix), indent=1)
-        (partial / "cells" / f"{cell.id}.yml").write_text(f"# {cell.id}, trial 1\n{text}\n", encoding="utf-8")
+        (partial / "cells" / f"{cell.id}.yml").write_text(f"{text}\n", encoding="utf-8")
     for part in ("playbooks", "roles"):
         shutil.copytree(
             assets.folder(part), partial / part, ignore=shutil.ignore_patterns("__pycache__", ".ansible")

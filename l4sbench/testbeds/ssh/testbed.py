@@ -66,6 +66,7 @@ RETURN_LIMIT_S: Final = 600.0
 """How long a host that was lost may take to come back before the run is given up."""
 MEET_S: Final = 60.0
 """What a trial may take on a host beyond its flows' time."""
+SOCKETS_FILE: Final = "sockets.jsonl"
 _STOP_LIMIT_S: Final = 15.0
 _RETRY_S: Final = 10.0
 _LOST: Final = frozenset({"lost", "unknown"})
@@ -383,6 +384,7 @@ def _unpack(archive: Path, host: str, raw: Path) -> Mapping[str, Any]:
             packed.extractall(folder, filter="data")
         for node in sorted(Path(folder, "raw").glob("*")):
             node.rename(raw / node.name)
+            _gather_sockets(raw / node.name / SOCKETS_FILE, raw / SOCKETS_FILE)
         told = json.loads(Path(folder, "result.json").read_text(encoding="utf-8"))
         kept = raw / "hosts"
         kept.mkdir(exist_ok=True)
@@ -390,6 +392,14 @@ def _unpack(archive: Path, host: str, raw: Path) -> Mapping[str, Any]:
             if Path(folder, name).is_file() and Path(folder, name).stat().st_size:
                 Path(folder, name).rename(kept / f"{host}.{name}")
     return told if isinstance(told, dict) else {}
+
+
+def _gather_sockets(own: Path, common: Path) -> None:
+    """A trial has one file with the sockets of all nodes; every line says whose it is."""
+    if own.is_file():
+        with common.open("ab") as out:
+            out.write(own.read_bytes())
+        own.unlink()
 
 
 def _write_start(raw: Path, told: Mapping[str, Mapping[str, Any]], router: str) -> None:

@@ -8,10 +8,13 @@ is made anew: the trial goes on without it.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import io
 import json
 import shlex
+import signal
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -29,6 +32,7 @@ SLACK_S = 60
 """How long after a trial's limit the host is still asked."""
 SSH_FAILED = 255
 """What ssh itself ends with when it is its own failure."""
+_PR_SET_PDEATHSIG = 1
 CHANGING = frozenset({"wiring", "tuning", "bottleneck", "teardown"})
 COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials"}
 
@@ -41,6 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run one command of the helper."""
+        _end_with_ansible()
         result: dict[str, Any] = super().run(tmp, task_vars)
         self._vars = task_vars or {}
         args = self._task.args
@@ -171,6 +176,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         data = stdin.encode() if isinstance(stdin, str) else stdin
         ended: dict[str, Any] = self._low_level_execute_command(line, in_data=data)
         return ended
+
+
+def _end_with_ansible() -> None:
+    """Let the kernel end this process when ansible-playbook ends, even when that is killed.
+
+    It is in a session of its own, so no signal of the terminal or to the process group reaches it.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _said(ended: dict[str, Any]) -> str:

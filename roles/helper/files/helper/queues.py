@@ -74,7 +74,7 @@ def _differ(entry: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None
         return f"{key} is not shown; {wanted} was asked for"
     numbers = isinstance(wanted, (int, float)) and isinstance(shown, (int, float))
     if numbers and not isinstance(shown, bool):
-        same = abs(shown - wanted) <= expected["within"]
+        same = abs(shown - wanted) <= float(expected["within"])
     else:
         same = shown == wanted
     return None if same else f"{key} is {shown}, not {wanted}"

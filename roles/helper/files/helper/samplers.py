@@ -8,20 +8,29 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
-from system import duration_ns, port
+from diag import Diag, line
+from system import duration_ns, port, read_text
 
 SS_FILE = "ss.txt"
+SOCKETS_FILE = "sockets.jsonl"
 TC_FILE = "tc-{network}.txt"
 
 
 class Sampler(threading.Thread):
-    """Runs one command again and again, from the start instant on, each time after a line with the time."""
+    """Takes a sample again and again, from the start instant on.
 
-    def __init__(self, argv: list[str], output: Path, interval_ns: int, start_ns: int) -> None:
+    Args:
+        sample: Gives the text of a sample for the milliseconds since the start, or "" for none.
+        output: File that gets all of them.
+        interval_ns: From one to the next.
+        start_ns: The start instant on the monotonic clock.
+    """
+
+    def __init__(self, sample: Callable[[float], str], output: Path, interval_ns: int, start_ns: int) -> None:
         super().__init__(name=output.name, daemon=True)
-        self._argv = argv
+        self._sample = sample
         self._output = output
         self._interval_ns = interval_ns
         self._start_ns = start_ns
@@ -32,34 +41,50 @@ class Sampler(threading.Thread):
     def end(self) -> None:
         """Stop after the sample under way."""
         self._end.set()
-        self.join(10)
+        if self.is_alive():
+            self.join(10)
 
     def run(self) -> None:
-        """Sample until `end`. A command that fails leaves no sample."""
+        """Sample until `end`."""
         tick = 0
         with self._output.open("w", encoding="utf-8") as out:
             while True:
                 wait_ns = self._start_ns + tick * self._interval_ns - time.monotonic_ns()
                 if self._end.wait(max(0.0, wait_ns / 1e9)):
                     return
-                at_ms = (time.monotonic_ns() - self._start_ns) / 1e6
-                try:
-                    ended = subprocess.run(
-                        self._argv,
-                        stdin=subprocess.DEVNULL,
-                        capture_output=True,
-                        text=True,
-                        timeout=5,
-                        check=False,
-                    )
-                except (OSError, subprocess.TimeoutExpired):
-                    ended = None
-                if ended is not None and not ended.returncode and ended.stdout.strip():
-                    out.write(f"@ {at_ms:.3f}\n{ended.stdout.rstrip()}\n")
-                    out.flush()
+                out.write(self._sample((time.monotonic_ns() - self._start_ns) / 1e6))
+                out.flush()
                 due = max(tick + 1, (time.monotonic_ns() - self._start_ns) // self._interval_ns)
                 self.missed += due - tick - 1
                 tick = due
+
+
+def printed(argv: list[str]) -> Callable[[float], str]:
+    """A sample is what a command prints, after a line with the time. One that fails leaves no sample."""
+
+    def sample(at_ms: float) -> str:
+        try:
+            ended = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        text = ended.stdout.rstrip()
+        return f"@ {at_ms:.3f}\n{text}\n" if text and not ended.returncode else ""
+
+    return sample
+
+
+def asked(diag: Diag, node: str) -> Callable[[float], str]:
+    """A sample is what the kernel tells of the flows' sockets."""
+
+    def sample(at_ms: float) -> str:
+        try:
+            return "".join(line(at_ms, node, found) for found in diag.sockets())
+        except OSError:
+            return ""
+
+    return sample
 
 
 def samplers(part: Mapping[str, Any], node: str, raw: Path, start_ns: int) -> list[Sampler]:
@@ -68,22 +93,34 @@ def samplers(part: Mapping[str, Any], node: str, raw: Path, start_ns: int) -> li
     for sampler in part["programs"][node]["samplers"]:
         interval_ns = duration_ns(sampler["interval"])
         if sampler["kind"] == "sockets":
-            argv = ["ss", "-tinemHO", *_ports(part, node)]
-            found.append(Sampler(argv, raw / SS_FILE, interval_ns, start_ns))
+            found.append(_sockets(part, node, raw, interval_ns, start_ns))
         else:
             network = sampler["network"]
             argv = ["tc", "-s", "-j", "qdisc", "show", "dev", port(part, node, network)]
-            found.append(Sampler(argv, raw / TC_FILE.format(network=network), interval_ns, start_ns))
+            found.append(Sampler(printed(argv), raw / TC_FILE.format(network=network), interval_ns, start_ns))
     return found
 
 
-def _ports(part: Mapping[str, Any], node: str) -> list[str]:
-    """A filter of ss: the sockets of the flows that this node sends or receives, and no others."""
-    words: list[str] = []
-    for name, program in part["programs"].items():
-        for flow in program["flows"]:
-            for at, side in ((name, "dport"), (flow["receiver"], "sport")):
-                if at == node:
-                    words += ["or"] if words else []
-                    words += [side, "=", f":{flow['port']}"]
-    return ["(", *words, ")"] if words else []
+def _sockets(part: Mapping[str, Any], node: str, raw: Path, interval_ns: int, start_ns: int) -> Sampler:
+    """By netlink; by `ss` where the kernel does not let itself be asked."""
+    ends = {(flow["port"], name) for name, p in part["programs"].items() for flow in p["flows"]}
+    ends |= {(f["port"], f["receiver"]) for p in part["programs"].values() for f in p["flows"]}
+    ports = {port_ for port_, name in ends if name == node}
+    try:
+        diag = Diag(ports, accecn=mainline_accecn())
+        list(diag.sockets())
+    except OSError:
+        words = [word for port_ in sorted(ports) for side in ("sport", "dport") for word in _or(side, port_)]
+        argv = ["ss", "-tinemHO", "(", *words[1:], ")"]
+        return Sampler(printed(argv), raw / SS_FILE, interval_ns, start_ns)
+    return Sampler(asked(diag, node), raw / SOCKETS_FILE, interval_ns, start_ns)
+
+
+def _or(side: str, number: int) -> list[str]:
+    return ["or", side, "=", f":{number}"]
+
+
+def mainline_accecn() -> bool:
+    """Whether this is a kernel with mainline's AccECN, which came with Linux 7.0."""
+    release = read_text("/proc/sys/kernel/osrelease")
+    return Path("/proc/sys/net/ipv4/tcp_ecn_option").exists() and int(release.partition(".")[0] or 0) >= 7

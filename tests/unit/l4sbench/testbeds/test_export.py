@@ -36,7 +36,7 @@ def test_commands_and_settings_are_as_kept(exported: Path) -> None:
 def test_every_cell_has_the_programs_of_its_first_trial(exported: Path) -> None:
     cells = sorted((exported / "cells").iterdir())
     assert len(cells) == 2
-    plain = json.loads("".join(cells[0].read_text().splitlines(keepends=True)[1:]))
+    plain = json.loads(cells[0].read_text())
     programs = {node: Program.from_json(program) for node, program in plain["l4sbench_programs"].items()}
     assert list(programs) == list(LINE6.by_name)
     assert {flow.argv[0] for program in programs.values() for flow in program.flows} == {"iperf3"}

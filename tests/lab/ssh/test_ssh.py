@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The ssh testbed on booted nodes: a sweep end to end, trials by hand, and hosts that fail.
+
+25 Mbit/s is what six nodes on two cores carry; below it one packet outlasts DualPI2's step of 1 ms.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from ruamel.yaml import YAML
+
+from l4sbench import api
+from l4sbench.events import Event, TrialEnded, TrialStarted
+from l4sbench.testbeds.nodes import NodesStatus, up
+from l4sbench.testbeds.ssh.ansible import environment
+from tests.lab.nodes.hosts import on
+
+pytestmark = pytest.mark.lab
+
+MATRIX = """\
+matrix: {name}
+topology: line6
+rate: 25mbit
+rtt: 10ms
+duration: {duration}
+trials: 1
+rule: pam25
+sample.interval: 200ms
+flows:
+  l4s: {{cc: prague}}
+  classic: {{cc: cubic}}
+axes:
+  aqm: [{queues}]
+"""
+
+
+def matrix(folder: Path, queues: str, duration: str = "3s", name: str = "short") -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(MATRIX.format(name=name, duration=duration, queues=queues))
+    return path
+
+
+def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> None:
+    wanted = matrix(tmp_path, "codel, dualpi2")
+    where = f"ssh:{hosts.inventory}"
+    ended = api.run(wanted, on=where, runs=tmp_path, capture=True)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    assert ended.problems == ()
+    # a busy machine may hold flows up, which makes a trial invalid; nothing else may
+    for reasons in written(ended.path, "trials")["reasons"].drop_nulls():
+        assert re.fullmatch(r"(\S+: limited by its .*?(; )?)*", reasons), reasons
+    flows = written(ended.path, "flows")
+    assert flows.height == 4
+    assert flows["goodput_mbps"].min() > 1  # type: ignore[operator]
+    assert set(flows.filter(group="l4s")["ecn"]) == {"accecn"}
+    assert set(flows.filter(group="classic")["ecn"]) == {"off"}
+    sockets = written(ended.path, "sockets")
+    assert set(sockets["side"]) == {"sender", "receiver"}
+    assert sockets.filter(group="l4s")["prague_mode"].is_not_null().any()
+    queues = written(ended.path, "queues")
+    assert queues.filter(kind="dualpi2")["sent_packets"].max() > 100  # type: ignore[operator]
+    hosts_told = written(ended.path, "hosts")
+    told = hosts_told.filter(kind="kernel", node="router")["value"]
+    assert set(told) == {on(hosts, "router", "uname", "-r").strip()}
+    loaded = hosts_told.filter(kind="module", name="tcp_prague")
+    assert set(loaded["node"]) == {"tx-l4s", "rx-l4s"}
+    # nothing is left to do, and a plan knows so without asking a host
+    again = api.run(wanted, on=where, runs=tmp_path)
+    assert again.result.exit_code == 0
+    assert api.plan_of(wanted, on=where, runs=tmp_path).plan.to_run == 0
+
+
+def written(run: Path, table: str) -> pl.DataFrame:
+    """A table as it was written, rows of invalid trials and all."""
+    return pl.read_parquet(run / "tables" / f"{table}.parquet")
+
+
+def play(folder: Path, playbook: str, hosts: NodesStatus, *given: str) -> dict[str, dict[str, int]]:
+    """Run a playbook as one would by hand; counts per host."""
+    argv = ["playbook", "-i", str(hosts.inventory), f"playbooks/{playbook}.yml", *given]
+    ended = subprocess.run(
+        [sys.executable, "-m", "ansible", *argv],
+        cwd=folder,
+        env={**os.environ, "PATH": environment()["PATH"], "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    recap = ended.stdout.partition("PLAY RECAP")[2]
+    return {
+        host: {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", counts)}
+        for host, counts in re.findall(r"^(\S+)\s+: (.*)$", recap, re.MULTILINE)
+    }
+
+
+def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
+    folder = tmp_path / "by-hand"
+    api.export(matrix(tmp_path, "dualpi2", "2s"), folder, on=f"ssh:{hosts.inventory}")
+    (cell,) = (folder / "cells").iterdir()
+    # no packages and no compiler are to be had on these nodes; a module is brought as it was built
+    release = on(hosts, "router", "uname", "-r").strip()
+    built = tmp_path / "tcp_prague.ko"
+    built.write_bytes(
+        subprocess.run(
+            [
+                "ssh",
+                "-F",
+                str(hosts.ssh_config),
+                "router",
+                "cat",
+                f"/lib/modules/{release}/extra/tcp_prague.ko",
+            ],
+            capture_output=True,
+            check=True,
+            timeout=60,
+        ).stdout
+    )
+    kernel = {"name": "lab", "release": re.escape(release)}
+    more = {"l4sbench_modules": {"tcp_prague": str(built)}, "l4sbench_kernel": kernel}
+    given = ("-e", f"@{cell}", "-e", json.dumps(more))
+    play(folder, "prepare", hosts, *given)
+    again = play(folder, "prepare", hosts, *given)
+    assert {counts["changed"] for counts in again.values()} == {0}
+    assert len(again) == 6
+    play(folder, "trial", hosts, "-e", f"@{cell}", "-e", "l4sbench_capture=true")
+    archives = sorted((folder / "results").glob("*/*.tar.gz"))
+    assert [path.name.partition(".")[0] for path in archives] == sorted(again)
+    trial = f"{cell.stem}.1"
+    play(folder, "fetch", hosts, "-e", f"l4sbench_trial={trial}", "-e", "l4sbench_results=fetched")
+    for archive in archives:
+        assert (folder / "fetched" / archive.name).read_bytes() == archive.read_bytes()
+        with tarfile.open(archive) as packed:
+            told = json.load(packed.extractfile("result.json"))  # type: ignore[arg-type]
+        assert told["ok"], told
+    before = on(hosts, "rx-l4s", "ip", "route", "show")
+    assert "congctl prague" in before
+    play(folder, "teardown", hosts)
+    assert "10.0.0.0/24" not in on(hosts, "rx-l4s", "ip", "route", "show")
+    assert "netem" not in on(hosts, "delay", "tc", "qdisc", "show")
+    assert {counts["changed"] for counts in play(folder, "teardown", hosts).values()} == {0}
+
+
+def on_fewer_hosts(hosts: NodesStatus, folder: Path) -> Path:
+    """An inventory in which one host holds both senders, and one both receivers."""
+    plain = YAML(typ="safe").load(hosts.inventory)["all"]
+    found = plain["children"]["nodes"]["hosts"]
+    several = {"tx-l4s": ["tx-l4s", "tx-classic"], "rx-l4s": ["rx-l4s", "rx-classic"]}
+    chosen = {}
+    for name in ("tx-l4s", "delay", "router", "rx-l4s"):
+        variables = {key: value for key, value in found[name].items() if key != "l4sbench_node"}
+        chosen[f"host-{name}"] = {**variables, "l4sbench_nodes": several.get(name, [name])}
+    path = folder / "fewer.yml"
+    YAML().dump({"all": {"vars": plain["vars"], "hosts": chosen}}, path)
+    return path
+
+
+@pytest.mark.long
+def test_several_nodes_on_a_host(hosts: NodesStatus, tmp_path: Path) -> None:
+    wanted = matrix(tmp_path, "codel")
+    assert hosts.inventory
+    for inventory in (on_fewer_hosts(hosts, tmp_path), hosts.inventory):
+        ended = api.run(wanted, on=f"ssh:{inventory}", runs=tmp_path / str(inventory.stem))
+        assert (ended.result.failed, ended.result.left) == (0, 0)
+        assert written(ended.path, "flows")["goodput_mbps"].min() > 1  # type: ignore[operator]
+
+
+@pytest.mark.long
+def test_dropped_connections_and_a_restarted_host(hosts: NodesStatus, tmp_path: Path) -> None:
+    wanted = matrix(tmp_path, "codel, fifo, pie", "8s", "faults")
+    started: list[str] = []
+    ended: list[tuple[str, tuple[str, ...]]] = []
+
+    def watch(event: Event) -> None:
+        if isinstance(event, TrialStarted):
+            started.append(event.cell_id)
+            threading.Thread(target=disturb, args=(len(started),), daemon=True).start()
+        elif isinstance(event, TrialEnded):
+            ended.append((event.status, event.reasons))
+
+    def disturb(number: int) -> None:
+        while on(hosts, "rx-l4s", "pgrep -c iperf3 || true").strip() in {"", "0"}:
+            time.sleep(0.5)
+        if number == 1:
+            drop_connections(hosts)
+        elif number == 2:
+            on(hosts, "rx-l4s", "sudo", "reboot", "-f", check=False)
+            time.sleep(5)
+            up("line6", name=hosts.name)
+
+    result = api.run(wanted, on=f"ssh:{hosts.inventory}", runs=tmp_path, on_event=watch).result
+    assert result.left == 0
+    assert [status == "failed" for status, _ in ended] == [False, True, False]
+    assert "restarted" in ended[1][1][0]
+    again = api.run(wanted, on=f"ssh:{hosts.inventory}", runs=tmp_path).result
+    assert again.ok + again.invalid == 1
+    assert again.failed == 0
+
+
+def drop_connections(hosts: NodesStatus) -> None:
+    """End every ssh process that holds a connection to these nodes."""
+    arguments = YAML(typ="safe").load(hosts.inventory)["all"]["vars"]["ansible_ssh_common_args"]
+    sockets = re.search(r"ControlPath=(\S+)/ssh-", arguments)
+    assert sockets
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if words.startswith("ssh") and f"{sockets[1]}/ssh-" in words:
+            os.kill(int(process.name), signal.SIGKILL)
