@@ -8,6 +8,7 @@ import json
 from typing import Any, Mapping
 
 from system import Failed, port, resolve, run
+from tuning import remember_queues
 
 
 def queues(part: Mapping[str, Any], node: str, *, fresh: bool) -> list[str]:
@@ -21,9 +22,12 @@ def queues(part: Mapping[str, Any], node: str, *, fresh: bool) -> list[str]:
     program = part["programs"][node]
     if not fresh and program["setup"] and not differences(part, node):
         return []
-    for link in program["links"]:
+    names = [port(part, node, link["network"]) for link in program["links"]]
+    for name in names:
         # the queue a port has by itself cannot be deleted, which is no failure
-        run(["tc", "qdisc", "del", "dev", port(part, node, link["network"]), "root"], check=False)
+        run(["tc", "qdisc", "del", "dev", name, "root"], check=False)
+    if program["setup"]:
+        remember_queues(node, names)
     for command in program["setup"]:
         run(resolve(part, node, command["argv"]), timeout_s=command["timeout_s"])
     wrong = differences(part, node)

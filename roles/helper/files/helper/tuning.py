@@ -65,6 +65,9 @@ def restore(node: str) -> list[str]:
         if path.exists() and " ".join(path.read_text().split()) != value:
             path.write_text(value)
             changed.append(f"sysctl {key} = {value}")
+    for (name,) in memory.plain.get("queues", []):
+        ended = run(["tc", "qdisc", "del", "dev", name, "root"], check=False)
+        changed += [] if ended.returncode else [f"queues of {name} removed"]
     for to, via in memory.plain.get("routes", []):
         ended = run(["ip", "route", "del", to, "via", via], check=False)
         changed += [] if ended.returncode else [f"route to {to} removed"]
@@ -79,6 +82,14 @@ def restore(node: str) -> list[str]:
             changed.append(f"offloads of {name} as before")
     memory.path.unlink(missing_ok=True)
     return changed
+
+
+def remember_queues(node: str, names: list[str]) -> None:
+    """Write down at which interfaces queues were set up, so that `restore` takes them away."""
+    memory = _Memory(node)
+    for name in names:
+        memory.added("queues", name)
+    memory.save()
 
 
 class _Memory:
