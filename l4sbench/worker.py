@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Judge: TypeAlias = Callable[[TrialSpec, Path], Judgement]
 """Says whether a trial's raw files show that the apparatus did what the cell says. May raise TrialFailed."""
 
-LEAST_LIMIT_S: Final = 60.0
+LEAST_LIMIT_S: Final = 180.0
 LIMIT_FACTOR: Final = 10.0
 """A trial's wall-clock limit in estimates of its cost: a machine may be this much slower than it was."""
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How fast the virtual testbed is: `make bench`.
+"""How fast the virtual testbed and the planning are: `make bench`.
 
-Runs the two-flow 100 Mbit/s cell through `l4sbench run`, one job at a time, and counts the CPU time of the
-whole process tree: start-up, guest boot, traffic, sampling and collection. Three runs separate what a trial
-costs whatever its length (fixed) from what a virtual second costs.
+Plans 100,000 cells as the command line does. Then it runs the two-flow 100 Mbit/s cell through `l4sbench
+run`, one job at a time, and counts the CPU time of the whole process tree: start-up, guest boot, traffic,
+sampling and collection. Three runs separate what a trial costs whatever its length (fixed) from what a
+virtual second costs.
 """
 
 from __future__ import annotations
@@ -68,8 +69,45 @@ def measure(folder: Path, aqm: str, seconds: int, trials: int) -> Cost:
     return Cost(cpu_s, time.monotonic() - began)
 
 
+PLANNED = """\
+matrix: planned
+topology: line6
+duration: 30s
+trials: 3
+flows:
+  l4s:     {cc: prague}
+  classic: {cc: cubic}
+axes:
+"""
+
+
+def planning_cpu_s(folder: Path) -> float:
+    """CPU seconds of `l4sbench plan` for 100,000 cells."""
+    axes = {
+        "aqm": ["fifo", "codel", "pie", "fq-codel", "dualpi2"],
+        "buffer_bdp": [str(n / 4) for n in range(1, 21)],
+        "rtt": [f"{n}ms" for n in range(1, 41)],
+        "rate": [f"{n}mbit" for n in range(10, 60, 2)],
+    }
+    matrix = folder / "planned.yaml"
+    lines = "".join(f"  {name}: [{', '.join(values)}]\n" for name, values in axes.items())
+    matrix.write_text(PLANNED + lines, encoding="utf-8")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "l4sbench", "plan", str(matrix), "--dir", str(folder / "none")],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=600,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def main() -> None:
-    """Print a line per queue."""
+    """Print what planning takes, and a line per queue."""
+    with tempfile.TemporaryDirectory(prefix="l4sbench-bench-") as planning:
+        print(f"plan of 100,000 cells: {planning_cpu_s(Path(planning)):.1f} CPU s")
     print("queue        virtual s per CPU s   per wall s   fixed cost per trial (CPU s, wall s)")
     with tempfile.TemporaryDirectory(prefix="l4sbench-bench-") as folder:
         for aqm in ("fifo", "fq-codel", "dualpi2"):

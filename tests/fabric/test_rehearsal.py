@@ -27,6 +27,7 @@ from l4sbench.testbeds.nodes.checks import node_checks
 from l4sbench.testbeds.virtual.build import Lab
 from tests.fabric.account import ROOT, environment, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
+from tests.lab.nodes import hosts
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -58,10 +59,8 @@ def booted() -> Iterator[nodes.NodesStatus]:
     missing = [check for check in node_checks() if not check.ok]
     if missing or not may_serve():
         pytest.skip("; ".join(f"{check.name}: {check.detail}" for check in missing) or "port 443 is root's")
-    try:
-        yield nodes.up("line6", name=NAME, bastion=(HOST, 22))
-    finally:
-        nodes.down(NAME)
+    with hosts.booted(NAME, bastion=(HOST, 22)) as state:
+        yield state
 
 
 @pytest.fixture
