@@ -166,4 +166,6 @@ def test_samples_of_a_minute_are_all_parsed(captured: Load) -> None:
     lines = [line for line in path.read_text().splitlines() if '"rport":500' in line or '"lport":500' in line]
     some = [line.partition(",")[2] for line in lines]
     path.write_text("".join(f'{{"t_ms":{i // 4 * 100},{some[i % len(some)]}\n' for i in range(2400)))
-    assert parse_sockets(trial).height == 2400
+    parsed = parse_sockets(trial)
+    assert parsed is not None
+    assert parsed.height == 2400
