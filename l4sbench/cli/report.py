@@ -136,17 +136,20 @@ def show_decision(run: Path, decision: Decision, prevalence: Path | None = None)
     from reports import pages
     from reports.documents import documents
     from reports.load import load
+    from reports.metrics import cell_metrics
 
     regrets = show(decision, prevalence)
     write("verdicts", [decision.frame().lazy()], run / "tables" / "verdicts.parquet")
     folder = run / "report"
     folder.mkdir(exist_ok=True)
-    for name, text in documents(decision, regrets).items():
+    found = load(run)
+    metrics = cell_metrics(found, decision.rule.l4s, decision.rule.classic)
+    for name, text in documents(decision, regrets, metrics).items():
         write_whole(folder / name, text)
     matrix = api.load_matrix(run / "matrix.yaml")
     heading = pages.Heading(matrix.name, matrix.description)
     remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
-    return pages.write(load(run), decision, heading, folder, remarks=remarks)
+    return pages.write(found, decision, heading, folder, remarks=remarks)
 
 
 def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:

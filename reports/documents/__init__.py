@@ -4,30 +4,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from reports.documents.data import cells_csv, document, entries_csv
 from reports.documents.latex import latex
 from reports.render import markdown
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from reports.regret import Regret
     from reports.verdicts import Decision
 
 __all__ = ["cells_csv", "document", "documents", "entries_csv", "latex"]
 
 
-def documents(decision: Decision, regrets: Sequence[Regret] = ()) -> Mapping[str, str]:
-    """Every document of a decision by its file name."""
+def documents(
+    decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.DataFrame | None = None
+) -> Mapping[str, str]:
+    """Every document of a decision by its file name.
+
+    `metrics` are further figures of all cells, as `reports.metrics.cell_metrics` gives them.
+    """
     from json import dumps
 
     said = "".join(f"- {regret.text}\n" for regret in regrets)
     head, cells, rest = markdown(decision).partition("\n## Cells\n")
     return {
-        "decision.md": f"{head.rstrip()}\n{said}{cells}{rest}",
+        "decision.md": f"{head.rstrip()}\n{said}{cells}{rest}{_further(decision, metrics)}",
         "decision.csv": entries_csv(decision),
         "cells.csv": cells_csv(decision),
-        "decision.json": dumps(document(decision, regrets), indent=2, ensure_ascii=False) + "\n",
+        "decision.json": dumps(document(decision, regrets, metrics), indent=2, ensure_ascii=False) + "\n",
         "decision.tex": latex(decision),
+        **({} if metrics is None else {"metrics.csv": metrics.write_csv()}),
     }
+
+
+_FURTHER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
+    "Jain's index (flows)": lambda row: _figure(row["jain"], 3, f" ({row['flows']})"),
+    "one L4S flow over one classic": lambda row: _figure(row["ratio"], 2),
+    "link used, %": lambda row: _figure(row["utilisation"] and row["utilisation"] * 100, 1),
+    "variation in 1 s bins, L4S": lambda row: _figure(row["l4s_variation_1000ms"], 2),
+    "classic": lambda row: _figure(row["classic_variation_1000ms"], 2),
+    "L4S p99 of smoothed RTT, ms": lambda row: _figure(row["l4s_srtt_p99_ms"], 1),
+    "L4S p99 of queuing delay, ms": lambda row: _figure(row["l4s_sojourn_p99_ms"], 2),
+}
+
+
+def _further(decision: Decision, metrics: pl.DataFrame | None) -> str:
+    """Fairness, steadiness and tails of the decision's cells as Markdown."""
+    if metrics is None:
+        return ""
+    of_cell: dict[str, dict[str, Any]] = {row["cell"]: row for row in metrics.iter_rows(named=True)}
+    lines = ["", "", "## Further figures", "", f"| cell | {' | '.join(_FURTHER)} |", f"|{'---|' * 8}"]
+    for cell, label, column in decision.cells.select("cell", "label", "column").iter_rows():
+        if cell in of_cell:
+            figures = (show(of_cell[cell]) for show in _FURTHER.values())
+            lines.append(f"| {label}, against {column} | {' | '.join(figures)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _figure(value: float | None, digits: int, after: str = "") -> str:
+    return "" if value is None else f"{value:.{digits}f}{after}"

@@ -37,14 +37,20 @@ def _cells(decision: Decision) -> pl.DataFrame:
     return decision.cells.select(*_PLACE, *figures, *factors)
 
 
-def document(decision: Decision, regrets: Sequence[Regret] = ()) -> dict[str, object]:
-    """All of a decision as JSON values; field names are those of the tables, with their units."""
+def document(
+    decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.DataFrame | None = None
+) -> dict[str, object]:
+    """All of a decision as JSON values; field names are those of the tables, with their units.
+
+    `metrics` are further figures of all cells (`reports.metrics.cell_metrics`).
+    """
     rule = decision.rule
     return {
         "format": FORMAT,
         "rule": rule.model_dump(mode="json"),
         "verdicts": decision.frame().to_dicts(),
         "cells": _cells(decision).to_dicts(),
+        "metrics": [] if metrics is None else metrics.to_dicts(),
         "kernels": list(decision.kernels),
         "modules": list(decision.modules),
         "testbeds": list(decision.testbeds),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from reports.cells import NOT_FACTORS
+from reports.metrics import cell_metrics
 
 if TYPE_CHECKING:
     from reports.load import RunTables
@@ -86,6 +87,17 @@ HARMS: Final = (
 )
 
 
+FURTHER: Final = (
+    "flows",
+    "jain",
+    "utilisation",
+    "ratio",
+    *(f"{group}_{name}" for name in ("variation_100ms", "variation_1000ms") for group in ("l4s", "classic")),
+    *(f"l4s_{name}_{q}_ms" for name in ("sojourn", "srtt") for q in ("p50", "p95", "p99", "p999")),
+)
+"""Figures of `reports.metrics` that a cell shows, where it has them."""
+
+
 class Pool:
     """Texts, each kept once."""
 
@@ -125,12 +137,24 @@ def details(
         "group_columns": list(GROUP_COLUMNS),
         "programs": programs.texts,
         "hosts": hosts.texts,
-        "cells": _cells(tables, cells, trials),
+        "cells": _cells(tables, cells, trials, _further(tables, decision)),
+    }
+
+
+def _further(tables: RunTables, decision: Decision) -> dict[str, dict[str, object]]:
+    """Fairness, steadiness and quantiles of delay of every cell with a valid trial."""
+    found = cell_metrics(tables, decision.rule.l4s, decision.rule.classic)
+    return {
+        row["cell"]: {name: _short(row[name]) for name in FURTHER if row.get(name) is not None}
+        for row in found.iter_rows(named=True)
     }
 
 
 def _cells(
-    tables: RunTables, cells: Mapping[str, tuple[Entry, HeatCell]], trials: Mapping[str, list[object]]
+    tables: RunTables,
+    cells: Mapping[str, tuple[Entry, HeatCell]],
+    trials: Mapping[str, list[object]],
+    further: Mapping[str, dict[str, object]],
 ) -> list[dict[str, object]]:
     """In the order of the decision table, then those that are not in it."""
     fixed = _same(tables)
@@ -151,6 +175,7 @@ def _cells(
             "factors": factors[cell],
             "rerun": rerun.get(cell),
             "trials": trials[cell],
+            "further": further.get(cell, {}),
         }
         if cell in cells:
             about |= _place(*cells[cell])

@@ -32,8 +32,12 @@ function cellHead(cell) {
 }
 
 function cellNumbers(cell, trials) {
-  if (!cell.entry) return el("p", {}, `${plural(trials.length, "trial")} of a cell that lacks one of the compared flow groups.`);
-  const [l4s, classic] = data().groups;
+  const [l4s, classic] = data().groups, more = further(cell, l4s, classic);
+  if (!cell.entry) {
+    return el("div", {},
+      el("p", {}, `${plural(trials.length, "trial")} of a cell that lacks one of the compared flow groups.`),
+      numberList(more));
+  }
   const interval = (low, high) => (low === null || high === null ? "" : ` (${fixed(low)} to ${fixed(high)})`);
   const items = [
     [`${cell.glyph} ${cell.word}`, "verdict of this cell alone"],
@@ -50,8 +54,30 @@ function cellNumbers(cell, trials) {
   if ("classic_same_harm_percent" in harm) items.push([of("classic_same_harm"), `harm to ${classic} beside its own kind`]);
   if (cell.straddles) items.push(["? close", "the interval of the mean has a limit in it"]);
   if (cell.bimodal) items.push(["two modes", "trials fall into two groups; the mean describes neither"]);
+  return numberList([...items, ...more]);
+}
+
+function numberList(items) {
   return el("ul", { class: "numbers", "aria-label": "Means over the valid trials" },
     items.map(([value, words]) => el("li", {}, el("b", {}, value), words)));
+}
+
+/** Fairness, steadiness and tails, as far as the cell has them; quantiles are of all samples together. */
+function further(cell, l4s, classic) {
+  const has = cell.further ?? {}, items = [], places = (value, digits) => value.toFixed(digits);
+  const quantiles = (name) => ["p50", "p95", "p99", "p999"].filter((q) => `l4s_${name}_${q}_ms` in has);
+  if ("jain" in has && has.flows > 1) items.push([places(has.jain, 3), `Jain's index of ${has.flows} flows`]);
+  if ("ratio" in has) items.push([places(has.ratio, 2), `goodput of a flow of ${l4s} over one of ${classic}`]);
+  if ("utilisation" in has) items.push([`${fixed(has.utilisation * 100)} %`, "of the link used"]);
+  for (const [name, group] of [["l4s", l4s], ["classic", classic]]) {
+    const bins = ["100", "1000"].filter((ms) => `${name}_variation_${ms}ms` in has);
+    if (bins.length) items.push([bins.map((ms) => places(has[`${name}_variation_${ms}ms`], 2)).join(", "), `variation of ${group}'s goodput in ${bins.map((ms) => `${ms} ms`).join(", ")} bins`]);
+  }
+  for (const [name, words] of [["sojourn", "queuing delay of packets"], ["srtt", "smoothed RTT"]]) {
+    const own = quantiles(name);
+    if (own.length) items.push([own.map((q) => fixed(has[`l4s_${name}_${q}_ms`])).join(", "), `ms, ${own.join(", ").replace("p999", "p99.9")} of ${l4s}'s ${words}`]);
+  }
+  return items;
 }
 
 /** The trials' shares as dots between the limits. The table says the same, so it is hidden from readers. */

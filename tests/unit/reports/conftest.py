@@ -73,6 +73,7 @@ def make(tmp_path: Path) -> Make:
         folder = tmp_path / "tables"
         write(folder, "trials", trials)
         write(folder, "flows", flows)
+        write(folder, "sockets", [])
         write(folder, "catalog", catalog_rows())
         return load(tmp_path)
 

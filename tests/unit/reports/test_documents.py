@@ -17,6 +17,7 @@ import pytest
 from reports.documents import documents
 from reports.documents.latex import escape
 from reports.load import RunTables
+from reports.metrics import cell_metrics
 from reports.regret import regret
 from reports.rules import load_rule
 from reports.verdicts import Decision, decide
@@ -53,6 +54,20 @@ def test_csv_and_json_hold_the_cells_and_entries(decision: Decision, tmp_path: P
     assert [entry["verdict"] for entry in document["verdicts"]] == decision.frame()["verdict"].to_list()
     assert document["rule"]["rule"] == "pam25"
     assert document["left_out"][0]["status"] == "failed"
+
+
+def test_further_figures_are_in_the_markdown_and_a_file_of_their_own(make: Make) -> None:
+    tables = make(CELLS)
+    metrics = cell_metrics(tables)
+    texts = documents(decide(tables, load_rule("pam25")), (), metrics)
+    line = next(
+        line for line in texts["decision.md"].split("## Further figures")[1].splitlines() if "FIFO" in line
+    )
+    assert line.split("|")[2:5] == [" 0.997 (2) ", " 0.90 ", " 95.0 "]
+    rows = texts["metrics.csv"].splitlines()
+    assert len(rows) == 1 + 3
+    assert rows[0].startswith("cell,flows,jain,utilisation,ratio,")
+    assert len(json.loads(texts["decision.json"])["metrics"]) == 3
 
 
 def test_latex_names_every_verdict_in_words_and_signs(decision: Decision) -> None:
