@@ -97,7 +97,7 @@ def delay_samples(
         rows = rows.filter(pl.col("side") == "sender")
     since = pl.col("t_ms") / 1000 - pl.col("from_s")
     return (
-        rows.join(known.lazy(), on=["cell", "trial"])
+        rows.join(known.lazy(), on=["cell", "trial"], maintain_order="left")
         .filter((since >= 0) & (since <= pl.col("duration_s")))
         .select("cell", (pl.col(about.value) - pl.col("base_ms")).alias("delay_ms"))
         .collect()

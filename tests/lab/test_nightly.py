@@ -21,7 +21,7 @@ topology: line6
 rate: 10mbit
 rtt: 10ms
 duration: 3s
-trials: 2
+trials: 4
 rule: pam25
 aqm: fifo
 flows:

@@ -90,6 +90,7 @@ def read_inventory(path: Path) -> dict[str, dict[str, object]]:
     try:
         ended = subprocess.run(
             argv,
+            stdin=subprocess.DEVNULL,  # Ansible refuses one that does not block, as a notebook's may
             capture_output=True,
             text=True,
             timeout=INVENTORY_LIMIT_S,
