@@ -42,9 +42,12 @@ class File(_Strict):
 
 
 class Repository(_Strict):
-    """Sources to add, as ansible.builtin.deb822_repository takes them."""
+    """Sources to add, as ansible.builtin.deb822_repository takes them.
 
-    uris: str
+    `uris`: None where they are those of the archive that the host itself uses.
+    """
+
+    uris: str | None = None
     suites: str
     components: str = "main"
     signed_by: str | None = None
