@@ -48,6 +48,7 @@ def account(tls: tuple[StandIn, Path], tmp_path: Path) -> Mapping[str, str]:
 def command(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "l4sbench", "slice", *arguments],
+        stdin=subprocess.DEVNULL,
         env=dict(account),
         cwd=account["HOME"],
         capture_output=True,
@@ -70,6 +71,7 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     assert "rehearsal: StableOK" in made.stderr
     listed = subprocess.run(
         [Path(sys.executable).with_name("ansible-inventory"), "-i", inventory, "--list"],
+        stdin=subprocess.DEVNULL,
         env=dict(account),
         capture_output=True,
         text=True,

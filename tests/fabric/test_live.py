@@ -32,6 +32,7 @@ def home() -> None:
 def l4sbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "l4sbench", *arguments],
+        stdin=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -48,6 +49,7 @@ def test_reserve_reach_renew_and_give_back() -> None:
         assert up.returncode == 0, up.stderr
         reached = subprocess.run(
             [Path(sys.executable).with_name("ansible"), "-i", up.stdout.strip(), "nodes", "-m", "ping"],
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=900,

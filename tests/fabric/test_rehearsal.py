@@ -131,6 +131,7 @@ def executed(account: Mapping[str, str]) -> list[str]:
 def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "l4sbench", *arguments],
+        stdin=subprocess.DEVNULL,
         env=dict(account),
         cwd=account["HOME"],
         capture_output=True,

@@ -312,6 +312,7 @@ def _remove(home: Home) -> bool:
     for path in ssh.control_sockets(state.run):
         subprocess.run(
             ["ssh", "-F", "/dev/null", "-o", f"ControlPath={path}", "-O", "exit", "node"],
+            stdin=subprocess.DEVNULL,  # ssh leaves one that it shares with others non-blocking
             capture_output=True,
             check=False,
             timeout=_STOP_S,

@@ -80,6 +80,7 @@ def test_a_host_key_that_changed_is_refused(up: nodes.NodesStatus, tmp_path: Pat
     (tmp_path / "known_hosts").write_text("".join(swapped))
     done = subprocess.run(
         ["ssh", "-F", up.ssh_config, "-o", f"UserKnownHostsFile={tmp_path / 'known_hosts'}", "delay", "true"],
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
@@ -95,6 +96,7 @@ def test_ansible_reaches_all_of_them(up: nodes.NodesStatus, tmp_path: Path) -> N
         pytest.skip("no ansible: it comes with l4sbench[ansible]")
     done = subprocess.run(
         [ansible, "-i", str(up.inventory), "nodes", "-m", "ping", "--become"],
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=120,

@@ -124,6 +124,7 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
                 "cat",
                 f"/lib/modules/{release}/extra/tcp_prague.ko",
             ],
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
             timeout=60,

@@ -55,6 +55,7 @@ def test_ansible_reads_what_was_exported(exported: Path) -> None:
             [sys.executable, "-m", "ansible", *argv],
             cwd=exported,
             env={**os.environ, "PATH": environment()["PATH"]},
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=120,

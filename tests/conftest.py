@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What holds for every test."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def standard_input_keeps_blocking() -> Iterator[None]:
+    """ssh makes a standard input that it inherits non-blocking, for all who share it; Ansible then refuses it."""
+    before = os.get_blocking(0)
+    yield
+    after = os.get_blocking(0)
+    os.set_blocking(0, before)
+    assert after == before, "a command changed the standard input: give it stdin=subprocess.DEVNULL"
