@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def standard_input_keeps_blocking() -> Iterator[None]:
-    """ssh makes a standard input that it inherits non-blocking, for all who share it; Ansible then refuses it."""
+    """ssh makes an inherited standard input non-blocking, for all who share it; Ansible then refuses it."""
     before = os.get_blocking(0)
     yield
     after = os.get_blocking(0)
