@@ -187,10 +187,10 @@ def plan_of(
     """
     from l4sbench.adaptive import forecast
     from l4sbench.cost import CostBook
-    from l4sbench.engine import workers
     from l4sbench.plan import plan
     from l4sbench.store import Run, StoreView
     from l4sbench.testbeds.choose import kind_of, open_testbed, traits_of
+    from l4sbench.work import workers
 
     loaded = load_matrix(matrix, catalog, trials).select(filters)
     latest = None if new else Run.latest(Path(runs), loaded.name)

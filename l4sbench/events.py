@@ -8,7 +8,7 @@ run began. Events come from one thread, in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
@@ -82,6 +82,31 @@ class TrialsAdded:
 
 
 @dataclass(frozen=True)
+class StageBegun:
+    """The testbed is brought into the state that the next trials need: host -> kernel, and who restarts."""
+
+    at_s: float
+    kernels: Mapping[str, str]
+    restarts: tuple[str, ...]
+    trials: int
+
+
+@dataclass(frozen=True)
+class StageEntered:
+    """The testbed is in that state, or, with a `reason`, it is not and the trials that need it will fail.
+
+    `more_trials` and `more_work_s` are how many more, or fewer, trials there are than was foreseen before it
+    was known what they run on. `work_s` is the estimated work of the change.
+    """
+
+    at_s: float
+    reason: str
+    more_trials: int
+    more_work_s: float
+    work_s: float
+
+
+@dataclass(frozen=True)
 class RunStopping:
     """No new trials from here on, and why."""
 
@@ -98,7 +123,15 @@ class RunEnded:
 
 
 Event: TypeAlias = (
-    RunPlanned | TrialStarted | TrialEnded | TrialDiscarded | TrialsAdded | RunStopping | RunEnded
+    RunPlanned
+    | StageBegun
+    | StageEntered
+    | TrialStarted
+    | TrialEnded
+    | TrialDiscarded
+    | TrialsAdded
+    | RunStopping
+    | RunEnded
 )
 OnEvent: TypeAlias = Callable[[Event], None]
 
@@ -160,6 +193,13 @@ class Progress:
                 now = replace(now, trials=event.trials, jobs=event.jobs, work_s=event.work_s)
             case TrialsAdded():
                 now = replace(now, trials=now.trials + len(event.trials), work_s=now.work_s + event.work_s)
+            case StageEntered():
+                now = replace(
+                    now,
+                    trials=now.trials + event.more_trials,
+                    work_s=now.work_s + event.more_work_s,
+                    done_s=now.done_s + event.work_s,
+                )
             case TrialStarted():
                 now = replace(now, running=now.running + 1)
             case TrialDiscarded():
@@ -174,6 +214,6 @@ class Progress:
                 )
             case RunStopping():
                 now = replace(now, stopping=event.reason)
-            case RunEnded():
+            case RunEnded() | StageBegun():
                 pass
         return now

@@ -4,6 +4,9 @@
 
     plan(matrix, run.view(), testbed.identity(), testbed.traits, costs.model()) -> Plan
 
+On a testbed that can change its kernels the cells that share a state of it stand in one part, and the parts
+follow one another so that few hosts restart.
+
 Nothing here touches a host or a file. Printing is the command line's; the data for it are here.
 """
 
@@ -13,7 +16,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from math import prod
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from l4sbench.errors import Problem
     from l4sbench.matrix import Matrix, Trials
     from l4sbench.store import StoreView
-    from l4sbench.testbed import CostModel, Identity, Needs, TestbedTraits
+    from l4sbench.testbed import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
     from l4sbench.units import Value
 
 SECOND_LOOK: Final = 5
@@ -98,6 +101,40 @@ class Caution:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Cells that run without the testbed being changed in between.
+
+    Attributes:
+        cells: In the matrix's order.
+        inputs: Makes the digests of their trials; None while what they will run on is not known.
+        stage: The state of the testbed that they need; None where it always stays as it is.
+        changes: Hosts that restart before them.
+        change_s: Estimated wall seconds that this takes.
+    """
+
+    cells: tuple[CellPlan, ...]
+    inputs: Inputs | None
+    stage: Stage | None = None
+    changes: tuple[str, ...] = ()
+    change_s: float = 0.0
+
+    @property
+    def to_run(self) -> int:
+        """How many trials would run, before any adaptive ones are added."""
+        return sum(trial.runs for planned in self.cells for trial in planned.trials)
+
+    @property
+    def work_s(self) -> float:
+        """Estimated wall seconds of one worker for all trials that would run."""
+        return sum(cell.trial_s * sum(trial.runs for trial in cell.trials) for cell in self.cells)
+
+    def in_order(self, order_seed: int) -> list[tuple[CellPlan, PlannedTrial]]:
+        """The trials that would run, shuffled: a machine that warms up or drifts favours no cell."""
+        todo = [(planned, trial) for planned in self.cells for trial in planned.trials if trial.runs]
+        return sorted(todo, key=lambda item: draw_unit(order_seed, item[0].cell.id, item[1].trial))
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything a run of a matrix would do.
 
@@ -105,14 +142,14 @@ class Plan:
         matrix: As filtered.
         cells: In the matrix's order.
         cautions: Warnings, each with the ids of all its cells.
-        inputs: Makes the digests of trials that are added later; None when there is no testbed yet.
+        parts: The cells once more, in the order in which a run takes them; those with nothing to run last.
         traits: Of the testbed.
     """
 
     matrix: Matrix
     cells: tuple[CellPlan, ...]
     cautions: tuple[Caution, ...]
-    inputs: Inputs | None
+    parts: tuple[Part, ...]
     traits: TestbedTraits
 
     @cached_property
@@ -147,14 +184,19 @@ class Plan:
     @cached_property
     def work_s(self) -> float:
         """Estimated wall seconds of one worker for all trials that would run."""
-        return sum(cell.trial_s * sum(trial.runs for trial in cell.trials) for cell in self.cells)
+        return sum(part.work_s for part in self.parts)
+
+    @property
+    def change_s(self) -> float:
+        """Estimated wall seconds in which hosts restart with other kernels."""
+        return sum(part.change_s for part in self.parts)
 
     def wall_s(self, jobs: int) -> float:
         """Estimated wall seconds with so many workers."""
         longest_s = max(
             (cell.trial_s for cell in self.cells if any(t.runs for t in cell.trials)), default=0.0
         )
-        return max(self.work_s / max(1, jobs), longest_s)
+        return max(self.work_s / max(1, jobs), longest_s) + self.change_s
 
     def memory_mb(self, jobs: int) -> int:
         """Memory that so many trials take at once."""
@@ -198,10 +240,15 @@ class Plan:
                 varying -= set(names)
         return (*axes, *((name,) for name in sorted(varying)))
 
-    def in_order(self, order_seed: int) -> list[tuple[CellPlan, PlannedTrial]]:
-        """The trials that would run, shuffled: a machine that warms up or drifts favours no cell."""
-        todo = [(planned, trial) for planned in self.cells for trial in planned.trials if trial.runs]
-        return sorted(todo, key=lambda item: draw_unit(order_seed, item[0].cell.id, item[1].trial))
+    def entered(self, part: Part, identity: Identity, view: StoreView) -> Part:
+        """A part once it is known what its trials run on: their digests, and so which of them have ended."""
+        inputs = Inputs(self.matrix.catalog, self.matrix.seed, identity, self.traits)
+        numbers = range(1, looks(self.matrix.trials)[0] + 1)
+        cells = tuple(
+            planned._replace(trials=_trials(planned.cell, numbers, inputs, view.of(planned.cell.id)))
+            for planned in part.cells
+        )
+        return replace(part, cells=cells, inputs=inputs)
 
 
 def plan(
@@ -211,24 +258,65 @@ def plan(
     traits: TestbedTraits,
     cost: CostModel,
     filters: Sequence[str] = (),
+    stages: Stages | None = None,
 ) -> Plan:
     """What `run` would do with the cells of `matrix` that pass the filters.
 
-    Without an identity (there is nothing to run on yet) inputs count as unchanged.
+    Without an identity (there is nothing to run on yet) inputs count as unchanged. With `stages` each cell
+    runs on what its own stage has; a cell that is in none has nothing to run on.
 
     Raises:
         InputError: a filter makes no sense, or a cell cannot be run.
     """
     if filters:
         matrix = matrix.select(filters)
-    inputs = None if identity is None else Inputs(matrix.catalog, matrix.seed, identity, traits)
     numbers = range(1, looks(matrix.trials)[0] + 1)
+
+    def inputs_of(found: Identity | None) -> Inputs | None:
+        return None if found is None else Inputs(matrix.catalog, matrix.seed, found, traits)
+
+    def planned(cell: Cell, inputs: Inputs | None) -> CellPlan:
+        return CellPlan(cell, _trials(cell, numbers, inputs, view.of(cell.id)), trial_s(cell, cost))
+
     with _collector_paused():
-        cells = tuple(
-            CellPlan(cell, _trials(cell, numbers, inputs, view.of(cell.id)), trial_s(cell, cost))
-            for cell in matrix.cells
-        )
-        return Plan(matrix, cells, _cautions(matrix), inputs, traits)
+        if stages is None:
+            inputs = inputs_of(identity)
+            cells = tuple(planned(cell, inputs) for cell in matrix.cells)
+            return Plan(matrix, cells, _cautions(matrix), (Part(cells, inputs),), traits)
+        of_stage: dict[str, CellPlan] = {}
+        parts: list[Part] = []
+        for stage in stages.all:
+            inputs = inputs_of(stage.identity if stage.known else None)
+            own = tuple(planned(cell, inputs) for cell in matrix.cells if cell.id in stage.cells)
+            of_stage |= {found.cell.id: found for found in own}
+            parts.append(Part(own, inputs, stage))
+        cells = tuple(of_stage.get(cell.id) or planned(cell, None) for cell in matrix.cells)
+        ordered = _with_few_changes([part for part in parts if part.cells], stages)
+        return Plan(matrix, cells, _cautions(matrix), ordered, traits)
+
+
+def _with_few_changes(parts: Sequence[Part], stages: Stages) -> tuple[Part, ...]:
+    """The parts in an order in which each next one restarts the fewest hosts, from what runs now on.
+
+    Parts with nothing to run cost no restart: they are not entered, and stand last.
+    """
+    left = [part for part in parts if part.to_run]
+    found: list[Part] = []
+    now = dict(stages.now)
+    while left:
+        changes = [_changes(part, now) for part in left]
+        nearest = min(range(len(left)), key=lambda number: len(changes[number]))
+        part = left.pop(nearest)
+        change_s = stages.change_s if changes[nearest] else 0.0
+        found.append(replace(part, changes=changes[nearest], change_s=change_s))
+        now |= part.stage.state if part.stage else {}
+    return (*found, *(part for part in parts if not part.to_run))
+
+
+def _changes(part: Part, now: Mapping[str, str]) -> tuple[str, ...]:
+    """Hosts that must restart before a part."""
+    state = part.stage.state if part.stage else {}
+    return tuple(host for host, kernel in state.items() if now.get(host) != kernel)
 
 
 def looks(trials: Trials) -> tuple[int, ...]:
@@ -355,8 +443,20 @@ def as_json(plan: Plan, jobs: int) -> dict[str, object]:
         "work_s": round(plan.work_s, 1),
         "wall_s": round(plan.wall_s(jobs), 1),
         "memory_mb": plan.memory_mb(jobs),
+        "stages": [_part_json(part) for part in plan.parts if part.stage],
         "notes": list(plan.matrix.notes),
         "warnings": [{"message": c.message, "cells": list(c.cells)} for c in plan.cautions],
+    }
+
+
+def _part_json(part: Part) -> dict[str, object]:
+    return {
+        "kernels": dict(part.stage.state) if part.stage else {},
+        "known": part.inputs is not None,
+        "cells": [planned.cell.id for planned in part.cells],
+        "trials_to_run": part.to_run,
+        "restarts": list(part.changes),
+        "change_s": round(part.change_s, 1),
     }
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the engine asks of a testbed: four things and two facts."""
+"""What the engine asks of a testbed: four things and two facts; two more of one that can change kernels."""
 
 from __future__ import annotations
 
@@ -91,6 +91,39 @@ class Needs:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """Cells that run on one state of a testbed: one choice of kernels for its hosts.
+
+    Attributes:
+        state: Host -> name of the kernel that it runs, of the hosts that may change theirs.
+        cells: Ids.
+        identity: What runs there: as it was told when the testbed was last in this state, otherwise named
+            after the kernels that are to be booted.
+        known: Whether it was told.
+    """
+
+    state: Mapping[str, str]
+    cells: frozenset[str]
+    identity: Identity
+    known: bool
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The states that the cells of a plan need; which cell needs which never depends on what runs now.
+
+    Attributes:
+        all: In no order; together they have every cell once, save those that no state is good enough for.
+        now: Host -> name of the kernel that runs, as far as known.
+        change_s: Wall seconds from one state to the next, about; hosts restart at the same time.
+    """
+
+    all: tuple[Stage, ...]
+    now: Mapping[str, str]
+    change_s: float
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What a trial that ended by itself cost. All wall-clock values; none of them goes into a table.
 
@@ -135,5 +168,21 @@ class Testbed(Protocol):
 
         Raises `TrialFailed` when this trial went wrong, `TrialStopped` when `stop` ended it, `TestbedError`
         when no further trial can run.
+        """
+        ...
+
+
+class Staged(Testbed, Protocol):
+    """A testbed that may be able to change what it runs between trials."""
+
+    def stages(self) -> Stages | None:
+        """The states that its cells need; None when it always stays as it is. Changes nothing."""
+        ...
+
+    def enter(self, stage: Stage, stop: threading.Event) -> Identity:
+        """Bring the testbed into a state and say what runs there; called between trials, also for the first.
+
+        Raises `TrialFailed` when it cannot be had, `TrialStopped` when `stop` ended it, which takes a few
+        seconds at most, `TestbedError` when no further trial can run in any state.
         """
         ...

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +22,10 @@ from l4sbench.topology import topology
 from l4sbench.trial import Judgement, TrialSpec, draw_conditions, seed_of
 
 if TYPE_CHECKING:
+    from l4sbench.errors import Problem
     from l4sbench.plan import CellPlan, Plan
     from l4sbench.store import Partial, RunWriter
-    from l4sbench.testbed import Identity, Testbed
+    from l4sbench.testbed import Identity, Needs, Testbed, TestbedTraits
 
 Judge: TypeAlias = Callable[[TrialSpec, Path], Judgement]
 """Says whether a trial's raw files show that the apparatus did what the cell says. May raise TrialFailed."""
@@ -135,6 +136,36 @@ class Worker:
             Ending(status, reasons, self.identity, started, wall_s, ran.cpu_s, ran.virtual_s, ran.skew_ms)
         )
         return Kept(task, status, reasons, wall_s, outcome, path, bug)
+
+
+@dataclass(frozen=True)
+class NotReady:
+    """A testbed that could not be brought into the state that trials need: each fails, and says why."""
+
+    testbed: Testbed
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """The testbed's."""
+        return self.testbed.name
+
+    @property
+    def traits(self) -> TestbedTraits:
+        """The testbed's."""
+        return self.testbed.traits
+
+    def identity(self) -> Identity:
+        """The testbed's."""
+        return self.testbed.identity()
+
+    def check(self, needs: Needs) -> Sequence[Problem]:
+        """The testbed's."""
+        return self.testbed.check(needs)
+
+    def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:  # noqa: ARG002
+        """Raises TrialFailed with the reason."""
+        raise TrialFailed(self.reason)
 
 
 def told(bug: BaseException) -> str:

@@ -15,7 +15,7 @@ import pytest
 from l4sbench import engine, events, worker
 from l4sbench.cell import Cell
 from l4sbench.cost import CostBook
-from l4sbench.engine import RunResult, workers
+from l4sbench.engine import RunResult
 from l4sbench.errors import TestbedError, TrialFailed
 from l4sbench.events import Progress, Status
 from l4sbench.matrix import Matrix
@@ -23,6 +23,7 @@ from l4sbench.plan import Reason, plan
 from l4sbench.store import Run
 from l4sbench.testbed import CostModel, Outcome, TrialStopped
 from l4sbench.trial import EndedTrial, TrialSpec
+from l4sbench.work import workers
 from tests.unit.l4sbench import small
 
 ADAPTIVE = "{min: 3, max: 10, until: decided}"

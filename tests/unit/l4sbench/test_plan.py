@@ -149,7 +149,7 @@ def test_order_is_shuffled_by_the_seed_alone(tmp_path: Path) -> None:
     found = planned(small.matrix(tmp_path))
 
     def order(plan_: Plan, seed: int) -> list[tuple[str, int]]:
-        return [(cell.cell.id, trial.trial) for cell, trial in plan_.in_order(seed)]
+        return [(cell.cell.id, trial.trial) for cell, trial in plan_.parts[0].in_order(seed)]
 
     assert order(found, 1) == order(planned(small.matrix(tmp_path)), 1)
     assert order(found, 1) != order(found, 2)
