@@ -5,7 +5,7 @@
 
 SHELL = /bin/sh
 .DEFAULT_GOAL = help
-.PHONY: help demo test test-long check check-prague bench lab wheel lock clean env-run env-dev
+.PHONY: help demo test test-long check check-prague bench lab wheel lock clean env-run env-dev env-long
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
@@ -22,7 +22,7 @@ demo: env-run ## from a fresh clone to a decision table; again: seconds
 test: check-static lab ## the whole test suite, the lab included
 	@$(PYTEST) -m "not long"
 
-test-long: env-dev lab ## what takes minutes: fidelity, full comparisons
+test-long: env-long lab ## what takes minutes: fidelity, full comparisons
 	@$(PYTEST) -m long
 
 check: check-static ## linters, types, layers, licences and unit tests
@@ -82,3 +82,6 @@ env-run:
 
 env-dev:
 	@tools/bootstrap.sh dev
+
+env-long:
+	@tools/bootstrap.sh long

@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
 #
-# usage: tools/bootstrap.sh [run|dev]
+# usage: tools/bootstrap.sh [run|dev|long]
 #
 # Makes .venv with the locked requirements (run: what l4sbench needs; dev: tests
 # and checks too) and installs what the lab build needs from the system, for dev
-# a browser to test pages in as well. Does nothing the second time. PYTHON=... names another interpreter.
+# a browser to test pages in as well, for long what virtual machines need.
+# Does nothing the second time. PYTHON=... names another interpreter.
 set -eu
 cd "$(dirname "$0")/.."
 kind=${1:-run}
+wanted=$kind
+test "$kind" != long || kind=dev
 lock=requirements/$kind.txt
 test -f "$lock" || {
-	echo "usage: tools/bootstrap.sh [run|dev]" >&2
+	echo "usage: tools/bootstrap.sh [run|dev|long]" >&2
 	exit 2
 }
 
@@ -104,4 +107,11 @@ fi
 has_browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 if test "$kind" = dev && test "${fresh-no}" = yes && ! has_browser >/dev/null; then
 	install_packages chromium || say "Without Chromium, tests/browser is skipped."
+fi
+
+# The long tests that need them say what is missing, and are skipped.
+if test "$wanted" = long && ! { command -v qemu-system-x86_64 && command -v qemu-img &&
+	command -v mmdebstrap; } >/dev/null; then
+	install_packages qemu-system-x86 qemu-utils mmdebstrap ||
+		say "Without them, tests/lab/vms is skipped."
 fi
