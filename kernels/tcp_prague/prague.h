@@ -94,6 +94,11 @@ enum prague_cwnd_mode {
 	PRAGUE_MODE_SWITCH,
 };
 
+enum prague_reduction {
+	PRAGUE_REDUCTION_CWR,
+	PRAGUE_REDUCTION_ROUND,
+};
+
 enum prague_fallback {
 	PRAGUE_FALLBACK_OFF,
 	PRAGUE_FALLBACK_ON,
@@ -110,6 +115,7 @@ extern unsigned int prague_version;
 extern unsigned int prague_rtt_target;
 extern unsigned int prague_rtt_transition;
 extern unsigned int prague_alpha_mode;
+extern unsigned int prague_reduction;
 extern unsigned int prague_cwnd_mode;
 extern unsigned int prague_cwnd_transit;
 extern unsigned int prague_rate_offset;
@@ -217,6 +223,7 @@ static inline bool prague_rtt_independent(const struct sock *sk)
 /* prague_law.c: increase and reductions */
 bool prague_increase(struct sock *sk, u32 credit);
 void prague_enter_cwr(struct sock *sk);
+void prague_end_round(struct sock *sk, bool marked);
 void prague_first_ce(struct sock *sk);
 void prague_enter_loss(struct sock *sk);
 u32 prague_undo(struct sock *sk);

@@ -122,6 +122,19 @@ static void prague_leave_slow_start(struct tcp_sock *tp)
 		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 }
 
+static void prague_reduce(struct sock *sk)
+{
+	struct prague *ca = inet_csk_ca(sk);
+	u32 alpha = prague_fallback_alpha(sk);
+
+	if (ca->rate_mode)
+		ca->rate = prague_bound_rate(prague_less_alpha(ca->rate,
+							       alpha));
+	else
+		ca->frac_cwnd = prague_bound_cwnd(prague_less_alpha(ca->frac_cwnd,
+								    alpha));
+}
+
 /* Congestion experienced: the core enters TCP_CA_CWR at the first mark after
  * the data that was outstanding at the last one is acknowledged.
  */
@@ -129,21 +142,25 @@ void prague_enter_cwr(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 alpha;
 
 	if (prague_rtt_independent(sk) &&
-	    tcp_stamp_us_delta(tp->tcp_mstamp, ca->cwr_stamp) <
-	    prague_target())
+	    (READ_ONCE(prague_reduction) == PRAGUE_REDUCTION_ROUND ||
+	     tcp_stamp_us_delta(tp->tcp_mstamp, ca->cwr_stamp) <
+	     prague_target()))
 		return;
 	ca->cwr_stamp = tp->tcp_mstamp;
 	prague_leave_slow_start(tp);
-	alpha = prague_fallback_alpha(sk);
-	if (ca->rate_mode)
-		ca->rate = prague_bound_rate(prague_less_alpha(ca->rate,
-							       alpha));
-	else
-		ca->frac_cwnd = prague_bound_cwnd(prague_less_alpha(ca->frac_cwnd,
-								    alpha));
+	prague_reduce(sk);
+}
+
+/* The end of a round, with alpha up to date */
+void prague_end_round(struct sock *sk, bool marked)
+{
+	struct prague *ca = inet_csk_ca(sk);
+
+	if (marked && !ca->in_loss && prague_rtt_independent(sk) &&
+	    READ_ONCE(prague_reduction) == PRAGUE_REDUCTION_ROUND)
+		prague_reduce(sk);
 }
 
 /* The first mark of a connection, when alpha has no history: halve. */

@@ -167,6 +167,7 @@ static void prague_check_round(struct sock *sk)
 	if (ca->saw_ce) {
 		prague_update_alpha(sk);
 		prague_fallback_update(sk);
+		prague_end_round(sk, tp->delivered_ce != ca->round_delivered_ce);
 	}
 	prague_update_mss(sk);
 	if (!tcp_in_slow_start(tp))

@@ -100,6 +100,15 @@ unsigned int prague_alpha_mode __read_mostly;
 PRAGUE_PARAM(prague_alpha_mode, 0, 1,
 	     "0: alpha starts at 0, the first mark halves; 1: at 1");
 
+static const char *const prague_reductions[] = {
+	[PRAGUE_REDUCTION_CWR]	 = "cwr",
+	[PRAGUE_REDUCTION_ROUND] = "round",
+};
+
+unsigned int prague_reduction __read_mostly = PRAGUE_REDUCTION_CWR;
+PRAGUE_CHOICE(prague_reduction, prague_reductions, &prague_choice_ops,
+	      "when a mark reduces: cwr, at the mark; round, when its round ends");
+
 unsigned int prague_cwnd_mode __read_mostly = PRAGUE_MODE_SWITCH;
 PRAGUE_PARAM(prague_cwnd_mode, 0, 2,
 	     "0: window mode, 1: rate mode, 2: switch");

@@ -109,6 +109,20 @@ def test_rate_under_random_marking(
     assert rate_mbps(intervals) == pytest.approx(answer(p), rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("rtt_ms", "claim"),
+    [(25, 5), (25, 10), (25, 20), (25, 50), (25, 100), (10, 5), (10, 20), (10, 100), (5, 20), (5, 50)],
+)
+def test_rate_with_reductions_at_the_end_of_rounds(lab: Lab, tmp_path: Path, rtt_ms: int, claim: int) -> None:
+    """Then the authors' formula holds, for what it says of the rate and for what it leaves out, the RTT."""
+    params = "prague_reduction=round"
+    this = Experiment(rate="10gbit", queue=random_marking(1 / (1 + claim)), rtt_ms=rtt_ms, params=params)
+    this.flow(60)
+    this.start()
+    intervals = this.end(lab, tmp_path).json("tx.json")["intervals"][9:]
+    assert rate_mbps(intervals) == pytest.approx(claimed_mbps(marked_share(intervals)), rel=0.1)
+
+
 @pytest.mark.parametrize(("transition", "factor"), [(4, 1), (4_294_967_295, 5)])
 def test_rtt_independence(lab: Lab, tmp_path: Path, transition: int, factor: int) -> None:
     """A flow of 5 ms gets what one of 25 ms gets; before the transition five times as much."""
