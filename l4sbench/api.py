@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from l4sbench.plan import Plan
     from l4sbench.program import Program
     from l4sbench.store import Run
-    from l4sbench.testbeds.ssh.images import KernelPlan
     from l4sbench.topology import Topology
     from reports.comparing import Comparison
     from reports.load import RunTables
@@ -63,12 +62,14 @@ class Planned:
     """A plan, and why it could not ask the testbed what it runs; empty when it could.
 
     `forecast`: what adaptive cells will probably get on top; None when the number of trials is fixed.
+    `advice`: what would let hosts run cells that they cannot run.
     """
 
     plan: Plan
     jobs: int
     untested: str
     forecast: Forecast | None = None
+    advice: tuple[str, ...] = ()
 
 
 def load(run: RunLike, *filters: str, runs: str | Path = RUNS) -> RunTables:
@@ -130,6 +131,7 @@ def run(
     from l4sbench.engine import execute
     from l4sbench.plan import plan
     from l4sbench.store import DiskFull
+    from l4sbench.testbed import Staged
     from l4sbench.testbeds.choose import open_testbed
 
     loaded = load_matrix(matrix, catalog, trials).select(filters)
@@ -143,10 +145,12 @@ def run(
         on_state=on_state,
     )
     identity = testbed.identity()
+    staged = testbed if isinstance(testbed, Staged) else None
+    stages = staged.stages() if staged else None
     found = _open_run(loaded, Path(runs), new=new)
     costs = CostBook.of(testbed.name, testbed.traits.cost, found.path)
     with found.locked() as writer:
-        planned = plan(loaded, writer.view, identity, testbed.traits, costs.model())
+        planned = plan(loaded, writer.view, identity, testbed.traits, costs.model(), stages=stages)
         problems = testbed.check(planned.needs)
         if problems:
             raise TestbedError("\n".join(str(problem) for problem in problems))
@@ -154,7 +158,15 @@ def run(
         writer.keep_matrix(loaded.source)
         _keep_catalog(found.path, loaded.catalog)
         result = execute(
-            planned, writer, testbed, judge, decide=enough, on_event=on_event, jobs=jobs, costs=costs
+            planned,
+            writer,
+            testbed,
+            judge,
+            enter=staged.enter if staged else None,
+            decide=enough,
+            on_event=on_event,
+            jobs=jobs,
+            costs=costs,
         )
         if result.interrupted or isinstance(result.error, DiskFull):
             return Ended(found.path, result, None)
@@ -189,6 +201,7 @@ def plan_of(
     from l4sbench.cost import CostBook
     from l4sbench.plan import plan
     from l4sbench.store import Run, StoreView
+    from l4sbench.testbed import Staged
     from l4sbench.testbeds.choose import kind_of, open_testbed, traits_of
     from l4sbench.work import workers
 
@@ -196,16 +209,20 @@ def plan_of(
     latest = None if new else Run.latest(Path(runs), loaded.name)
     traits = traits_of(on, slices)
     costs = CostBook.of(kind_of(on)[0], traits.cost, latest.path if latest else None)
-    identity, untested = None, ""
+    identity, stages, untested = None, None, ""
+    advice: tuple[str, ...] = ()
     try:
         modules = _modules_outside(loaded.catalog)
-        identity = open_testbed(on, loaded, modules, contact=False, slices=slices).identity()
+        testbed = open_testbed(on, loaded, modules, contact=False, slices=slices)
+        if isinstance(testbed, Staged):
+            stages, advice = testbed.stages(), testbed.advice()
+        identity = testbed.identity()
     except TestbedError as error:
         untested = str(error)
     view = latest.view() if latest else StoreView()
-    planned = plan(loaded, view, identity, traits, costs.model())
+    planned = plan(loaded, view, identity, traits, costs.model(), stages=stages)
     known = forecast(planned, latest.path if latest else None)
-    return Planned(planned, workers(traits, jobs), untested, known)
+    return Planned(planned, workers(traits, jobs), untested, known, advice)
 
 
 def load_matrix(matrix: str | Path, catalog: Sequence[str | Path] = (), trials: int | None = None) -> Matrix:
@@ -262,20 +279,6 @@ def export(
 
     inventory = Path(kind_of(on)[1]) if on.startswith("ssh") else None
     return write(Path(folder), load_matrix(matrix, catalog).select(filters), inventory)
-
-
-def kernels_of(
-    matrix: str | Path, filters: Sequence[str], on: str, catalog: Sequence[str | Path] = ()
-) -> KernelPlan | None:
-    """Which kernels the hosts of `ssh:INVENTORY` must boot; None for other testbeds. Asks no host."""
-    from l4sbench.testbeds.choose import kind_of
-    from l4sbench.testbeds.ssh import SshTestbed
-
-    kind, where = kind_of(on)
-    if kind != "ssh":
-        return None
-    loaded = load_matrix(matrix, catalog).select(filters)
-    return SshTestbed(Path(where), loaded.catalog, loaded.cells, contact=False).kernels()
 
 
 def _open_run(matrix: Matrix, runs: Path, *, new: bool) -> Run:

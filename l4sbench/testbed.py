@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import threading
@@ -172,11 +172,16 @@ class Testbed(Protocol):
         ...
 
 
+@runtime_checkable
 class Staged(Testbed, Protocol):
     """A testbed that may be able to change what it runs between trials."""
 
     def stages(self) -> Stages | None:
         """The states that its cells need; None when it always stays as it is. Changes nothing."""
+        ...
+
+    def advice(self) -> tuple[str, ...]:
+        """What would let it run cells that it cannot run as it is, for people."""
         ...
 
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:

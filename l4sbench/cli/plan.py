@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices
-from l4sbench.cli.terminal import answer, as_duration, as_json, as_table, say, warn
+from l4sbench.cli.terminal import answer, as_duration, as_json, as_table, kernels_text, say, warn
 
 if TYPE_CHECKING:
     from l4sbench.adaptive import Forecast
@@ -85,29 +85,30 @@ def plan(args: argparse.Namespace) -> int:
     answer(_sum(planned))
     if planned.forecast is not None:
         answer(_more(planned.forecast, planned))
-    if args.on.startswith("ssh"):
-        _print_kernels(args)
+    _print_kernels(planned.plan)
     warn_of(planned.plan)
+    for line in planned.advice:
+        warn(line)
     if planned.untested:
         say(f"note: {planned.untested}")
     return 0
 
 
-def _print_kernels(args: argparse.Namespace) -> None:
-    """Which kernels the hosts need, and how often they restart for them."""
-    from l4sbench.api import kernels_of
-
-    found = kernels_of(args.matrix, args.filters, args.on, args.catalog)
-    if found is None:
-        return
-    for group in found.groups:
-        images: dict[str, list[str]] = {}
-        for node, image in group.images.items():
-            images.setdefault(image, []).append(node)
-        named = "; ".join(f"{image} on {', '.join(nodes)}" for image, nodes in images.items())
-        answer(f"kernels: {named} ({len(group.cells)} cells, {group.restarts} restarts)")
-    for node, cells in found.lacking.items():
-        warn(f"no kernel in kernels/images offers what {node} needs ({len(cells)} cells)")
+def _print_kernels(plan: Plan) -> None:
+    """Which kernels the hosts boot for which cells, in which order, and how often they restart."""
+    for part in plan.parts:
+        if part.stage is None:
+            continue
+        size = f"{len(part.cells)} cell{'' if len(part.cells) == 1 else 's'}"
+        if not part.to_run:
+            restarts = "nothing to run"
+        elif part.changes:
+            hosts = f"{len(part.changes)} host{'' if len(part.changes) == 1 else 's'}"
+            restarts = f"after a restart of {hosts}, about {as_duration(part.change_s)}"
+        else:
+            restarts = "as they run now" if part is plan.parts[0] else "no restart"
+        known = "" if part.inputs else ", not booted here before"
+        answer(f"kernels: {kernels_text(part.stage.state)} ({size}, {restarts}{known})")
 
 
 def _export(args: argparse.Namespace) -> int:

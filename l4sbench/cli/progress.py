@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from l4sbench import events
-from l4sbench.cli.terminal import as_duration, is_terminal, say, styled
+from l4sbench.cli.terminal import as_duration, is_terminal, kernels_text, say, styled
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -170,6 +170,12 @@ def _ended(event: events.TrialEnded) -> str:
 
 def _notice(event: events.Event) -> str | None:
     match event:
+        case events.StageBegun():
+            restart = f", after a restart of {', '.join(event.restarts)}" if event.restarts else ""
+            trials = f"{event.trials} trial{'' if event.trials == 1 else 's'}"
+            return f"kernels: {kernels_text(event.kernels)}: {trials}{restart}"
+        case events.StageEntered() if event.reason:
+            return f"these kernels cannot be had, their trials fail: {event.reason}"
         case events.TrialDiscarded():
             return f"discarded {event.cell_id} trial {event.trial}: {event.reason}"
         case events.TrialsAdded():

@@ -84,3 +84,11 @@ def as_duration(seconds: float) -> str:
         return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(seconds / 60)} min"
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def kernels_text(kernels: Mapping[str, str]) -> str:
+    """Which kernel on which hosts, for people: `debian-stock on a, b; debian-backports on c`."""
+    hosts: dict[str, list[str]] = {}
+    for host, kernel in kernels.items():
+        hosts.setdefault(kernel, []).append(host)
+    return "; ".join(f"{kernel} on {', '.join(names)}" for kernel, names in hosts.items())

@@ -164,8 +164,15 @@ class _Events:
                 self.hosts[host] = HostOutcome("ok", "", said)
             elif not data.get("ignore_errors"):
                 status: Status = "unreachable" if kind == "runner_on_unreachable" else "failed"
-                self.hosts[host] = HostOutcome(status, str(answer.get("msg", "")).strip(), said)
+                self.hosts[host] = HostOutcome(status, _why(answer), said)
         return False  # no file per event
+
+
+def _why(answer: Mapping[str, Any]) -> str:
+    """Why a task failed; of a command, which Ansible only says failed, what it printed last."""
+    message = str(answer.get("msg", "")).strip()
+    printed = str(answer.get("stderr") or answer.get("stdout") or "").strip()
+    return f"{message}: {printed[-300:]}" if printed and message == "non-zero return code" else message
 
 
 def _read(folder: str) -> str:

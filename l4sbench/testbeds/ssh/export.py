@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import assets
 from l4sbench.errors import InputError
 from l4sbench.program import programs
-from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS, check_inventory, trial_variables
+from l4sbench.testbeds.ssh.layout import trial_variables
+from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS, check_inventory
 from l4sbench.topology import topology as find_topology
 from l4sbench.trial import draw_conditions, seed_of
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Kernels that can be installed, and which one every node needs for a matrix. The data is kernels/images.
+"""Kernels that can be installed, and what runs on which. The data is kernels/images.
 
 Which image offers an entry of the catalog: one that names it, or one whose release is as new as the entry
 needs and that can build the entry's module, if that is ours.
@@ -9,8 +9,6 @@ needs and that can build the entry's module, if that is ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,16 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from l4sbench import assets
 from l4sbench.errors import InputError, Problem
-from l4sbench.testbeds.ssh.facts import node_needs, older
+from l4sbench.testbeds.ssh.facts import older
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog
-    from l4sbench.cell import Cell
-    from l4sbench.testbeds.ssh.facts import HostFacts, NodeNeeds
+    from l4sbench.testbeds.ssh.facts import NodeNeeds
 
 SHA256: Final = r"[0-9a-f]{64}"
-Assignment = Mapping[str, str]
-"""Node -> name of its image."""
 
 
 class _Strict(BaseModel):
@@ -104,20 +98,18 @@ class Image(_Strict):
     evidence: str
     defects: tuple[str, ...] = ()
 
-    def fits(self, needs: NodeNeeds) -> bool:
-        """Whether everything a node needs runs on it."""
-        if needs.accecn and not self.offers.accecn:
-            return False
-        if not needs.modules <= {*self.offers.builds, *self.offers.entries}:
-            return False
-        return all(
-            name in self.offers.entries
-            or (
-                name not in self.offers.not_entries
-                and not (need.kernel and older(self.offers.kernel, need.kernel))
-            )
+    def lacks(self, needs: NodeNeeds) -> tuple[str, ...]:
+        """What of a node's needs does not run on it: entries of the catalog, modules; empty when all does."""
+        offers = self.offers
+        entries = [
+            name
             for name, need in needs.needs.items()
-        )
+            if name not in offers.entries
+            and (name in offers.not_entries or (need.kernel and older(offers.kernel, need.kernel)))
+        ]
+        modules = sorted(needs.modules - {*offers.builds, *offers.entries})
+        accecn = [] if offers.accecn else sorted(needs.accecn)
+        return tuple(dict.fromkeys((*entries, *modules, *accecn)))
 
     def runs(self, release: str) -> bool:
         """Whether `uname -r` says that it runs."""
@@ -155,106 +147,3 @@ def load_images(folder: Path | None = None) -> tuple[Image, ...]:
     if problems:
         raise InputError(problems)
     return tuple(sorted(found, key=lambda image: (image.rank, image.name)))
-
-
-@dataclass(frozen=True)
-class KernelGroup:
-    """Cells that run on one assignment of images to nodes, and how many hosts restart before them."""
-
-    images: Assignment
-    cells: tuple[str, ...]
-    restarts: int
-
-
-@dataclass(frozen=True)
-class KernelPlan:
-    """The order in which cells run with the fewest restarts, and the nodes for which no image is known."""
-
-    groups: tuple[KernelGroup, ...]
-    lacking: Mapping[str, tuple[str, ...]]
-
-    @property
-    def restarts(self) -> int:
-        """Of all groups together."""
-        return sum(group.restarts for group in self.groups)
-
-
-def plan_kernels(
-    cells: Sequence[Cell],
-    catalog: Catalog,
-    images: Sequence[Image],
-    told: Mapping[str, HostFacts] | None = None,
-) -> KernelPlan:
-    """Pick an image per node and cell, and put cells of the same images together.
-
-    Every node gets as few images as its cells allow, preferred ones first. Groups follow one another so that
-    each next one changes the fewest nodes.
-
-    Args:
-        cells: What is to run.
-        catalog: What they are made from.
-        images: In order of preference.
-        told: Node -> what its host told, as far as known. What runs there counts as an image that needs no
-            restart, and only images for the host's distribution do.
-    """
-    now = {node: _as_it_is(facts) for node, facts in (told or {}).items()}
-    distributions = {node: facts.distribution for node, facts in (told or {}).items()}
-    needs = {cell.id: node_needs([cell], catalog) for cell in cells}
-    nodes = list(dict.fromkeys(node for wanted in needs.values() for node in wanted))
-    chosen: dict[str, dict[str, str]] = {cell.id: {} for cell in cells}
-    lacking: dict[str, tuple[str, ...]] = {}
-    for node in nodes:
-        offered = [i for i in images if node not in distributions or distributions[node] in i.distributions]
-        if node in now:
-            offered.insert(0, now[node])
-        fits = {
-            cell: [i.name for i in offered if i.fits(of[node])] for cell, of in needs.items() if node in of
-        }
-        missing = tuple(cell for cell, names in fits.items() if not names)
-        if missing:
-            lacking[node] = missing
-        for cell, name in _cover(fits, [image.name for image in offered]).items():
-            chosen[cell][node] = name
-    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for cell, images_of in chosen.items():
-        if not any(cell in cells_without for cells_without in lacking.values()):
-            groups.setdefault(tuple(images_of.items()), []).append(cell)
-    return KernelPlan(tuple(_in_order(groups, {node: image.name for node, image in now.items()})), lacking)
-
-
-def _cover(fits: Mapping[str, Sequence[str]], order: Sequence[str]) -> dict[str, str]:
-    """Cell -> image: again and again the image that does for most of the cells that are left."""
-    left = {cell for cell, names in fits.items() if names}
-    found: dict[str, str] = {}
-    while left:
-        best = max(order, key=lambda name: (sum(name in fits[cell] for cell in left), -order.index(name)))
-        covered = {cell for cell in left if best in fits[cell]}
-        found |= dict.fromkeys(covered, best)
-        left -= covered
-    return found
-
-
-def _as_it_is(facts: HostFacts) -> Image:
-    """The kernel that a host runs, as an image."""
-    modules = tuple(facts.modules)
-    return Image(
-        name="as-it-is",
-        about=f"Linux {facts.kernel_release}, which runs there.",
-        rank=1,
-        distributions=(facts.distribution or "?",),
-        release=re.escape(facts.kernel_release),
-        offers=Offers(kernel=facts.kernel_release, accecn=facts.accecn, builds=modules),
-        evidence="The host told.",
-    )
-
-
-def _in_order(
-    groups: Mapping[tuple[tuple[str, str], ...], list[str]], now: Mapping[str, str]
-) -> Iterable[KernelGroup]:
-    left = dict(groups)
-    state = dict(now)
-    while left:
-        nearest = min(left, key=lambda key: sum(state.get(node) != name for node, name in key))
-        restarts = sum(state.get(node) != name for node, name in nearest)
-        yield KernelGroup(dict(nearest), tuple(left.pop(nearest)), restarts)
-        state |= dict(nearest)

@@ -247,3 +247,25 @@ def parts(
         )
         for host in hosts
     }
+
+
+def trial_variables(
+    programs: Mapping[str, Program], topology: Topology, trial: str, owner: str, limit_s: float
+) -> dict[str, object]:
+    """What playbooks/trial.yml must know of a trial beyond the inventory.
+
+    Raises:
+        InputError: a text of a program would be a template to Ansible.
+    """
+    both = shared(networks_of(topology), programs)
+    tools = {server.argv[0] for program in programs.values() for server in program.servers}
+    return {
+        "l4sbench_trial": trial,
+        "l4sbench_owner": owner,
+        "l4sbench_networks": both["networks"],
+        "l4sbench_programs": both["programs"],
+        "l4sbench_router": topology.router,
+        "l4sbench_meet": meeting_place(topology),
+        "l4sbench_limit_s": limit_s,
+        "l4sbench_capture": "tcpdump" in tools,
+    }

@@ -5,26 +5,32 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import re
 import secrets
-import tarfile
 import tempfile
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-from platformdirs import user_cache_path
+from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.errors import InputError, Problem, TestbedError, TrialFailed
 from l4sbench.program import captures
-from l4sbench.testbed import CostModel, Identity, Needs, Outcome, TestbedTraits, TrialStopped
+from l4sbench.testbed import (
+    CostModel,
+    Identity,
+    Needs,
+    Outcome,
+    Stage,
+    Stages,
+    TestbedTraits,
+    TrialStopped,
+)
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import (
     HostFacts,
+    NodeNeeds,
     asked_of,
     entries_of,
     identity,
@@ -32,20 +38,29 @@ from l4sbench.testbeds.ssh.facts import (
     read_facts,
     unfit,
 )
-from l4sbench.testbeds.ssh.images import KernelPlan, load_images, plan_kernels
+from l4sbench.testbeds.ssh.images import Image, load_images
+from l4sbench.testbeds.ssh.kernels import (
+    Allowed,
+    Choice,
+    advice,
+    allowed,
+    choose,
+    running,
+    together,
+    unfit_kernels,
+)
 from l4sbench.testbeds.ssh.layout import (
     Host,
     hosts_of,
-    meeting_place,
     misplaced,
-    networks_of,
-    shared,
+    trial_variables,
 )
+from l4sbench.testbeds.ssh.memory import CHANGE_S, Memory, Told
+from l4sbench.testbeds.ssh.results import skew_ms, unpack, write_start
 from l4sbench.topology import topology as find_topology
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
@@ -66,7 +81,6 @@ RETURN_LIMIT_S: Final = 600.0
 """How long a host that was lost may take to come back before the run is given up."""
 MEET_S: Final = 60.0
 """What a trial may take on a host beyond its flows' time."""
-SOCKETS_FILE: Final = "sockets.jsonl"
 _STOP_LIMIT_S: Final = 15.0
 _RETRY_S: Final = 10.0
 _LOST: Final = frozenset({"lost", "unknown"})
@@ -98,12 +112,15 @@ class SshTestbed:
         self._inventory = inventory
         self._catalog = catalog
         self._cells = cells
+        self._stage_cells = cells
         self._capture = capture
         self._contact = contact
-        where = hashlib.sha256(str(inventory.resolve()).encode()).hexdigest()[:16]
-        self._kept = (cache or user_cache_path("l4sbench") / "hosts") / f"{where}.json"
+        self._memory = Memory(inventory, cache)
+        self._told = Told()
         self._hosts: tuple[Host, ...] = ()
-        self._facts: dict[str, HostFacts] = {}
+        self._may: Allowed | None = None
+        self._boots: Mapping[str, Image] = {}
+        self._facts: Mapping[str, HostFacts] = {}
         self._locked = contextlib.ExitStack()
         self._shaken = False
 
@@ -126,90 +143,173 @@ class SshTestbed:
             TestbedError: a host cannot be reached or prepared; it tells of all of them.
         """
         if not self._facts:
-            self._facts = self._ask() if self._contact else self._remember()
-        helper = assets.digest(assets.folder("roles") / "helper" / "files", suffixes=(".py",))
-        return identity(self._hosts, self._facts, helper)
+            if self._contact:
+                self._ask()
+            else:
+                self._told = self._memory.load()
+                self._hosts, self._facts = self._told.hosts, self._told.facts
+        return identity(self._hosts, self._facts, _helper())
 
     def check(self, needs: Needs) -> Sequence[Problem]:
-        """Everything that keeps the hosts from running the cells."""
+        """Everything that keeps the hosts from running the cells.
+
+        Of hosts that may boot other kernels only what no kernel changes; the rest is seen when they have.
+        """
         if not self._facts:
             self.identity()
+        _, may = self._inventory_says()
         wanted = node_needs(self._cells, self._catalog)
-        found: list[Problem] = []
+        for host in self._hosts:
+            if host.name in may:
+                wanted |= {
+                    node: NodeNeeds(traffic=wanted[node].traffic) for node in host.nodes if node in wanted
+                }
+        found = [*choose(self._cells, self._catalog, self._hosts, may)[1], *unfit_kernels(may, self._facts)]
         for name in sorted(needs.topologies):
             topology = find_topology(name)
             found += misplaced(self._hosts, topology, str(self._inventory))
-            found += unfit(
-                self._hosts,
-                self._facts,
-                topology,
-                wanted,
-                traffic=needs.traffic,
-                capture=self._capture,
-                now_s=time.time(),
-            )
+            found += self._unfit(topology, wanted, needs.traffic)
         return list(dict.fromkeys(found))
 
-    def kernels(self) -> KernelPlan:
-        """Which kernels the cells need on which nodes, and how many restarts that takes; asks no host.
+    def _unfit(
+        self, topology: Topology, wanted: Mapping[str, NodeNeeds], traffic: Iterable[str]
+    ) -> list[Problem]:
+        now_s, capture = time.time(), self._capture
+        return unfit(
+            self._hosts, self._facts, topology, wanted, traffic=traffic, capture=capture, now_s=now_s
+        )
 
-        What the hosts run counts as far as they were asked before.
+    # ---- kernels
+    def stages(self) -> Stages | None:
+        """Which kernels the hosts boot for which cells; None when no host may boot another one.
+
+        Asks no host: what hosts run counts as far as they told before.
 
         Raises:
-            InputError: the data in kernels/images is wrong.
+            InputError: the inventory or the data in kernels/images cannot be understood.
+            TestbedError: Ansible is not installed.
         """
-        if not self._facts:
-            with contextlib.suppress(TestbedError):
-                self._facts = self._remember()
-        told = {node: self._facts[host.name] for host in self._hosts for node in host.nodes if self._facts}
-        return plan_kernels(self._cells, self._catalog, load_images(), told)
+        hosts, may = self._inventory_says()
+        if not may:
+            return None
+        self._recall()
+        choices, _ = choose(self._cells, self._catalog, hosts, may)
+        return Stages(
+            tuple(self._stage(choice, hosts, may) for choice in choices),
+            running(may, self._told.facts),
+            self._told.change_s or CHANGE_S,
+        )
 
-    def _ask(self) -> dict[str, HostFacts]:
-        self._hosts = self._read_hosts()
+    def _stage(self, choice: Choice, hosts: Sequence[Host], may: Allowed) -> Stage:
+        told, seen = self._told.facts, self._told.of(choice.state)
+        images = _images(may, choice.state)
+        known = all(host.name in (seen if host.name in images else told) for host in hosts) and all(
+            image.runs(seen[name].kernel_release) for name, image in images.items()
+        )
+        if known:
+            facts = {host.name: (seen if host.name in images else told)[host.name] for host in hosts}
+        else:
+            shall = {name: HostFacts(kernel_release=f"image {image.name}") for name, image in images.items()}
+            facts = {host.name: HostFacts(kernel_release="?") for host in hosts} | {**told} | shall
+        return Stage(choice.state, choice.cells, identity(hosts, facts, _helper()), known)
+
+    def enter(self, stage: Stage, stop: threading.Event) -> Identity:
+        """Have every host run the kernel that a stage names, with our modules for it.
+
+        Hosts that run it already are left alone; the others install it where it is missing, restart, and must
+        come back with it.
+
+        Raises:
+            TrialFailed: a host did not get its kernel, or cannot run the cells with it.
+            TrialStopped: `stop` was set. Hosts that restart go on doing so, and the next run waits for them.
+            TestbedError: hosts that were lost before do not come back.
+        """
+        began = time.monotonic()
+        hosts, may = self._inventory_says()
+        self._boots = _images(may, stage.state)
+        self._stage_cells = [cell for cell in self._cells if cell.id in stage.cells]
+        restarts = dict(stage.state) != {**running(may, self._facts)}
+        self._remember(replace(self._told, changing=True))
+        played = self._prepare_all(stop)
+        wrong = _wrong(played)
+        if wrong:
+            self._shaken = True
+            names = ", ".join(sorted({stage.state[name] for name in wrong if name in stage.state}))
+            raise TrialFailed(f"hosts are not ready{f' with {names}' if names else ''}: {_listed(wrong)}")
+        self._facts = _facts(played, hosts)
+        told = self._told.with_stage(stage.state, self._facts)
+        took_s = round(time.monotonic() - began, 1) if restarts else told.change_s
+        self._remember(replace(told, changing=False, change_s=took_s))
+        wanted = node_needs(self._stage_cells, self._catalog)
+        shapes = {cell.topology for cell in self._stage_cells}
+        problems = [p for shape in sorted(shapes) for p in self._unfit(find_topology(shape), wanted, ())]
+        if problems:
+            raise TrialFailed("; ".join(str(problem) for problem in dict.fromkeys(problems)))
+        return identity(hosts, self._facts, _helper())
+
+    def _prepare_all(self, stop: threading.Event) -> ansible.Played:
+        """Prepare; hosts that were lost before are waited for."""
+        deadline = time.monotonic() + (RETURN_LIMIT_S if self._shaken or self._told.changing else 0.0)
+        while True:
+            played = self._prepare({}, limit_s=PREPARE_LIMIT_S, stop=stop.is_set)
+            if stop.is_set():
+                raise TrialStopped
+            away = {h: t for h, t in played.hosts.items() if t.status == "unreachable"}
+            if not away:
+                self._shaken = False
+                return played
+            if time.monotonic() > deadline:
+                if self._shaken:
+                    raise TestbedError(
+                        f"hosts did not come back within {RETURN_LIMIT_S:g} s: {_listed(away)}"
+                    )
+                return played
+            if stop.wait(_RETRY_S):
+                raise TrialStopped
+
+    def advice(self) -> tuple[str, ...]:
+        """Of hosts whose kernel will not do for the cells and that may boot no other: which ones would."""
+        hosts, may = self._inventory_says()
+        self._recall()
+        facts = self._told.facts
+        return tuple(advice(self._cells, self._catalog, hosts, facts, load_images(), may))
+
+    def _inventory_says(self) -> tuple[tuple[Host, ...], Allowed]:
+        if self._may is None:
+            variables = ansible.read_inventory(self._inventory)
+            where = str(self._inventory)
+            self._hosts = hosts_of(variables, where)
+            self._may = allowed(variables, load_images(), self._hosts, where)
+        return self._hosts, self._may
+
+    def _recall(self) -> None:
+        if not self._told.facts:
+            with contextlib.suppress(TestbedError):
+                self._told = self._memory.load()
+
+    # ---- asking
+    def _ask(self) -> None:
+        hosts, _ = self._inventory_says()
         self._lock()
-        played = self._prepare({}, limit_s=PREPARE_LIMIT_S)
-        wrong = [
-            f"{host}: {'cannot be reached: ' if told.status == 'unreachable' else ''}{told.message}"
-            for host, told in sorted(played.hosts.items())
-            if told.status != "ok"
-        ]
+        self._recall()
+        played = self._prepare_all(threading.Event())
+        wrong = _wrong(played)
         if wrong:
             hint = f"look closer with: ansible-playbook -i {self._inventory} playbooks/prepare.yml"
-            raise TestbedError("\n".join(wrong), hint)
-        facts = {
-            host.name: read_facts(dict(played.hosts[host.name].answer), host.name) for host in self._hosts
-        }
-        self._kept.parent.mkdir(parents=True, exist_ok=True)
-        plain = {
-            "hosts": {h.name: {"nodes": list(h.nodes), "ports": dict(h.ports)} for h in self._hosts},
-            "facts": {name: told.model_dump(mode="json") for name, told in facts.items()},
-        }
-        partial = self._kept.with_suffix(".partial")
-        partial.write_text(json.dumps(plain, indent=1), encoding="utf-8")
-        partial.replace(self._kept)
-        return facts
+            raise TestbedError(_listed(wrong, "\n"), hint)
+        self._facts = _facts(played, hosts)
+        self._remember(replace(self._told, hosts=hosts, facts=self._facts, changing=False))
 
-    def _read_hosts(self) -> tuple[Host, ...]:
-        return hosts_of(ansible.read_inventory(self._inventory), str(self._inventory))
-
-    def _remember(self) -> dict[str, HostFacts]:
-        try:
-            plain = json.loads(self._kept.read_text(encoding="utf-8"))
-            self._hosts = tuple(
-                Host(name, tuple(given["nodes"]), given["ports"]) for name, given in plain["hosts"].items()
-            )
-            return {name: read_facts(told, name) for name, told in plain["facts"].items()}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise TestbedError(
-                f"the hosts of {self._inventory} have not been asked yet what they run", "a run asks them"
-            ) from error
+    def _remember(self, told: Told) -> None:
+        self._told = told
+        self._memory.save(told)
 
     def _lock(self) -> None:
         """Two runs on the same hosts would end each other's trials."""
         from filelock import FileLock, Timeout
 
-        self._kept.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._kept.with_suffix(".lock"))
+        self._memory.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self._memory.path.with_suffix(".lock"))
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
@@ -217,18 +317,23 @@ class SshTestbed:
             raise TestbedError(message, "wait for its end, or use other hosts") from error
         self._locked.callback(lock.release)
 
-    def _prepare(self, more: Mapping[str, object], *, limit_s: float) -> ansible.Played:
+    def _prepare(
+        self, more: Mapping[str, object], *, limit_s: float, stop: Callable[[], bool] = lambda: False
+    ) -> ansible.Played:
         variables = {
             "l4sbench_asked": asked_of(self._catalog),
-            "l4sbench_module_sources": self._sources(),
+            "l4sbench_kernel_of": {host: image.variables() for host, image in self._boots.items()},
+            "l4sbench_module_sources_of": {host.name: self._sources(host) for host in self._hosts},
             **more,
         }
         names = [host.name for host in self._hosts]
-        return ansible.play("prepare.yml", self._inventory, names, variables, limit_s=limit_s)
+        return ansible.play("prepare.yml", self._inventory, names, variables, limit_s=limit_s, stop=stop)
 
-    def _sources(self) -> list[dict[str, str]]:
-        """Modules of ours that the cells need and that can be built by DKMS."""
-        wanted = {name for needs in node_needs(self._cells, self._catalog).values() for name in needs.modules}
+    def _sources(self, host: Host) -> list[dict[str, str]]:
+        """Modules of ours that a host's cells need and that can be built by DKMS, for the kernel it runs."""
+        if self._may and host.name in self._may and host.name not in self._boots:
+            return []
+        wanted = together(host, node_needs(self._stage_cells, self._catalog)).modules
         found = {}
         for entry in entries_of(self._catalog):
             module = entry.module
@@ -272,15 +377,15 @@ class SshTestbed:
             if stop.is_set():
                 self._stop(trial)
                 raise TrialStopped
-            told = {host: _unpack(results / f"{host}.tar.gz", host, raw) for host in names}
+            told = {host: unpack(results / f"{host}.tar.gz", host, raw) for host in names}
         self._raise_failure(played)
-        _write_start(raw, told, spec.topology.router)
+        write_start(raw, told, spec.topology.router)
         wall_s = time.monotonic() - began
         return Outcome(
             wall_s=wall_s,
             cpu_s=0.0,
             virtual_s=(spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9,
-            skew_ms=_skew_ms(told),
+            skew_ms=skew_ms(told),
             fixed_s=max(0.0, wall_s - virtual_s),
         )
 
@@ -292,7 +397,7 @@ class SshTestbed:
 
     def _owner(self) -> str:
         """Names this controller to the hosts: a trial it left behind may be ended by its next one."""
-        path = self._kept.with_name("owner")
+        path = self._memory.path.with_name("owner")
         if not path.exists():
             path.write_text(secrets.token_hex(8), encoding="ascii")
         return path.read_text(encoding="ascii")
@@ -326,8 +431,7 @@ class SshTestbed:
             if not wrong:
                 break
             if time.monotonic() > deadline:
-                reasons = "; ".join(f"{host}: {told.message}" for host, told in sorted(wrong.items()))
-                raise TestbedError(f"hosts did not come back within {RETURN_LIMIT_S:g} s: {reasons}")
+                raise TestbedError(f"hosts did not come back within {RETURN_LIMIT_S:g} s: {_listed(wrong)}")
             if stop.wait(_RETRY_S):
                 raise TrialStopped
         for name, told in played.hosts.items():
@@ -336,6 +440,35 @@ class SshTestbed:
                 message = f"{name} came back with Linux {now.kernel_release}, not {before.kernel_release}"
                 raise TestbedError(message, "boot the kernel that the run began with, or begin a --new run")
         self._shaken = False
+
+
+def _helper() -> str:
+    """Digest of what runs on the hosts on our behalf."""
+    return assets.digest(assets.folder("roles") / "helper" / "files", suffixes=(".py",))
+
+
+def _wrong(played: ansible.Played) -> dict[str, ansible.HostOutcome]:
+    return {host: told for host, told in sorted(played.hosts.items()) if told.status != "ok"}
+
+
+def _listed(wrong: Mapping[str, ansible.HostOutcome], separator: str = "; ") -> str:
+    return separator.join(
+        f"{host}: {'cannot be reached: ' if told.status == 'unreachable' else ''}{told.message}"
+        for host, told in sorted(wrong.items())
+    )
+
+
+def _facts(played: ansible.Played, hosts: Iterable[Host]) -> dict[str, HostFacts]:
+    return {host.name: read_facts(dict(played.hosts[host.name].answer), host.name) for host in hosts}
+
+
+def _images(may: Allowed, state: Mapping[str, str]) -> dict[str, Image]:
+    """Host -> the kernel that a state names for it."""
+    return {
+        host: next(image for image in may[host] if image.name == name)
+        for host, name in state.items()
+        if host in may
+    }
 
 
 def check_inventory(inventory: Path, topologies: Iterable[str]) -> None:
@@ -351,72 +484,3 @@ def _with_servers(program: Program, topology: Topology) -> Program:
     known = {server.id for server in program.servers}
     more = tuple(server for server in captures(topology, program.node) if server.id not in known)
     return replace(program, servers=(*program.servers, *more))
-
-
-def trial_variables(
-    programs: Mapping[str, Program], topology: Topology, trial: str, owner: str, limit_s: float
-) -> dict[str, object]:
-    """What playbooks/trial.yml must know of a trial beyond the inventory.
-
-    Raises:
-        InputError: a text of a program would be a template to Ansible.
-    """
-    both = shared(networks_of(topology), programs)
-    tools = {server.argv[0] for program in programs.values() for server in program.servers}
-    return {
-        "l4sbench_trial": trial,
-        "l4sbench_owner": owner,
-        "l4sbench_networks": both["networks"],
-        "l4sbench_programs": both["programs"],
-        "l4sbench_router": topology.router,
-        "l4sbench_meet": meeting_place(topology),
-        "l4sbench_limit_s": limit_s,
-        "l4sbench_capture": "tcpdump" in tools,
-    }
-
-
-def _unpack(archive: Path, host: str, raw: Path) -> Mapping[str, Any]:
-    """Put a host's raw files into the trial's, and return what it told of its nodes."""
-    if not archive.is_file():
-        return {}
-    with tempfile.TemporaryDirectory(dir=raw, prefix="unpack-") as folder:
-        with tarfile.open(archive) as packed:
-            packed.extractall(folder, filter="data")
-        for node in sorted(Path(folder, "raw").glob("*")):
-            node.rename(raw / node.name)
-            _gather_sockets(raw / node.name / SOCKETS_FILE, raw / SOCKETS_FILE)
-        told = json.loads(Path(folder, "result.json").read_text(encoding="utf-8"))
-        kept = raw / "hosts"
-        kept.mkdir(exist_ok=True)
-        for name in ("result.json", "log"):
-            if Path(folder, name).is_file() and Path(folder, name).stat().st_size:
-                Path(folder, name).rename(kept / f"{host}.{name}")
-    return told if isinstance(told, dict) else {}
-
-
-def _gather_sockets(own: Path, common: Path) -> None:
-    """A trial has one file with the sockets of all nodes; every line says whose it is."""
-    if own.is_file():
-        with common.open("ab") as out:
-            out.write(own.read_bytes())
-        own.unlink()
-
-
-def _write_start(raw: Path, told: Mapping[str, Mapping[str, Any]], router: str) -> None:
-    """The start instant by the clock that the router's captures carry."""
-    for host in told.values():
-        node = host.get("nodes", {}).get(router)
-        if node and "start_epoch_ns" in node:
-            text = json.dumps({"t0_ns": node["start_epoch_ns"]}) + "\n"
-            (raw / "start.json").write_text(text, encoding="utf-8")
-
-
-def _skew_ms(told: Mapping[str, Mapping[str, Any]]) -> float:
-    """Between the least and the most late start of a flow: how far apart the nodes started."""
-    late_ms = [
-        float(flow["late_ms"])
-        for host in told.values()
-        for node in host.get("nodes", {}).values()
-        for flow in node.get("flows") or []
-    ]
-    return max(late_ms) - min(late_ms) if late_ms else 0.0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Installable kernels: their data is whole, and nodes get those that their cells need with few restarts."""
+"""Installable kernels: their data is whole, inventories name them, hosts get as few as their cells allow."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,24 +11,29 @@ from l4sbench.api import load_matrix
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.facts import HostFacts, Module
-from l4sbench.testbeds.ssh.images import Image, Offers, load_images, plan_kernels
+from l4sbench.testbeds.ssh.images import Image, Offers, load_images
+from l4sbench.testbeds.ssh.kernels import Choice, advice, allowed, choose, running, unfit_kernels
+from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import LINE6
 
 IMAGES = load_images()
+BY_NAME = {image.name: image for image in IMAGES}
+HOSTS = tuple(Host(node, (node,)) for node in LINE6.by_name)
 STOCK = HostFacts(
     kernel_release="7.3.4",
     distribution="debian 13",
     modules={"tcp_prague": Module(srcversion="A")},
     accecn=True,
 )
+OLD = STOCK.model_copy(update={"kernel_release": "6.12.48+deb13-amd64", "accecn": False, "modules": {}})
 
 
-def image(name: str, rank: int = 1, **offers: object) -> Image:
+def image(name: str, **offers: object) -> Image:
     """An image of a test's own."""
     return Image(
         name=name,
         about="",
-        rank=rank,
+        rank=1,
         distributions=("debian 13",),
         release=name,
         offers=Offers.model_validate({"kernel": "7.0", "accecn": True, **offers}),
@@ -40,13 +46,17 @@ def quickstart() -> Matrix:
     return load_matrix("quickstart")
 
 
-def test_every_wanted_distribution_has_an_image_for_prague(quickstart: Matrix) -> None:
+def chosen(matrix: Matrix, may: Mapping[str, tuple[Image, ...]]) -> tuple[Choice, ...]:
+    choices, problems = choose(matrix.cells, matrix.catalog, HOSTS, may)
+    assert problems == ()
+    return choices
+
+
+def test_every_wanted_distribution_has_a_kernel_for_prague(quickstart: Matrix) -> None:
     for distribution in ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04"):
-        told = {node: HostFacts(kernel_release="5.4", distribution=distribution) for node in LINE6.by_name}
-        found = plan_kernels(quickstart.cells, quickstart.catalog, IMAGES, told)
-        assert not found.lacking
-        # the ends of the L4S flow, and the router for DualPI2
-        assert found.restarts == 3
+        images = tuple(image for image in IMAGES if distribution in image.distributions)
+        (choice,) = chosen(quickstart, dict.fromkeys(LINE6.by_name, images))
+        assert len(choice.cells) == len(quickstart.cells)
 
 
 def test_what_the_studies_ran_is_there_with_its_defects() -> None:
@@ -56,42 +66,105 @@ def test_what_the_studies_ran_is_there_with_its_defects() -> None:
     assert "issue 38" in " ".join(studied["l4steam-testing"].defects)
 
 
-def test_hosts_that_run_what_is_needed_do_not_restart(quickstart: Matrix) -> None:
-    found = plan_kernels(quickstart.cells, quickstart.catalog, IMAGES, dict.fromkeys(LINE6.by_name, STOCK))
-    assert found.restarts == 0
-    (group,) = found.groups
-    assert set(group.images.values()) == {"as-it-is"}
+def test_a_host_gets_what_it_prefers_unless_its_cells_need_another(quickstart: Matrix) -> None:
+    may = dict.fromkeys(LINE6.by_name, (BY_NAME["debian-stock"], BY_NAME["debian-backports"]))
+    (choice,) = chosen(quickstart, may)
+    # Prague runs at both ends of the L4S flow and DualPI2 at the router; one kernel does for all cells there
+    assert {host for host, name in choice.state.items() if name == "debian-backports"} == {
+        "tx-l4s",
+        "rx-l4s",
+        "router",
+    }
+    alone = choose(quickstart.select(["aqm=fifo"]).cells, quickstart.catalog, HOSTS, may)[0]
+    assert alone[0].state["router"] == "debian-stock"
 
 
-def test_one_old_host_restarts_alone(quickstart: Matrix) -> None:
-    old = STOCK.model_copy(update={"kernel_release": "6.12.0", "accecn": False})
-    told = {**dict.fromkeys(LINE6.by_name, STOCK), "rx-l4s": old}
-    found = plan_kernels(quickstart.cells, quickstart.catalog, IMAGES, told)
-    assert found.restarts == 1
-    assert found.groups[0].images["rx-l4s"] == "debian-backports"
+def test_what_runs_now_changes_no_choice(quickstart: Matrix) -> None:
+    may = {"router": (BY_NAME["debian-stock"], BY_NAME["debian-backports"])}
+    assert running(may, {"router": OLD}) == {"router": "debian-stock"}
+    assert running(may, {"router": STOCK}) == {"router": "debian-backports"}
+    assert running(may, {"router": STOCK.model_copy(update={"kernel_release": "5.4"})}) == {}
+    assert chosen(quickstart, may) == chosen(quickstart, may)
 
 
-def test_cells_of_one_kernel_run_together(quickstart: Matrix) -> None:
+def test_cells_that_no_kernel_does_for_alike_are_kept_apart(quickstart: Matrix) -> None:
     queues = ("codel", "dualpi2")
-    images = [
+    kernels = tuple(
         image(name, builds=("tcp_prague",), not_entries=[other for other in queues if other != name])
         for name in queues
+    )
+    matrix = quickstart.select([f"aqm={','.join(queues)}"])
+    found = chosen(matrix, {"router": kernels, "tx-l4s": kernels})
+    assert [dict(choice.state) for choice in found] == [
+        # the sender, for which both will do, keeps the one that it prefers
+        {"router": "codel", "tx-l4s": "codel"},
+        {"router": "dualpi2", "tx-l4s": "codel"},
     ]
-    cells = [cell for cell in quickstart.cells if cell.aqm in queues]
-    shuffled = cells[::2] + cells[1::2]
-    found = plan_kernels(shuffled, quickstart.catalog, images)
-    assert [len(group.cells) for group in found.groups] == [4, 4]
-    # all six nodes boot once; then only the router, which alone has the queue, changes
-    assert [group.restarts for group in found.groups] == [6, 1]
-    assert found.restarts == 7
+    assert [len(choice.cells) for choice in found] == [4, 4]
 
 
-def test_cells_for_which_there_is_no_kernel_are_told(quickstart: Matrix) -> None:
-    images = [image("old", kernel="6.1", accecn=False)]
-    found = plan_kernels(quickstart.cells, quickstart.catalog, images)
-    assert set(found.lacking) == {"tx-l4s", "rx-l4s", "router"}
-    assert len(found.lacking["tx-l4s"]) == len(quickstart.cells)
-    assert not found.groups
+def test_a_host_with_several_nodes_has_one_kernel(quickstart: Matrix) -> None:
+    both = Host("senders", ("tx-l4s", "tx-classic"))
+    may = {"senders": (BY_NAME["debian-stock"], BY_NAME["debian-backports"])}
+    (choice,), _ = choose(quickstart.cells, quickstart.catalog, (both,), may)
+    assert choice.state == {"senders": "debian-backports"}
+
+
+def test_cells_for_which_a_host_has_no_kernel_are_told(quickstart: Matrix) -> None:
+    may = {"tx-l4s": (BY_NAME["debian-stock"],), "router": (BY_NAME["debian-stock"],)}
+    choices, problems = choose(quickstart.cells, quickstart.catalog, HOSTS, may)
+    assert choices == ()
+    (first, *_) = map(str, problems)
+    assert first.startswith("tx-l4s.l4sbench_kernels: none of its kernels will do for ")
+    assert "and 27 more cells: debian-stock has no prague, tcp_prague" in first
+
+
+def test_hosts_that_may_boot_nothing_are_told_what_would_do(quickstart: Matrix) -> None:
+    facts = {**dict.fromkeys(LINE6.by_name, STOCK), "tx-l4s": OLD, "router": OLD}
+    told = list(advice(quickstart.cells, quickstart.catalog, HOSTS, facts, IMAGES, {}))
+    assert len(told) == 2
+    assert "without prague, tcp_prague; with `l4sbench_kernels: [debian-backports]`" in told[0]
+    assert "router: Linux 6.12.48+deb13-amd64 without dualpi2" in told[1]
+    allowed_all = dict.fromkeys(LINE6.by_name, (BY_NAME["debian-backports"],))
+    assert not list(advice(quickstart.cells, quickstart.catalog, HOSTS, facts, IMAGES, allowed_all))
+    same = dict.fromkeys(LINE6.by_name, STOCK)
+    assert not list(advice(quickstart.cells, quickstart.catalog, HOSTS, same, IMAGES, {}))
+
+
+def test_a_kernel_of_another_distribution_is_told() -> None:
+    may = {"router": (BY_NAME["debian-backports"], BY_NAME["ubuntu24-hwe"])}
+    (problem,) = unfit_kernels(may, {"router": STOCK})
+    assert "ubuntu24-hwe is for ubuntu 24.04, and debian 13 is there" in str(problem)
+
+
+def test_an_inventory_names_kernels_or_holds_them_in_full() -> None:
+    full = image("own").model_dump(mode="json", exclude_none=True)
+    variables = {"router": {"l4sbench_kernels": ["debian-stock", full]}, "delay": {}}
+    found = allowed(variables, IMAGES, HOSTS, "hosts.yml")
+    assert {host: [i.name for i in images] for host, images in found.items()} == {
+        "router": ["debian-stock", "own"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"l4sbench_kernels": "debian-backports"}, "must be a list of kernels"),
+        (
+            {"l4sbench_kernels": ["debian-backport"]},
+            "there is no kernel debian-backport; did you mean debian-backports",
+        ),
+        ({"l4sbench_kernels": ["zzz"]}, "kernels/images has debian-backports"),
+        ({"l4sbench_kernels": [7]}, "router.l4sbench_kernels.0: Input should be"),
+        ({"l4sbench_kernels": [{"name": "x"}]}, "router.l4sbench_kernels.0.release: Field required"),
+        ({"l4sbench_kernels": ["debian-stock", "debian-stock"]}, "debian-stock stands there twice"),
+        ({"l4sbench_kernels": ["debian-stock"], "l4sbench_kernel": {"name": "x"}}, "give one of the two"),
+    ],
+)
+def test_wrong_kernels_in_an_inventory_are_told(given: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        allowed({"router": given}, IMAGES, HOSTS, "hosts.yml")
+    assert told in str(caught.value)
 
 
 @pytest.mark.parametrize(

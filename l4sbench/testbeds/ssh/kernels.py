@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Which kernel every host boots for which cells. Pure.
+
+A host says in the inventory what it may boot, the preferred kernel first; one that says nothing stays as it
+is:
+
+    l4sbench_kernels: [debian-stock, debian-backports]     # names in kernels/images, or entries in full
+
+Which kernel a cell gets depends on the cell and on that list, never on what happens to run: otherwise a run
+that goes on would find other kernels under the trials that it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from l4sbench.errors import InputError, Problem, did_you_mean
+from l4sbench.testbeds.ssh.facts import NodeNeeds, node_needs
+from l4sbench.testbeds.ssh.images import Image, Offers
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
+    from l4sbench.cell import Cell
+    from l4sbench.testbeds.ssh.facts import HostFacts
+    from l4sbench.testbeds.ssh.layout import Host
+
+VARIABLE: Final = "l4sbench_kernels"
+ALWAYS_VARIABLE: Final = "l4sbench_kernel"
+
+Allowed = Mapping[str, tuple[Image, ...]]
+"""Host -> kernels that it may boot, the preferred one first; hosts that stay as they are, are not in it."""
+
+
+def allowed(
+    variables: Mapping[str, Mapping[str, object]], images: Sequence[Image], hosts: Iterable[Host], where: str
+) -> Allowed:
+    """What the hosts of an inventory may boot.
+
+    Raises:
+        InputError: it carries everything in their variables that cannot be understood.
+    """
+    known = {image.name: image for image in images}
+    found: dict[str, tuple[Image, ...]] = {}
+    problems: list[Problem] = []
+    for host in hosts:
+        given = variables.get(host.name, {})
+        listed = given.get(VARIABLE)
+        place = f"{host.name}.{VARIABLE}"
+        if listed is None:
+            continue
+        if given.get(ALWAYS_VARIABLE) is not None:
+            message = f"{ALWAYS_VARIABLE} says which kernel always to boot, and this which ones are allowed"
+            problems.append(Problem(where, place, message, "give one of the two"))
+        if not isinstance(listed, list):
+            message = "must be a list of kernels, the preferred one first"
+            problems.append(Problem(where, place, message, f"{VARIABLE}: [debian-backports]"))
+            continue
+        read = [_image(item, known, where, f"{place}.{number}") for number, item in enumerate(listed)]
+        own = tuple(image for image in read if isinstance(image, Image))
+        problems += [problem for wrong in read if not isinstance(wrong, Image) for problem in wrong]
+        names = [image.name for image in own]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            problems.append(Problem(where, place, f"{name} stands there twice"))
+        if own:
+            found[host.name] = own
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _image(item: object, known: Mapping[str, Image], where: str, place: str) -> Image | list[Problem]:
+    if isinstance(item, str):
+        if item in known:
+            return known[item]
+        hint = did_you_mean(item, known) or f"kernels/images has {', '.join(known)}"
+        return [Problem(where, place, f"there is no kernel {item}", hint)]
+    try:
+        return Image.model_validate(item)
+    except ValidationError as error:
+        return [Problem(where, ".".join([place, *map(str, e["loc"])]), e["msg"]) for e in error.errors()]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Cells that get the same kernels: host -> name of its kernel."""
+
+    state: Mapping[str, str]
+    cells: frozenset[str]
+
+
+def choose(
+    cells: Sequence[Cell], catalog: Catalog, hosts: Sequence[Host], may: Allowed
+) -> tuple[tuple[Choice, ...], tuple[Problem, ...]]:
+    """A kernel per host and cell, and what is wrong where a host has none that will do.
+
+    Every host gets as few kernels as its cells allow, the preferred ones first.
+    """
+    needs = {cell.id: node_needs([cell], catalog) for cell in cells}
+    chosen: dict[str, dict[str, str]] = {cell.id: {} for cell in cells}
+    problems: list[Problem] = []
+    for host in hosts:
+        offered = may.get(host.name)
+        if not offered:
+            continue
+        lacks = {cell: _lacking(offered, together(host, of)) for cell, of in needs.items()}
+        fits = {cell: [name for name, what in of.items() if not what] for cell, of in lacks.items()}
+        without = [cell for cell, names in fits.items() if not names]
+        if without:
+            problems.append(_none_will_do(host, without, lacks[without[0]]))
+        for cell, name in _cover(fits, [image.name for image in offered]).items():
+            chosen[cell][host.name] = name
+        for cell in without:
+            del chosen[cell], needs[cell]
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for cell, kernels in chosen.items():
+        groups.setdefault(tuple(kernels.items()), []).append(cell)
+    return tuple(Choice(dict(key), frozenset(ids)) for key, ids in groups.items()), tuple(problems)
+
+
+def together(host: Host, needs: Mapping[str, NodeNeeds]) -> NodeNeeds:
+    """What all nodes of a host need."""
+    found = NodeNeeds()
+    for node in host.nodes:
+        one = needs.get(node, NodeNeeds())
+        found.needs |= one.needs
+        found.ccs |= one.ccs
+        found.modules |= one.modules
+        found.accecn |= one.accecn
+        found.traffic = found.traffic or one.traffic
+    return found
+
+
+def _lacking(offered: Sequence[Image], needs: NodeNeeds) -> dict[str, tuple[str, ...]]:
+    return {image.name: image.lacks(needs) for image in offered}
+
+
+def _none_will_do(host: Host, cells: Sequence[str], lacks: Mapping[str, Sequence[str]]) -> Problem:
+    each = "; ".join(f"{name} has no {', '.join(what)}" for name, what in lacks.items())
+    more = f" and {len(cells) - 1} more cells" if len(cells) > 1 else ""
+    message = f"none of its kernels will do for {cells[0]}{more}: {each}"
+    return Problem("", f"{host.name}.{VARIABLE}", message, "kernels/images has others (docs/ssh.md)")
+
+
+def _cover(fits: Mapping[str, Sequence[str]], order: Sequence[str]) -> dict[str, str]:
+    """Cell -> kernel: again and again the kernel that does for most of the cells that are left."""
+    left = {cell for cell, names in fits.items() if names}
+    found: dict[str, str] = {}
+    while left:
+        best = max(order, key=lambda name: (sum(name in fits[cell] for cell in left), -order.index(name)))
+        covered = {cell for cell in left if best in fits[cell]}
+        found |= dict.fromkeys(covered, best)
+        left -= covered
+    return found
+
+
+def running(may: Allowed, facts: Mapping[str, HostFacts]) -> dict[str, str]:
+    """Host -> name of the kernel of its list that runs there, where one does."""
+    return {
+        host: name
+        for host, images in may.items()
+        if host in facts
+        and (name := next((i.name for i in images if i.runs(facts[host].kernel_release)), None))
+    }
+
+
+def unfit_kernels(may: Allowed, facts: Mapping[str, HostFacts]) -> Iterator[Problem]:
+    """Kernels that are not for what a host runs on."""
+    for host, images in may.items():
+        distribution = facts[host].distribution
+        for image in images:
+            if distribution and distribution not in image.distributions:
+                message = f"{image.name} is for {', '.join(image.distributions)}, and {distribution} is there"
+                yield Problem("", f"{host}.{VARIABLE}", message)
+
+
+def advice(
+    cells: Sequence[Cell],
+    catalog: Catalog,
+    hosts: Sequence[Host],
+    facts: Mapping[str, HostFacts],
+    images: Sequence[Image],
+    may: Allowed,
+) -> Iterator[str]:
+    """Of hosts that stay as they are and cannot run the cells: which kernels they could be allowed."""
+    needs = node_needs(cells, catalog)
+    wanted: dict[tuple[str, str], list[str]] = {}
+    for host in hosts:
+        if host.name in may or host.name not in facts:
+            continue
+        told, own = facts[host.name], together(host, needs)
+        lacks = _as_it_is(told).lacks(own)
+        if not lacks:
+            continue
+        will_do = [i.name for i in images if told.distribution in i.distributions and not i.lacks(own)]
+        release = f"Linux {told.kernel_release} without {', '.join(lacks)}"
+        wanted.setdefault((release, will_do[0] if will_do else ""), []).append(host.name)
+    for (release, name), names in wanted.items():
+        told_of = f"{', '.join(names)}: {release}"
+        if name:
+            yield f"{told_of}; with `{VARIABLE}: [{name}]` in the inventory a run boots one that will do"
+        else:
+            yield f"{told_of}, and kernels/images has nothing for it"
+
+
+def _as_it_is(told: HostFacts) -> Image:
+    """The kernel that a host runs, as an image."""
+    return Image(
+        name="as-it-is",
+        about="What runs there.",
+        rank=1,
+        distributions=(told.distribution or "?",),
+        release=re.escape(told.kernel_release),
+        offers=Offers(kernel=told.kernel_release, accecn=told.accecn, builds=tuple(told.modules)),
+        evidence="The host told.",
+    )

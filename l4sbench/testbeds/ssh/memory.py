@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What the hosts of an inventory told, kept between runs: for plans, and for kernels that do not run now."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from platformdirs import user_cache_path
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.ssh.facts import HostFacts, read_facts
+from l4sbench.testbeds.ssh.layout import Host
+
+CHANGE_S: Final = 180.0
+"""What a change of kernels takes before one was measured, installing left out."""
+_MOST_STAGES: Final = 32
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What hosts told when each ran the kernel that `state` names."""
+
+    state: Mapping[str, str]
+    facts: Mapping[str, HostFacts]
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that is remembered of an inventory's hosts.
+
+    Attributes:
+        hosts: As the inventory had them.
+        facts: What they told last.
+        stages: What they told under each choice of kernels, the newest last.
+        change_s: Wall seconds that the last change of kernels took; None before any.
+        changing: A change was begun and not seen to its end: hosts may be restarting.
+    """
+
+    hosts: tuple[Host, ...] = ()
+    facts: Mapping[str, HostFacts] = field(default_factory=dict)
+    stages: tuple[Seen, ...] = ()
+    change_s: float | None = None
+    changing: bool = False
+
+    def with_stage(self, state: Mapping[str, str], facts: Mapping[str, HostFacts]) -> Told:
+        """The same, with what hosts told now that they run these kernels."""
+        others = tuple(seen for seen in self.stages if dict(seen.state) != dict(state))
+        return replace(self, facts=facts, stages=(*others[1 - _MOST_STAGES :], Seen(state, facts)))
+
+    def of(self, state: Mapping[str, str]) -> Mapping[str, HostFacts]:
+        """What hosts told when they ran these kernels; empty when they never did."""
+        return next((seen.facts for seen in self.stages if dict(seen.state) == dict(state)), {})
+
+
+class Memory:
+    """The file that keeps it, in the user's cache."""
+
+    def __init__(self, inventory: Path, cache: Path | None = None) -> None:
+        where = hashlib.sha256(str(inventory.resolve()).encode()).hexdigest()[:16]
+        self._inventory = inventory
+        self.path: Final = (cache or user_cache_path("l4sbench") / "hosts") / f"{where}.json"
+
+    def load(self) -> Told:
+        """What is remembered.
+
+        Raises:
+            TestbedError: nothing that can be understood.
+        """
+        try:
+            plain = json.loads(self.path.read_text(encoding="utf-8"))
+            return Told(
+                tuple(Host(name, tuple(h["nodes"]), h["ports"]) for name, h in plain["hosts"].items()),
+                _facts(plain["facts"]),
+                tuple(Seen(seen["state"], _facts(seen["facts"])) for seen in plain.get("stages", [])),
+                plain.get("change_s"),
+                bool(plain.get("changing")),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TestbedError(
+                f"the hosts of {self._inventory} have not been asked yet what they run", "a run asks them"
+            ) from error
+
+    def save(self, told: Told) -> None:
+        """Remember this."""
+        plain = {
+            "hosts": {
+                host.name: {"nodes": list(host.nodes), "ports": dict(host.ports)} for host in told.hosts
+            },
+            "facts": _plain(told.facts),
+            "stages": [{"state": dict(s.state), "facts": _plain(s.facts)} for s in told.stages],
+            "change_s": told.change_s,
+            "changing": told.changing,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(json.dumps(plain, indent=1), encoding="utf-8")
+        partial.replace(self.path)
+
+
+def _facts(plain: Mapping[str, object]) -> dict[str, HostFacts]:
+    return {name: read_facts(told, name) for name, told in plain.items()}
+
+
+def _plain(facts: Mapping[str, HostFacts]) -> dict[str, object]:
+    return {name: told.model_dump(mode="json") for name, told in facts.items()}

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A run that changes kernels, on booted nodes: one kernel is there, and no other can be installed or booted.
+
+tests/lab/vms has hosts that restart.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from l4sbench import api, events
+from l4sbench.testbeds.nodes import NodesStatus
+from tests.lab.nodes.hosts import on
+from tests.lab.ssh.test_ssh import matrix
+
+pytestmark = pytest.mark.lab
+
+
+def image(name: str, release: str, distribution: str, **offers: object) -> dict[str, object]:
+    return {
+        "name": name,
+        "about": "of a test",
+        "rank": 1,
+        "distributions": [distribution],
+        "release": release,
+        "offers": {"kernel": "7.3", "accecn": True, **offers},
+        "evidence": "none",
+    }
+
+
+def inventory(hosts: NodesStatus, folder: Path) -> Path:
+    """The lab's own, in which the router may boot the lab's kernel, and for CoDel one that is nowhere."""
+    told = on(hosts, "router", ". /etc/os-release; echo $ID ${VERSION_ID:-$VERSION_CODENAME}").strip()
+    plain: Any = YAML(typ="safe").load(hosts.inventory)
+    router = plain["all"]["children"]["nodes"]["hosts"]["router"]
+    router["l4sbench_kernels"] = [
+        image("lab", r"7\..*-l4sbench", told, not_entries=["codel"]),
+        image("nowhere", r"99\..*", told, not_entries=["fifo"]),
+    ]
+    path = folder / "hosts.yml"
+    YAML().dump(plain, path)
+    return path
+
+
+def test_a_kernel_that_cannot_be_had_fails_its_trials_alone(hosts: NodesStatus, tmp_path: Path) -> None:
+    wanted, where = matrix(tmp_path, "codel, fifo", "2s"), f"ssh:{inventory(hosts, tmp_path)}"
+    before = api.plan_of(wanted, on=where, runs=tmp_path)
+    assert "have not been asked yet" in before.untested
+    seen: list[events.Event] = []
+    ended = api.run(wanted, on=where, runs=tmp_path, on_event=seen.append)
+    begun = [event.kernels for event in seen if isinstance(event, events.StageBegun)]
+    assert begun == [{"router": "lab"}, {"router": "nowhere"}]
+    over = {e.cell_id.partition("_")[0]: e for e in seen if isinstance(e, events.TrialEnded)}
+    assert over["fifo"].status != "failed"
+    assert over["codel"].status == "failed"
+    assert "nowhere is not installed" in over["codel"].reasons[0]
+    assert ended.result.error is None
+    # what runs there is known now, so a plan knows without asking that one trial has ended
+    after = api.plan_of(wanted, on=where, runs=tmp_path)
+    assert (after.untested, after.plan.to_run) == ("", 1)
+    assert [(part.to_run, part.changes) for part in after.plan.parts] == [(1, ("router",)), (0, ())]
+    release = on(hosts, "router", "uname", "-r").strip()
+    assert after.plan.parts[1].inputs is not None
+    assert release in after.plan.parts[1].inputs.identity.kernel_release
