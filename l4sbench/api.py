@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CongestionControl, Queue
     from l4sbench.cell import Cell
     from l4sbench.engine import RunResult
+    from l4sbench.errors import Problem
     from l4sbench.events import OnEvent
     from l4sbench.matrix import Matrix
     from l4sbench.plan import Plan
@@ -126,7 +127,7 @@ def run(
         TestbedError: the testbed cannot run this. One that breaks down under way stands in the result.
     """
     from collectors.validity import judge
-    from l4sbench.adaptive import decider, number_of_looks
+    from l4sbench.adaptive import decider
     from l4sbench.cost import CostBook
     from l4sbench.engine import execute
     from l4sbench.plan import plan
@@ -145,15 +146,12 @@ def run(
         on_state=on_state,
     )
     identity = testbed.identity()
-    staged = testbed if isinstance(testbed, Staged) else None
-    stages = staged.stages() if staged else None
+    stages, enter = (testbed.stages(), testbed.enter) if isinstance(testbed, Staged) else (None, None)
     found = _open_run(loaded, Path(runs), new=new)
     costs = CostBook.of(testbed.name, testbed.traits.cost, found.path)
     with found.locked() as writer:
         planned = plan(loaded, writer.view, identity, testbed.traits, costs.model(), stages=stages)
-        problems = testbed.check(planned.needs)
-        if problems:
-            raise TestbedError("\n".join(str(problem) for problem in problems))
+        _require(testbed.check(planned.needs))
         on_plan(planned)
         writer.keep_matrix(loaded.source)
         _keep_catalog(found.path, loaded.catalog)
@@ -162,7 +160,7 @@ def run(
             writer,
             testbed,
             judge,
-            enter=staged.enter if staged else None,
+            enter=enter,
             decide=enough,
             on_event=on_event,
             jobs=jobs,
@@ -171,11 +169,7 @@ def run(
         if result.interrupted or isinstance(result.error, DiskFull):
             return Ended(found.path, result, None)
         collected = _collect(found, loaded.catalog)
-    try:
-        decision = _decide(found.path, loaded.rule, looks=number_of_looks(loaded))
-    except InputError as error:
-        return Ended(found.path, result, None, (*collected.problems, str(error)))
-    return Ended(found.path, result, decision, collected.problems)
+    return _decided(found.path, result, loaded, collected.problems)
 
 
 def plan_of(
@@ -421,6 +415,23 @@ def _decide(path: Path, rule: str, cells: frozenset[str] | None = None, looks: i
     from reports.verdicts import decide as verdicts_of
 
     return verdicts_of(load_tables(path, cells), load_rule(rule), looks)
+
+
+def _decided(path: Path, result: RunResult, matrix: Matrix, problems: tuple[str, ...]) -> Ended:
+    """A run that came to its end, with the decision from its tables where there is one."""
+    from l4sbench.adaptive import number_of_looks
+
+    try:
+        decision = _decide(path, matrix.rule, looks=number_of_looks(matrix))
+    except InputError as error:
+        return Ended(path, result, None, (*problems, str(error)))
+    return Ended(path, result, decision, problems)
+
+
+def _require(problems: Sequence[Problem]) -> None:
+    """Raises TestbedError with all that keeps a testbed from running a plan."""
+    if problems:
+        raise TestbedError("\n".join(str(problem) for problem in problems))
 
 
 def _cells(matrix: Matrix, filters: Sequence[str]) -> frozenset[str]:
