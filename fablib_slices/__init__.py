@@ -14,9 +14,10 @@ that happens on the machines goes by ssh (`l4sbench.testbeds.ssh`), as on any ot
 """
 
 from fablib_slices.access import Access, inventory
+from fablib_slices.answers import Machine, Slice
 from fablib_slices.checks import Facts, Site, preflight
 from fablib_slices.graph import offered_images, offered_nics, slice_graph
-from fablib_slices.slices import Machine, Slice, Slices
+from fablib_slices.slices import Renewal, Slices
 from fablib_slices.spec import (
     NetSpec,
     SliceFile,
@@ -33,6 +34,7 @@ __all__ = [
     "Facts",
     "Machine",
     "NetSpec",
+    "Renewal",
     "Site",
     "Slice",
     "SliceFile",

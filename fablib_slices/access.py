@@ -4,17 +4,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench.errors import TestbedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fablib_slices.slices import Slice
+    from fablib_slices.answers import Slice
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,14 @@ class Access:
         return shlex.join(["ssh", *options, "-p", str(self.bastion_port), "-W", "[%h]:%p", target])
 
 
+BASTION_HOSTS: Final = "known_hosts-bastion"
+
+
+def _short(*words: str) -> str:
+    """A name for a socket: its path may have about a hundred letters."""
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:10]
+
+
 def ssh_options(key: Path, known_hosts: Path) -> list[str]:
     """Options that keep the user's own ssh configuration, agents and known hosts out of it."""
     return [
@@ -82,7 +91,8 @@ def inventory(found: Slice, access: Access, known_hosts: Path) -> Mapping[str, o
     Args:
         found: The slice; it must be ready.
         access: How its machines are reached.
-        known_hosts: Where their host keys are kept, learnt when first seen.
+        known_hosts: Where the machines' host keys are kept, learnt when first seen; of this slice alone, as
+            the next one may get the same addresses. The bastion's is in a file beside it.
 
     Raises:
         TestbedError: a machine has no address, or a port no MAC, yet.
@@ -100,12 +110,15 @@ def inventory(found: Slice, access: Access, known_hosts: Path) -> Mapping[str, o
             "l4sbench_node": machine.name,
             "l4sbench_ports": dict(machine.ports),
             "fabric_site": machine.site,
+            # By default Ansible keeps connections by address; they would lead to a slice that is gone.
+            "ansible_control_path": f"%(directory)s/{_short(found.id, machine.name)}",
         }
         roles.setdefault(f"role_{machine.role}", {})[machine.name] = {}
+    proxy = access.proxy_command(known_hosts.with_name(BASTION_HOSTS))
     options = [
         *ssh_options(access.private_key_file, known_hosts),
         *("-o", "ControlMaster=auto", "-o", "ControlPersist=300s"),
-        *("-o", f"ProxyCommand={access.proxy_command(known_hosts)}"),
+        *("-o", f"ProxyCommand={proxy}"),
     ]
     children: dict[str, object] = {"nodes": {"hosts": hosts}}
     children |= {role: {"hosts": members} for role, members in sorted(roles.items())}

@@ -129,8 +129,32 @@ def fablib_module() -> Any:
     return fablib
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps what fablib prints out of stdout, which belongs to the answer."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield
+class _Quiet:
+    """Who asks for quiet now; several threads do at once, and only the last gives stdout back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._redirect: contextlib.redirect_stdout[io.StringIO] | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._redirect is None:
+                self._redirect = contextlib.redirect_stdout(io.StringIO())
+                self._redirect.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._redirect is not None:
+                self._redirect.__exit__(None, None, None)
+                self._redirect = None
+
+
+_QUIET: Final = _Quiet()
+
+
+def quiet() -> contextlib.AbstractContextManager[None]:
+    """Keeps what fablib prints out of stdout, which belongs to the answer; from any number of threads."""
+    return _QUIET

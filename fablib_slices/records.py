@@ -3,7 +3,8 @@
 """What is kept of a slice on this machine: what it was made from, and how to reach it.
 
 Below the user's state folder, a folder per slice: `slice.json` (id, lease, site, images, versions),
-`slice.graphml`, `inventory.yml` and `known_hosts`. FABRIC has the truth; losing the folder loses nothing.
+`slice.graphml`, `inventory.yml`, and the host keys of its machines and of the bastion. FABRIC has the truth;
+losing the folder loses nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import TYPE_CHECKING
 from platformdirs import user_state_path
 from ruamel.yaml import YAML
 
-from fablib_slices.access import Access, inventory
+from fablib_slices.access import BASTION_HOSTS, Access, inventory
 from fablib_slices.graph import slice_graph
 from fablib_slices.spec import NetSpec, SliceSpec, SwitchSpec, VmSpec
 from l4sbench.errors import InputError
 from l4sbench.store.files import write_whole
 
 if TYPE_CHECKING:
-    from fablib_slices.slices import Slice
+    from fablib_slices.answers import Slice
 
 
 def folder(name: str) -> Path:
@@ -43,21 +44,29 @@ def keep_inventory(found: Slice, access: Access) -> Path:
     from io import StringIO
 
     own = folder(found.name)
+    known_hosts = own / f"known_hosts-{found.id[:8]}"
+    for path in own.glob("known_hosts*"):
+        if path.name not in {known_hosts.name, BASTION_HOSTS}:
+            path.unlink()  # of an earlier slice, whose machines had other keys
     text = StringIO()
-    YAML().dump(inventory(found, access, own / "known_hosts"), text)
+    YAML().dump(inventory(found, access, known_hosts), text)
     path = own / "inventory.yml"
     write_whole(path, text.getvalue())
     return path
 
 
-def keep(spec: SliceSpec, found: Slice) -> None:
-    """Write what a slice was made from and what came of it."""
-    own = folder(found.name)
-    site = {machine.site for machine in found.machines}
+def keep(spec: SliceSpec, found: Slice | None = None) -> None:
+    """Write what a slice is made from and, once it is there, what came of it."""
+    own = folder(spec.name)
+    came: dict[str, object] = {}
+    if found is not None:
+        came = {
+            "id": found.id,
+            "lease_end": found.lease_end.isoformat(),
+            "sites": sorted({machine.site for machine in found.machines}),
+        }
     told = {
-        "id": found.id,
-        "lease_end": found.lease_end.isoformat(),
-        "sites": sorted(site),
+        **came,
         "digest": spec.digest,
         "spec": asdict(spec),
         "versions": {

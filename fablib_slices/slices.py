@@ -10,7 +10,7 @@ orchestrator without state (`FabricManagerV2`), which is used here with fablib's
 
 from __future__ import annotations
 
-import json
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -19,64 +19,30 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from fablib_slices.access import Access
+from fablib_slices.answers import (
+    BROKEN,
+    GONE,
+    TIME_FORMAT,
+    Slice,
+    about_token,
+    free_switches,
+    machines_of,
+    notices_of,
+    said_in,
+    site_of,
+    tags_of,
+    time_of,
+)
 from fablib_slices.checks import Facts, Site, site_with_room
-from fablib_slices.graph import FIM_LOCK, offered_images, offered_nics, quiet, slice_graph
+from fablib_slices.graph import offered_images, offered_nics, quiet, slice_graph
 from l4sbench.errors import InputError, TestbedError
 
 if TYPE_CHECKING:
     from fablib_slices.spec import SliceSpec
 
-TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S %z"
-
-READY: Final = frozenset({"StableOK", "ModifyOK"})
-BROKEN: Final = frozenset({"StableError", "ModifyError", "AllocatedError"})
-GONE: Final = frozenset({"Closing", "Dead"})
-
 POLL_S: Final = 20.0
 READY_LIMIT_S: Final = 1800.0
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A machine of a slice.
-
-    Attributes:
-        name: The topology's node.
-        role: What it is for.
-        site: Where it stands.
-        address: Its management address, IPv4 or IPv6; None until it has one.
-        user: The user of its image.
-        ports: Network -> MAC address, as far as assigned.
-    """
-
-    name: str
-    role: str
-    site: str
-    address: str | None
-    user: str
-    ports: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Slice:
-    """A slice as the orchestrator knows it.
-
-    `digest` is that of the spec it was made from; None when l4sbench did not make it. `notices` say what
-    went wrong with its parts.
-    """
-
-    id: str
-    name: str
-    state: str
-    lease_end: datetime
-    digest: str | None
-    machines: tuple[Machine, ...]
-    notices: tuple[str, ...]
-
-    @property
-    def ready(self) -> bool:
-        """Whether all of it is there."""
-        return self.state in READY
+PORTAL: Final = "make a new token in the portal and put it into fablib's token file"
 
 
 @dataclass(frozen=True)
@@ -99,13 +65,22 @@ class Slices:
         manager: A `fabrictestbed.fabric_manager_v2.FabricManagerV2`.
         access: How machines are reached, and the key that they get.
         project: The project's id, or None for the token's.
-        images: User of every image by its name.
+        again: Makes another manager from what the account's files say by then; asked when FABRIC refuses the
+            token, so that a run takes a new one from its file without a restart.
     """
 
-    def __init__(self, manager: Any, access: Access, project: str | None = None) -> None:
+    def __init__(
+        self,
+        manager: Any,
+        access: Access,
+        project: str | None = None,
+        again: Callable[[], Any] | None = None,
+    ) -> None:
         self._manager = manager
         self._access = access
         self._project = project
+        self._again = again
+        self._lock = threading.Lock()
 
     @classmethod
     def connect(cls) -> Slices:
@@ -114,18 +89,13 @@ class Slices:
         Raises:
             TestbedError: fablib is missing, not configured, or FABRIC cannot be reached.
         """
-        from fablib_slices.graph import fablib_module
-
-        try:
-            with quiet():
-                fablib = fablib_module().FablibManager(validate_config=False, no_ssh=True)
-                manager = fablib.get_manager()
-        except Exception as error:  # the library raises plain exceptions of many kinds
-            raise TestbedError(
-                f"FABRIC cannot be used: {_said(error)}",
-                "is ~/work/fabric_config/fabric_rc there, and its token still good? (portal: tokens)",
-            ) from error
-        return cls(manager, Access.of(fablib), fablib.get_project_id())
+        fablib = _fablib()
+        return cls(
+            fablib.get_manager(),
+            Access.of(fablib),
+            fablib.get_project_id(),
+            again=lambda: _fablib().get_manager(),
+        )
 
     @property
     def access(self) -> Access:
@@ -139,35 +109,62 @@ class Slices:
             TestbedError: FABRIC does not answer.
         """
         claims = self._claims()
-        refreshable = bool(self._manager.get_refresh_token()) and self._manager.auto_refresh
-        expires = None if refreshable else claims.get("exp")
         return Facts(
             images=offered_images(),
             nics=offered_nics(),
-            tags=_tags(claims, self._project),
+            tags=tags_of(claims, self._project),
             sites=self.sites(),
             now=datetime.now(UTC),
-            token_expires=datetime.fromtimestamp(int(expires), UTC) if expires else None,
+            token_expires=self._expiry(claims),
         )
+
+    def token_expires(self) -> datetime | None:
+        """When the token ends; None where a refresh token renews it.
+
+        Raises:
+            TestbedError: FABRIC does not answer, or refuses the token.
+        """
+        return self._expiry(self._claims())
+
+    def _expiry(self, claims: dict[str, Any]) -> datetime | None:
+        refreshable = bool(self._manager.get_refresh_token()) and self._manager.auto_refresh
+        expires = None if refreshable else claims.get("exp")
+        return datetime.fromtimestamp(int(expires), UTC) if expires else None
 
     def sites(self) -> tuple[Site, ...]:
         """All sites with what they have free: capacity minus what is allocated."""
-        summary = self._ask("sites", lambda: self._manager.resources_summary(level=2))
+        summary = self._ask("sites", lambda manager: manager.resources_summary(level=2))
         if summary is None:  # the library keeps the reason to itself
             raise TestbedError("FABRIC does not say what its sites have free", "is the token still good?")
-        switches = {site["name"]: _free_switches(site) for site in summary.get("sites", ())}
-        return tuple(_site(site, switches[site["name"]]) for site in summary.get("sites", ()))
+        switches = {site["name"]: free_switches(site) for site in summary.get("sites", ())}
+        return tuple(site_of(site, switches[site["name"]]) for site in summary.get("sites", ()))
 
     def find(self, name: str) -> Slice | None:
         """The slice of that name; None when there is none that is not going away."""
         listed = self._ask(
             f"slice {name}",
-            lambda: self._manager.list_slices(
+            lambda manager: manager.list_slices(
                 name=name, exact_match=True, exclude_states=sorted(GONE), graph_format="NONE"
             ),
         )
         own = [one for one in listed if one["name"] == name and one["state"] not in GONE]
         return self._whole(own[0]) if own else None
+
+    def look(self, slice_id: str) -> Slice | None:
+        """The slice of that id as FABRIC has it, gone or not, without its machines; None when it knows none.
+
+        Raises:
+            TestbedError: FABRIC does not answer.
+        """
+        try:
+            listed = self._ask(
+                "slice", lambda manager: manager.list_slices(slice_id=slice_id, graph_format="NONE")
+            )
+        except TestbedError as error:
+            if "not found" in error.message.lower():
+                return None
+            raise
+        return self._whole(listed[0], with_machines=False) if listed else None
 
     def up(
         self,
@@ -186,7 +183,7 @@ class Slices:
         Args:
             spec: What it has to be.
             limit_s: How long it may take to become ready.
-            poll_s: How often to look.
+            poll_s: How often to look, once it takes long; sooner at first.
             on_state: Told the state whenever it changed.
             stop: Set to give up waiting; the slice stays.
 
@@ -216,7 +213,9 @@ class Slices:
         asked = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=hours)
         self._ask(
             f"renewing {name}",
-            lambda: self._manager.renew_slice(slice_id=found.id, lease_end_time=asked.strftime(TIME_FORMAT)),
+            lambda manager: manager.renew_slice(
+                slice_id=found.id, lease_end_time=asked.strftime(TIME_FORMAT)
+            ),
         )
         return Renewal(asked, self._lease_end(found.id))
 
@@ -225,7 +224,7 @@ class Slices:
         found = self.find(name)
         if found is None:
             return False
-        self._ask(f"removing {name}", lambda: self._manager.delete_slice(slice_id=found.id))
+        self._ask(f"removing {name}", lambda manager: manager.delete_slice(slice_id=found.id))
         return True
 
     # ---- below: one call each
@@ -247,7 +246,7 @@ class Slices:
             # The library repeats a create whose answer it did not get. Only the name tells what came of it.
             found = self.find(spec.name)
             if found is None:
-                raise TestbedError(f"FABRIC does not make slice {spec.name}: {_said(error)}") from error
+                raise TestbedError(f"FABRIC does not make slice {spec.name}: {said_in(error)}") from error
             return found
         found = self.find(spec.name)
         if found is None:
@@ -264,6 +263,7 @@ class Slices:
     ) -> Slice:
         ends = time.monotonic() + limit_s
         state = ""
+        wait_s = min(poll_s, 1.0)
         while True:
             if found.state != state:
                 state = found.state
@@ -281,31 +281,37 @@ class Slices:
                     f"slice {found.name} is still {found.state} after {limit_s:.0f} s",
                     f"it stays; l4sbench slice status {found.name} looks again",
                 )
-            if stop.wait(poll_s):
+            if stop.wait(wait_s):
                 raise TestbedError(f"stopped while slice {found.name} was {found.state}; it stays")
             again = self.find(found.name)
             if again is None:
                 raise TestbedError(f"slice {found.name} is gone; FABRIC removed it")
             found = again
+            wait_s = min(poll_s, wait_s * 1.5)
 
     def _lease_end(self, slice_id: str) -> datetime:
-        (one,) = self._ask("lease", lambda: self._manager.list_slices(slice_id=slice_id, graph_format="NONE"))
-        return _time(one["lease_end_time"])
+        (one,) = self._ask(
+            "lease", lambda manager: manager.list_slices(slice_id=slice_id, graph_format="NONE")
+        )
+        return time_of(one["lease_end_time"])
 
-    def _whole(self, one: dict[str, Any]) -> Slice:
+    def _whole(self, one: dict[str, Any], *, with_machines: bool = True) -> Slice:
         """A listed slice with its machines and notices."""
         name, own = one["name"], one["slice_id"]
-        got = self._ask(f"slice {name}", lambda: self._manager.get_slice(slice_id=own))
-        digest, machines = _machines((got or {}).get("model"))
+        got: dict[str, Any] | None = None
+        if with_machines:
+            got = self._ask(f"slice {name}", lambda manager: manager.get_slice(slice_id=own))
+        digest, machines = machines_of((got or {}).get("model"))
         notices: tuple[str, ...] = ()
         if one["state"] in BROKEN | GONE:
-            slivers = self._ask(f"slice {name}", lambda: self._manager.list_slivers(slice_id=own))
-            notices = _notices(slivers)
+            with contextlib.suppress(TestbedError):  # the state is an answer without them, too
+                slivers = self._ask(f"slice {name}", lambda manager: manager.list_slivers(slice_id=own))
+                notices = notices_of(slivers)
         return Slice(
             id=own,
             name=name,
             state=one["state"],
-            lease_end=_time(one["lease_end_time"]),
+            lease_end=time_of(one["lease_end_time"]),
             digest=digest,
             machines=machines,
             notices=notices,
@@ -313,78 +319,57 @@ class Slices:
 
     def _claims(self) -> dict[str, Any]:
         """What the token says: projects with their tags, and when it ends."""
-        token = self._ask("token", self._manager.ensure_valid_id_token)
-        said = self._ask("token", lambda: self._manager.tokens_validate(id_token=token))
+        token = self._ask("token", lambda manager: manager.ensure_valid_id_token())
+        said = self._ask("token", lambda manager: manager.tokens_validate(id_token=token))
         claims = said.get("token", said)
         return dict(claims) if isinstance(claims, dict) else {}
 
-    def _ask(self, about: str, call: Callable[[], Any]) -> Any:
+    def _ask(self, about: str, call: Callable[[Any], Any]) -> Any:
         """One call of the orchestrator.
 
         Raises:
             TestbedError: it failed; the message is FABRIC's own, as its HTTP codes mean nothing.
         """
+        used = self._manager
         try:
             with quiet():
-                return call()
+                return call(self._manager)
         except Exception as error:  # the library raises plain exceptions of many kinds
-            said = _said(error)
-            hint = "make a new token in the portal" if _about_token(said) else None
+            said = said_in(error)
+            if about_token(said) and self._connected_again(used):
+                try:
+                    with quiet():
+                        return call(self._manager)
+                except Exception as second:  # noqa: BLE001  (as above)
+                    said = said_in(second)
+            hint = PORTAL if about_token(said) else None
             raise TestbedError(f"FABRIC ({about}): {said}", hint) from error
 
-
-def _time(text: str) -> datetime:
-    return datetime.strptime(text, TIME_FORMAT).astimezone(UTC)
-
-
-def _said(error: BaseException) -> str:
-    """What FABRIC says in an error: the details inside, not the HTTP code around them."""
-    text = str(error)
-    start = text.find("{")
-    if start >= 0:
-        try:
-            details = json.loads(text[start:])["errors"][0]["details"]
-        except (ValueError, LookupError, TypeError):
-            return text
-        return str(details)
-    return text or type(error).__name__
+    def _connected_again(self, used: Any) -> bool:
+        """Whether there is another manager than the one whose token FABRIC refused."""
+        with self._lock:
+            if self._manager is used and self._again is not None:
+                with contextlib.suppress(TestbedError):
+                    self._manager = self._again()
+            return self._manager is not used
 
 
-def _about_token(said: str) -> bool:
-    return "token" in said.lower() or "401" in said
+def _fablib() -> Any:
+    """The account that fablib is configured for."""
+    from fablib_slices.graph import fablib_module
 
-
-def _tags(claims: dict[str, Any], project: str | None) -> tuple[str, ...]:
-    projects = claims.get("projects") or []
-    own = [one for one in projects if project in (None, one.get("uuid"))] or projects
-    return tuple(sorted(own[0].get("tags") or ())) if own else ()
-
-
-def _site(site: dict[str, Any], switches: int) -> Site:
-    def free(name: str) -> int:
-        return int(site.get(f"{name}_capacity") or 0) - int(site.get(f"{name}_allocated") or 0)
-
-    components = {
-        name: int(counts.get("capacity") or 0) - int(counts.get("allocated") or 0)
-        for name, counts in (site.get("components") or {}).items()
-    }
-    return Site(
-        name=str(site["name"]),
-        active=str(site.get("state", "Active")) == "Active",
-        cores=free("cores"),
-        ram_gb=free("ram"),
-        disk_gb=free("disk"),
-        components=components,
-        switches=switches,
-        ipv4_management=bool(site.get("ipv4_management")),
-    )
-
-
-def _free_switches(site: dict[str, Any]) -> int:
-    return sum(
-        int(switch.get("capacity") or 1) - int(switch.get("allocated") or 0)
-        for switch in site.get("p4_switches") or ()
-    )
+    try:
+        with quiet():
+            made = fablib_module().FablibManager(validate_config=False, no_ssh=True)
+            made.get_manager()
+    except TestbedError:
+        raise
+    except Exception as error:  # the library raises plain exceptions of many kinds
+        raise TestbedError(
+            f"FABRIC cannot be used: {said_in(error)}",
+            "is ~/work/fabric_config/fabric_rc there, and its token still good? (portal: tokens)",
+        ) from error
+    return made
 
 
 def _at_site(spec: SliceSpec, sites: tuple[Site, ...]) -> SliceSpec:
@@ -394,61 +379,3 @@ def _at_site(spec: SliceSpec, sites: tuple[Site, ...]) -> SliceSpec:
     if site is None:
         raise TestbedError("no site has room for this slice now", "smaller machines, or later")
     return replace(spec, site=site)
-
-
-def _notices(slivers: list[dict[str, Any]]) -> tuple[str, ...]:
-    """What went wrong, without what only follows from it."""
-    said = {str(sliver.get("notice") or "") for sliver in slivers} - {"", "None"}
-    causes = {text for text in said if "Closing reservation due to failure in slice" not in text}
-    return tuple(sorted(causes or said))
-
-
-def _machines(model: str | None) -> tuple[str | None, tuple[Machine, ...]]:
-    """The spec's digest that a graph carries, and its machines."""
-    if not model:
-        return None, ()
-    from fim.user.topology import ExperimentTopology
-
-    with FIM_LOCK:
-        topology = ExperimentTopology(graph_string=model)
-        found = [_machine(name, node) for name, node in topology.nodes.items()]
-    digests = {digest for digest, _ in found if digest}
-    machines = tuple(machine for _, machine in found if machine)
-    return (digests.pop() if len(digests) == 1 else None), machines
-
-
-def _machine(name: str, node: Any) -> tuple[str | None, Machine | None]:
-    """The digest that a node carries, and what it is; a switch is no machine."""
-    data = _user_data(node)
-    digest = data.get("spec")
-    if node.type.name != "VM":
-        return digest, None
-    # A component is called after the network that its port is on (`graph`); fablib puts the node before it.
-    ports = [
-        (component_name.removeprefix(f"{name}-"), str(mac).lower())
-        for component_name, component in node.components.items()
-        for port in component.interface_list
-        if (mac := getattr(port.get_property("label_allocations"), "mac", None))
-    ]
-    return digest, Machine(
-        name=name,
-        role=str(data.get("role", "")),
-        site=str(node.site),
-        address=str(node.management_ip) if node.management_ip else None,
-        user=_user_of(node),
-        ports=tuple(sorted(ports)),
-    )
-
-
-def _user_data(node: Any) -> dict[str, Any]:
-    """What was kept with a node, beside what fablib keeps there."""
-    data = getattr(node.user_data, "data", node.user_data)
-    return data if isinstance(data, dict) else {}
-
-
-def _user_of(node: Any) -> str:
-    from fabrictestbed_extensions.fablib.constants import Constants
-
-    image = str(node.image_ref or "").split(",")[0]
-    known = Constants.IMAGE_NAMES.get(image, {})
-    return str(known.get("default_user", "ubuntu"))

@@ -143,6 +143,7 @@ def run(
         _modules_outside(loaded.catalog),
         capture=capture,
         slices=slices,
+        work_s=_left_s(loaded, on, slices, None if new else Path(runs)),
         on_state=on_state,
     )
     identity = testbed.identity()
@@ -273,6 +274,22 @@ def export(
 
     inventory = Path(kind_of(on)[1]) if on.startswith("ssh") else None
     return write(Path(folder), load_matrix(matrix, catalog).select(filters), inventory)
+
+
+def _left_s(matrix: Matrix, on: str, slices: int, runs: Path | None) -> float:
+    """Wall seconds that one slice of FABRIC takes for what no run below `runs` has ended; 0 elsewhere."""
+    from l4sbench.cost import CostBook
+    from l4sbench.plan import plan
+    from l4sbench.store import Run, StoreView
+    from l4sbench.testbeds.choose import kind_of, traits_of
+
+    if kind_of(on)[0] != "fabric":
+        return 0.0
+    latest = None if runs is None else Run.latest(runs, matrix.name)
+    traits = traits_of(on, slices)
+    costs = CostBook.of("fabric", traits.cost, latest.path if latest else None)
+    view = latest.view() if latest else StoreView()
+    return plan(matrix, view, None, traits, costs.model()).work_s
 
 
 def _open_run(matrix: Matrix, runs: Path, *, new: bool) -> Run:

@@ -27,7 +27,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from l4sbench import events
-from l4sbench.errors import TestbedError, TrialFailed
+from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Status
 from l4sbench.inputs import Inputs
 from l4sbench.plan import looks
@@ -60,7 +60,8 @@ _TICK_S: Final = 0.5
 class RunResult:
     """How a run ended. `left` counts trials that were not taken up or were discarded.
 
-    `error` is what stopped the run before its end. Tables can be made of what ended in any case.
+    `error` is what stopped the run before its end, `lost` what became of places that it went on without.
+    Tables can be made of what ended in any case.
     """
 
     ok: int
@@ -69,6 +70,7 @@ class RunResult:
     left: int
     interrupted: bool = False
     error: TestbedError | None = None
+    lost: tuple[PlaceLost, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -152,6 +154,7 @@ class _Loop:
         self._stopping = False
         self._interrupted = False
         self._error: TestbedError | None = None
+        self._lost: list[PlaceLost] = []
         self._bug: BaseException | None = None
         self._given_up = False
         self._began = time.monotonic()
@@ -185,6 +188,7 @@ class _Loop:
             left,
             self._interrupted,
             self._error,
+            tuple(self._lost),
         )
 
     def _busy(self) -> bool:
@@ -384,17 +388,23 @@ class _Loop:
         self._count_down(task)
 
     def _dropped(self, dropped: Dropped) -> None:
-        task = dropped.task
+        task, error = dropped.task, dropped.error
         self._running.remove(task)
-        self._discarded += 1
         self._emit(
             events.TrialDiscarded(
                 self._now(), task.planned.cell.id, task.trial, task.planned.trial_s, dropped.reason
             )
         )
-        if dropped.error is not None:
-            self._error = self._error or dropped.error
-            self._stop(dropped.error.message)
+        if isinstance(error, PlaceLost):
+            self._lost.append(error)
+            if error.left:
+                self._jobs = min(self._jobs, error.left)
+                self._parts[0].queue.appendleft(Task(task.planned, task.trial, task.digest))
+                return
+        self._discarded += 1
+        if error is not None:
+            self._error = self._error or error
+            self._stop(error.message)
 
     def _break(self, bug: BaseException) -> None:
         self._bug = self._bug or bug

@@ -71,6 +71,17 @@ class TestbedError(L4sbenchError):
     exit_code: ClassVar[int] = 3
 
 
+class PlaceLost(TestbedError):  # noqa: N818  it names an event, as `TrialFailed` does
+    """One of the places where trials run at once is gone for this run; `left` others remain.
+
+    The trial that ran there is taken up again by one of them; without any the run ends.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, *, left: int) -> None:
+        super().__init__(message, hint)
+        self.left = left
+
+
 class TrialFailed(L4sbenchError):  # noqa: N818  it names an event, the project's word for it
     """One trial went wrong (hang, panic, a step that failed). The run goes on with the next trial."""
 

@@ -166,8 +166,8 @@ class Testbed(Protocol):
         within a few seconds of `stop`. Processes that it starts are in a session of their own (a terminal's
         Ctrl-C is for the engine) and end when this process ends, however it ends.
 
-        Raises `TrialFailed` when this trial went wrong, `TrialStopped` when `stop` ended it, `TestbedError`
-        when no further trial can run.
+        Raises `TrialFailed` when this trial went wrong, `TrialStopped` when `stop` ended it, `PlaceLost` when
+        it has to run again elsewhere on this testbed, `TestbedError` when no further trial can run.
         """
         ...
 

@@ -105,6 +105,9 @@ def _sum_up(result: RunResult, path: Path, report: Path | None) -> None:
     say(f"run:    {as_path(path)}")
     if report:
         say(f"report: {as_path(report)}")
+    for lost in result.lost:
+        if lost is not result.error:
+            warn(f"{lost.message}; the run went on without it")
     if result.interrupted:
         say("interrupted; the same command goes on from here")
     if result.error is not None:

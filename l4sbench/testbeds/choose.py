@@ -61,6 +61,7 @@ def open_testbed(
     capture: bool = False,
     contact: bool = True,
     slices: int = 1,
+    work_s: float = 0.0,
     on_state: Callable[[str], None] = lambda _: None,
 ) -> Testbed:
     """The testbed of that name, for a matrix.
@@ -73,6 +74,7 @@ def open_testbed(
         capture: Keep the packets of every trial.
         contact: Whether hosts may be asked; else what they told last time counts.
         slices: How many slices of FABRIC share out the trials.
+        work_s: Wall seconds that what is left to run takes one after another, for leases and tokens.
         on_state: Told what becomes of slices, for people.
 
     Raises:
@@ -86,7 +88,13 @@ def open_testbed(
         from l4sbench.testbeds.fabric import FabricTestbed
 
         return FabricTestbed(
-            where, matrix, slices=slices, capture=capture, contact=contact, on_state=on_state
+            where,
+            matrix,
+            slices=slices,
+            capture=capture,
+            contact=contact,
+            work_s=work_s,
+            on_state=on_state,
         )
     if kind == "ssh":
         from l4sbench.testbeds.ssh import SshTestbed

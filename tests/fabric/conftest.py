@@ -9,12 +9,16 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fablib_slices import Access, Slices
+from tests.lab.conftest import lab
+
+__all__ = ["lab"]  # a fixture of theirs
 
 STANDIN = Path(__file__).with_name("standin.py")
 
@@ -53,6 +57,21 @@ class StandIn:
         """State of every slice that there ever was, by id."""
         return {own: one["state"] for own, one in self.call("/_state")["slices"].items()}
 
+    def alive(self, name: str) -> bool:
+        """Whether machines of a slice of that name are there."""
+        found = self.call("/_state")["slices"].values()
+        return any(one["name"] == name and one["state"] in {"StableOK", "Configuring"} for one in found)
+
+    def lease_s(self, name: str) -> float:
+        """How long the lease of the newest slice of that name goes on."""
+        found = [one for one in self.call("/_state")["slices"].values() if one["name"] == name]
+        return (datetime.fromisoformat(found[-1]["lease_end"]) - datetime.now(UTC)).total_seconds()
+
+    def renewals(self) -> int:
+        """How many renewals were granted."""
+        calls = self.call("/_state")["calls"]
+        return sum("/renew/" in path and status == 200 for _, path, status in calls)
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -84,13 +103,12 @@ def access(tmp_path: Path) -> Access:
     return Access("bastion.example.org", "tester_0000000000", key, key, key.with_suffix(".pub"))
 
 
-@pytest.fixture
-def slices(standin: StandIn, access: Access) -> Slices:
-    """fablib's own client, pointed at the stand-in."""
+def manager_of(standin: StandIn) -> Any:
+    """The client of fablib, pointed at the stand-in, with a token of now."""
     from fabrictestbed.fabric_manager_v2 import FabricManagerV2
 
     told = standin.call("/_token")
-    manager = FabricManagerV2(
+    return FabricManagerV2(
         credmgr_host=standin.url,
         orchestrator_host=standin.url,
         core_api_host=standin.url,
@@ -99,4 +117,9 @@ def slices(standin: StandIn, access: Access) -> Slices:
         auto_refresh=False,
         no_write=True,
     )
-    return Slices(manager, access, told["project"])
+
+
+@pytest.fixture
+def slices(standin: StandIn, access: Access) -> Slices:
+    """The account's slices at the stand-in."""
+    return Slices(manager_of(standin), access, standin.call("/_token")["project"])

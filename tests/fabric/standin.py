@@ -9,7 +9,8 @@ set by POST /_faults. What it cannot show: brokers, placement, policies beyond t
     python tests/fabric/standin.py [--host H] [--port P] [--tls CERT KEY] [--machines FILE]
 
 `--machines` is a JSON file, node -> {"address": management address, "ports": {network: MAC}}: what machines
-get instead of made-up addresses. The first line on stdout is the URL.
+get instead of made-up addresses; or such a map for every slice by its name. The first line on stdout is the
+URL.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ from fim.user.topology import ExperimentTopology
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S %z"
 STABLE = ("StableOK", "StableError", "ModifyOK", "ModifyError")
 GONE = ("Closing", "Dead")
-CLAMP = timedelta(days=15)
 SITES = ("STAR", "NCSA", "TACC")
 
 
@@ -51,9 +51,12 @@ class Faults:
 
     create_refused: creates that are answered with 500 and do nothing; create_lost: creates that are done and
     whose answer never comes; sliver_fails: notice by node; configure_s: how long a slice takes;
-    token_expired: every call but the token's is refused; token_s: how long the token lives; renew_refused:
-    renewals that are refused; vanish_after_s: seconds after which a ready slice is removed; no_room: sites
-    are full.
+    token_expired: every call but the token's is refused; token_s: how long the token lives; epoch: tokens
+    that were handed out in another one have expired; refresh_refused: refresh tokens are not taken any more;
+    renew_refused: renewals that are refused; longest_s: leases are shortened to this; vanish_after_s: seconds
+    after which a ready slice is removed; vanish: slices that are removed now, with what is said of their
+    machines; breaks: slices that become StableError now, likewise; forgotten: slices that are not known any
+    more; lease_over: slices whose lease ends now; no_room: sites are full.
     """
 
     create_refused: int = 0
@@ -62,8 +65,15 @@ class Faults:
     configure_s: float = 0.3
     token_expired: bool = False
     token_s: int = 4 * 3600
+    epoch: int = 0
+    refresh_refused: bool = False
     renew_refused: int = 0
+    longest_s: float = 15 * 86400.0
     vanish_after_s: float | None = None
+    vanish: dict[str, str] = field(default_factory=dict)
+    breaks: dict[str, str] = field(default_factory=dict)
+    forgotten: list[str] = field(default_factory=list)
+    lease_over: list[str] = field(default_factory=list)
     no_room: bool = False
     tags: list[str] = field(default_factory=lambda: ["VM.NoLimit", "Switch.P4"])
 
@@ -90,6 +100,7 @@ class Slice:
     state: str = "Configuring"
     start: datetime = field(default_factory=now)
     slivers: dict[str, str] = field(default_factory=dict)
+    notice: str = ""
 
 
 class Fabric:
@@ -136,19 +147,33 @@ class Fabric:
         ]
 
     def authorised(self, auth: str) -> None:
-        if self.faults.token_expired or not auth.startswith("Bearer "):
+        if self.faults.token_expired or self.epoch_of(auth.removeprefix("Bearer ")) != self.faults.epoch:
             # The real one answers 500 as well; only the text tells.
             raise RefusedError(500, "Provided token is not valid: Signature has expired")
+
+    @staticmethod
+    def epoch_of(token: str) -> int | None:
+        try:
+            claims = token.split(".")[1]
+            return int(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["epoch"])
+        except (LookupError, ValueError):
+            return None
 
     def set_faults(self, _: Any, body: str) -> dict[str, Any]:
         self.faults = Faults(**json.loads(body))
         return {}
 
     def state_of_all(self, *_: Any) -> dict[str, Any]:
-        slices = {one.id: {"name": one.name, "state": self.state(one)} for one in self.slices.values()}
+        slices = {
+            one.id: {"name": one.name, "state": self.state(one), "lease_end": one.lease_end.isoformat()}
+            for one in self.slices.values()
+            if one.name not in self.faults.forgotten
+        }
         return {"calls": self.calls, "slices": slices, "keys": [one.keys for one in self.slices.values()]}
 
     def refresh(self, *_: Any) -> dict[str, Any]:
+        if self.faults.refresh_refused:
+            raise RefusedError(500, "The refresh token has expired")
         expires = (now() + timedelta(hours=4)).strftime(TIME_FORMAT)
         token = {"id_token": self.token(), "refresh_token": "refresh", "expires_at": expires}
         return listed("tokens", [token | {"created_at": now().strftime(TIME_FORMAT)}])
@@ -176,7 +201,7 @@ class Fabric:
             id=str(uuid.uuid4()),
             name=name,
             topology=topology,
-            lease_end=min(asked, now() + CLAMP),
+            lease_end=min(asked, now() + timedelta(seconds=self.faults.longest_s)),
             keys=sent["ssh_keys"],
             ends_as="StableError" if self.faults.sliver_fails else "StableOK",
         )
@@ -192,7 +217,9 @@ class Fabric:
         found = [
             one
             for one in self.slices.values()
-            if (not names or one.name in names) and (not states or self.state(one) in states)
+            if (not names or one.name in names)
+            and (not states or self.state(one) in states)
+            and one.name not in self.faults.forgotten
         ]
         return listed("slices", [self.view(one, with_model=False) for one in found])
 
@@ -211,7 +238,9 @@ class Fabric:
             raise RefusedError(500, "Policy Violation: project lease limit")
         if self.state(one) not in STABLE:
             raise RefusedError(500, f"Unable to renew Slice# {own} that is not yet stable, try again later")
-        end = min(end, now() + CLAMP)  # without a word, as the real one does
+        end = min(
+            end, now() + timedelta(seconds=self.faults.longest_s)
+        )  # without a word, as the real one does
         if end < one.lease_end:
             raise RefusedError(500, "Attempted new term end time is shorter than current slice end time")
         one.lease_end, one.began, one.state = end, time.monotonic(), "Configuring"
@@ -224,7 +253,7 @@ class Fabric:
     # ---- state
 
     def get(self, own: str) -> Slice:
-        if own not in self.slices:
+        if own not in self.slices or self.slices[own].name in self.faults.forgotten:
             raise RefusedError(404, f"Slice# {own} not found")
         return self.slices[own]
 
@@ -236,6 +265,12 @@ class Fabric:
         vanish = self.faults.vanish_after_s
         if vanish is not None and one.state in STABLE and age > vanish:
             one.state = "Dead"
+        if one.name in self.faults.lease_over:
+            one.lease_end = min(one.lease_end, now())
+        if one.state in STABLE and (one.name in self.faults.vanish or one.lease_end <= now()):
+            one.state, one.notice = "Dead", self.faults.vanish.get(one.name, "")
+        if one.state in STABLE and one.name in self.faults.breaks:
+            one.state, one.notice = "StableError", self.faults.breaks[one.name]
         return one.state
 
     def provision(self, one: Slice) -> None:
@@ -252,7 +287,7 @@ class Fabric:
                 )
             )
             if ready and node.type.name == "VM":
-                known = self.machines.get(name, {})
+                known = self.machines.get(one.name, self.machines).get(name, {})
                 node.set_properties(management_ip=known.get("address", f"2001:db8::{place + 1}"))
                 for nth, (component_name, component) in enumerate(sorted(node.components.items())):
                     network = component_name.removeprefix(f"{name}-")
@@ -273,7 +308,7 @@ class Fabric:
                     "sliver_type": "NodeSliver",
                     "state": info.reservation_state,
                     "pending_state": "None_",
-                    "notice": info.error_message or "",
+                    "notice": info.error_message or one.notice,
                     "lease_start_time": one.start.strftime(TIME_FORMAT),
                     "lease_end_time": one.lease_end.strftime(TIME_FORMAT),
                     "sliver": {"Name": name, "Site": node.site, "Type": node.type.name},
@@ -304,6 +339,7 @@ class Fabric:
             "uuid": self.user,
             "email": "tester@example.org",
             "exp": expires,
+            "epoch": self.faults.epoch,
             "projects": [project | member],
         }
 

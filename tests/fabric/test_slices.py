@@ -5,18 +5,20 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from fablib_slices import SliceFile, Slices, SliceSpec, preflight, spec_of
+from fablib_slices import Access, SliceFile, Slices, SliceSpec, preflight, spec_of
 from fablib_slices.access import inventory
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.topology import topology
-from tests.fabric.conftest import StandIn
+from tests.fabric.conftest import StandIn, manager_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
 
@@ -107,6 +109,35 @@ def test_an_expired_token_is_told_as_such(slices: Slices, spec: SliceSpec, stand
     standin.faults(token_expired=True)
     with pytest.raises(TestbedError, match=r"Signature has expired.*make a new token"):
         slices.up(spec, **FAST)
+
+
+def test_a_new_token_is_taken_up_without_a_restart(
+    slices: Slices, access: Access, spec: SliceSpec, standin: StandIn
+) -> None:
+    slices.up(spec, **FAST)
+    standin.faults(epoch=1)
+    with pytest.raises(TestbedError, match=r"Signature has expired.*token file"):
+        slices.renew(spec.name, 48)
+    asked = []
+
+    def again() -> object:
+        asked.append(1)
+        return manager_of(standin)
+
+    standin.faults()
+    lasting = Slices(manager_of(standin), access, again=again)
+    standin.faults(epoch=1)
+    assert lasting.renew(spec.name, 68).exact
+    assert lasting.find(spec.name)
+    assert len(asked) == 1
+
+
+def test_stdout_comes_back_whichever_thread_asks_last(slices: Slices, capsys: Any) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(slices.find, [f"nobody-{number}" for number in range(24)]))
+    assert found == [None] * 24
+    sys.stdout.write("heard\n")
+    assert capsys.readouterr().out == "heard\n"
 
 
 def test_renewing_is_exact_to_the_hour(slices: Slices, spec: SliceSpec) -> None:

@@ -4,7 +4,8 @@
 
 A slice is only ever found by its name and adopted when it was made from the same spec, so a controller that
 was stopped, or lost its connection, goes on where it was. Leases are renewed between trials once half of them
-is over; a slice that FABRIC has removed ends the run, and the next run makes it anew and goes on.
+is over. A slice that is lost on the way leaves its trials to the others; the last one ends the run, and the
+next run makes anew what is missing and goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.errors import InputError, Problem, TestbedError, TrialFailed
+from l4sbench.errors import InputError, PlaceLost, Problem, TestbedError, TrialFailed
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.topology import topology
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     from fablib_slices import Slices, SliceSpec
     from l4sbench.catalog import Catalog
     from l4sbench.matrix import Matrix
-    from l4sbench.testbed import Identity, Needs, Outcome, TestbedTraits
+    from l4sbench.testbed import Identity, Needs, Outcome, Testbed, TestbedTraits
     from l4sbench.trial import TrialSpec
 
 RETRY: Final = timedelta(minutes=10)
 """How long to wait before FABRIC is asked again for what it refused."""
+
+BEYOND_S: Final = 180.0
+"""What a trial may take beyond its flows' time on hosts that have to be reached anew."""
 
 
 def traits(slices: int) -> TestbedTraits:
@@ -41,13 +45,25 @@ def traits(slices: int) -> TestbedTraits:
 
 @dataclass
 class _Held:
-    """A slice that is up: its spec, when its lease ends, and its hosts."""
+    """A slice that is up, and its hosts.
+
+    `span` is how long a lease FABRIC gives when asked for the spec's hours, as far as known. `asked` is when
+    it was asked last, `refused` why it did not renew then. `doubted`: a trial failed there since it was last
+    known to be whole.
+    """
 
     spec: SliceSpec
+    id: str
     lease_end: datetime
-    hosts: SshTestbed
+    hosts: Testbed
+    span: timedelta
     asked: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
     refused: str = ""
+    doubted: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
 
 
 class FabricTestbed:
@@ -60,7 +76,9 @@ class FabricTestbed:
         slices: How many slices share out the trials.
         capture: Keep packets at both ports of the router.
         contact: Reserve and ask; else what hosts told last time counts.
+        work_s: Wall seconds that what is left to run takes on one slice, for leases and tokens.
         connect: Gives the account's slices; fablib's configuration by default.
+        hosts: Gives the testbed that a slice's inventory is; hosts by ssh by default.
         on_state: Told what becomes of slices, for people.
     """
 
@@ -72,19 +90,24 @@ class FabricTestbed:
         slices: int = 1,
         capture: bool = False,
         contact: bool = True,
+        work_s: float = 0.0,
         connect: Callable[[], Slices] | None = None,
+        hosts: Callable[[Path], Testbed] | None = None,
         on_state: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._specs = specs_of(name or f"l4s-{matrix.name}", matrix, slices)
         self._matrix = matrix
         self._capture = capture
         self._contact = contact
+        self._work_s = work_s
         self._connect = connect
+        self._hosts = hosts or self._by_ssh
         self._on_state = on_state
         self._slices: Slices | None = None
         self._held: tuple[_Held, ...] = ()
         self._free: queue.SimpleQueue[_Held] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._lost = 0
 
     @property
     def name(self) -> str:
@@ -128,26 +151,55 @@ class FabricTestbed:
     def _reserve(self) -> tuple[_Held, ...]:
         """Make or adopt all slices; those that are missing are checked before any is made."""
         from fablib_slices import Slices, preflight
+        from fablib_slices.records import keep
 
         self._slices = self._connect() if self._connect else Slices.connect()
-        missing = [spec for spec in self._specs if self._slices.find(spec.name) is None]
+        run_s = self._work_s / len(self._specs)
+        found = {spec.name: self._slices.find(spec.name) for spec in self._specs}
+        missing = [spec for spec in self._specs if found[spec.name] is None]
         if missing:
             facts = self._slices.facts()
-            run_s = estimated_s(self._matrix) / len(self._specs)
             problems = [problem for spec in missing for problem in preflight(spec, facts, run_s)]
             if problems:
                 raise InputError(list(dict.fromkeys(problems)))
+            for spec in missing:
+                keep(spec)
+        stop = threading.Event()
         with ThreadPoolExecutor(len(self._specs)) as pool:
-            return tuple(pool.map(self._hold, self._specs))
+            try:
+                held = tuple(pool.map(lambda spec: self._hold(spec, stop), self._specs))
+            except BaseException:  # Ctrl-C, too: nobody goes on waiting for the other slices
+                stop.set()
+                raise
+        self._tell_of_token(held, run_s)
+        return held
 
-    def _hold(self, spec: SliceSpec) -> _Held:
+    def _hold(self, spec: SliceSpec, stop: threading.Event) -> _Held:
         from fablib_slices.records import keep, keep_inventory
 
-        assert self._slices is not None  # noqa: S101  (set by _reserve, for the type checker)
-        found = self._slices.up(spec, on_state=lambda state: self._on_state(f"slice {spec.name}: {state}"))
+        found = self._account.up(
+            spec, on_state=lambda state: self._on_state(f"slice {spec.name}: {state}"), stop=stop
+        )
         keep(spec, found)
-        inventory = keep_inventory(found, self._slices.access)
-        return _Held(spec, found.lease_end, self._hosts(inventory))
+        inventory = keep_inventory(found, self._account.access)
+        span = timedelta(hours=spec.hours)
+        return _Held(spec, found.id, found.lease_end, self._hosts(inventory), span)
+
+    def _tell_of_token(self, held: tuple[_Held, ...], run_s: float) -> None:
+        """Say so when the token ends before the leases need their last renewal."""
+        over = datetime.now(UTC) + timedelta(seconds=run_s)
+        if all(one.lease_end > over for one in held):
+            return
+        try:
+            expires = self._account.token_expires()
+        except TestbedError as error:
+            self._on_state(f"whether leases can be renewed is not known: {error}")
+            return
+        if expires is not None and expires < over:
+            self._on_state(
+                f"the token ends at {expires:%Y-%m-%d %H:%M} UTC, before the run does, and leases must be "
+                "renewed after that: put a new one into fablib's token file by then, the run takes it up"
+            )
 
     def _remember(self) -> tuple[_Held, ...]:
         """What is known of the slices without asking FABRIC."""
@@ -158,13 +210,20 @@ class FabricTestbed:
         if unknown:
             raise TestbedError(f"slice {unknown[0]} was not reserved yet", "a run reserves it")
         never = datetime.max.replace(tzinfo=UTC)
-        return tuple(_Held(spec, never, self._hosts(inventory)) for spec, inventory in known)
+        return tuple(_Held(spec, "", never, self._hosts(path), timedelta()) for spec, path in known)
 
-    def _hosts(self, inventory: Path) -> SshTestbed:
+    def _by_ssh(self, inventory: Path) -> Testbed:
         catalog: Catalog = self._matrix.catalog
         return SshTestbed(
             inventory, catalog, self._matrix.cells, capture=self._capture, contact=self._contact
         )
+
+    @property
+    def _account(self) -> Slices:
+        """The account's slices; there once anything was reserved."""
+        if self._slices is None:
+            raise ValueError("nothing was reserved yet")
+        return self._slices
 
     # ---- a trial
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
@@ -173,59 +232,100 @@ class FabricTestbed:
         Raises:
             TrialFailed: a host was lost, or a step on it failed.
             TrialStopped: `stop` was set.
-            TestbedError: the slice is gone, its lease cannot be extended, or its hosts do not come back.
+            TestbedError: the slice is gone, its lease cannot be extended, or its hosts do not come back;
+                PlaceLost as long as there are others.
         """
         held = self._free.get()
         try:
-            self._keep_lease(held, spec.wall_limit_s)
-            return held.hosts.run(spec, raw, stop)
-        except (TrialFailed, TestbedError) as error:
-            if not stop.is_set():
-                self._raise_if_gone(held, error)
+            outcome = self._run_on(held, spec, raw, stop)
+        except TestbedError as error:
+            with self._lock:
+                self._lost += 1
+                left = len(self._held) - self._lost
+            if left:
+                raise PlaceLost(error.message, error.hint, left=left) from error
             raise
-        finally:
+        except BaseException:
             self._free.put(held)
+            raise
+        self._free.put(held)
+        return outcome
+
+    def _run_on(self, held: _Held, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
+        if held.doubted:
+            self._raise_if_gone(held)
+        virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
+        self._keep_lease(held, min(spec.wall_limit_s, virtual_s + BEYOND_S))
+        try:
+            outcome = held.hosts.run(spec, raw, stop)
+        except (TrialFailed, TestbedError):
+            held.doubted = True
+            if not stop.is_set():
+                self._raise_if_gone(held)
+            raise
+        held.doubted = False
+        return outcome
 
     def _keep_lease(self, held: _Held, needed_s: float) -> None:
-        """Renew once half of the lease is over, exactly, and read back what came of it."""
+        """Renew once half of the lease is over; raises TestbedError when a trial would outlive it."""
         now = datetime.now(UTC)
-        left = held.lease_end - now
-        if left > timedelta(hours=held.spec.hours) / 2 or now - held.asked < RETRY:
-            self._need_lease(held, left, needed_s)
-            return
-        held.asked, held.refused = now, ""
-        assert self._slices is not None  # noqa: S101  (a run reserves first, for the type checker)
-        try:
-            with self._lock:
-                renewal = self._slices.renew(held.spec.name, held.spec.hours)
-            held.lease_end = renewal.lease_end
-            self._on_state(f"slice {held.spec.name}: lease ends {held.lease_end:%Y-%m-%d %H:%M} UTC")
-        except TestbedError as error:
-            held.refused = str(error)
-            self._on_state(f"slice {held.spec.name}: not renewed: {error}")
-        self._need_lease(held, held.lease_end - now, needed_s)
-
-    def _need_lease(self, held: _Held, left: timedelta, needed_s: float) -> None:
-        if left < timedelta(seconds=needed_s):
+        if held.lease_end - now <= held.span / 2 and now - held.asked >= RETRY:
+            self._renew(held, now)
+        if held.lease_end - now < timedelta(seconds=needed_s):
             why = f" and is not renewed: {held.refused}" if held.refused else ""
             raise TestbedError(
-                f"the lease of slice {held.spec.name} ends at {held.lease_end:%Y-%m-%d %H:%M} UTC{why}",
-                f"l4sbench slice renew {held.spec.name}; the same run then goes on",
+                f"the lease of slice {held.name} ends at {held.lease_end:%Y-%m-%d %H:%M} UTC{why}",
+                f"l4sbench slice renew {held.name}; the same command then goes on",
             )
 
-    def _raise_if_gone(self, held: _Held, error: Exception) -> None:
-        """A lost host may mean a lost slice; only FABRIC knows."""
-        assert self._slices is not None  # noqa: S101  (a run reserves first, for the type checker)
+    def _renew(self, held: _Held, now: datetime) -> None:
+        """Renew to the hour, and read back and tell what came of it."""
+        wanted = timedelta(hours=held.spec.hours)
+        held.asked, held.refused = now, ""
         try:
             with self._lock:
-                found = self._slices.find(held.spec.name)
-        except TestbedError:
+                renewal = self._account.renew(held.name, held.spec.hours)
+        except TestbedError as error:
+            self._raise_if_gone(held)  # reads the lease, too: somebody else may have renewed it
+            if held.lease_end - now <= held.span / 2:
+                held.refused = error.message
+                self._on_state(f"slice {held.name}: not renewed: {error}")
+            return
+        held.lease_end = renewal.lease_end
+        held.span = min(wanted, renewal.lease_end - now)
+        shorter = (
+            "" if renewal.exact else f", not at {renewal.asked:%Y-%m-%d %H:%M} as asked: FABRIC shortens it"
+        )
+        self._on_state(f"slice {held.name}: lease ends {held.lease_end:%Y-%m-%d %H:%M} UTC{shorter}")
+
+    def _raise_if_gone(self, held: _Held) -> None:
+        """A lost host may mean a lost slice; only FABRIC knows. Without its answer nothing is raised."""
+        from fablib_slices.answers import BROKEN, GONE
+
+        try:
+            with self._lock:
+                found = self._account.look(held.id)
+        except TestbedError as error:
+            self._on_state(f"slice {held.name}: whether it is still there is not known: {error}")
             return
         if found is None:
+            raise TestbedError(f"slice {held.name} is gone: FABRIC does not know it any more", _ANEW)
+        held.lease_end = found.lease_end
+        told = f"{found.state}{''.join(f'; {notice}' for notice in found.notices)}"
+        if found.state in GONE:
+            over = found.lease_end <= datetime.now(UTC)
+            when = f"its lease ended at {found.lease_end:%Y-%m-%d %H:%M} UTC" if over else "FABRIC removed it"
+            unasked = f" (not renewed: {held.refused})" if over and held.refused else ""
+            raise TestbedError(f"slice {held.name} is gone: {when}{unasked} ({told})", _ANEW)
+        if found.state in BROKEN:
             raise TestbedError(
-                f"slice {held.spec.name} is gone: FABRIC removed it ({error})",
-                "run again: it is made anew, and finished trials stay",
-            ) from error
+                f"slice {held.name} is broken: {told}",
+                f"l4sbench slice down {held.name}; the same command then makes it anew and goes on",
+            )
+
+
+_FILES: Final = frozenset({".yaml", ".yml"})
+_ANEW: Final = "the same command makes it anew and goes on; finished trials stay"
 
 
 def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
@@ -244,7 +344,7 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
             f"run them one after another: topology={shapes[0]}",
         )
     path = Path(name)
-    if path.suffix in {".yaml", ".yml"}:
+    if path.suffix in _FILES:
         wishes = load_slice_file(path)
         one = spec_of(topology(wishes.topology), wishes)
     else:
@@ -254,13 +354,12 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
         raise InputError(f"slice {one.name} is made for {one.topology}, and this matrix has {shapes[0]}")
     if slices == 1:
         return (one,)
-    return tuple(replace(one, name=f"{one.name}-{number}") for number in range(1, slices + 1))
-
-
-def estimated_s(matrix: Matrix) -> float:
-    """Wall seconds of all trials of a matrix one after another, before any was measured."""
-    cost = SSH_TRAITS.cost
-    return sum(
-        matrix.trials.max * cost.wall_s((cell.duration.ns + cell.warmup.ns) / 1e9, cell.rate.mbps)
-        for cell in matrix.cells
-    )
+    named = [replace(one, name=f"{one.name}-{number}") for number in range(1, slices + 1)]
+    specs = tuple(named if path.suffix in _FILES else (kept_spec(spec.name) or spec for spec in named))
+    other = next((spec for spec in specs if spec.digest != specs[0].digest), None)
+    if other:
+        raise InputError(
+            f"slices {specs[0].name} and {other.name} were made from different descriptions",
+            f"l4sbench slice down {other.name}, then slice up {other.name} as {specs[0].name} was made",
+        )
+    return specs

@@ -122,7 +122,7 @@ class SshTestbed:
         self._boots: Mapping[str, Image] = {}
         self._facts: Mapping[str, HostFacts] = {}
         self._locked = contextlib.ExitStack()
-        self._shaken = False
+        self._shaken_s: float | None = None
 
     @property
     def name(self) -> str:
@@ -233,7 +233,7 @@ class SshTestbed:
         played = self._prepare_all(stop)
         wrong = _wrong(played)
         if wrong:
-            self._shaken = True
+            self._shaken_s = self._shaken_s or time.monotonic()
             names = ", ".join(sorted({stage.state[name] for name in wrong if name in stage.state}))
             raise TrialFailed(f"hosts are not ready{f' with {names}' if names else ''}: {_listed(wrong)}")
         self._facts = _facts(played, hosts)
@@ -249,17 +249,17 @@ class SshTestbed:
 
     def _prepare_all(self, stop: threading.Event) -> ansible.Played:
         """Prepare; hosts that were lost before are waited for."""
-        deadline = time.monotonic() + (RETURN_LIMIT_S if self._shaken or self._told.changing else 0.0)
+        deadline = time.monotonic() + (RETURN_LIMIT_S if self._shaken_s or self._told.changing else 0.0)
         while True:
             played = self._prepare({}, limit_s=PREPARE_LIMIT_S, stop=stop.is_set)
             if stop.is_set():
                 raise TrialStopped
             away = {h: t for h, t in played.hosts.items() if t.status == "unreachable"}
             if not away:
-                self._shaken = False
+                self._shaken_s = None
                 return played
             if time.monotonic() > deadline:
-                if self._shaken:
+                if self._shaken_s:
                     raise TestbedError(
                         f"hosts did not come back within {RETURN_LIMIT_S:g} s: {_listed(away)}"
                     )
@@ -356,8 +356,8 @@ class SshTestbed:
             TestbedError: hosts do not come back, or came back with another kernel.
         """
         began = time.monotonic()
-        if self._shaken:
-            self._await_return(stop)
+        if self._shaken_s is not None:
+            self._await_return(stop, self._shaken_s, began + spec.wall_limit_s)
         virtual_s = max(
             (flow.start.s + flow.seconds for program in spec.programs.values() for flow in program.flows),
             default=0.0,
@@ -410,11 +410,12 @@ class SshTestbed:
             ansible.play("fetch.yml", self._inventory, names, variables, limit_s=_STOP_LIMIT_S)
 
     def _raise_failure(self, played: ansible.Played) -> None:
-        wrong = {host: told for host, told in played.hosts.items() if told.status != "ok"}
+        wrong = _wrong(played)
         if not wrong:
             return
         lost = {h for h, t in wrong.items() if t.status == "unreachable" or t.answer.get("state") in _LOST}
-        self._shaken = bool(lost)
+        if lost and self._shaken_s is None:
+            self._shaken_s = time.monotonic()
         # what a host saw by itself says more than what it heard of another one
         first = min(wrong, key=lambda h: (h not in lost, bool(wrong[h].answer.get("secondary")), h))
         told = wrong[first]
@@ -422,24 +423,37 @@ class SshTestbed:
         reason = told.message or f"Ansible says {played.status}"
         raise TrialFailed(f"{first}: {manner}{reason}")
 
-    def _await_return(self, stop: threading.Event) -> None:
-        """Wait for lost hosts and prepare all again: who was restarted has forgotten what was set."""
-        deadline = time.monotonic() + RETURN_LIMIT_S
+    def _await_return(self, stop: threading.Event, since_s: float, trial_ends_s: float) -> None:
+        """Wait for lost hosts and prepare all again: who was restarted has forgotten what was set.
+
+        A trial waits as long as it may take at all, and the next one goes on waiting.
+
+        Args:
+            stop: Set when the trial is to end.
+            since_s, trial_ends_s: When hosts were lost, and when the trial's limit is reached (monotonic).
+        """
         while True:
-            played = self._prepare({}, limit_s=RETURN_LIMIT_S)
-            wrong = {host: told for host, told in played.hosts.items() if told.status != "ok"}
-            if not wrong:
+            limit_s = max(_RETRY_S, min(RETURN_LIMIT_S, trial_ends_s - time.monotonic()))
+            played = self._prepare({}, limit_s=limit_s, stop=stop.is_set)
+            wrong = _wrong(played)
+            if not wrong and not stop.is_set():
                 break
-            if time.monotonic() > deadline:
-                raise TestbedError(f"hosts did not come back within {RETURN_LIMIT_S:g} s: {_listed(wrong)}")
+            reasons = _listed(wrong)
+            if time.monotonic() > since_s + RETURN_LIMIT_S:
+                raise TestbedError(
+                    f"hosts did not come back within {RETURN_LIMIT_S:g} s: {reasons}",
+                    "once they are reached again, the same command goes on",
+                )
             if stop.wait(_RETRY_S):
                 raise TrialStopped
+            if time.monotonic() + _RETRY_S > trial_ends_s:
+                raise TrialFailed(f"hosts have not come back: {reasons}")
         for name, told in played.hosts.items():
             now, before = read_facts(dict(told.answer), name), self._facts[name]
             if (now.kernel_release, now.kernel_version) != (before.kernel_release, before.kernel_version):
                 message = f"{name} came back with Linux {now.kernel_release}, not {before.kernel_release}"
                 raise TestbedError(message, "boot the kernel that the run began with, or begin a --new run")
-        self._shaken = False
+        self._shaken_s = None
 
 
 def _helper() -> str:

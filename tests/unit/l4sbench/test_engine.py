@@ -16,7 +16,7 @@ from l4sbench import engine, events, worker
 from l4sbench.cell import Cell
 from l4sbench.cost import CostBook
 from l4sbench.engine import RunResult
-from l4sbench.errors import TestbedError, TrialFailed
+from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Progress, Status
 from l4sbench.matrix import Matrix
 from l4sbench.plan import Reason, plan
@@ -192,6 +192,53 @@ def test_a_hanging_trial_fails_at_its_limit_and_the_run_goes_on(
     result = small.run_matrix(one, run, small.SmallTestbed(sleep_s=60.0))
     assert (result.failed, result.left) == (2, 0)
     assert {ended.reasons for ended in run.ended()} == {("no end within 0.5 s",)}
+
+
+def losing(places: int) -> Callable[[TrialSpec, Path], None]:
+    """A fault: the second trial and those after it each find their place gone, until one is left for good."""
+    lock, taken = threading.Lock(), []
+
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        with lock:
+            taken.append((spec.cell.id, spec.trial))
+            number = len(taken)
+        if 2 <= number <= places:
+            raise PlaceLost(f"place {number} is gone", left=places - number + 1)
+
+    return fault
+
+
+def test_the_places_that_are_left_do_the_trials_of_a_lost_one(wanted: Matrix, run: Run) -> None:
+    traits = replace(small.TRAITS, slots=3)
+    heard: list[events.Event] = []
+    testbed = small.SmallTestbed(fault=losing(3), traits=traits, sleep_s=0.02)
+    result = small.run_matrix(wanted, run, testbed, on_event=heard.append)
+    assert (result.ok, result.invalid, result.failed, result.left) == (10, 2, 0, 0)
+    assert {lost.message for lost in result.lost} == {"place 2 is gone", "place 3 is gone"}
+    assert (result.error, result.exit_code) == (None, 1)
+    assert len(small.contents(run)) == 12
+    assert len(testbed.ran) == 14
+    # one worker is left: from the second loss on no two trials are under way at once
+    under_way, after = 0, []
+    for event in heard:
+        under_way += isinstance(event, events.TrialStarted)
+        under_way -= isinstance(event, (events.TrialEnded, events.TrialDiscarded))
+        after.append(under_way)
+    lost = max(place for place, event in enumerate(heard) if isinstance(event, events.TrialDiscarded))
+    assert max(after[lost:]) == 1
+
+
+def test_the_last_place_ends_the_run_when_it_is_lost(wanted: Matrix, run: Run) -> None:
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        left = 2 - len(testbed.ran)
+        if left < 2:
+            raise PlaceLost("gone", left=max(0, left))
+
+    testbed = small.SmallTestbed(fault=fault, traits=replace(small.TRAITS, slots=2))
+    result = small.run_matrix(wanted, run, testbed, jobs=1)
+    assert (result.ok, result.left, result.exit_code) == (0, 12, 3)
+    again = small.run_matrix(wanted, run, small.SmallTestbed())
+    assert (again.ok, again.invalid, again.left) == (10, 2, 0)
 
 
 def test_a_testbed_that_forgets_the_limit_is_told(

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What FABRIC's answers mean: slices, machines and their ports, sites, notices, and what an error says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fablib_slices.checks import Site
+from fablib_slices.graph import FIM_LOCK
+
+TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S %z"
+
+READY: Final = frozenset({"StableOK", "ModifyOK"})
+BROKEN: Final = frozenset({"StableError", "ModifyError", "AllocatedError"})
+GONE: Final = frozenset({"Closing", "Dead"})
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of a slice.
+
+    Attributes:
+        name: The topology's node.
+        role: What it is for.
+        site: Where it stands.
+        address: Its management address, IPv4 or IPv6; None until it has one.
+        user: The user of its image.
+        ports: Network -> MAC address, as far as assigned.
+    """
+
+    name: str
+    role: str
+    site: str
+    address: str | None
+    user: str
+    ports: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice as the orchestrator knows it.
+
+    `digest` is that of the spec it was made from; None when l4sbench did not make it. `notices` say what
+    went wrong with its parts.
+    """
+
+    id: str
+    name: str
+    state: str
+    lease_end: datetime
+    digest: str | None
+    machines: tuple[Machine, ...]
+    notices: tuple[str, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether all of it is there."""
+        return self.state in READY
+
+
+def time_of(text: str) -> datetime:
+    """An instant as FABRIC writes it."""
+    return datetime.strptime(text, TIME_FORMAT).astimezone(UTC)
+
+
+def said_in(error: BaseException) -> str:
+    """What FABRIC says in an error: the details inside, not the HTTP code around them."""
+    text = str(error)
+    start = text.find("{")
+    if start >= 0:
+        try:
+            details = json.loads(text[start:])["errors"][0]["details"]
+        except (ValueError, LookupError, TypeError):
+            return text
+        return str(details)
+    return text or type(error).__name__
+
+
+def about_token(said: str) -> bool:
+    """Whether what FABRIC says is about the account's token."""
+    return "token" in said.lower() or "401" in said
+
+
+def tags_of(claims: dict[str, Any], project: str | None) -> tuple[str, ...]:
+    """The permissions of a project that a token tells of."""
+    projects = claims.get("projects") or []
+    own = [one for one in projects if project in (None, one.get("uuid"))] or projects
+    return tuple(sorted(own[0].get("tags") or ())) if own else ()
+
+
+def site_of(site: dict[str, Any], switches: int) -> Site:
+    """A site as the summary of resources has it; free is capacity minus what is allocated."""
+
+    def free(name: str) -> int:
+        return int(site.get(f"{name}_capacity") or 0) - int(site.get(f"{name}_allocated") or 0)
+
+    components = {
+        name: int(counts.get("capacity") or 0) - int(counts.get("allocated") or 0)
+        for name, counts in (site.get("components") or {}).items()
+    }
+    return Site(
+        name=str(site["name"]),
+        active=str(site.get("state", "Active")) == "Active",
+        cores=free("cores"),
+        ram_gb=free("ram"),
+        disk_gb=free("disk"),
+        components=components,
+        switches=switches,
+        ipv4_management=bool(site.get("ipv4_management")),
+    )
+
+
+def free_switches(site: dict[str, Any]) -> int:
+    """Programmable switches that a site has free."""
+    return sum(
+        int(switch.get("capacity") or 1) - int(switch.get("allocated") or 0)
+        for switch in site.get("p4_switches") or ()
+    )
+
+
+def notices_of(slivers: list[dict[str, Any]]) -> tuple[str, ...]:
+    """What went wrong, without what only follows from it."""
+    said = {str(sliver.get("notice") or "") for sliver in slivers} - {"", "None"}
+    causes = {text for text in said if "Closing reservation due to failure in slice" not in text}
+    return tuple(sorted(causes or said))
+
+
+def machines_of(model: str | None) -> tuple[str | None, tuple[Machine, ...]]:
+    """The spec's digest that a graph carries, and its machines."""
+    if not model:
+        return None, ()
+    from fim.user.topology import ExperimentTopology
+
+    with FIM_LOCK:
+        topology = ExperimentTopology(graph_string=model)
+        found = [_machine(name, node) for name, node in topology.nodes.items()]
+    digests = {digest for digest, _ in found if digest}
+    machines = tuple(machine for _, machine in found if machine)
+    return (digests.pop() if len(digests) == 1 else None), machines
+
+
+def _machine(name: str, node: Any) -> tuple[str | None, Machine | None]:
+    """The digest that a node carries, and what it is; a switch is no machine."""
+    data = _user_data(node)
+    digest = data.get("spec")
+    if node.type.name != "VM":
+        return digest, None
+    # A component is called after the network that its port is on (`graph`); fablib puts the node before it.
+    ports = [
+        (component_name.removeprefix(f"{name}-"), str(mac).lower())
+        for component_name, component in node.components.items()
+        for port in component.interface_list
+        if (mac := getattr(port.get_property("label_allocations"), "mac", None))
+    ]
+    return digest, Machine(
+        name=name,
+        role=str(data.get("role", "")),
+        site=str(node.site),
+        address=str(node.management_ip) if node.management_ip else None,
+        user=_user_of(node),
+        ports=tuple(sorted(ports)),
+    )
+
+
+def _user_data(node: Any) -> dict[str, Any]:
+    """What was kept with a node, beside what fablib keeps there."""
+    data = getattr(node.user_data, "data", node.user_data)
+    return data if isinstance(data, dict) else {}
+
+
+def _user_of(node: Any) -> str:
+    from fabrictestbed_extensions.fablib.constants import Constants
+
+    image = str(node.image_ref or "").split(",")[0]
+    known = Constants.IMAGE_NAMES.get(image, {})
+    return str(known.get("default_user", "ubuntu"))

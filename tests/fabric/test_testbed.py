@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Runs on slices of the stand-in: what is lost on the way, leases, tokens, several slices at once.
+
+Slices are asked for by real HTTP and trials are real ones, of the virtual testbed: a slice's hosts here are a
+lab that is reached as long as the stand-in has the slice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from collectors.assemble import collect
+from collectors.validity import judge
+from fablib_slices import SliceFile, Slices, spec_of
+from l4sbench.catalog import Catalog
+from l4sbench.engine import RunResult, execute
+from l4sbench.errors import InputError, TrialFailed
+from l4sbench.events import Event, TrialDiscarded, TrialEnded
+from l4sbench.matrix import Matrix
+from l4sbench.plan import plan
+from l4sbench.store import Run
+from l4sbench.testbeds.fabric import FabricTestbed, testbed
+from l4sbench.testbeds.virtual import VirtualTestbed
+from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.topology import topology
+from reports.load import load
+from tests.fabric.conftest import StandIn
+
+if TYPE_CHECKING:
+    from l4sbench.testbed import Outcome
+    from l4sbench.trial import TrialSpec
+
+pytestmark = [pytest.mark.lab, pytest.mark.filterwarnings("ignore")]  # the libraries' own
+
+MATRIX = """\
+matrix: short
+topology: line6
+rate: 25mbit
+rtt: 10ms
+duration: 1s
+trials: 1
+rule: pam25
+flows:
+  l4s: {cc: prague}
+  classic: {cc: cubic}
+axes:
+  aqm: [fifo, codel, pie, dualpi2]
+"""
+
+_names = (f"run-{number}" for number in itertools.count())
+
+
+@dataclass
+class Hosts(VirtualTestbed):
+    """A slice's hosts; `ran` are the trials that ended there."""
+
+    lab: Lab
+    slice_name: str
+    standin: StandIn
+    ran: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.lab)
+
+    def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
+        ended = super().run(spec, raw, stop)
+        if not self.standin.alive(self.slice_name):
+            raise TrialFailed("router: cannot be reached: Connection timed out")
+        self.ran.append(spec.cell.aqm)
+        return ended
+
+
+@dataclass
+class Sweep:
+    """A run directory and what is heard of it."""
+
+    matrix: Matrix
+    run: Run
+    slices: Slices
+    standin: StandIn
+    lab: Lab
+    name: str
+    hosts: dict[str, Hosts] = field(default_factory=dict)
+    states: list[str] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def go(
+        self, slices: int = 1, on_event: Callable[[Event], None] = lambda _: None, work_s: float = 0.0
+    ) -> RunResult:
+        """What `l4sbench run --on fabric:NAME --slices N` does."""
+
+        def heard(event: Event) -> None:
+            self.events.append(event)
+            on_event(event)
+
+        def hosts(inventory: Path) -> Hosts:
+            name = inventory.parent.name
+            self.hosts[name] = Hosts(self.lab, name, self.standin)
+            return self.hosts[name]
+
+        self.states.clear()
+        self.events.clear()
+        fabric = FabricTestbed(
+            self.name,
+            self.matrix,
+            slices=slices,
+            work_s=work_s,
+            connect=lambda: self.slices,
+            hosts=hosts,
+            on_state=self.states.append,
+        )
+        identity = fabric.identity()
+        with self.run.locked() as writer:
+            planned = plan(self.matrix, writer.view, identity, fabric.traits, fabric.traits.cost)
+            assert not fabric.check(planned.needs)
+            return execute(planned, writer, fabric, judge, on_event=heard)
+
+    def ended(self) -> Counter[str]:
+        """How often every queue's trial stands in the run directory, failed ones aside."""
+        return Counter(one.cell.aqm for one in self.run.ended() if one.status != "failed")
+
+    def told(self, part: str) -> str:
+        """The one thing heard of slices that has `part` in it."""
+        (one,) = [state for state in self.states if part in state]
+        return one
+
+
+ALL = Counter(["fifo", "codel", "pie", "dualpi2"])
+
+
+@pytest.fixture
+def sweep(
+    lab: Lab, slices: Slices, standin: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Sweep:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = tmp_path / "short.yaml"
+    path.write_text(MATRIX, encoding="utf-8")
+    matrix = Matrix.load(path, Catalog.load())
+    run = Run.create(tmp_path / "runs", matrix.name, matrix.source, matrix.seed, {})
+    return Sweep(matrix, run, slices, standin, lab, next(_names))
+
+
+def kept(run: Run) -> dict[Path, int]:
+    """Every ended trial, and when it was written."""
+    return {path: path.stat().st_mtime_ns for path in run.path.glob("cells/*/*/trial.json")}
+
+
+def after(number: int, do: Callable[[], object]) -> Callable[[Event], None]:
+    """Does something once, when so many trials have ended."""
+    ended = itertools.count(1)
+
+    def hear(event: Event) -> None:
+        if isinstance(event, TrialEnded) and next(ended) == number:
+            do()
+
+    return hear
+
+
+# ---- slices that are lost
+def test_a_slice_that_vanishes_ends_the_run_and_the_next_goes_on(sweep: Sweep, standin: StandIn) -> None:
+    vanish = {sweep.name: "Host of router failed"}
+    lost = sweep.go(on_event=after(2, lambda: standin.faults(vanish=vanish)))
+    assert (lost.ok + lost.invalid, lost.failed, lost.left, lost.exit_code) == (2, 0, 2, 3)
+    assert str(lost.error) == (
+        f"slice {sweep.name} is gone: FABRIC removed it (Dead; Host of router failed); "
+        "the same command makes it anew and goes on; finished trials stay"
+    )
+    before = kept(sweep.run)
+    assert len(before) == 2
+
+    standin.faults()
+    again = sweep.go()
+    assert (again.ok + again.invalid, again.failed, again.left) == (2, 0, 0)
+    assert sweep.states == [f"slice {sweep.name}: Configuring", f"slice {sweep.name}: StableOK"]
+    assert sweep.ended() == ALL
+    assert before.items() <= kept(sweep.run).items()
+
+
+def test_what_fabric_says_of_a_slice_stands_in_the_error(sweep: Sweep, standin: StandIn) -> None:
+    broken = sweep.go(on_event=after(1, lambda: standin.faults(breaks={sweep.name: "No space left"})))
+    assert str(broken.error) == (
+        f"slice {sweep.name} is broken: StableError; No space left; l4sbench slice down {sweep.name}; "
+        "the same command then makes it anew and goes on"
+    )
+    standin.faults()
+    assert sweep.slices.down(sweep.name)
+    forgotten = sweep.go(on_event=after(1, lambda: standin.faults(forgotten=[sweep.name])))
+    assert str(forgotten.error).startswith(
+        f"slice {sweep.name} is gone: FABRIC does not know it any more; the same command"
+    )
+    assert sweep.ended().total() == 2
+
+
+def test_two_slices_share_out_the_trials_and_one_does_those_of_the_other(
+    sweep: Sweep, standin: StandIn, tmp_path: Path
+) -> None:
+    first, second = f"{sweep.name}-1", f"{sweep.name}-2"
+    vanish = after(1, lambda: standin.faults(vanish={second: ""}))
+    result = sweep.go(slices=2, on_event=vanish)
+    assert (result.ok + result.invalid, result.failed, result.left, result.error) == (4, 0, 0, None)
+    assert [lost.message for lost in result.lost] == [f"slice {second} is gone: FABRIC removed it (Dead)"]
+    (discarded,) = [event for event in sweep.events if isinstance(event, TrialDiscarded)]
+    assert discarded.reason == result.lost[0].message
+    # each trial ended once, wherever it began
+    assert sweep.ended() == ALL
+    assert Counter(sweep.hosts[first].ran + sweep.hosts[second].ran) == ALL
+    assert not list((sweep.run.path / "cells").glob("*/*.partial"))
+    collect(sweep.run, sweep.matrix.catalog)
+    tables = load(sweep.run.path)
+    assert sorted(tables.trials["aqm"]) == sorted(ALL)
+    assert set(tables.trials["testbed"]) == {"fabric"}
+
+    # both are there again for the next run, the one that was kept is adopted
+    standin.faults()
+    before = standin.creates()
+    assert sweep.go(slices=2).exit_code == 0
+    assert standin.creates() == before + 1
+
+
+def test_slices_that_were_made_differently_are_told_before_anything_runs(sweep: Sweep) -> None:
+    from fablib_slices.records import keep
+
+    for number, cores in enumerate((2, 4), start=1):
+        wishes = SliceFile(slice=f"{sweep.name}-{number}", cores=cores)
+        keep(spec_of(topology("line6"), wishes))
+    with pytest.raises(InputError, match=f"{sweep.name}-1 and {sweep.name}-2 were made from different"):
+        sweep.go(slices=2)
+
+
+# ---- leases and tokens
+TWO = Counter(["fifo", "codel"])
+
+
+def reserve(sweep: Sweep, lease_s: float) -> None:
+    """The run's slice, with a lease that is short because FABRIC shortened it, and two cells to run."""
+    sweep.matrix = replace(sweep.matrix, cells=sweep.matrix.cells[:2])
+    sweep.standin.faults(longest_s=lease_s)
+    sweep.slices.up(spec_of(topology("line6"), SliceFile(slice=sweep.name)), poll_s=0.1)
+    assert sweep.standin.lease_s(sweep.name) <= lease_s
+
+
+def test_a_lease_is_renewed_once_half_of_it_is_over(sweep: Sweep, standin: StandIn) -> None:
+    reserve(sweep, 600)
+    standin.faults()
+    before = standin.renewals()
+    assert sweep.go().left == 0
+    assert sweep.ended() == TWO
+    assert standin.renewals() == before + 1
+    assert standin.lease_s(sweep.name) == pytest.approx(24 * 3600, abs=120)
+    assert "as asked" not in sweep.told("lease ends")
+
+
+def test_a_lease_that_comes_out_shorter_is_told_and_counts(sweep: Sweep, standin: StandIn) -> None:
+    reserve(sweep, 600)
+    before = standin.renewals()
+    assert sweep.go().left == 0
+    assert sweep.ended() == TWO
+    # asked once: half of what FABRIC gives is not over yet
+    assert standin.renewals() == before + 1
+    assert "as asked: FABRIC shortens it" in sweep.told("lease ends")
+
+
+@pytest.mark.long
+def test_a_run_goes_on_without_a_renewal_as_long_as_the_lease_lasts(sweep: Sweep, standin: StandIn) -> None:
+    reserve(sweep, 600)
+    standin.faults(renew_refused=99)
+    assert sweep.go().left == 0
+    assert sweep.ended() == TWO
+    assert "project lease limit" in sweep.told("not renewed")
+
+
+def test_no_trial_begins_that_would_outlive_the_lease(sweep: Sweep, standin: StandIn) -> None:
+    reserve(sweep, 100)
+    standin.faults(renew_refused=99)
+    result = sweep.go()
+    assert (result.ok, result.failed, result.left, result.exit_code) == (0, 0, 2, 3)
+    told = str(result.error)
+    assert told.startswith(f"the lease of slice {sweep.name} ends at ")
+    assert "and is not renewed: FABRIC (renewing" in told
+    assert told.endswith(
+        f"project lease limit; l4sbench slice renew {sweep.name}; the same command then goes on"
+    )
+    standin.faults()
+    sweep.slices.renew(sweep.name, 48)
+    assert sweep.go().left == 0
+    assert sweep.ended() == TWO
+
+
+@pytest.mark.long
+def test_a_lease_that_somebody_else_renewed_is_read(
+    sweep: Sweep, standin: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testbed, "RETRY", timedelta(0))
+    reserve(sweep, 600)
+    standin.faults(renew_refused=4)  # the library asks that often
+
+    def by_hand() -> None:
+        standin.faults()
+        sweep.slices.renew(sweep.name, 48)
+
+    assert sweep.go(on_event=after(1, by_hand)).left == 0
+    sweep.told("not renewed")
+    assert standin.lease_s(sweep.name) > 47 * 3600
+
+
+def test_a_lease_that_ends_under_way_is_told_with_why_it_was_not_renewed(
+    sweep: Sweep, standin: StandIn
+) -> None:
+    reserve(sweep, 600)
+    standin.faults(renew_refused=99)
+    result = sweep.go(on_event=after(1, lambda: standin.faults(lease_over=[sweep.name])))
+    assert (result.failed, result.left, result.exit_code) == (0, 1, 3)
+    told = str(result.error)
+    assert f"slice {sweep.name} is gone: its lease ended at " in told
+    assert "(not renewed: FABRIC (renewing" in told
+    standin.faults()
+    assert sweep.go().left == 0
+    assert sweep.ended() == TWO
+
+
+@pytest.mark.long
+def test_a_token_that_ends_before_the_run_is_told(sweep: Sweep, standin: StandIn) -> None:
+    reserve(sweep, 600)
+    standin.faults(token_s=1200)
+    assert sweep.go(work_s=3600.0).left == 0
+    assert "put a new one into fablib's token file by then" in sweep.told("the token ends at")
