@@ -426,11 +426,7 @@ class SshTestbed:
     def _await_return(self, stop: threading.Event, since_s: float, trial_ends_s: float) -> None:
         """Wait for lost hosts and prepare all again: who was restarted has forgotten what was set.
 
-        A trial waits as long as it may take at all, and the next one goes on waiting.
-
-        Args:
-            stop: Set when the trial is to end.
-            since_s, trial_ends_s: When hosts were lost, and when the trial's limit is reached (monotonic).
+        They were lost at `since_s`. A trial waits until its limit at `trial_ends_s`, then the next one does.
         """
         while True:
             limit_s = max(_RETRY_S, min(RETURN_LIMIT_S, trial_ends_s - time.monotonic()))
