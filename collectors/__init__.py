@@ -8,6 +8,7 @@
 
 from collectors.collector import BadRawError, Collector
 from collectors.hostinfo import parse_hosts
+from collectors.lateness import parse_lateness
 from collectors.packets import parse_packet_flows, parse_packets
 from collectors.queues import parse_queues, parse_tc
 from collectors.sockets import parse_sockets, parse_ss_text
@@ -18,6 +19,7 @@ COLLECTORS: tuple[Collector, ...] = (
     Collector("trial", "trials", parse_trials),
     Collector("program", "programs", parse_programs),
     Collector("hostinfo", "hosts", parse_hosts),
+    Collector("lateness", "lateness", parse_lateness),
     Collector("traffic", "flows", parse_flows),
     Collector("traffic", "intervals", parse_intervals),
     Collector("netlink", "sockets", parse_sockets),

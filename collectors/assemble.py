@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors import COLLECTORS, BadRawError
+from collectors.lateness import REMARKABLE
 from collectors.trials import SEPARATOR
 from l4sbench import tables
 from l4sbench.events import Status
@@ -239,7 +240,11 @@ def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
             continue
         if rows.height or collector.table not in frames:
             frames[collector.table] = rows
-    flags = [*unread, *(["low-utilisation"] if _underused(ended, frames.get("flows")) else [])]
+    flags = [
+        *unread,
+        *(["low-utilisation"] if _underused(ended, frames.get("flows")) else []),
+        *(["busy-host"] if _busy(frames.get("lateness")) else []),
+    ]
     if flags:
         noted = pl.lit(SEPARATOR.join(dict.fromkeys(flags))).alias("flags")
         frames["trials"] = frames["trials"].with_columns(noted)
@@ -256,6 +261,10 @@ def _underused(ended: EndedTrial, flows: pl.DataFrame | None) -> bool:
     if flows is None or not flows.height:
         return False
     return float(flows["goodput_mbps"].sum()) < LOW_UTILISATION * ended.cell.rate.mbps
+
+
+def _busy(lateness: pl.DataFrame | None) -> bool:
+    return lateness is not None and bool((lateness["late_share"] > REMARKABLE).any())
 
 
 def _write_catalog(folder: Path, catalog: Catalog) -> None:

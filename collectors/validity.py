@@ -25,6 +25,7 @@ from collectors.hostinfo import (
     port_of,
     read_output,
 )
+from collectors.lateness import LATE_MS, MOST_LATE, read_lateness
 from collectors.pcap import find_capture
 from collectors.queues import MARK_FIELDS, queue_rows
 from collectors.sockets import socket_rows
@@ -64,6 +65,7 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
             *_flows(evidence),
             *_readbacks(evidence),
             *_captures(evidence),
+            *_late(evidence),
             *_drops_elsewhere(evidence, tuple(spec.topology.bottleneck)),
             *(_no_bottleneck(evidence, *spec.topology.bottleneck) if spec.cell.expect_bottleneck else ()),
         )
@@ -208,6 +210,18 @@ def _captures(evidence: _Evidence) -> Iterator[str]:
             missed = re.search(r"^([1-9]\d*) packets? dropped by kernel", said, re.MULTILINE)
             if missed:
                 yield f"{node}: {missed[1]} packets are missing from {server.output}"
+
+
+def _late(evidence: _Evidence) -> Iterator[str]:
+    """Nodes whose host had no CPU for them: what they delayed is not the queue's doing."""
+    for node in evidence.programs:
+        told = read_lateness(evidence.raw, node)
+        if told is not None and told.late > MOST_LATE:
+            stolen = f", {told.stolen:.0%} of its CPU time was stolen" if told.stolen else ""
+            yield (
+                f"{node}: its host was too busy: {told.late:.0%} of all instants came more than "
+                f"{LATE_MS:g} ms late, {told.late_ms[-1]:.0f} ms at most{stolen}"
+            )
 
 
 def _drops_elsewhere(evidence: _Evidence, bottleneck: tuple[str, ...]) -> Iterator[str]:

@@ -49,7 +49,10 @@ class Trials(_OfTrial):
 
     status = _text("`ok`, `invalid` (the apparatus was wrong) or `failed` (the trial broke)")
     reasons = _text("why a trial is invalid or failed, several joined by `; `", null=True)
-    flags = _text("remarks that do not make a trial invalid, such as `low-utilisation`", null=True)
+    flags = _text(
+        "remarks that do not make a trial invalid: `low-utilisation`, `busy-host`, `unread-<table>`",
+        null=True,
+    )
     seed = _text("seed of the trial, as a decimal number")
     testbed = _text("where the trial ran: `virtual`, `ssh`, `fabric`", null=True)
     traffic = _text("traffic tool: `lean` or `iperf3`", null=True)
@@ -211,6 +214,24 @@ class Hosts(_OfTrial):
     value = _text("what it said; of a qdisc its kind and options as JSON, names sorted", null=True)
 
 
+class Lateness(_OfTrial):
+    """One row per trial in real time and node: whether its host had a CPU for it when it needed one.
+
+    Every node has itself woken at instants 50 ms apart, from the start instant to the read-back.
+    """
+
+    node = _text("the node", key=True)
+    instants = _count("instants")
+    late_share = _real("share of them that came more than 5 ms late (0 to 1)")
+    late_p50_ms = _real("median of how late they came; null with fewer than 20 instants", "ms")
+    late_p90_ms = _real("90 % quantile of the same; null with fewer than 100", "ms")
+    late_p99_ms = _real("99 % quantile of the same; null with fewer than 1,000", "ms")
+    late_max_ms = _real("the latest", "ms")
+    busy_share = _real("share of the CPUs' time in which they were not idle; null where not told (0 to 1)")
+    stolen_share = _real("share of it that the machine below took, as the kernel tells (0 to 1)")
+    waited_share = _real("share of the time in which some task waited for a CPU (/proc/pressure/cpu)")
+
+
 class Programs(_OfTrial):
     """One row per trial, node and step of its program: what ran, and how to run it again."""
 
@@ -273,6 +294,7 @@ SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {
     "packets": Packets,
     "packet_flows": PacketFlows,
     "hosts": Hosts,
+    "lateness": Lateness,
     "programs": Programs,
     "catalog": Catalog,
     "verdicts": Verdicts,

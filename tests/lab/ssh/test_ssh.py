@@ -57,14 +57,20 @@ def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> 
     ended = api.run(wanted, on=where, runs=tmp_path, capture=True)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
     assert ended.problems == ()
-    # a busy machine may hold flows up, which makes a trial invalid; nothing else may
-    for reasons in written(ended.path, "trials")["reasons"].drop_nulls():
-        assert re.fullmatch(r"(\S+: limited by its .*?(; )?)*", reasons), reasons
+    # a busy machine holds nodes and flows up, which makes a trial invalid; nothing else may
+    trials = written(ended.path, "trials")
+    for reasons in trials["reasons"].drop_nulls():
+        assert re.fullmatch(r"(\S+: (limited by its|its host was too busy:) .*?(; )?)*", reasons), reasons
     flows = written(ended.path, "flows")
-    assert flows.height == 4
-    assert flows["goodput_mbps"].min() > 1  # type: ignore[operator]
-    assert set(flows.filter(group="l4s")["ecn"]) == {"accecn"}
-    assert set(flows.filter(group="classic")["ecn"]) == {"off"}
+    assert flows.height == 2 * trials.filter(status="ok").height
+    if flows.height:
+        assert flows["goodput_mbps"].min() > 1  # type: ignore[operator]
+        assert set(flows.filter(group="l4s")["ecn"]) == {"accecn"}
+        assert set(flows.filter(group="classic")["ecn"]) == {"off"}
+    lateness = written(ended.path, "lateness")
+    assert lateness.height == 12
+    assert lateness["instants"].min() >= 60  # type: ignore[operator]  # three seconds, every 50 ms
+    assert lateness["busy_share"].is_between(0, 1).all()
     sockets = written(ended.path, "sockets")
     assert set(sockets["side"]) == {"sender", "receiver"}
     assert sockets.filter(group="l4s")["prague_mode"].is_not_null().any()
@@ -176,7 +182,8 @@ def test_several_nodes_on_a_host(hosts: NodesStatus, tmp_path: Path) -> None:
     for inventory in (on_fewer_hosts(hosts, tmp_path), hosts.inventory):
         ended = api.run(wanted, on=f"ssh:{inventory}", runs=tmp_path / str(inventory.stem))
         assert (ended.result.failed, ended.result.left) == (0, 0)
-        assert written(ended.path, "flows")["goodput_mbps"].min() > 1  # type: ignore[operator]
+        valid = written(ended.path, "flows")["goodput_mbps"]
+        assert valid.is_empty() or valid.min() > 1  # type: ignore[operator]
 
 
 @pytest.mark.long

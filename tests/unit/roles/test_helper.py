@@ -6,6 +6,7 @@ import ast
 import json
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ CASES = ROOT / "tests/cases"
 
 sys.path.insert(0, str(HELPER))  # on a host it is run as a folder, and its modules are found so
 
+import lateness  # noqa: E402
 import meeting  # noqa: E402
 import queues  # noqa: E402
 import system  # noqa: E402
@@ -158,3 +160,21 @@ def test_says_so_when_a_module_cannot_be_loaded() -> None:
     part = {"host_nodes": ["tx"], "programs": {"tx": {"modules": [module]}}}
     with pytest.raises(system.Failed, match=r"l4sbench_no_such cannot be loaded.*prepare\.yml|not installed"):
         wiring.load_modules(part)
+
+
+def test_lateness_counts_every_instant_that_went_by(tmp_path: Path) -> None:
+    out = tmp_path / "lateness.json"
+    # it begins a second after the start instant: whatever was due in that second was up to a second late
+    start_ns = time.monotonic_ns() - 1_000_000_000
+    watch = lateness.Watch(out, start_ns)
+    watch.start()
+    time.sleep(0.2)
+    watch.end()
+    told = json.loads(out.read_text())
+    late_ms = told["late_ms"]
+    assert len(late_ms) >= 21
+    assert late_ms[0] >= 1000
+    assert late_ms[:20] == sorted(late_ms[:20], reverse=True)
+    assert min(late_ms) >= 0
+    assert told["cpus"].keys() >= {"user", "idle", "steal"}
+    assert told["seconds"] > 0

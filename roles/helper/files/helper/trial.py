@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Mapping
 
+from lateness import FILE as LATENESS_FILE
+from lateness import Watch
 from meeting import Keeper, Start, attend
 from queues import queues
 from samplers import Sampler, samplers
@@ -89,7 +91,7 @@ class _Performer:
         self._program = part["programs"][node]
         self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
-        self._samplers: list[Sampler] = []
+        self._samplers: list[Sampler | Watch] = []
 
     def setup(self) -> None:
         """Settings, queues and servers."""
@@ -106,7 +108,8 @@ class _Performer:
         self._result.update(offset_ns=start.offset_ns, round_trip_ns=start.round_trip_ns, flows=[])
         # the start by the clock that captures carry
         self._result["start_epoch_ns"] = time.time_ns() - time.monotonic_ns() + start.at_ns
-        self._samplers = samplers(self._part, self._node, self._raw, start.at_ns)
+        taking = samplers(self._part, self._node, self._raw, start.at_ns)
+        self._samplers = [*taking, Watch(self._raw / LATENESS_FILE, start.at_ns)]
         for sampler in self._samplers:
             sampler.start()
         for flow in sorted(self._program["flows"], key=lambda flow: duration_ns(flow["start"])):
@@ -120,7 +123,7 @@ class _Performer:
         _sleep_until(start.at_ns + late + int(DRAIN_S * 1e9))
         for sampler in self._samplers:
             sampler.end()
-        self._result["missed_samples"] = sum(sampler.missed for sampler in self._samplers)
+        self._result["missed_samples"] = sum(sampler.missed for sampler in taking)
         self._stop_servers()
         self._read_back()
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Had this node a CPU when it needed one? Whoever forwards packets late measures himself, not the queue.
+
+What a host does beside a trial, another guest on the machine below it, a hypervisor that gives no time: all
+of it shows in the same way, a timer that is answered late. So that is what is measured, on every kind of host
+alike. What the kernel says of its CPUs is kept beside it, to tell whose fault it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from system import read_text, write_whole
+
+FILE = "lateness.json"
+INTERVAL_NS = 50_000_000
+_TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+"""Fields of the first line of /proc/stat (proc_stat(5)); one tick is 10 ms."""
+
+
+class Watch(threading.Thread):
+    """Has itself woken at an interval from the start instant on, and notes how late it was each time.
+
+    An instant that went by during a longer delay counts too: what was due then would have waited as well.
+    """
+
+    def __init__(self, output: Path, start_ns: int) -> None:
+        super().__init__(name=FILE, daemon=True)
+        self._output = output
+        self._start_ns = start_ns
+        self._end = threading.Event()
+
+    def end(self) -> None:
+        """Stop, and leave the file."""
+        self._end.set()
+        if self.is_alive():
+            self.join(10)
+
+    def run(self) -> None:
+        """Watch until `end`."""
+        late_ns: list[int] = []
+        before, before_ns = cpus(), time.monotonic_ns()
+        due_ns = self._start_ns
+        while not self._end.wait(max(0.0, (due_ns - time.monotonic_ns()) / 1e9)):
+            now_ns = time.monotonic_ns()
+            while due_ns <= now_ns:
+                late_ns.append(now_ns - due_ns)
+                due_ns += INTERVAL_NS
+        after, seconds = cpus(), (time.monotonic_ns() - before_ns) / 1e9
+        plain: dict[str, Any] = {
+            "interval_ms": INTERVAL_NS / 1e6,
+            "late_ms": [round(late / 1e6, 2) for late in late_ns],
+            "seconds": round(seconds, 3),
+            "cpus": {name: round(after[name] - before[name], 6) for name in before if name in after},
+        }
+        write_whole(self._output, json.dumps(plain))
+
+
+def cpus() -> dict[str, float]:
+    """Seconds so far of all CPUs together, by what they did; `pressure`: while some task waited for one."""
+    words = read_text("/proc/stat").partition("\n")[0].split()[1:]
+    found = {name: int(word) / 100 for name, word in zip(_TICKS, words)}
+    some = re.search(r"^some .*total=(\d+)$", read_text("/proc/pressure/cpu"), re.MULTILINE)
+    return {**found, "pressure": int(some[1]) / 1e6} if some else found
