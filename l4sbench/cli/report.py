@@ -14,6 +14,9 @@ from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, 
 from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reports.pages import Panel
     from reports.regret import Regret
     from reports.verdicts import Decision
 
@@ -82,54 +85,69 @@ def report(args: argparse.Namespace) -> int:
 
 
 def _against(args: argparse.Namespace) -> int:
-    """Print the run's cells beside the published ones; without filters, write that beside the report too."""
+    """Print the run's cells beside the published ones; without filters, the report gets a part on them."""
     from l4sbench import api
-    from l4sbench.store.files import write_whole
     from reports import pages
     from reports.against import as_document, compare, markdown
     from reports.load import load
 
-    path = api.find_run(args.run, args.runs)
-    matrix = api.load_matrix(path / "matrix.yaml")
-    cells = frozenset(cell.id for cell in matrix.select(args.filters).cells) if args.filters else None
+    path, cells, command = _asked(args)
     found = compare(load(path, cells), args.against)
-    text = markdown(found, f"l4sbench run {' '.join((matrix.name, *args.filters))}")
-    answer(as_json(as_document(found)) if args.json else text.rstrip())
+    text = markdown(found, command)
     if not args.filters:
-        document = path / "report" / f"against-{args.against}.md"
-        document.parent.mkdir(exist_ok=True)
-        write_whole(document, text)
+        document = _write_beside(path, f"against-{args.against}.md", text)
         _, decision = api.decide(path, rule=args.rule)
-        heading = pages.Heading(matrix.name, matrix.description)
-        panel = pages.beside_published(found)
-        page = pages.write(load(path), decision, heading, document.parent, panels=[panel])
+        regrets = _regrets(decision, args.prevalence)
+        page = _write_report(path, decision, regrets, [pages.beside_published(found)])
         say(f"report: {as_path(document)}\npage:   {as_path(page)}")
+    answer(as_json(as_document(found)) if args.json else text.rstrip())
     return 0
 
 
 def _claims(args: argparse.Namespace) -> int:
     """Print a study's claims and measures; without filters, write them beside the report too."""
-    from l4sbench import api
-    from l4sbench.store.files import write_whole
     from reports import claims
     from reports.load import load
+
+    path, cells, command = _asked(args)
+    found = claims.check(load(path, cells), claims.load_study(args.claims))
+    text = claims.markdown(found, command)
+    answer(as_json(claims.as_document(found)) if args.json else text.rstrip())
+    if not args.filters:
+        document = _write_beside(path, f"claims-{found.study.study}.md", text)
+        say(f"report: {as_path(document)}")
+    return 0
+
+
+def _asked(args: argparse.Namespace) -> tuple[Path, frozenset[str] | None, str]:
+    """The run directory, the ids of the cells that pass the filters (None: all), what makes such a run."""
+    from l4sbench import api
 
     path = api.find_run(args.run, args.runs)
     matrix = api.load_matrix(path / "matrix.yaml")
     cells = frozenset(cell.id for cell in matrix.select(args.filters).cells) if args.filters else None
-    found = claims.check(load(path, cells), claims.load_study(args.claims))
-    text = claims.markdown(found, f"l4sbench run {' '.join((matrix.name, *args.filters))}")
-    answer(as_json(claims.as_document(found)) if args.json else text.rstrip())
-    if not args.filters:
-        page = path / "report" / f"claims-{found.study.study}.md"
-        page.parent.mkdir(exist_ok=True)
-        write_whole(page, text)
-        say(f"report: {as_path(page)}")
-    return 0
+    return path, cells, f"l4sbench run {' '.join((matrix.name, *args.filters))}"
+
+
+def _write_beside(run: Path, name: str, text: str) -> Path:
+    """A document of its own in the run's report."""
+    from l4sbench.store.files import write_whole
+
+    document = run / "report" / name
+    document.parent.mkdir(exist_ok=True)
+    write_whole(document, text)
+    return document
 
 
 def show_decision(run: Path, decision: Decision, prevalence: Path | None = None) -> Path:
     """Print a decision table, and write it into the run directory; returns the report's page."""
+    return _write_report(run, decision, show(decision, prevalence))
+
+
+def _write_report(
+    run: Path, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Panel] = ()
+) -> Path:
+    """The table `verdicts`, every document and the page of a whole run; returns the page."""
     from l4sbench import api
     from l4sbench.store.files import write_whole
     from l4sbench.tables import write
@@ -138,7 +156,6 @@ def show_decision(run: Path, decision: Decision, prevalence: Path | None = None)
     from reports.load import load
     from reports.metrics import cell_metrics
 
-    regrets = show(decision, prevalence)
     write("verdicts", [decision.frame().lazy()], run / "tables" / "verdicts.parquet")
     folder = run / "report"
     folder.mkdir(exist_ok=True)
@@ -149,7 +166,7 @@ def show_decision(run: Path, decision: Decision, prevalence: Path | None = None)
     matrix = api.load_matrix(run / "matrix.yaml")
     heading = pages.Heading(matrix.name, matrix.description)
     remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
-    return pages.write(found, decision, heading, folder, remarks=remarks)
+    return pages.write(found, decision, heading, folder, remarks=remarks, panels=panels)
 
 
 def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:

@@ -4,6 +4,16 @@
 
 from reports.against.agreement import EntryAgreement
 from reports.against.comparison import Comparison, compare
+from reports.against.maps import Difference, DifferenceMap, difference_maps
 from reports.against.render import as_document, markdown
 
-__all__ = ["Comparison", "EntryAgreement", "as_document", "compare", "markdown"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "DifferenceMap",
+    "EntryAgreement",
+    "as_document",
+    "compare",
+    "difference_maps",
+    "markdown",
+]

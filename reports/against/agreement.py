@@ -26,7 +26,8 @@ class EntryAgreement:
         published_ok: What the study's own cells give; None where its cells are not at hand.
         ok: What the run's cells give; None where it has none of them.
         cells: Cells of the run behind it, and of the publication.
-        worst: The run's cell farthest outside of the limits, else nearest to one: queue, buffer and percent.
+        worst: The run's cell farthest outside of the limits, else nearest to one: queue, buffer and percent;
+            empty where it has none.
         errata: What is known to be wrong with the published cells behind it.
     """
 
@@ -43,6 +44,16 @@ class EntryAgreement:
         return None if self.ok is None else self.ok == self.printed.ok
 
     @property
+    def corrected_ok(self) -> bool | None:
+        """What the entry is once known errors are mended; None where none of them is said to change it."""
+        return next((e.corrected_ok for e in self.errata if e.corrected_ok is not None), None)
+
+    @property
+    def agrees_corrected(self) -> bool:
+        """Whether the run differs from what is printed just as an erratum says that it should."""
+        return self.agrees is False and self.ok == self.corrected_ok
+
+    @property
     def partial(self) -> bool:
         """Whether the run has some of the published cells behind it but not all."""
         return 0 < self.cells[0] < self.cells[1]
@@ -55,7 +66,7 @@ def agreement(
 
     Args:
         table: The printed table.
-        ours: Cells of a run with the columns `FACTORS` and `percent` (of the link's rate).
+        ours: Cells of a run with the columns `FACTORS`, `queue` (label) and `percent` (of the link's rate).
         published: Cells of the publication with `FACTORS` and `published_l4s_mbps`.
         limits: Percent of the link's rate; any cell outside of them makes an entry a cross.
     """
@@ -88,7 +99,7 @@ def _worst(cells: pl.DataFrame, limits: Limits) -> str:
         return ""
     outside = pl.max_horizontal(limits.low - pl.col("percent"), pl.col("percent") - limits.high)
     worst = cells.sort(outside, descending=True).row(0, named=True)
-    return f"{worst['aqm']}, {worst['buffer_bdp']:g} BDP: {worst['percent']:.1f} %"
+    return f"{worst['queue']}, {worst['buffer_bdp']:g} BDP: {worst['percent']:.1f} %"
 
 
 def _touching(cells: Sequence[Mapping[str, object]]) -> list[Erratum]:

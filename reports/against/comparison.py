@@ -3,9 +3,9 @@
 """A run against published cell means: what differs, by how much, and which cells and verdicts change sides.
 
 The metric is the published one: goodput over the whole flow, in percent of the link's rate. A cell changes
-sides when the publication has it under, within or over the limits and the run has it elsewhere; cells
-published within `NEAR_PERCENT` of a limit are listed apart, because the publication's own trials straddle
-it there.
+sides when the publication has it under, within or over the limits of the study's rule and the run has it
+elsewhere; cells published within `NEAR_PERCENT` of a limit are listed apart, because the publication's own
+trials straddle it there.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from reports.published.printed import PrintedTable, printed_table
 from reports.rules import load_rule
 
 if TYPE_CHECKING:
-    from reports.load import RunTables
+    from collections.abc import Mapping
 
-LOW_PERCENT: Final = 20.0
-HIGH_PERCENT: Final = 80.0
+    from reports.load import RunTables
+    from reports.rules import Limits
+
 NEAR_PERCENT: Final = 5.0
 
 _DEFAULTS: Final = {"l4s.fallback": "off"}
@@ -38,12 +39,14 @@ _DEFAULTS: Final = {"l4s.fallback": "off"}
 class Comparison:
     """Cells of a run beside the published ones.
 
-    `cells` has one row per cell that both have: `FACTORS`, `cell`, `queue` (label), `valid` (trials of the
-    run), `l4s_mbps` and `published_l4s_mbps` and likewise `classic_` and `delay_ms`; `difference` (L4S
-    goodput, run minus published, percent of the link's rate), `side` and `published_side` (`under`,
-    `within`, `over`), `changes_side`, `near_limit`. `entries` are those of the study's printed decision table
-    that the run has a cell of, or that nobody has cells of. `unmatched` counts cells of the run that nobody
-    published, `unrun` published cells of the same pairings that the run lacks.
+    `cells` has one row per cell that both have: `FACTORS`, `cell`, `queue` and `competitor` (labels),
+    `valid` (trials of the run), `l4s_mbps` and `published_l4s_mbps` and likewise `classic_` and `delay_ms`;
+    `difference` (L4S goodput, run minus published, percent of the link's rate), `side` and `published_side`
+    (`under`, `within`, `over`), `changes_side`, `near_limit`. `entries` are those of the study's
+    printed decision table that the run has a cell of, or that nobody has cells of. `unmatched` counts cells
+    of the run that nobody published, `unrun` published cells of the same pairings that the run lacks.
+    `limits` are those of the study's rule, in percent of the link's rate; `labels` are what tables call
+    queues and congestion controls.
     """
 
     cells: pl.DataFrame
@@ -54,6 +57,30 @@ class Comparison:
     trials: tuple[int, int]
     duration_s: tuple[float, ...]
     kernels: tuple[str, ...]
+    limits: Limits
+    labels: Mapping[str, str]
+
+    def called(self, name: str) -> str:
+        """What tables call a queue or a congestion control."""
+        return self.labels.get(name, name)
+
+    @property
+    def pairings(self) -> Mapping[str, pl.DataFrame]:
+        """The cells by who meets whom: `Prague against CUBIC, ECN off`."""
+        names = ("l4s.cc", "l4s.fallback", "classic.cc", "classic.ecn")
+        parts = self.cells.partition_by(*names, as_dict=True, maintain_order=True)
+        return {self._pairing(*map(str, key)): cells for key, cells in parts.items()}
+
+    def _pairing(self, l4s: str, fallback: str, classic: str, ecn: str) -> str:
+        switched = "" if fallback == "off" else f", fallback {fallback},"
+        return f"{self.called(l4s)}{switched} against {self.called(classic)}, ECN {ecn}"
+
+    @property
+    def agreeing(self) -> tuple[int, int, int]:
+        """Entries that say what is printed, that differ as an erratum says, and that the run has cells of."""
+        known = [entry for entry in self.entries if entry.agrees is not None]
+        corrected = sum(entry.agrees_corrected for entry in known)
+        return sum(bool(entry.agrees) for entry in known), corrected, len(known)
 
     @property
     def mean_absolute_error(self) -> float:
@@ -119,19 +146,19 @@ def compare(
     queues = sorted({queue for entry in table.entries for queue in entry.match["aqm"]})
     published = published_cells().filter(pl.col("aqm").is_in(queues))
     total = ours.height
-    ours = ours.filter(*single, pl.col("valid") > 0)
-    both = (
-        ours.join(published, on=list(FACTORS), how="inner")
-        .join(_labels(tables), on="aqm", how="left")
-        .with_columns(pl.col("queue").fill_null(pl.col("aqm")))
+    labels = dict(tables.catalog.select("name", "label").iter_rows())
+    ours = ours.filter(*single, pl.col("valid") > 0).with_columns(
+        pl.col("aqm").replace(labels).alias("queue"), pl.col("classic.cc").replace(labels).alias("competitor")
     )
+    both = ours.join(published, on=list(FACTORS), how="inner")
     if not both.height:
         raise InputError(
             "no cell of the run was published", "published are 100mbit, 10ms and buffer_bdp 0.5 to 8"
         )
     pairing = ["l4s.cc", "l4s.fallback", "classic.cc", "classic.ecn"]
     asked = published.join(both.select(pairing).unique(), on=pairing, how="semi")
-    cells = _judged(both).sort(*FACTORS, "cell")
+    limits = load_rule(table.rule).limits_percent
+    cells = _judged(both, limits).sort(*FACTORS, "cell")
     counts = cells["valid"]
     asked_about = set(cells["l4s.cc"])
     return Comparison(
@@ -139,7 +166,7 @@ def compare(
         study=table,
         entries=tuple(
             entry
-            for entry in agreement(table, ours, published, load_rule(table.rule).limits_percent)
+            for entry in agreement(table, ours, published, limits)
             if entry.ok is not None or (entry.published_ok is None and entry.printed.l4s in asked_about)
         ),
         unmatched=total - cells.height,
@@ -147,6 +174,8 @@ def compare(
         trials=(int(str(counts.min())), int(str(counts.max()))),
         duration_s=tuple(sorted(cells["duration_s"].unique().to_list())),
         kernels=tuple(sorted(tables.trials["kernels"].drop_nulls().unique().to_list())),
+        limits=limits,
+        labels=labels,
     )
 
 
@@ -156,29 +185,22 @@ def _renamed(cells: pl.DataFrame, group: str, name: str) -> pl.DataFrame:
     return cells.rename({column: f"{name}.{column.removeprefix(f'{group}.')}" for column in own})
 
 
-def _labels(tables: RunTables) -> pl.DataFrame:
-    queues = tables.catalog.filter(pl.col("kind") == "queue")
-    return queues.select(pl.col("name").alias("aqm"), pl.col("label").alias("queue"))
-
-
-def _judged(cells: pl.DataFrame) -> pl.DataFrame:
+def _judged(cells: pl.DataFrame, limits: Limits) -> pl.DataFrame:
     published = pl.col("published_l4s_mbps") / pl.col("rate_mbps") * 100
-    near = (
-        pl.min_horizontal((published - limit).abs() for limit in (LOW_PERCENT, HIGH_PERCENT)) <= NEAR_PERCENT
-    )
+    distances = ((published - limit).abs() for limit in (limits.low, limits.high))
     return cells.with_columns(
         (pl.col("percent") - published).alias("difference"),
-        _side(pl.col("percent")).alias("side"),
-        _side(published).alias("published_side"),
-        near.alias("near_limit"),
+        _side(pl.col("percent"), limits).alias("side"),
+        _side(published, limits).alias("published_side"),
+        (pl.min_horizontal(distances) <= NEAR_PERCENT).alias("near_limit"),
     ).with_columns((pl.col("side") != pl.col("published_side")).alias("changes_side"))
 
 
-def _side(percent: pl.Expr) -> pl.Expr:
+def _side(percent: pl.Expr, limits: Limits) -> pl.Expr:
     return (
-        pl.when(percent < LOW_PERCENT)
+        pl.when(percent < limits.low)
         .then(pl.lit("under"))
-        .when(percent > HIGH_PERCENT)
+        .when(percent > limits.high)
         .then(pl.lit("over"))
         .otherwise(pl.lit("within"))
     )

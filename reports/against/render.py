@@ -4,18 +4,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from reports.against.agreement import touches
-from reports.against.comparison import HIGH_PERCENT, LOW_PERCENT, NEAR_PERCENT
+from reports.against.comparison import NEAR_PERCENT
+from reports.against.maps import difference_maps
 from reports.published import FACTORS, errata
 
 if TYPE_CHECKING:
     from reports.against.agreement import EntryAgreement
     from reports.against.comparison import Comparison
+
+
+FORMAT: Final = 1
+"""Version of the JSON document; grows when a field changes its meaning or goes away."""
 
 
 def markdown(comparison: Comparison, command: str) -> str:
@@ -28,8 +33,8 @@ def markdown(comparison: Comparison, command: str) -> str:
     )
     lines += ["", "## By competitor", ""]
     lines += _table(
-        comparison.by("classic.cc", "classic.ecn"),
-        ("classic.cc", "classic.ecn", "cells", "mean_absolute_error", "mean_difference", "largest"),
+        comparison.by("competitor", "classic.ecn"),
+        ("competitor", "classic.ecn", "cells", "mean_absolute_error", "mean_difference", "largest"),
         ("competitor", "ECN", "cells", "mean abs. error, %", "mean difference, %", "largest, %"),
     )
     lines += ["", "## Cells that change sides", ""]
@@ -42,8 +47,8 @@ def markdown(comparison: Comparison, command: str) -> str:
         "Mbit/s and ms, l4sbench / published; difference in percent of the rate.",
         "",
     ]
-    for key, cells in _pairings(comparison).items():
-        lines += [f"### {_pairing(key)}", "", *_all_cells(cells), ""]
+    for pairing, cells in comparison.pairings.items():
+        lines += [f"### {pairing}", "", *_all_cells(cells), ""]
     return "\n".join(lines + _errata(comparison)).rstrip() + "\n"
 
 
@@ -52,12 +57,14 @@ def _summary(comparison: Comparison, command: str) -> list[str]:
     trials = f"{least}" if least == most else f"{least} to {most}"
     lengths = ", ".join(f"{seconds:g} s" for seconds in comparison.duration_s)
     kernels = ", ".join(comparison.kernels)
-    limits = f"{LOW_PERCENT:g} or {HIGH_PERCENT:g} %"
+    limits = f"{comparison.limits.low:g} or {comparison.limits.high:g} %"
     changed, near = comparison.changed.height, comparison.changed_near_limit.height
     error = f"**{comparison.mean_absolute_error:.1f} %** of the link's rate"
     bias = f"mean difference {comparison.mean_difference:+.1f} %"
     missing = f"{comparison.unmatched} cells of the run that were not published"
     return [
+        f"# Beside published results: {comparison.study.study}",
+        "",
         f"Made by `{command}`.",
         "",
         f"- {comparison.cells.height} cells, {trials} trials each, {lengths}, kernel {kernels}",
@@ -78,12 +85,13 @@ def _printed(comparison: Comparison) -> list[str]:
     table, entries = comparison.study, comparison.entries
     if not entries:
         return []
-    known = [entry for entry in entries if entry.agrees is not None]
-    agreeing = sum(bool(entry.agrees) for entry in known)
+    agreeing, corrected, known = comparison.agreeing
+    differing = f"; {corrected} more differ as an erratum says" if corrected else ""
+    agree = f"ours agree in **{agreeing} of {known}** entries{differing}"
     lines = [
         "## Printed verdicts",
         "",
-        f"{table.source}, by rule `{table.rule}`: ours agree in **{agreeing} of {len(known)}** entries.",
+        f"{table.source}, by rule `{table.rule}`: {agree}.",
         "`ok` means that every cell behind an entry is within the limits. A star stands where it is printed.",
         "",
         "| L4S | queue | against | printed | its cells | ours | cells run | our worst cell | remarks |",
@@ -92,10 +100,10 @@ def _printed(comparison: Comparison) -> list[str]:
     for entry in entries:
         printed = entry.printed
         figures = (
-            printed.l4s,
+            comparison.called(printed.l4s),
             printed.row,
             printed.column,
-            f"{_word(printed.ok)}{'*' if printed.star else ''}",
+            f"{_word(printed.ok)}{_STARS[printed.star]}",
             _word(entry.published_ok) or "not at hand: as printed",
             _ours(entry),
             f"{entry.cells[0]} of {entry.cells[1]}",
@@ -106,6 +114,9 @@ def _printed(comparison: Comparison) -> list[str]:
     return [*lines, ""]
 
 
+_STARS: Final[Mapping[str, str]] = {"all": "*", "some": " (* in some queues)", "none": ""}
+
+
 def _word(ok: bool | None) -> str:
     return "" if ok is None else "ok" if ok else "not ok"
 
@@ -113,6 +124,8 @@ def _word(ok: bool | None) -> str:
 def _ours(entry: EntryAgreement) -> str:
     if entry.agrees is None:
         return "not run"
+    if entry.agrees_corrected:
+        return f"{_word(entry.ok)} (**differs** as the erratum says)"
     return f"{_word(entry.ok)} ({'agrees' if entry.agrees else '**differs**'})"
 
 
@@ -122,34 +135,21 @@ def _remarks(entry: EntryAgreement) -> str:
 
 
 def _maps(comparison: Comparison) -> list[str]:
-    """Ours minus published, queues down and buffers across, a map per pairing."""
     lines = ["## Ours minus published", "", "L4S flow's goodput, percent of the link's rate.", ""]
-    for key, cells in _pairings(comparison).items():
-        buffers = sorted(cells["buffer_bdp"].unique().to_list())
-        lines += [f"### {_pairing(key)}", ""]
+    for own in difference_maps(comparison):
+        lines += [f"### {own.pairing}", ""]
         lines += [
-            f"| queue | {' | '.join(f'{b:g} BDP' for b in buffers)} |",
-            f"|{'---|' * (len(buffers) + 1)}",
+            f"| queue | {' | '.join(f'{buffer:g} BDP' for buffer in own.buffers)} |",
+            f"|{'---|' * (len(own.buffers) + 1)}",
         ]
-        for (queue,), own in cells.partition_by("queue", as_dict=True, maintain_order=True).items():
-            at = dict(own.group_by("buffer_bdp").agg(pl.col("difference").mean()).iter_rows())
-            figures = [f"{at[b]:+.1f}" if b in at else "" for b in buffers]
+        for queue, places in own.rows:
+            figures = (f"{place.percent:+z.1f}" if place else "" for place in places)
             lines.append(f"| {queue} | {' | '.join(figures)} |")
         lines.append("")
     return lines[:-1]
 
 
-def _pairings(comparison: Comparison) -> dict[tuple[object, ...], pl.DataFrame]:
-    names = ("l4s.cc", "l4s.fallback", "classic.cc", "classic.ecn")
-    return comparison.cells.partition_by(*names, as_dict=True, maintain_order=True)
-
-
-def _pairing(key: Sequence[object]) -> str:
-    l4s, fallback, classic, ecn = key
-    return f"{l4s} (fallback {fallback}) against {classic}, ECN {ecn}"
-
-
-_SIDES: Final = ("queue", "buffer_bdp", "classic.cc", "classic.ecn", "l4s_mbps", "published_l4s_mbps")
+_SIDES: Final = ("queue", "buffer_bdp", "competitor", "classic.ecn", "l4s_mbps", "published_l4s_mbps")
 _SIDE_HEADS: Final = ("queue", "BDP", "competitor", "ECN", "l4sbench, Mbit/s", "published, Mbit/s")
 
 
@@ -209,7 +209,7 @@ def _shown(name: str, value: object) -> str:
         return str(value)
     if name == "buffer_bdp":
         return f"{value:g}"
-    return f"{value:+.1f}" if name in {"difference", "mean_difference"} else f"{value:.1f}"
+    return f"{value:+z.1f}" if name in {"difference", "mean_difference"} else f"{value:.1f}"
 
 
 def as_document(comparison: Comparison) -> dict[str, object]:
@@ -224,6 +224,7 @@ def as_document(comparison: Comparison) -> dict[str, object]:
         *("changes_side", "near_limit"),
     )
     return {
+        "format": FORMAT,
         "study": comparison.study.study,
         "rule": comparison.study.rule,
         "mean_absolute_error_percent": comparison.mean_absolute_error,
@@ -236,6 +237,8 @@ def as_document(comparison: Comparison) -> dict[str, object]:
                 "row": entry.printed.row,
                 "column": entry.printed.column,
                 "printed_ok": entry.printed.ok,
+                "printed_star": entry.printed.star,
+                "corrected_ok": entry.corrected_ok,
                 "published_cells_ok": entry.published_ok,
                 "ours_ok": entry.ok,
                 "agrees": entry.agrees,

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from reports.against import difference_maps
 from reports.pages.page import Panel, templates
+from reports.pages.tones import difference_tone
+from reports.render import STAR
 
 if TYPE_CHECKING:
     from reports.against import Comparison
@@ -16,16 +19,20 @@ if TYPE_CHECKING:
 
 def beside_published(comparison: Comparison) -> Panel:
     """A comparison as a part of the page: what agrees, what does not, and what is known to be wrong."""
-    known = [entry for entry in comparison.entries if entry.agrees is not None]
+    agreeing, corrected, known = comparison.agreeing
     body = (
         templates()
         .get_template("beside.html.j2")
         .render(
             comparison=comparison,
-            agreeing=sum(bool(entry.agrees) for entry in known),
-            known=len(known),
+            agreeing=agreeing,
+            corrected=corrected,
+            known=known,
+            maps=difference_maps(comparison),
+            tone=difference_tone,
+            stars=STAR,
             cells=comparison.cells.sort("cell").to_dicts(),
         )
     )
     # the template escapes whatever it is given
-    return Panel("against", f"Beside {comparison.study.study}", Markup(body))  # noqa: S704
+    return Panel("against", f"Beside published results: {comparison.study.study}", Markup(body))  # noqa: S704

@@ -30,6 +30,11 @@ def share_tone(percent: float | None, fair_percent: float) -> int | None:
     return STEPS + round(max(-1.0, min(1.0, away)) * STEPS)
 
 
+def difference_tone(percent: float) -> int:
+    """Step of the diverging scale for a difference in percent of the link's rate; its ends are 50 % away."""
+    return STEPS + round(max(-1.0, min(1.0, percent / 50)) * STEPS)
+
+
 def fair_percent(l4s_flows: int, classic_flows: int) -> float:
     """Percent of the link's rate that a group of flows gets when every flow gets the same."""
     flows = l4s_flows + classic_flows

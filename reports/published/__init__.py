@@ -47,11 +47,16 @@ FACTORS: Final = (
 
 @dataclass(frozen=True)
 class Erratum:
-    """Something known to be wrong with published cells: those whose factors have the values of `match`."""
+    """Something known to be wrong with published cells: those whose factors have the values of `match`.
+
+    `corrected_ok`: whether printed entries with such cells are ok once it is mended; None where nobody
+    measured that.
+    """
 
     match: Mapping[str, str]
     text: str
     source: str
+    corrected_ok: bool | None = None
 
 
 def published_cells() -> pl.DataFrame:
@@ -89,5 +94,11 @@ def errata() -> tuple[Erratum, ...]:
     """The known errata of published cells."""
     listed = YAML(typ="safe").load((FOLDER / "errata.yml").read_text(encoding="utf-8"))
     return tuple(
-        Erratum(dict(item["match"]), str(item["text"]), str(item["source"])) for item in listed["errata"]
+        Erratum(
+            dict(item["match"]),
+            str(item["text"]),
+            str(item["source"]),
+            item["corrected"] == "ok" if "corrected" in item else None,
+        )
+        for item in listed["errata"]
     )

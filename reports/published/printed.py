@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,6 +17,9 @@ from reports.published import FOLDER
 
 _L4S_CC: Final = "l4s.cc"
 
+Star: TypeAlias = Literal["all", "some", "none"]
+_STARS: Final[Mapping[str, Star]] = {"*": "all", "(*)": "some", "": "none"}
+
 
 @dataclass(frozen=True)
 class PrintedEntry:
@@ -26,7 +29,8 @@ class PrintedEntry:
         l4s: L4S congestion control it is about (`l4s.cc`).
         row, column: Labels.
         ok: Whether the study prints a tick rather than a cross.
-        star: Whether it prints the star of ultra-low latency.
+        star: `all` or `some` where it prints the star of ultra-low latency, for all or some of its queues;
+            else `none`.
         match: Factor -> values of the cells behind it.
         exception: Why the study's own cells do not give this entry by its rule; empty where they do.
     """
@@ -35,7 +39,7 @@ class PrintedEntry:
     row: str
     column: str
     ok: bool
-    star: bool
+    star: Star
     match: Mapping[str, tuple[str, ...]]
     exception: str
 
@@ -106,8 +110,9 @@ class _Table(_Strict):
             "classic.ecn": column.ecn,
             "aqm": row.aqm,
         }
-        word = printed.removesuffix("*")
-        return PrintedEntry(*place, word == "ok", printed != word, match, "; ".join(why))
+        word = printed.rstrip("(*)")
+        star = _STARS[printed.removeprefix(word)]
+        return PrintedEntry(*place, word == "ok", star, match, "; ".join(why))
 
 
 def printed_tables() -> tuple[PrintedTable, ...]:

@@ -12,7 +12,7 @@ import pytest
 
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
-from reports.against import Comparison, as_document, compare, markdown
+from reports.against import Comparison, as_document, compare, difference_maps, markdown
 from reports.load import RunTables
 from reports.published import ECN, FACTORS, QUEUES, errata, published_cells
 
@@ -144,10 +144,11 @@ def test_the_page(make: Make) -> None:
     assert "Made by `l4sbench run published/pam25`." in page
     assert "- 90 cells, 1 to 3 trials each, 60 s, kernel 7.3.4" in page
     assert "**1**; published near a limit: 0 more" in page
-    assert "| FIFO | 4 | cubic | off | 5.0 |" in page
-    assert "### prague (fallback off) against cubic, ECN classic" in page
+    assert "| FIFO | 4 | CUBIC | off | 5.0 |" in page
+    assert "### Prague against CUBIC, ECN classic" in page
     assert "| FIFO | 0.5 | 40.4 / 40.4 |" in page
     assert "+0.0" in page
+    assert "-0.0" not in page
     assert isinstance(comparison, Comparison)
 
 
@@ -192,6 +193,52 @@ def test_maps_show_ours_minus_published(make: Make) -> None:
     cells = like_published()
     of(cells, aqm="fifo", buffer_bdp=1.0, classic__ecn="off")["l4s"] = [50.9] * 3
     text = markdown(compare(make(cells)), "l4sbench run x").split("## Ours minus published")[1]
-    without_ecn = text.split("against cubic, ECN off")[1]
+    without_ecn = text.split("### Prague against CUBIC, ECN off")[1]
     row = next(line for line in without_ecn.splitlines() if line.startswith("| FIFO |"))
     assert row.split("|")[2:4] == [" +0.0 ", " +5.0 "]
+
+
+def test_sides_are_those_of_the_studys_own_limits(make: Make) -> None:
+    cells = like_published()
+    fifo = of(cells, aqm="fifo", buffer_bdp=4.0, classic__ecn="off")
+    fifo["l4s"] = [21.0] * 3
+    assert compare(make(cells), "pam25").changed.height == 0
+    comparison = compare(make(cells), "anrw24")
+    assert comparison.changed.select("aqm", "side").rows() == [("fifo", "under")]
+    assert "change sides of 23 or 77 %" in markdown(comparison, "l4sbench run x")
+
+
+def test_a_difference_that_an_erratum_explains_says_so(make: Make) -> None:
+    about = {"l4s.fallback": "on", "classic.ecn": "classic"}
+    cells = [
+        about | {"aqm": "dualpi2", "buffer_bdp": b, "l4s": [43.7], "classic": [50.0]}
+        for b in (0.5, 1.0, 2.0, 4.0, 8.0)
+    ]
+    comparison = compare(make(cells), "anrw24")
+    assert comparison.agreeing == (0, 1, 1)
+    text = markdown(comparison, "l4sbench run x")
+    assert "agree in **0 of 1** entries; 1 more differ as an erratum says." in text
+    assert "ok (**differs** as the erratum says)" in text
+    entry = as_document(comparison)["entries"][0]  # type: ignore[index]
+    assert (entry["printed_ok"], entry["ours_ok"], entry["corrected_ok"]) == (False, True, True)
+
+    for cell in cells:
+        cell["l4s"] = [8.6]
+    starved = compare(make(cells), "anrw24")
+    assert starved.agreeing == (1, 0, 1), "the error itself, repeated"
+
+
+def test_maps_have_a_place_per_queue_and_buffer(make: Make) -> None:
+    cells = [cell for cell in like_published() if (cell["aqm"], cell["buffer_bdp"]) != ("fifo", 8.0)]
+    of(cells, aqm="fifo", buffer_bdp=4.0, classic__ecn="off")["l4s"] = [5.0] * 3
+    off, classic = sorted(difference_maps(compare(make(cells))), key=lambda own: own.pairing, reverse=True)
+    assert (off.pairing, classic.pairing) == (
+        "Prague against CUBIC, ECN off",
+        "Prague against CUBIC, ECN classic",
+    )
+    assert off.buffers == (0.5, 1.0, 2.0, 4.0, 8.0)
+    places = dict(off.rows)["FIFO"]
+    assert places[4] is None
+    assert places[3] is not None
+    assert places[3].changes_side
+    assert places[3].percent == pytest.approx(5 - published_of("fifo", 4.0, "off"))

@@ -53,8 +53,10 @@ def test_entries_without_published_cells_are_those_against_bbr3() -> None:
 
 
 def test_stars_are_printed_for_dualpi2() -> None:
-    stars = {(entry.row, entry.column) for entry in printed_table("pam25").entries if entry.star}
+    entries = printed_table("pam25").entries
+    stars = {(entry.row, entry.column) for entry in entries if entry.star == "all"}
     assert stars == {("DualPI2", "CUBIC"), ("DualPI2", "BBRv2, one-sided ECN")}
+    assert {entry.row for entry in entries if entry.star == "some"} == {"Fair queuing"}
 
 
 def test_an_unknown_study_is_an_input_error() -> None:
