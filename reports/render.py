@@ -93,16 +93,38 @@ def _entry(verdict: Verdict | None) -> RenderableType:
 
 def worst_text(verdict: Verdict) -> str:
     """`CoDel (+ECN), 2 BDP: 88.6 % (88.6 v 6.4 Mbit/s)`: the cell that decides, with its numbers."""
-    if verdict.worst is None:
-        return "no valid trial"
     return f"{verdict.worst.label}: {_figures(verdict.worst)}"
 
 
 def _figures(cell: CellMean) -> str:
     if cell.percent is None or cell.l4s_mbps is None or cell.classic_mbps is None:
         return "no valid trial"
-    modes = f", {BIMODAL}" if cell.bimodal else ""
-    return f"{cell.percent:.1f} % ({cell.l4s_mbps:.1f} v {cell.classic_mbps:.1f} Mbit/s{modes})"
+    said = [f"{cell.l4s_mbps:.1f} v {cell.classic_mbps:.1f} Mbit/s"]
+    if cell.l4s_harm_percent is not None and cell.classic_harm_percent is not None:
+        said.append(f"harm {cell.l4s_harm_percent:.0f} v {cell.classic_harm_percent:.0f} %")
+    if not cell.decided:
+        said += _doubt(cell)
+    if cell.bimodal:
+        said.append(BIMODAL)
+    return f"{cell.percent:.1f} % ({', '.join(said)})"
+
+
+def _doubt(cell: CellMean) -> Iterator[str]:
+    """The intervals that leave a cell in doubt: of its harms where it has them, else of its goodput."""
+    intervals = {
+        "l4s harm": (cell.l4s_harm_low_percent, cell.l4s_harm_high_percent),
+        "classic harm": (cell.classic_harm_low_percent, cell.classic_harm_high_percent),
+    }
+    if cell.l4s_harm_percent is None:
+        intervals = {"interval": (cell.percent_low, cell.percent_high)}
+    for name, (low, high) in intervals.items():
+        if low is not None and high is not None:
+            yield f"{name} {low:.1f} to {high:.1f} %"
+
+
+def plural(count: int, word: str) -> str:
+    """`1 trial`, `3 trials`."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def notes(decision: Decision) -> list[str]:
@@ -170,12 +192,14 @@ def _provenance(decision: Decision) -> Iterator[str]:
     least, most = min(per_cell), max(per_cell)
     each = f"{least}" if least == most else f"{least} to {most}"
     where = _list(decision.testbeds)
-    yield f"{decision.trials} valid trials of {cells} cells, {each} per cell, on {where}"
+    trials = plural(decision.trials, "valid trial")
+    yield f"{trials} of {plural(cells, 'cell')}, {each} per cell, on {where}"
     if decision.looks > 1:
         yield from _adaptive(decision)
     yield from _modes(decision)
     if decision.baselines:
-        yield f"measured against {decision.baselines} baselines"
+        groups = f"{decision.rule.l4s} v {decision.rule.classic}"
+        yield f"harm: what {groups} lose of what they get alone, by {plural(decision.baselines, 'baseline')}"
     yield f"kernels: {_list(decision.kernels)}; modules: {_list(decision.modules)}"
     if fixed := fixed_text(decision.fixed):
         yield f"the same in all cells: {fixed}"
@@ -183,11 +207,11 @@ def _provenance(decision: Decision) -> Iterator[str]:
     if forms:
         yield f"queue forms: {forms}"
     for flag, count in decision.flagged.items():
-        yield f"flagged {flag}: {count} valid trials"
+        yield f"flagged {flag}: {plural(count, 'valid trial')}"
     if decision.solo:
-        yield f"{decision.solo} cells without both flow groups are not in the table"
+        yield f"not in the table: {plural(decision.solo, 'cell')} without both flow groups"
     if decision.left_out:
-        yield f"left out: {len(decision.left_out)} trials"
+        yield f"left out: {plural(len(decision.left_out), 'trial')}"
         for trial in decision.left_out[:LEFT_OUT_SHOWN]:
             yield f"  {trial.status} {trial.cell}/{trial.trial}: {trial.reasons}"
         if len(decision.left_out) > LEFT_OUT_SHOWN:
@@ -196,22 +220,27 @@ def _provenance(decision: Decision) -> Iterator[str]:
 
 def _adaptive(decision: Decision) -> Iterator[str]:
     """How many trials ran where."""
-    counts = ", ".join(f"{n} in {cells} cells" for n, cells in decision.trials_per_cell.items())
-    yield f"trials were added until the verdict was decided: {counts}"
+    yield f"trials were added until the verdict was decided: {counts_text(decision)}"
     least = min(decision.trials_per_cell)
     more = [cell for verdict in decision.verdicts for cell in verdict.cells if cell.valid > least]
     for cell in more[:LEFT_OUT_SHOWN]:
         doubt = "" if cell.decided else ", still in doubt"
         yield f"  {cell.valid} trials: {cell.label}, {cell.cell}{doubt}"
     if len(more) > LEFT_OUT_SHOWN:
-        yield f"  ... and {len(more) - LEFT_OUT_SHOWN} more cells"
+        yield f"  ... and {plural(len(more) - LEFT_OUT_SHOWN, 'more cell')}"
+
+
+def counts_text(decision: Decision) -> str:
+    """How many cells have how many valid trials: `3 in 7 cells, 5 in 1 cell`."""
+    return ", ".join(f"{n} in {plural(cells, 'cell')}" for n, cells in decision.trials_per_cell.items())
 
 
 def _modes(decision: Decision) -> Iterator[str]:
     """Cells whose mean hides that trials fall into two groups."""
     found = [cell for verdict in decision.verdicts for cell in verdict.cells if cell.bimodal]
     if found:
-        yield f"{BIMODAL}: in {len(found)} cells trials fall into two groups, and a mean tells little"
+        cells = plural(len(found), "cell")
+        yield f"{BIMODAL}: in {cells} trials fall into two groups, and a mean tells little"
     for cell in found[:LEFT_OUT_SHOWN]:
         yield f"  {cell.label}: {_figures(cell)}, {cell.valid} trials, {cell.cell}"
 
@@ -243,12 +272,13 @@ def _list(words: Sequence[str]) -> str:
     return ", ".join(words) or "none"
 
 
-def markdown(decision: Decision) -> str:
-    """The decision table as Markdown, with the means of all its cells."""
+def markdown(decision: Decision, remarks: Sequence[str] = ()) -> str:
+    """The decision table as Markdown, with the means of all its cells; remarks end the notes."""
     lines = ["# Decision table", ""]
     for question in decision.questions:
         lines += _markdown_question(decision, question)
     lines += [f"- {line}" if not line.startswith("  ") else f"  - {line.strip()}" for line in notes(decision)]
+    lines += [f"- {remark}" for remark in remarks]
     lines += [
         "",
         "## Cells",

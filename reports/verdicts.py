@@ -90,7 +90,8 @@ class Verdict:
         low_latency: `all`, `some` or `none` of the cells keep the L4S flow's delay below the rule's limit.
         low_latency_in: Labels of the queues all of whose cells do, when it is `some`.
         cells: The cells behind it.
-        worst: The cell farthest outside of the limits, else nearest to one; None when no cell has a figure.
+        worst: The cell that decides: a starved one, else one without a valid trial, else an undecided one; of
+            several the farthest outside of the limits, or nearest to one.
     """
 
     l4s: str
@@ -100,7 +101,7 @@ class Verdict:
     low_latency: str
     low_latency_in: tuple[str, ...]
     cells: tuple[CellMean, ...]
-    worst: CellMean | None
+    worst: CellMean
 
     @property
     def trials(self) -> int:
@@ -268,8 +269,7 @@ def _cell_mean(row: Mapping[str, Any]) -> CellMean:
 
 def _verdict(rule: Rule, key: tuple[str, ...], cells: list[CellMean]) -> Verdict:
     question, row, column = key
-    measured = [cell for cell in cells if cell.percent is not None]
-    low_latency, where = _low_latency(rule, measured)
+    low_latency, where = _low_latency(rule, cells)
     return Verdict(
         l4s=question,
         row=row,
@@ -278,16 +278,17 @@ def _verdict(rule: Rule, key: tuple[str, ...], cells: list[CellMean]) -> Verdict
         low_latency=low_latency,
         low_latency_in=where,
         cells=tuple(cells),
-        worst=max(measured, key=_badness, default=None),
+        worst=max(cells, key=_badness),
     )
 
 
 def _badness(cell: CellMean) -> tuple[int, float]:
-    """What decides an entry: first cells that are starved, then undecided ones, and the farthest outside."""
-    return {Word.OK: 0, Word.UNDECIDED: 1}.get(cell.word, 2), cell.outside_percent or 0.0
+    """What decides an entry, by the same precedence as `judging.together`, and then the farthest outside."""
+    return {Word.OK: 0, Word.UNDECIDED: 1, Word.INVALID: 2}.get(cell.word, 3), cell.outside_percent or 0.0
 
 
 def _low_latency(rule: Rule, cells: list[CellMean]) -> tuple[str, tuple[str, ...]]:
+    """Whose delay is low; a cell without a figure does not show that its is."""
     low: dict[str, bool] = {}
     for cell in cells:
         means = {"mean": cell.delay_ms, "p99": cell.sojourn_p99_ms}
@@ -316,16 +317,16 @@ def _as_row(rule: Rule, verdict: Verdict) -> dict[str, object]:
         "cells": len(verdict.cells),
         "trials": verdict.trials,
         "left_out": verdict.left_out,
-        "worst_cell": worst.cell if worst else None,
-        "worst_label": worst.label if worst else None,
-        "worst_trials": worst.valid if worst else None,
-        "worst_percent": worst.percent if worst else None,
-        "worst_low_percent": worst.percent_low if worst else None,
-        "worst_high_percent": worst.percent_high if worst else None,
-        "worst_l4s_mbps": worst.l4s_mbps if worst else None,
-        "worst_classic_mbps": worst.classic_mbps if worst else None,
-        "worst_l4s_harm_percent": worst.l4s_harm_percent if worst else None,
-        "worst_classic_harm_percent": worst.classic_harm_percent if worst else None,
+        "worst_cell": worst.cell,
+        "worst_label": worst.label,
+        "worst_trials": worst.valid,
+        "worst_percent": worst.percent,
+        "worst_low_percent": worst.percent_low,
+        "worst_high_percent": worst.percent_high,
+        "worst_l4s_mbps": worst.l4s_mbps,
+        "worst_classic_mbps": worst.classic_mbps,
+        "worst_l4s_harm_percent": worst.l4s_harm_percent,
+        "worst_classic_harm_percent": worst.classic_harm_percent,
         "undecided_cells": sum(not cell.decided for cell in verdict.cells),
         "bimodal_cells": sum(bool(cell.bimodal) for cell in verdict.cells),
         "delay_ms": max(delays, default=None),

@@ -29,14 +29,13 @@ def documents(
     """
     from json import dumps
 
-    said = "".join(f"- {regret.text}\n" for regret in regrets)
-    head, cells, rest = markdown(decision).partition("\n## Cells\n")
+    table = markdown(decision, [regret.text for regret in regrets])
     return {
-        "decision.md": f"{head.rstrip()}\n{said}{cells}{rest}{_further(decision, metrics)}",
+        "decision.md": table + _further(decision, metrics),
         "decision.csv": entries_csv(decision),
         "cells.csv": cells_csv(decision),
         "decision.json": dumps(document(decision, regrets, metrics), indent=2, ensure_ascii=False) + "\n",
-        "decision.tex": latex(decision),
+        "decision.tex": latex(decision, regrets),
         **({} if metrics is None else {"metrics.csv": metrics.write_csv()}),
     }
 
@@ -46,23 +45,34 @@ _FURTHER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "one L4S flow over one classic": lambda row: _figure(row["ratio"], 2),
     "link used, %": lambda row: _figure(row["utilisation"] and row["utilisation"] * 100, 1),
     "variation in 1 s bins, L4S": lambda row: _figure(row["l4s_variation_1000ms"], 2),
-    "classic": lambda row: _figure(row["classic_variation_1000ms"], 2),
-    "L4S p99 of smoothed RTT, ms": lambda row: _figure(row["l4s_srtt_p99_ms"], 1),
-    "L4S p99 of queuing delay, ms": lambda row: _figure(row["l4s_sojourn_p99_ms"], 2),
+    "variation in 1 s bins, classic": lambda row: _figure(row["classic_variation_1000ms"], 2),
+    "smoothed RTT of L4S, p95, ms": lambda row: _figure(row["l4s_srtt_p95_ms"], 1),
+    "p99, ms": lambda row: _figure(row["l4s_srtt_p99_ms"], 1),
+    "queuing delay of L4S, p99, ms": lambda row: _figure(row["l4s_sojourn_p99_ms"], 2),
+    "p99.9, ms": lambda row: _figure(row["l4s_sojourn_p999_ms"], 2),
 }
 
 
 def _further(decision: Decision, metrics: pl.DataFrame | None) -> str:
-    """Fairness, steadiness and tails of the decision's cells as Markdown."""
+    """Fairness, steadiness and tails of the decision's cells as Markdown; what no cell has is no column."""
     if metrics is None:
         return ""
     of_cell: dict[str, dict[str, Any]] = {row["cell"]: row for row in metrics.iter_rows(named=True)}
-    lines = ["", "", "## Further figures", "", f"| cell | {' | '.join(_FURTHER)} |", f"|{'---|' * 8}"]
-    for cell, label, column in decision.cells.select("cell", "label", "column").iter_rows():
-        if cell in of_cell:
-            figures = (show(of_cell[cell]) for show in _FURTHER.values())
-            lines.append(f"| {label}, against {column} | {' | '.join(figures)} |")
+    rows = [
+        (f"{label}, against {column}", [show(of_cell[cell]) for show in _FURTHER.values()])
+        for cell, label, column in decision.cells.select("cell", "label", "column").iter_rows()
+        if cell in of_cell
+    ]
+    shown = [place for place in range(len(_FURTHER)) if any(figures[place] for _, figures in rows)]
+    heads = list(_FURTHER)
+    lines = ["", "## Further figures", "", _line("cell", [heads[place] for place in shown])]
+    lines.append(_line("---", ["---"] * len(shown)))
+    lines += [_line(name, [figures[place] for place in shown]) for name, figures in rows]
     return "\n".join(lines) + "\n"
+
+
+def _line(first: str, rest: Sequence[str]) -> str:
+    return f"| {' | '.join((first, *rest))} |"
 
 
 def _figure(value: float | None, digits: int, after: str = "") -> str:

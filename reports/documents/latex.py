@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from reports.render import notes
 from reports.verdicts import Verdict, Word
 
 if TYPE_CHECKING:
-    from reports.verdicts import Decision
+    from reports.regret import Regret
+    from reports.verdicts import CellMean, Decision
 
 _SIGNS: Final[Mapping[Word, tuple[str, str]]] = {
     Word.OK: ("LsbOk", r"\ensuremath{\checkmark}"),
@@ -48,16 +49,17 @@ _SPECIAL: Final = {
 }
 
 
-def latex(decision: Decision) -> str:
+def latex(decision: Decision, regrets: Sequence[Regret] = ()) -> str:
     r"""A `table` per question; `\input` it in a document that uses booktabs and amssymb."""
     lines = ["% written by l4sbench; \\usepackage{booktabs,amssymb}"]
     lines += [rf"\providecommand{{\{name}}}{{{sign}}}" for name, sign in (*_SIGNS.values(), *_STARS.values())]
     for question in decision.questions:
-        lines += ["", *_question(decision, question)]
+        said = [regret.text for regret in regrets if regret.l4s == question]
+        lines += ["", *_question(decision, question, said)]
     return "\n".join(lines) + "\n"
 
 
-def _question(decision: Decision, question: str) -> list[str]:
+def _question(decision: Decision, question: str, remarks: Sequence[str]) -> list[str]:
     columns = decision.columns(question)
     rule = decision.rule
     caption = f"Is it okay to switch to {question}? Rule {rule.rule}, version {rule.version}."
@@ -73,9 +75,11 @@ def _question(decision: Decision, question: str) -> list[str]:
     for row in decision.rows(question):
         entries = [decision.entry(question, row, column) for column in columns]
         verdicts = " & ".join(_verdict(entry) for entry in entries)
-        worst = " & ".join(_worst(entry) for entry in entries)
-        lines += [rf"{escape(row)} & {verdicts} \\", rf" & {worst} \\[0.4ex]"]
-    said = r" \\ ".join(escape(line) for line in notes(decision) if not line.startswith("  "))
+        places = " & ".join(_small(entry.worst.label if entry else "") for entry in entries)
+        figures = " & ".join(_small(_figures(entry.worst) if entry else "") for entry in entries)
+        lines += [rf"{escape(row)} & {verdicts} \\", rf" & {places} \\", rf" & {figures} \\[0.4ex]"]
+    noted = [line for line in notes(decision) if not line.startswith("  ")]
+    said = r" \\ ".join(escape(line) for line in (*noted, *remarks))
     return [
         *lines,
         r"\bottomrule",
@@ -94,11 +98,16 @@ def _verdict(verdict: Verdict | None) -> str:
     return " ".join([*signs, *([f"\\{star[0]}{{}}"] if star else [])])
 
 
-def _worst(verdict: Verdict | None) -> str:
-    """The cell that decides, with its goodput."""
-    if verdict is None or verdict.worst is None or verdict.worst.percent is None:
-        return ""
-    return rf"{{\footnotesize {escape(verdict.worst.label)}: {verdict.worst.percent:.0f}\,\%}}"
+def _small(text: str) -> str:
+    """What stands below a verdict; nothing below `not run`."""
+    return rf"{{\footnotesize {escape(text)}}}" if text else ""
+
+
+def _figures(cell: CellMean) -> str:
+    """The figures of the cell that decides, shorter than elsewhere: percent of the rate, Mbit/s of both."""
+    if cell.percent is None or cell.l4s_mbps is None or cell.classic_mbps is None:
+        return "no valid trial"
+    return f"{cell.percent:.0f} % ({cell.l4s_mbps:.1f} v {cell.classic_mbps:.1f})"
 
 
 def escape(text: str) -> str:

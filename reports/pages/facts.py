@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.pages.model import span
-from reports.render import fixed_text, forms_text, low_latency_text, sureness
+from reports.render import counts_text, fixed_text, forms_text, low_latency_text, sureness
 
 if TYPE_CHECKING:
     from reports.verdicts import Decision
@@ -33,18 +33,18 @@ class Facts:
     fixed: str
     forms: str
     star: str
+    low_latency: str
 
 
 def facts(decision: Decision) -> Facts:
     """What stands around a decision table."""
     cells = [cell for verdict in decision.verdicts for cell in verdict.cells]
     starred = any(verdict.low_latency != "none" for verdict in decision.verdicts)
-    counts = [f"{trials} in {cells} cells" for trials, cells in decision.trials_per_cell.items()]
     return Facts(
         cells=len(cells),
         trials=decision.trials,
         per_cell=span([cell.valid for cell in cells]),
-        adaptive=", ".join(counts) if decision.looks > 1 else "",
+        adaptive=counts_text(decision) if decision.looks > 1 else "",
         sureness=sureness(decision),
         testbeds=", ".join(decision.testbeds),
         kernels=decision.kernels,
@@ -52,4 +52,5 @@ def facts(decision: Decision) -> Facts:
         fixed=fixed_text(decision.fixed),
         forms=forms_text(decision.cells),
         star=low_latency_text(decision) if starred else "",
+        low_latency=low_latency_text(decision),
     )

@@ -20,7 +20,7 @@ from reports.pages.model import number, questions
 from reports.pages.series import digest, scripts
 from reports.pages.tones import STEPS, delay_steps
 from reports.pages.writing import write_drawing, write_page, write_series
-from reports.render import GLYPHS, meanings
+from reports.render import GLYPHS, meanings, plural
 
 if TYPE_CHECKING:
     from reports.load import RunTables
@@ -128,7 +128,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number)
+    environment.filters.update(number=number, plural=plural)
     return environment
 
 

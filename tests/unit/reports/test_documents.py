@@ -63,7 +63,7 @@ def test_further_figures_are_in_the_markdown_and_a_file_of_their_own(make: Make)
     line = next(
         line for line in texts["decision.md"].split("## Further figures")[1].splitlines() if "FIFO" in line
     )
-    assert line.split("|")[2:5] == [" 0.997 (2) ", " 0.90 ", " 95.0 "]
+    assert line.split("|")[2:] == [" 0.997 (2) ", " 0.90 ", " 95.0 ", ""], "no column that no cell has"
     rows = texts["metrics.csv"].splitlines()
     assert len(rows) == 1 + 3
     assert rows[0].startswith("cell,flows,jain,utilisation,ratio,")
@@ -75,7 +75,15 @@ def test_latex_names_every_verdict_in_words_and_signs(decision: Decision) -> Non
     assert r"\LsbOk{} ok \LsbStar{}" in text
     assert r"\LsbStarves{} classic-starved" in text
     assert "not run" in text
-    assert r"89\,\%" in text
+    assert r"{\footnotesize CoDel (+ECN)}" in text
+    assert r"{\footnotesize 89 \% (89.0 v 6.0)}" in text
+
+
+def test_every_document_says_what_switching_costs(decision: Decision) -> None:
+    texts = documents(decision, regret(decision))
+    for name in ("decision.md", "decision.tex"):
+        assert "expected regret of switching to Prague" in texts[name], name
+    assert json.loads(texts["decision.json"])["regret"][0]["l4s"] == "Prague"
 
 
 def test_latex_escapes_what_tex_would_take_for_its_own() -> None:

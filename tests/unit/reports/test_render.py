@@ -54,7 +54,7 @@ def test_what_a_table_states_about_itself(decision: Decision) -> None:
         assert "goodput of group l4s within 20-80 % of the link's rate in every cell" in text
         assert "20 valid trials of 8 cells, 1 to 3 per cell, on virtual" in text
         assert "kernels: 7.3.4; modules: tcp_prague=ABC" in text
-        assert "left out: 1 trials" in text
+        assert "left out: 1 trial" in text
         assert "invalid cell-0007/2: the apparatus was wrong" in text
         assert "rate 100 Mbit/s, RTT 10 ms, 60 s measured" in text
         assert "queue forms: FIFO (+ECN) robust" in text
@@ -105,3 +105,31 @@ def test_cells_without_a_valid_trial(make: Make) -> None:
     assert "no valid trial" in as_text(decision)
     assert "| FIFO | no valid trial |" in markdown(decision)
     assert "x invalid: a cell without a valid trial" in markdown(decision)
+
+
+def test_the_deciding_cell_shows_its_interval_only_in_doubt(make: Make) -> None:
+    cells = [
+        {"aqm": "fifo", "l4s": [24.0, 26.0, 25.0], "classic": [60.0] * 3},
+        {"aqm": "dualpi2", "l4s": [19.0, 26.0, 24.0], "classic": [60.0] * 3},
+    ]
+    text = as_text(decide(make(cells), load_rule("pam25")), 200)
+    assert "FIFO: 25.0 % (25.0 v 60.0 Mbit/s)" in text
+    assert re.search(r"DualPI2: 23\.0 % \(23\.0 v 60\.0 Mbit/s, interval 14\.\d to 32\.\d %\)", text)
+
+
+def test_the_deciding_cell_shows_harm_where_there_are_baselines(make: Make) -> None:
+    beside = {"aqm": "fifo", "l4s": [90.0] * 3, "classic": [5.0] * 3}
+    alone: list[dict[str, Any]] = [
+        {"aqm": "fifo", "classic.cc": None, "classic.ecn": None, "classic.count": None, "l4s": [95.0] * 3},
+        {
+            "aqm": "fifo",
+            "l4s.cc": None,
+            "l4s.ecn": None,
+            "l4s.count": None,
+            "classic": [95.0] * 3,
+            "l4s": [0.0] * 3,
+        },
+    ]
+    text = as_text(decide(make([beside, *alone]), load_rule("l4sbench1")), 200)
+    assert "FIFO: 90.0 % (90.0 v 5.0 Mbit/s, harm 5 v 95 %)" in text
+    assert "harm: what l4s v classic lose of what they get alone, by 2 baselines" in text

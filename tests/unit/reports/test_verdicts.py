@@ -48,7 +48,6 @@ def test_any_cell_outside_decides(make: Make, goodputs: list[float], word: Word)
 def test_cell_means_decide_and_not_trials(make: Make) -> None:
     verdict = only(decide(make([{"aqm": "fifo", "l4s": [10, 40, 40], "classic": [85, 55, 55]}]), PAM25))
     assert verdict.word is Word.OK
-    assert verdict.worst is not None
     assert (verdict.worst.percent, verdict.worst.classic_mbps, verdict.trials) == (30, 65, 3)
 
 
@@ -64,7 +63,6 @@ def test_the_worst_cell_is_the_one_farthest_outside(make: Make) -> None:
         {"aqm": "fifo-ecn", "buffer_bdp": 1.0, "l4s": [50], "classic": [45]},
     ]
     verdict = only(decide(make(cells), PAM25))
-    assert verdict.worst is not None
     assert verdict.worst.label == "CoDel (+ECN), 2 BDP"
     assert (verdict.word, verdict.worst.l4s_mbps) == (Word.CLASSIC_STARVED, 88.6)
 
@@ -74,7 +72,6 @@ def test_of_an_ok_group_the_cell_nearest_to_a_limit_is_shown(make: Make) -> None
         {"aqm": "fifo", "buffer_bdp": b, "l4s": [g], "classic": [95 - g]} for b, g in ((1.0, 30), (4.0, 60))
     ]
     verdict = only(decide(make(cells), PAM25))
-    assert verdict.worst is not None
     assert verdict.worst.percent == 30
 
 
@@ -178,7 +175,15 @@ def test_a_group_with_a_cell_without_a_valid_trial_is_not_ok(make: Make) -> None
     starved = good | {"buffer_bdp": 8.0, "l4s": [5]}
     assert only(decide(make([good, broken, starved]), PAM25)).word is Word.L4S_STARVED
     verdict = only(decide(make([broken]), PAM25))
-    assert (verdict.word, verdict.worst) == (Word.INVALID, None)
+    assert (verdict.word, verdict.worst.percent) == (Word.INVALID, None)
+
+
+def test_what_was_not_measured_decides_before_what_is_well_and_earns_no_star(make: Make) -> None:
+    good = {"aqm": "dualpi2", "buffer_bdp": 1.0, "l4s": [50], "classic": [40], "delay": 0.3}
+    broken = {"aqm": "dualpi2", "buffer_bdp": 4.0, "status": ["invalid"]}
+    verdict = only(decide(make([good, broken]), PAM25))
+    assert (verdict.worst.label, verdict.low_latency) == ("DualPI2, 4 BDP", "none")
+    assert only(decide(make([good]), PAM25)).low_latency == "all"
 
 
 def test_cells_without_a_competitor_are_not_in_the_table(make: Make) -> None:
@@ -221,7 +226,6 @@ def test_ok_means_that_every_cell_is_within(make: Make, goodputs: list[float]) -
     ]
     verdict = only(decide(make(cells), PAM25))
     assert (verdict.word is Word.OK) == all(20 <= g <= 80 for g in goodputs)
-    assert verdict.worst is not None
     assert abs((verdict.worst.percent or 0) - 50) == max(abs(g - 50) for g in goodputs)
 
 
@@ -320,7 +324,6 @@ def test_the_row_without_ecn_of_anrw24_is_fifo_alone(make: Make) -> None:
     assert queues["Fair queuing with ECN"] == {"FQ (+ECN)", "FQ-CoDel (+ECN)"}
     entry = decision.entry("Prague, fallback off", "Single queue without ECN", "bbr2, ECN off or classic")
     assert entry is not None
-    assert entry.worst is not None
     assert (entry.word, entry.worst.label) == (Word.CLASSIC_STARVED, "FIFO, 4 BDP, ECN classic")
 
 
@@ -341,7 +344,7 @@ def test_directions_in_the_published_cells(make: Make) -> None:
     decision = decide(published(make, l4s__cc="prague", l4s__fallback="off"), PAM25)
     found = {(v.row, v.column): v for v in decision.verdicts}
     ecn = found["Single queue (ECN)", "CUBIC, ECN classic"]
-    assert (ecn.word, ecn.worst and ecn.worst.label) == (Word.CLASSIC_STARVED, "FIFO (+ECN), 4 BDP")
+    assert (ecn.word, ecn.worst.label) == (Word.CLASSIC_STARVED, "FIFO (+ECN), 4 BDP")
     assert found["Single queue (ECN)", "CUBIC, ECN off"].word is Word.BOTH
     assert found["DualPI2", "BBRv1, ECN off"].word is Word.L4S_STARVED
     assert decision.columns("Prague") == (

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench report` on a run directory that holds nothing but tables, a matrix and a manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from l4sbench.cli import main
+from reports.load import RunTables
+from tests.unit.reports.conftest import write
+
+MATRIX = """\
+matrix: mine
+description: A run that never was.
+topology: line6
+rate: 100mbit
+rtt: 10ms
+duration: 60s
+trials: 3
+rule: pam25
+flows:
+  l4s: {cc: prague}
+  classic: {cc: cubic}
+axes:
+  aqm: [fifo, dualpi2]
+"""
+DOCUMENTS = {"decision.md", "decision.csv", "cells.csv", "decision.json", "decision.tex", "metrics.csv"}
+
+
+@pytest.fixture
+def run(make: Callable[[Any], RunTables], tmp_path: Path) -> Path:
+    make(
+        [
+            {"aqm": "fifo", "l4s.fallback": "off", "l4s": [45.0, 46.0, 44.0], "classic": [50.0] * 3},
+            {"aqm": "dualpi2", "l4s.fallback": "off", "l4s": [43.0] * 3, "classic": [52.0] * 3},
+        ]
+    )
+    (tmp_path / "matrix.yaml").write_text(MATRIX, encoding="utf-8")
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    for name in ("programs", "hosts", "queues"):
+        write(tmp_path / "tables", name, [])
+    return tmp_path
+
+
+def test_beside_published_results_the_report_is_whole(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = run / "weights.yml"
+    weights.write_text("prevalence: home\nqueues: {fifo: 3, dualpi2: 1}\n", encoding="utf-8")
+    assert main(["report", str(run), "--against", "pam25", "--prevalence", str(weights)]) == 0
+    assert capsys.readouterr().out.startswith("# Beside published results: pam25")
+    report = run / "report"
+    assert {path.name for path in report.iterdir()} >= DOCUMENTS | {"against-pam25.md", "index.html"}
+    page = (report / "index.html").read_text(encoding="utf-8")
+    assert "prevalence home" in page
+    assert 'aria-label="Prague against CUBIC, ECN off: ours minus published"' in page
+    document = json.loads((report / "decision.json").read_text(encoding="utf-8"))
+    assert document["regret"][0]["prevalence"] == "home"
+    assert (run / "tables" / "verdicts.parquet").is_file()
