@@ -10,7 +10,6 @@ captured.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -249,8 +248,9 @@ def _between(counts: Sequence[int]) -> str:
 def _share_scale(kind: Kind, most: int) -> alt.Scale:
     if kind == "cdf":
         return alt.Scale(domain=[0, 1], nice=False)
-    # as deep as the samples carry: the power of ten below the last point
-    least = 10.0 ** math.floor(math.log10(BEHIND / max(most, BEHIND + 1)))
+    # as deep as the samples carry, so that no empty part looks like a tail that is not there
+    drawn = [_WHOLE - share for share in _SHARES if most * (_WHOLE - share) >= BEHIND * _WHOLE]
+    least = min(drawn, default=_WHOLE // 2) / _WHOLE
     return alt.Scale(type="log", domain=[least, 1], nice=False)
 
 

@@ -172,7 +172,7 @@ def _scatter(panel: Panel, sheet: Sheet, x: int, *, first: bool, last: bool) -> 
     across = alt.X("delay_ms:Q", scale=delay, axis=ticks)
     up = alt.Y(
         "mbps:Q",
-        scale=alt.Scale(zero=True),
+        scale=alt.Scale(domain=[0, max(entry.rate_mbps for entry in panel.entries)], nice=True),
         axis=alt.Axis(title="goodput, Mbit/s" if first else None),
     )
     base = alt.Chart(table(rows))

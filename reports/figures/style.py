@@ -18,18 +18,10 @@ PUBLISHED_FONT: Final = "DejaVu Sans, Verdana, sans-serif"
 DASHES: Final = ([1, 0], [5, 2], [1, 2], [7, 2, 1, 2], [3, 3], [9, 3], [4, 1, 1, 1], [2, 4], [12, 2])
 """A line is told by its dash as well as by its colour."""
 
+HOURGLASS: Final = "M-0.8,-1L0.8,-1L-0.8,1L0.8,1Z"
 SHAPES: Final = (
-    *(
-        "circle",
-        "square",
-        "triangle-up",
-        "diamond",
-        "cross",
-        "triangle-down",
-        "triangle-right",
-        "triangle-left",
-    ),
-    "stroke",
+    *("circle", "square", "triangle-up", "diamond", "cross"),
+    *("triangle-down", "triangle-right", "triangle-left", HOURGLASS),
 )
 """A point is told by its shape as well as by its colour."""
 

@@ -18,6 +18,7 @@ import polars as pl
 
 from reports.cells import NOT_FACTORS
 from reports.metrics import cell_metrics
+from reports.pages.others import others
 
 if TYPE_CHECKING:
     from reports.load import RunTables
@@ -119,7 +120,7 @@ def details(
 ) -> dict[str, object]:
     """All that is known about every cell of a run, as JSON types.
 
-    `cells` are those of the decision table. The others, which lack one of the two flow groups, follow.
+    `cells` are those of the decision table. The others, baselines above all, follow.
     """
     programs, hosts = Pool(), Pool()
     ran = _texts(tables.programs, ("phase", "command"), programs)
@@ -137,7 +138,7 @@ def details(
         "group_columns": list(GROUP_COLUMNS),
         "programs": programs.texts,
         "hosts": hosts.texts,
-        "cells": _cells(tables, cells, trials, _further(tables, decision)),
+        "cells": _cells(tables, decision, cells, trials),
     }
 
 
@@ -152,12 +153,12 @@ def _further(tables: RunTables, decision: Decision) -> dict[str, dict[str, objec
 
 def _cells(
     tables: RunTables,
+    decision: Decision,
     cells: Mapping[str, tuple[Entry, HeatCell]],
     trials: Mapping[str, list[object]],
-    further: Mapping[str, dict[str, object]],
 ) -> list[dict[str, object]]:
     """In the order of the decision table, then those that are not in it."""
-    fixed = _same(tables)
+    fixed, further, elsewhere = _same(tables), _further(tables, decision), others(tables, decision)
     differing = [name for name in _factors(tables) if name not in fixed]
     first = tables.trials.unique("cell", keep="first", maintain_order=True)
     factors = {
@@ -171,7 +172,6 @@ def _cells(
     for cell in [*cells, *(cell for cell in factors if cell not in cells)]:
         about: dict[str, object] = {
             "id": cell,
-            "label": cell.rpartition("-")[0] or cell,
             "factors": factors[cell],
             "rerun": rerun.get(cell),
             "trials": trials[cell],
@@ -179,6 +179,8 @@ def _cells(
         }
         if cell in cells:
             about |= _place(*cells[cell])
+        else:
+            about |= {name: _short(value) for name, value in elsewhere[cell].items()}
         found.append(about)
     return found
 

@@ -24,7 +24,7 @@ function showCell(cell, wanted) {
 
 function cellHead(cell) {
   const close = el("a", { class: "close", href: cell.entry ? `#entry/${cell.entry}` : "#" }, "Close");
-  const where = cell.entry ? `against ${cell.column}` : "not in the decision table";
+  const where = cell.entry ? `against ${cell.column}` : cell.company;
   return el("div", {},
     el("div", { class: "cell-head" },
       el("h2", { id: "cell-title", tabindex: "-1" }, cell.label, " ", el("span", { class: "against" }, where)), close),
@@ -35,7 +35,7 @@ function cellNumbers(cell, trials) {
   const [l4s, classic] = data().groups, more = further(cell, l4s, classic);
   if (!cell.entry) {
     return el("div", {},
-      el("p", {}, `${plural(trials.length, "trial")} of a cell that lacks one of the compared flow groups.`),
+      el("p", {}, `${plural(trials.length, "trial")} of a cell that is not in the decision table; others may be measured against it.`),
       numberList(more));
   }
   const interval = (low, high) => (low === null || high === null ? "" : ` (${fixed(low)} to ${fixed(high)})`);
@@ -125,7 +125,7 @@ function trialTable(cell, trials, chosen) {
   const compared = Boolean(cell.entry);
   const remarks = trials.some((trial) => trial.reasons || trial.flags);
   const top = el("tr", {}, el("th", { scope: "col", rowspan: 2 }, "Trial"), el("th", { scope: "col", rowspan: 2 }, "Status"),
-    compared ? el("th", { scope: "col", rowspan: 2, class: "n" }, "share %") : null,
+    compared ? el("th", { scope: "col", rowspan: 2, class: "n" }, "% of rate") : null,
     groups.map((group) => el("th", { scope: "colgroup", colspan: numbers.length + 1, class: "group" }, group)),
     el("th", { scope: "col", rowspan: 2, class: "n" }, "used %"),
     remarks ? el("th", { scope: "col", rowspan: 2 }, "Remarks") : null);

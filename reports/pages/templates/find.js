@@ -9,7 +9,7 @@ let texts = null;
 function searchText(cell) {
   const flags = cell.trials.flatMap((row) => [row[1], row[2], row[3]]);
   const factors = Object.entries({ ...data().fixed, ...cell.factors }).map(([name, value]) => `${name}=${value}`);
-  return [cell.label, cell.l4s, cell.row, cell.column && `against ${cell.column}`, cell.word, cell.bimodal && "two modes bimodal", cell.left_out && "left out", cell.id, ...new Set(flags), ...factors]
+  return [cell.label, cell.l4s, cell.row, cell.column && `against ${cell.column}`, cell.company, cell.word, cell.bimodal && "two modes bimodal", cell.left_out && "left out", cell.id, ...new Set(flags), ...factors]
     .filter(Boolean).join(" ").toLowerCase();
 }
 
@@ -24,10 +24,10 @@ function listCells(words, all = false) {
   const cells = found(words), shown = all ? cells : cells.slice(0, SHOWN);
   byId("find-count").textContent = words ? `${cells.length.toLocaleString("en")} of ${plural(data().cells.length, "cell")}` : plural(cells.length, "cell");
   const [l4s, classic] = data().groups;
-  const heads = [["Cell"], ["Against"], ["Verdict"], ["share %", "n"], [`${l4s} Mbit/s`, "n"], [`${classic} Mbit/s`, "n"], ["delay ms", "n"], ["Trials", "n"]];
+  const heads = [["Cell"], ["Against"], ["Verdict"], ["% of rate", "n"], [`${l4s} Mbit/s`, "n"], [`${classic} Mbit/s`, "n"], ["delay ms", "n"], ["Trials", "n"]];
   const rows = shown.map((cell) => el("tr", {},
     el("th", { scope: "row" }, el("a", { href: cellLink(cell.id) }, cell.label)),
-    el("td", {}, cell.column ?? "–"),
+    el("td", {}, cell.column ?? cell.company),
     el("td", {}, cell.word ? `${cell.glyph} ${cell.word}` : "not in the table"),
     el("td", { class: "n" }, fixed(cell.percent)),
     el("td", { class: "n" }, fixed(cell.l4s_mbps)),

@@ -23,6 +23,7 @@ from reports.against import compare
 from reports.load import RunTables, load
 from reports.pages import Heading, Panel, beside_published, write
 from reports.pages.model import questions
+from reports.pages.others import others
 from reports.pages.page import render
 from reports.pages.series import scripts
 from reports.pages.tones import STEPS, delay_steps, delay_tone, fair_percent, share_tone
@@ -148,6 +149,23 @@ def test_baselines_are_cells_of_the_page(make: Callable[[Any], RunTables]) -> No
     assert inside["harm"]["l4s_harm_percent"] == pytest.approx(57.4, abs=0.1)
     assert "entry" not in outside
     assert len(outside["trials"]) == 2
+
+
+def test_baselines_say_who_runs_there_and_what_it_gets(make: Callable[[Any], RunTables]) -> None:
+    about = {"classic.cc": None, "classic.ecn": None, "classic.count": None}
+    cells = [
+        {"aqm": "codel", "l4s": [80.0], "classic": [10.0]},
+        {"aqm": "codel", "l4s": [94.0, 95.0], **about},
+        {"aqm": "codel", "l4s": [47.0], "classic": [48.0], "l4s.cc": "cubic", "l4s.ecn": "off"},
+        {"aqm": "fifo", "status": ["failed"], **about},
+    ]
+    tables = make(cells)
+    found = others(tables, decide(tables, load_rule("pam25")))
+    alone, same, failed = (found[f"cell-000{number}"] for number in (1, 2, 3))
+    assert (alone["label"], alone["company"]) == ("CoDel (+ECN), 1 BDP", "Prague, ECN accecn, alone")
+    assert (alone["l4s_mbps"], alone["valid"], "classic_mbps" in alone) == (94.5, 2, False)
+    assert same["company"] == "CUBIC, ECN off beside CUBIC, ECN off"
+    assert (failed["valid"], "l4s_mbps" in failed) == (0, False)
 
 
 def test_what_stands_across_a_heat_map(make: Callable[[Any], RunTables]) -> None:
