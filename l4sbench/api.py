@@ -360,6 +360,7 @@ def compare(
     Raises:
         InputError: there is no such run, rule or file, or the runs have no cell in common.
     """
+    from l4sbench.adaptive import number_of_looks
     from reports.comparing import compare as compare_tables
     from reports.comparing import load_margins
     from reports.load import load as load_tables
@@ -377,6 +378,7 @@ def compare(
         names=(str(base), str(new)),
         margins=load_margins(Path(margins)) if margins else load_margins(),
         rule=load_rule(rule or matrices[0].rule),
+        looks=(number_of_looks(matrices[0]), number_of_looks(matrices[1])),
     )
 
 

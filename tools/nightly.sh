@@ -34,7 +34,8 @@ fi
 say() { printf '%s\n' "$*" >&2; }
 
 # The matrix's name is its run directory's; the plan knows it, and that the file is right.
-name=$("$L4SBENCH" plan "$matrix" --json --dir "$runs" | python3 -c 'import json, sys; print(json.load(sys.stdin)["matrix"])')
+plan=$("$L4SBENCH" plan "$matrix" --json --dir "$runs") || exit
+name=$(printf '%s' "$plan" | python3 -c 'import json, sys; print(json.load(sys.stdin)["matrix"])')
 home=$runs/$name
 mkdir -p "$home"
 

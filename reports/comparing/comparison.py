@@ -83,7 +83,13 @@ class Comparison:
 
 
 def compare(
-    base: RunTables, new: RunTables, *, names: tuple[str, str], margins: Margins, rule: Rule
+    base: RunTables,
+    new: RunTables,
+    *,
+    names: tuple[str, str],
+    margins: Margins,
+    rule: Rule,
+    looks: tuple[int, int] = (1, 1),
 ) -> Comparison:
     """Two runs beside each other.
 
@@ -93,6 +99,7 @@ def compare(
         names: What to call them.
         margins: What differences matter.
         rule: The verdict rule for both.
+        looks: How often a cell of each may have been looked at while trials were added (`verdicts.decide`).
 
     Raises:
         InputError: they have no cell in common.
@@ -101,7 +108,7 @@ def compare(
     entries: tuple[EntryChange, ...] = ()
     undecidable = ""
     try:
-        entries = _entries(decide(base, rule).verdicts, decide(new, rule).verdicts, cells)
+        entries = _entries(decide(base, rule, looks[0]).verdicts, decide(new, rule, looks[1]).verdicts, cells)
     except InputError as error:
         undecidable = str(error)
     return Comparison(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from reports.comparing.changes import CellChange, Change, MetricChange, Presence
+from reports.render import plural
 
 if TYPE_CHECKING:
     from reports.comparing.comparison import Comparison, Side
@@ -54,18 +55,20 @@ def _side(side: Side) -> str:
 
 def _summary(comparison: Comparison) -> str:
     both = comparison.present(Presence.BOTH)
-    counts = {
+    settled = {
         "worse": sum(cell.has(Change.WORSE) for cell in both),
         "better": sum(cell.has(Change.BETTER) and not cell.has(Change.WORSE) for cell in both),
         "the same": sum(all(m.change is Change.SAME for m in cell.metrics) for cell in both),
+    }
+    counts = {
+        **settled,
+        "unclear": len(both) - sum(settled.values()),
         "lost": len(comparison.present(Presence.LOST)),
         "new": len(comparison.present(Presence.NEW)),
         "not run": len(comparison.present(Presence.NOT_RUN)),
     }
-    settled = counts["worse"] + counts["better"] + counts["the same"]
-    said = [f"{number} {word}" for word, number in counts.items() if number or word == "worse"]
-    said.insert(3, f"{len(both) - settled} unclear")
-    return f"{len(both)} cells compared: {', '.join(said)}"
+    said = [f"{number} {word}" for word, number in counts.items() if number or word in ("worse", "unclear")]
+    return f"{plural(len(both), 'cell')} compared: {', '.join(said)}"
 
 
 def _section(head: str, lines: Iterable[str]) -> list[str]:
@@ -111,9 +114,14 @@ def _how(comparison: Comparison) -> str:
     )
 
 
+FORMAT: Final = 1
+"""Version of the JSON document; grows when a field changes its meaning or goes away."""
+
+
 def as_document(comparison: Comparison) -> dict[str, JsonValue]:
     """The comparison as what `--json` prints; field names carry units."""
     return {
+        "format": FORMAT,
         "regressed": comparison.regressed,
         "rule": comparison.rule,
         "margins": comparison.margins.margins,
@@ -181,7 +189,10 @@ def as_junit(comparison: Comparison, suite: str) -> str:
         elif cell.regressed:
             worse = _metrics(cell, Change.WORSE)
             test.result = [Failure("; ".join(worse), "worse")]
-        test.system_out = "\n".join(f"{m.change.value}: {_metric(m)}" for m in cell.metrics)
+        said = [f"{metric.change.value}: {_metric(metric)}" for metric in cell.metrics]
+        if cell.presence is Presence.NEW:
+            said.append("new: the base has no valid trial of this cell")
+        test.system_out = "\n".join(said)
         tests.add_testcase(test)
     document = JUnitXml("l4sbench compare")
     document.add_testsuite(tests)

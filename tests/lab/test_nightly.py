@@ -78,3 +78,11 @@ def test_usage_is_said(tmp_path: Path) -> None:
     )
     assert told.returncode == 2
     assert "usage: tools/nightly.sh MATRIX [RUNS]" in told.stderr
+
+
+def test_a_matrix_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+    told = night(tmp_path)
+    assert told.returncode == 2
+    assert "nights.yaml" in told.stderr
+    assert "Traceback" not in told.stderr
+    assert not (tmp_path / "runs").exists()

@@ -23,6 +23,7 @@ from reports.comparing.margins import DEFAULT
 from reports.comparing.render import as_document, as_junit, as_text
 from reports.load import RunTables
 from reports.rules import load_rule
+from reports.verdicts import Word
 
 Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
 
@@ -33,6 +34,8 @@ def compared(make: Make, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
         base: Sequence[Mapping[str, Any]],
         new: Sequence[Mapping[str, Any]],
         margins: Path = DEFAULT,
+        rule: str = "pam25",
+        looks: tuple[int, int] = (1, 1),
     ) -> Comparison:
         # `make` writes into one folder: the first run's frames are read before the second is written
         first = make(base)
@@ -45,7 +48,8 @@ def compared(make: Make, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
             second,
             names=("base", "new"),
             margins=load_margins(margins),
-            rule=load_rule("pam25"),
+            rule=load_rule(rule),
+            looks=looks,
         )
 
     return build
@@ -185,6 +189,19 @@ def test_junit_has_a_test_per_cell(compared: Callable[..., Comparison], tmp_path
     (suite,) = JUnitXml.fromfile(str(path))
     results = [[type(result) for result in case.result] for case in suite]
     assert results == [[Failure], [], [Skipped]]
+    path.write_text(as_junit(compared(new, base), "nightly"), encoding="utf-8")
+    *_, added = next(iter(JUnitXml.fromfile(str(path))))
+    assert (added.result, added.system_out) == ([], "new: the base has no valid trial of this cell")
+
+
+def test_verdicts_of_adaptive_runs_are_those_of_their_own_reports(
+    compared: Callable[..., Comparison],
+) -> None:
+    """28 % is surely above 25 % by one look's interval (from 25.5), and not by that of one of three (from 23.6)."""
+    steady, near = [cell("fifo", [45.0, 45.1, 45.2])], [cell("fifo", [27.0, 29.0, 28.0])]
+    assert compared(steady, near, rule="l4sbench1").entries == ()
+    (entry,) = compared(steady, near, rule="l4sbench1", looks=(3, 3)).entries
+    assert (entry.base, entry.new) == (Word.OK, Word.UNDECIDED)
 
 
 def test_json_holds_every_cell(compared: Callable[..., Comparison]) -> None:
