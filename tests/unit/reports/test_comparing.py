@@ -197,7 +197,7 @@ def test_junit_has_a_test_per_cell(compared: Callable[..., Comparison], tmp_path
 def test_verdicts_of_adaptive_runs_are_those_of_their_own_reports(
     compared: Callable[..., Comparison],
 ) -> None:
-    """28 % is surely above 25 % by one look's interval (from 25.5), and not by that of one of three (from 23.6)."""
+    """28 % is surely above 25 % by the interval of one look (from 25.5), not by one of three (from 23.6)."""
     steady, near = [cell("fifo", [45.0, 45.1, 45.2])], [cell("fifo", [27.0, 29.0, 28.0])]
     assert compared(steady, near, rule="l4sbench1").entries == ()
     (entry,) = compared(steady, near, rule="l4sbench1", looks=(3, 3)).entries
