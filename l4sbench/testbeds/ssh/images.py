@@ -36,7 +36,7 @@ class File(_Strict):
 
 
 class Repository(_Strict):
-    """Sources to add, as ansible.builtin.deb822_repository takes them.
+    """Sources of packages to add.
 
     `uris`: None where they are those of the archive that the host itself uses.
     """
@@ -45,6 +45,22 @@ class Repository(_Strict):
     suites: str
     components: str = "main"
     signed_by: str | None = None
+
+
+class Tool(_Strict):
+    """A program for which the distribution's own release is too old.
+
+    Attributes:
+        package: Its package.
+        program: Its name in what hosts tell of themselves.
+        version: The oldest that will do.
+        repository: Where it is taken from, and nothing else.
+    """
+
+    package: str
+    program: str
+    version: str
+    repository: Repository
 
 
 class Offers(_Strict):
@@ -78,6 +94,7 @@ class Image(_Strict):
         packages: Packages to install.
         files: Files to install; without packages and files it is installed by hand, see `page`.
         page: Where it is to be had.
+        tools: Programs that are needed for what the kernel offers.
         offers: What runs on it.
         studies: Published studies that ran it.
         evidence: How well it is known to work.
@@ -93,6 +110,7 @@ class Image(_Strict):
     packages: tuple[str, ...] | None = None
     files: tuple[File, ...] | None = None
     page: str | None = None
+    tools: tuple[Tool, ...] | None = None
     offers: Offers
     studies: tuple[str, ...] = ()
     evidence: str
@@ -117,7 +135,7 @@ class Image(_Strict):
 
     def variables(self) -> dict[str, object]:
         """As the role `kernel` takes it."""
-        kept = {"name", "release", "repository", "packages", "files"}
+        kept = {"name", "release", "repository", "packages", "files", "tools"}
         return self.model_dump(mode="json", include=kept, exclude_none=True)
 
 
