@@ -51,30 +51,28 @@ def goodput_scale(fair_percent: float) -> Scale:
     return Scale(FAIR, (0, fair_percent, 100), (0, 0.5, 1))
 
 
-def painted_goodput(sheet: Sheet, panel: Panel, rule: Rule) -> tuple[Painted, ...]:
+def painted_goodput(sheet: Sheet, panel: Panel) -> tuple[Painted, ...]:
     """The cells of a goodput map.
 
-    A cell is hatched when its interval straddles a limit of the rule, crossed when its trials are bimodal.
+    Triangles and hatches say what the decision's rule says of a cell: who is starved, and whether its
+    interval leaves that in doubt. A cell is crossed when its trials are bimodal.
     """
     scale = goodput_scale(sheet.fair_percent)
-    low, high = rule.limits_percent.low, rule.limits_percent.high
     found: list[Painted] = []
     for entry in panel.entries:
         if entry.percent is None or entry.l4s_mbps is None or entry.classic_mbps is None:
             found.append(_no_value(entry))
             continue
         ground = scale.colour(entry.percent)
-        mark = "below" if entry.percent < low else "above" if entry.percent > high else ""
-        undecided = straddles(entry, low) or straddles(entry, high)
         text, bracket = f"{entry.l4s_mbps:.1f}", f"({entry.classic_mbps:.1f})"
-        hatch = hatch_colour(ground) if undecided or entry.bimodal else None
+        hatch = hatch_colour(ground) if entry.straddles or entry.bimodal else None
+        mark = _MARKS.get(entry.word, "")
         found.append(Painted(entry, text, bracket, ground, ink(ground), hatch, mark, entry.bimodal))
     return tuple(found)
 
 
-def straddles(entry: Entry, limit: float) -> bool:
-    """Whether a limit lies within the interval of a cell; without an interval it does not."""
-    return entry.low is not None and entry.high is not None and entry.low < limit < entry.high
+_MARKS: Final[Mapping[str, str]] = {"l4s-starved": "below", "classic-starved": "above", "both": "changed"}
+"""Verdict -> the mark of a cell."""
 
 
 def painted_delay(panel: Panel, rule: Rule) -> tuple[Painted, ...]:
@@ -103,30 +101,35 @@ def _ms(value: float) -> str:
 
 def goodput_map(sheet: Sheet, rule: Rule) -> alt.VConcatChart:
     """One sheet's goodput: number and colour are the L4S group's, the classic group's in brackets, Mbit/s."""
-    cells = {id(panel): painted_goodput(sheet, panel, rule) for panel in sheet.panels}
-    low, high, fair = rule.limits_percent.low, rule.limits_percent.high, sheet.fair_percent
+    cells = {id(panel): painted_goodput(sheet, panel) for panel in sheet.panels}
+    limits, fair = rule.limits_of_rate(*sheet.flows), sheet.fair_percent
+    at = (limits.low, limits.high) if limits else ()
     ticks = [Tick(float(value), f"{value}") for value in range(0, 101, 20) if abs(value - fair) > 4]
-    ticks = [tick for tick in ticks if tick.value not in {low, high}]
-    ticks += [Tick(low, f"{low:g}", mark=True), Tick(high, f"{high:g}", mark=True)]
-    if min(abs(fair - low), abs(fair - high)) > 4:
+    ticks = [tick for tick in ticks if tick.value not in at]
+    ticks += [Tick(limit, f"{limit:.3g}", mark=True) for limit in at]
+    if all(abs(fair - limit) > 4 for limit in at):
         ticks.append(Tick(fair, f"{fair:.3g} fair"))
     drawn = [painted for some in cells.values() for painted in some]
     whose = f"the L4S {_flows(sheet.flows[0])} (of the classic {_flows(sheet.flows[1])})"
     notes = [f"Mbit/s of {whose}, mean over trials{_trials(drawn)}; colour: percent of the link's rate"]
-    marks = [f"\u25bc below {low:g} %, \u25b2 above {high:g} %"]
+    starved = f"\u25bc {rule.l4s} starved, \u25b2 {rule.classic} starved, \u25c6 both, by rule {rule.rule}"
+    marks = [f"\u25bc below {limits.low:.3g} %, \u25b2 above {limits.high:.3g} %" if limits else starved]
     if any(painted.entry.low is not None for painted in drawn):
-        marks.append(f"bar: 95 % interval on 0-100 %, ticks at {low:g} and {high:g}")
+        where = f", ticks at {limits.low:.3g} and {limits.high:.3g}" if limits else ""
+        marks.append(f"bar: 95 % interval on 0-100 %{where}")
+    notes.append("; ".join(marks))
+    marks = []
     if any(painted.hatch and not painted.crossed for painted in drawn):
-        marks.append("hatched: the interval straddles a limit")
+        marks.append("hatched: an interval straddles a limit")
     if any(painted.crossed for painted in drawn):
         marks.append("crossed: trials in two groups")
-    notes.append("; ".join(marks))
+    notes += ["; ".join(marks)] if marks else []
     panels = [
         panel_of(
             panel,
             sheet,
             cells[id(panel)],
-            interval_bars(cells[id(panel)], rule),
+            interval_bars(cells[id(panel)], at),
             number % columns(sheet) == 0,
         )
         for number, panel in enumerate(sheet.panels)

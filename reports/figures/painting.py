@@ -16,7 +16,6 @@ from reports.figures.style import config
 
 if TYPE_CHECKING:
     from reports.figures.sheets import Entry, Panel, Sheet
-    from reports.rules import Rule
 
 CELL_WIDTH: Final = 56
 CELL_HEIGHT: Final = 44
@@ -277,7 +276,7 @@ def hatch_lines(width: float, height: float, *, crossed: bool) -> list[tuple[flo
     return lines
 
 
-def interval_bars(cells: Sequence[Painted], rule: Rule) -> list[alt.Chart]:
+def interval_bars(cells: Sequence[Painted], limits: Sequence[float]) -> list[alt.Chart]:
     """In each cell with an interval: a line from 0 to 100 %, ticks at the limits, the interval, the mean."""
     shown = [p for p in cells if p.entry.low is not None and p.entry.high is not None]
     if not shown:
@@ -289,7 +288,7 @@ def interval_bars(cells: Sequence[Painted], rule: Rule) -> list[alt.Chart]:
         thin.append({"x": _bar_x(entry, 0), "x2": _bar_x(entry, 100), **place})
         ticks += [
             {"x": _bar_x(entry, limit), "y": at - 0.05, "y2": at + 0.05, "ink": painted.ink}
-            for limit in (rule.limits_percent.low, rule.limits_percent.high)
+            for limit in limits
         ]
         thick.append({"x": _bar_x(entry, entry.low or 0), "x2": _bar_x(entry, entry.high or 0), **place})
         means.append({"x": _bar_x(entry, entry.percent or 0), **place})

@@ -37,12 +37,13 @@ def trial_dots(tables: RunTables, sheet: Sheet, rule: Rule) -> alt.HConcatChart:
     charts = [
         _dots(panel, sheet, values, rule, first=number == 0) for number, panel in enumerate(sheet.panels)
     ]
-    low, high = rule.limits_percent.low, rule.limits_percent.high
+    limits = rule.limits_of_rate(*sheet.flows)
+    grey = f"grey: outside of {limits.low:.3g}-{limits.high:.3g} %; " if limits else ""
     title = alt.TitleParams(
         f"Trials {sheet.title}",
         subtitle=[
             "L4S goodput in percent of the link's rate: a ring per trial, mean and 95 % interval of the cell",
-            f"grey: outside of {low:g}-{high:g} %; dashed: fair share",
+            f"{grey}dashed: fair share",
         ],
     )
     return configured(alt.hconcat(*charts, spacing=14, title=title), config())
@@ -84,10 +85,9 @@ def _dots(
         if e.percent is not None
     ]
     scale = alt.Scale(domain=[0, 100], nice=False)
-    low, high = rule.limits_percent.low, rule.limits_percent.high
-    outside: alt.Chart = alt.Chart(table([{"a": 0, "b": low}, {"a": high, "b": 100}])).mark_rect(
-        color="#e6e6e6"
-    )
+    limits = rule.limits_of_rate(*sheet.flows)
+    grey = [{"a": 0, "b": limits.low}, {"a": limits.high, "b": 100}] if limits else []
+    outside: alt.Chart = alt.Chart(table(grey)).mark_rect(color="#e6e6e6")
     fair: alt.Chart = alt.Chart(table([{"a": sheet.fair_percent}])).mark_rule(
         strokeDash=[4, 3], strokeWidth=0.8
     )
@@ -108,7 +108,7 @@ def _dots(
         size=26, strokeWidth=1.1, color="#111111", opacity=0.9
     )
     layers = [
-        outside.encode(x=alt.X("a:Q", scale=scale), x2="b:Q"),
+        *([outside.encode(x=alt.X("a:Q", scale=scale), x2="b:Q")] if grey else []),
         fair.encode(x=alt.X("a:Q", scale=scale)),
         bars.encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=down),
         ticks.encode(x=across, y=down, tooltip=["cell:N", alt.Tooltip("percent:Q", format=".2f")]),

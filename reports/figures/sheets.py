@@ -47,6 +47,8 @@ class Entry:
         low: Lower end of its confidence interval, None where there is none.
         high: Upper end.
         bimodal: Whether its trials fall into two groups.
+        word: Its verdict by the decision's rule.
+        straddles: Whether its interval leaves that in doubt.
         l4s_interval_mbps: Ends of the confidence interval of a mean, None where there is none; likewise the
             three others.
     """
@@ -62,6 +64,8 @@ class Entry:
     low: float | None
     high: float | None
     bimodal: bool
+    word: str
+    straddles: bool
     l4s_mbps: float | None
     classic_mbps: float | None
     delay_ms: float | None
@@ -252,6 +256,8 @@ def _entry(row: Mapping[str, Any], place: int, x: int, shown: Sequence[str]) -> 
         low=row.get("percent_low"),
         high=row.get("percent_high"),
         bimodal=bool(row.get("bimodal")),
+        word=row["verdict"],
+        straddles=row.get("percent_low") is not None and not row["decided"],
         l4s_mbps=row["l4s_mbps"],
         classic_mbps=row["classic_mbps"],
         delay_ms=row["delay_ms"],

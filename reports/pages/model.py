@@ -106,8 +106,8 @@ class Entry:
 
     @property
     def worst(self) -> str:
-        """The cell that decides, with its numbers."""
-        return worst_text(self.verdict)
+        """The cell that decides, with its numbers; no line ends before a percent sign."""
+        return worst_text(self.verdict).replace(" %", "\u00a0%")
 
     @property
     def trials_each(self) -> str:
@@ -173,11 +173,11 @@ def _entry(
 
 def _heat_cell(mean: CellMean, row: Mapping[str, Any], rule: Rule) -> HeatCell:
     flows = row[f"{rule.l4s}.count"], row[f"{rule.classic}.count"]
-    limits = rule.limits(*flows)
+    limits = rule.limits_of_rate(*flows)
     return HeatCell(
         mean=mean,
         classic_delay_ms=row["classic_delay_ms"],
-        limits_percent=(limits.low, limits.high) if rule.metric == "l4s-goodput" else None,
+        limits_percent=(limits.low, limits.high) if limits else None,
         tone=share_tone(mean.percent, fair_percent(*flows)),
         delay_tone=delay_tone(mean.delay_ms),
     )

@@ -125,6 +125,10 @@ class Rule(_Strict):
         low, high = self.limits_percent.low, self.limits_percent.high
         return Limits(low=2 * share * low, high=100 - 2 * (1 - share) * (100 - high))
 
+    def limits_of_rate(self, l4s_flows: int = 1, classic_flows: int = 1) -> Limits | None:
+        """The limits in percent of the link's rate; None where groups are measured by what they get alone."""
+        return self.limits(l4s_flows, classic_flows) if self.metric == "l4s-goodput" else None
+
     @property
     def limits_text(self) -> str:
         """The limits in words."""

@@ -27,7 +27,7 @@ function listCells(words, all = false) {
   const heads = [["Cell"], ["Against"], ["Verdict"], ["% of rate", "n"], [`${l4s} Mbit/s`, "n"], [`${classic} Mbit/s`, "n"], ["delay ms", "n"], ["Trials", "n"]];
   const rows = shown.map((cell) => el("tr", {},
     el("th", { scope: "row" }, el("a", { href: cellLink(cell.id) }, cell.label)),
-    el("td", {}, cell.column ?? cell.company),
+    el("td", { class: cell.column ? null : "company" }, cell.column ?? cell.company),
     el("td", {}, cell.word ? `${cell.glyph} ${cell.word}` : "not in the table"),
     el("td", { class: "n" }, fixed(cell.percent)),
     el("td", { class: "n" }, fixed(cell.l4s_mbps)),

@@ -91,7 +91,7 @@ def test_every_text_is_readable(published: Decision, make: Make) -> None:
     for decision in (published, small(make)):
         for sheet in sheets(decision):
             for panel in sheet.panels:
-                painted = [*painted_goodput(sheet, panel, PAM25), *painted_delay(panel, PAM25)]
+                painted = [*painted_goodput(sheet, panel), *painted_delay(panel, PAM25)]
                 assert painted
                 for cell in painted:
                     assert contrast(cell.ink, cell.ground) >= WCAG_AA
@@ -100,7 +100,7 @@ def test_every_text_is_readable(published: Decision, make: Make) -> None:
 
 def test_marks_and_hatches_say_without_colour(make: Make) -> None:
     (sheet,) = sheets(small(make))
-    painted = {p.entry.at: p for p in painted_goodput(sheet, sheet.panels[0], PAM25)}
+    painted = {p.entry.at: p for p in painted_goodput(sheet, sheet.panels[0])}
     assert {at: p.mark for at, p in painted.items()} == {"1": "below", "2": "", "4": "above", "8": ""}
     assert {at: bool(p.hatch) for at, p in painted.items()} == {"1": False, "2": False, "4": False, "8": True}
     assert any("hatched" in text for text in _subtitle(goodput_map(sheet, PAM25)))
@@ -112,10 +112,28 @@ def test_bimodal_cells_are_crossed(make: Make) -> None:
     decision = decide(make(cells), PAM25)
     assert decision.cells["bimodal"].to_list() == [True]
     (sheet,) = sheets(decision)
-    (painted,) = painted_goodput(sheet, sheet.panels[0], PAM25)
+    (painted,) = painted_goodput(sheet, sheet.panels[0])
     assert painted.crossed
     assert painted.hatch
     assert any("crossed" in text for text in _subtitle(goodput_map(sheet, PAM25)))
+
+
+def test_marks_are_those_of_the_rule_that_decided(make: Make) -> None:
+    """Nine L4S flows against one: half their fair share is 45 %, and 85 % starves nobody."""
+    rule = load_rule("l4sbench1")
+    nine: dict[str, Any] = {"aqm": "fifo", "l4s.count": 9}
+    cells = [
+        nine | {"buffer_bdp": 1.0, "l4s": [84.9, 85, 85.1], "classic": [10.0] * 3},
+        nine | {"buffer_bdp": 2.0, "l4s": [39.9, 40, 40.1], "classic": [55.0] * 3},
+        nine | {"buffer_bdp": 4.0, "l4s": [50.0, 40, 45], "classic": [50.0] * 3},
+    ]
+    (sheet,) = sheets(decide(make(cells), rule))
+    painted = {p.entry.at: p for p in painted_goodput(sheet, sheet.panels[0])}
+    assert {at: p.mark for at, p in painted.items()} == {"1": "", "2": "below", "4": ""}
+    assert {at: bool(p.hatch) for at, p in painted.items()} == {"1": False, "2": False, "4": True}
+    told = " ".join(_subtitle(goodput_map(sheet, rule)))
+    assert "l4s starved" in told
+    assert "ticks at" not in told, "limits are of what a group gets alone, not of the rate"
 
 
 def _subtitle(chart: Any) -> list[str]:
