@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What the ssh testbed makes of an inventory that allows kernels, and of what its hosts told before."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from l4sbench.api import load_matrix
+from l4sbench.errors import InputError, TestbedError
+from l4sbench.matrix import Matrix
+from l4sbench.testbed import Stages
+from l4sbench.testbeds.ssh import SshTestbed
+from l4sbench.testbeds.ssh.facts import HostFacts
+from l4sbench.testbeds.ssh.layout import Host
+from l4sbench.testbeds.ssh.memory import CHANGE_S, Memory, Told
+from l4sbench.topology import LINE6
+
+OLD = HostFacts(kernel_release="6.12.48+deb13-amd64", distribution="debian 13", accecn=False)
+NEW = OLD.model_copy(update={"kernel_release": "7.3.4+deb13-amd64", "accecn": True})
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    """DualPI2 needs Linux 6.17 at the router, FIFO nothing."""
+    return load_matrix("quickstart").select(["aqm=fifo,dualpi2"])
+
+
+def inventory(folder: Path, kernels: object) -> Path:
+    """One host per node; the router may boot these kernels, and for DualPI2 alone a newer one."""
+    hosts: dict[str, dict[str, object]] = {node: {"l4sbench_node": node} for node in LINE6.by_name}
+    if kernels is not None:
+        hosts["router"]["l4sbench_kernels"] = kernels
+    path = folder / "hosts.json"
+    path.write_text(json.dumps({"all": {"hosts": hosts}}))
+    return path
+
+
+def own(name: str, release: str, **offers: object) -> dict[str, object]:
+    return {
+        "name": name,
+        "about": "of a test",
+        "rank": 1,
+        "distributions": ["debian 13"],
+        "release": release,
+        "offers": {"kernel": "7.3", "accecn": True, **offers},
+        "evidence": "none",
+    }
+
+
+TWO = [own("six", r"6\..*", kernel="6.12"), own("seven", r"7\..*", not_entries=["fifo"])]
+
+
+def stages(folder: Path, matrix: Matrix, kernels: object = TWO) -> Stages | None:
+    path = inventory(folder, kernels)
+    return SshTestbed(path, matrix.catalog, matrix.cells, contact=False, cache=folder).stages()
+
+
+def remember(folder: Path, told: Told) -> None:
+    Memory(folder / "hosts.json", folder).save(told)
+
+
+def asked(now: HostFacts) -> Told:
+    hosts = tuple(Host(node, (node,)) for node in LINE6.by_name)
+    return Told(hosts, {host.name: OLD for host in hosts} | {"router": now})
+
+
+def test_hosts_that_were_never_asked(tmp_path: Path, matrix: Matrix) -> None:
+    found = stages(tmp_path, matrix)
+    assert found is not None
+    assert {(s.state["router"], len(s.cells), s.known) for s in found.all} == {
+        ("six", 4, False),
+        ("seven", 4, False),
+    }
+    assert (found.now, found.change_s) == ({}, CHANGE_S)
+
+
+def test_what_ran_before_is_known_without_asking(tmp_path: Path, matrix: Matrix) -> None:
+    inventory(tmp_path, TWO)
+    told = asked(OLD)
+    told = replace(told.with_stage({"router": "seven"}, {**told.facts, "router": NEW}), change_s=77.0)
+    remember(tmp_path, replace(told, facts=asked(OLD).facts))
+    found = stages(tmp_path, matrix)
+    assert found is not None
+    assert (found.now, found.change_s) == ({"router": "six"}, 77.0)
+    seven, six = sorted(found.all, key=lambda stage: stage.state["router"])
+    assert (seven.known, six.known) == (True, False)
+    assert seven.identity.common["kernel of router"].strip() == NEW.kernel_release
+    assert seven.identity.common["kernel of delay"].strip() == OLD.kernel_release
+    assert "image six" in six.identity.kernel_release
+
+
+def test_a_kernel_that_is_not_what_the_inventory_says_any_more_is_not_known(
+    tmp_path: Path, matrix: Matrix
+) -> None:
+    inventory(tmp_path, TWO)
+    told = asked(OLD)
+    remember(tmp_path, told.with_stage({"router": "seven"}, {**told.facts, "router": NEW}))
+    changed = [TWO[0], {**TWO[1], "release": r"8\..*"}]
+    found = stages(tmp_path, matrix, changed)
+    assert found is not None
+    assert not any(stage.known for stage in found.all)
+
+
+def test_hosts_that_may_boot_nothing_stay_as_they_are(tmp_path: Path, matrix: Matrix) -> None:
+    assert stages(tmp_path, matrix, None) is None
+    remember(tmp_path, asked(OLD))
+    testbed = SshTestbed(tmp_path / "hosts.json", matrix.catalog, matrix.cells, contact=False, cache=tmp_path)
+    advice = testbed.advice()
+    assert any("router: Linux 6.12.48+deb13-amd64 without dualpi2" in line for line in advice)
+    assert all("l4sbench_kernels: [debian-backports]" in line for line in advice)
+
+
+def test_a_wrong_inventory_is_told_in_full(tmp_path: Path, matrix: Matrix) -> None:
+    with pytest.raises(InputError) as caught:
+        stages(tmp_path, matrix, ["debian-bckports", 7])
+    assert len(caught.value.problems) == 2
+
+
+def test_what_is_remembered_comes_back(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "hosts.json", tmp_path)
+    with pytest.raises(TestbedError, match="have not been asked yet"):
+        memory.load()
+    told = replace(asked(NEW).with_stage({"router": "seven"}, {"router": NEW}), change_s=1.5, changing=True)
+    memory.save(told)
+    assert memory.load() == told
+    memory.path.write_text(memory.path.read_text()[:50])
+    with pytest.raises(TestbedError):
+        memory.load()
