@@ -29,6 +29,7 @@ from l4sbench.events import Event, TrialDiscarded, TrialEnded
 from l4sbench.matrix import Matrix
 from l4sbench.plan import plan
 from l4sbench.store import Run
+from l4sbench.testbed import Stage, Stages
 from l4sbench.testbeds.fabric import FabricTestbed, testbed
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.build import Lab
@@ -37,7 +38,8 @@ from reports.load import load
 from tests.fabric.conftest import StandIn
 
 if TYPE_CHECKING:
-    from l4sbench.testbed import Outcome
+    from l4sbench.cell import Cell
+    from l4sbench.testbed import Identity, Outcome
     from l4sbench.trial import TrialSpec
 
 pytestmark = [pytest.mark.lab, pytest.mark.filterwarnings("ignore")]  # the libraries' own
@@ -81,6 +83,31 @@ class Hosts(VirtualTestbed):
 
 
 @dataclass
+class Booting(Hosts):
+    """A slice's hosts that boot a newer kernel for DualPI2."""
+
+    booted: list[str] = field(default_factory=list)
+
+    def identity(self) -> Identity:
+        return replace(super().identity(), kernel_release=self.booted[-1] if self.booted else "older")
+
+    def stages(self) -> Stages:
+        def stage(kernel: str, *queues: str) -> Stage:
+            ids = frozenset(cell.id for cell in CELLS if cell.aqm in queues)
+            return Stage({"router": kernel}, ids, self.identity(), known=False)
+
+        older, newer = stage("older", "fifo", "codel", "pie"), stage("newer", "dualpi2")
+        return Stages((newer, older), {"router": "older"}, 60.0)
+
+    def advice(self) -> tuple[str, ...]:
+        return ()
+
+    def enter(self, stage: Stage, stop: threading.Event) -> Identity:
+        self.booted.append(stage.state["router"])
+        return self.identity()
+
+
+@dataclass
 class Sweep:
     """A run directory and what is heard of it."""
 
@@ -90,6 +117,7 @@ class Sweep:
     standin: StandIn
     lab: Lab
     name: str
+    kind: type[Hosts] = Hosts
     hosts: dict[str, Hosts] = field(default_factory=dict)
     states: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -105,7 +133,7 @@ class Sweep:
 
         def hosts(inventory: Path) -> Hosts:
             name = inventory.parent.name
-            self.hosts[name] = Hosts(self.lab, name, self.standin)
+            self.hosts[name] = self.kind(self.lab, name, self.standin)
             return self.hosts[name]
 
         self.states.clear()
@@ -119,11 +147,12 @@ class Sweep:
             hosts=hosts,
             on_state=self.states.append,
         )
-        identity = fabric.identity()
+        identity, stages = fabric.identity(), fabric.stages()
         with self.run.locked() as writer:
-            planned = plan(self.matrix, writer.view, identity, fabric.traits, fabric.traits.cost)
+            cost = fabric.traits.cost
+            planned = plan(self.matrix, writer.view, identity, fabric.traits, cost, stages=stages)
             assert not fabric.check(planned.needs)
-            return execute(planned, writer, fabric, judge, on_event=heard)
+            return execute(planned, writer, fabric, judge, enter=fabric.enter, on_event=heard)
 
     def ended(self) -> Counter[str]:
         """How often every queue's trial stands in the run directory, failed ones aside."""
@@ -135,6 +164,8 @@ class Sweep:
         return one
 
 
+CELLS: list[Cell] = []
+"""Of the matrix that is run."""
 ALL = Counter(["fifo", "codel", "pie", "dualpi2"])
 
 
@@ -146,6 +177,7 @@ def sweep(
     path = tmp_path / "short.yaml"
     path.write_text(MATRIX, encoding="utf-8")
     matrix = Matrix.load(path, Catalog.load())
+    CELLS[:] = matrix.cells
     run = Run.create(tmp_path / "runs", matrix.name, matrix.source, matrix.seed, {})
     return Sweep(matrix, run, slices, standin, lab, next(_names))
 
@@ -164,6 +196,24 @@ def after(number: int, do: Callable[[], object]) -> Callable[[Event], None]:
             do()
 
     return hear
+
+
+# ---- kernels
+def test_all_slices_change_their_kernels_together(sweep: Sweep) -> None:
+    sweep.kind = Booting
+    result = sweep.go(slices=2)
+    assert (result.ok + result.invalid, result.failed, result.left) == (4, 0, 0)
+    assert [hosts.booted for hosts in sweep.hosts.values() if isinstance(hosts, Booting)] == [
+        ["older", "newer"],
+        ["older", "newer"],
+    ]
+    assert {(ended.cell.aqm, ended.kernel_release) for ended in sweep.run.ended()} == {
+        ("fifo", "older"),
+        ("codel", "older"),
+        ("pie", "older"),
+        ("dualpi2", "newer"),
+    }
+    assert {ended.testbed for ended in sweep.run.ended()} == {"fabric"}
 
 
 # ---- slices that are lost

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, PlaceLost, Problem, TestbedError, TrialFailed
+from l4sbench.testbed import Staged
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.topology import topology
@@ -28,11 +29,14 @@ if TYPE_CHECKING:
     from fablib_slices import Slices, SliceSpec
     from l4sbench.catalog import Catalog
     from l4sbench.matrix import Matrix
-    from l4sbench.testbed import Identity, Needs, Outcome, Testbed, TestbedTraits
+    from l4sbench.testbed import Identity, Needs, Outcome, Stage, Stages, Testbed, TestbedTraits
     from l4sbench.trial import TrialSpec
 
 RETRY: Final = timedelta(minutes=10)
 """How long to wait before FABRIC is asked again for what it refused."""
+
+CHANGE_LIMIT_S: Final = 3600.0
+"""What a lease must last for a change of kernels: they may have to be installed first."""
 
 BEYOND_S: Final = 180.0
 """What a trial may take beyond its flows' time on hosts that have to be reached anew."""
@@ -49,7 +53,7 @@ class _Held:
 
     `span` is how long a lease FABRIC gives when asked for the spec's hours, as far as known. `asked` is when
     it was asked last, `refused` why it did not renew then. `doubted`: a trial failed there since it was last
-    known to be whole.
+    known to be whole. `lost`: no trial runs there any more.
     """
 
     spec: SliceSpec
@@ -60,6 +64,7 @@ class _Held:
     asked: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
     refused: str = ""
     doubted: bool = False
+    lost: bool = False
 
     @property
     def name(self) -> str:
@@ -133,12 +138,57 @@ class FabricTestbed:
                 self._free.put(held)
         with ThreadPoolExecutor(len(self._held)) as pool:
             told: list[Identity] = list(pool.map(lambda held: held.hosts.identity(), self._held))
-        for held, identity in zip(self._held[1:], told[1:], strict=True):
+        if not any(self._stages_of(held) for held in self._held):
+            self._raise_if_different(self._held, told)
+        return replace(told[0], testbed=self.name)
+
+    def _raise_if_different(self, held: Sequence[_Held], told: Sequence[Identity]) -> None:
+        for other, identity in zip(held[1:], told[1:], strict=True):
             if identity != told[0]:
                 raise TestbedError(
-                    f"slices {self._held[0].spec.name} and {held.spec.name} run different kernels or tools",
-                    f"l4sbench slice down {held.spec.name}, then run again: it is made anew",
+                    f"slices {held[0].spec.name} and {other.spec.name} run different kernels or tools",
+                    f"l4sbench slice down {other.spec.name}, then run again: it is made anew",
                 )
+
+    # ---- kernels
+    def stages(self) -> Stages | None:
+        """Which kernels the machines boot for which cells; None when all can run them as they are."""
+        if not self._held:
+            self.identity()
+        found = next((stages for held in self._held if (stages := self._stages_of(held))), None)
+        if found is None:
+            return None
+        own = tuple(
+            replace(stage, identity=replace(stage.identity, testbed=self.name)) for stage in found.all
+        )
+        return replace(found, all=own)
+
+    def _stages_of(self, held: _Held) -> Stages | None:
+        return held.hosts.stages() if isinstance(held.hosts, Staged) else None
+
+    def advice(self) -> tuple[str, ...]:
+        """None: machines of a slice may boot whatever their cells need."""
+        return ()
+
+    def enter(self, stage: Stage, stop: threading.Event) -> Identity:
+        """Have the machines of all slices run the kernels that a stage names, see `SshTestbed.enter`.
+
+        Raises:
+            TrialFailed: a machine did not get its kernel, or cannot run the cells with it.
+            TrialStopped: `stop` was set.
+            TestbedError: machines do not come back, or a lease does not last.
+        """
+        left = [held for held in self._held if not held.lost]
+
+        def on(held: _Held) -> Identity:
+            self._keep_lease(held, CHANGE_LIMIT_S)
+            if not isinstance(held.hosts, Staged):
+                return held.hosts.identity()
+            return held.hosts.enter(stage, stop)
+
+        with ThreadPoolExecutor(len(left)) as pool:
+            told = list(pool.map(on, left))
+        self._raise_if_different(left, told)
         return replace(told[0], testbed=self.name)
 
     def check(self, needs: Needs) -> Sequence[Problem]:
@@ -215,7 +265,7 @@ class FabricTestbed:
     def _by_ssh(self, inventory: Path) -> Testbed:
         catalog: Catalog = self._matrix.catalog
         return SshTestbed(
-            inventory, catalog, self._matrix.cells, capture=self._capture, contact=self._contact
+            inventory, catalog, self._matrix.cells, capture=self._capture, contact=self._contact, own=True
         )
 
     @property
@@ -240,6 +290,7 @@ class FabricTestbed:
             outcome = self._run_on(held, spec, raw, stop)
         except TestbedError as error:
             with self._lock:
+                held.lost = True
                 self._lost += 1
                 left = len(self._held) - self._lost
             if left:

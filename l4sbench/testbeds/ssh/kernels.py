@@ -13,6 +13,7 @@ that goes on would find other kernels under the trials that it has.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.testbeds.ssh.facts import NodeNeeds, node_needs
+from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs
 from l4sbench.testbeds.ssh.images import Image, Offers
 
 if TYPE_CHECKING:
@@ -206,6 +207,50 @@ def advice(
             yield f"{told_of}; with `{VARIABLE}: [{name}]` in the inventory a run boots one that will do"
         else:
             yield f"{told_of}, and kernels/images has nothing for it"
+
+
+def own_kernels(
+    cells: Sequence[Cell],
+    catalog: Catalog,
+    hosts: Sequence[Host],
+    facts: Mapping[str, HostFacts],
+    images: Sequence[Image],
+) -> Allowed:
+    """What hosts may boot that were made for the run: whatever can be installed there, where it has to be.
+
+    Hosts whose kernel will do for all cells stay as they are.
+    """
+    needs = node_needs(cells, catalog)
+    lacking = [host for host in hosts if _as_it_is(facts[host.name]).lacks(together(host, needs))]
+    found = {
+        host.name: tuple(
+            image
+            for image in images
+            if facts[host.name].distribution in image.distributions and (image.packages or image.files)
+        )
+        for host in lacking
+    }
+    return {host: offered for host, offered in found.items() if offered}
+
+
+def module_sources(catalog: Catalog, names: Iterable[str]) -> list[dict[str, str]]:
+    """Those of these modules that DKMS can build, as roles/module takes them."""
+    wanted, found = set(names), {}
+    for entry in entries_of(catalog):
+        module = entry.module
+        if module is None or module.source is None or module.name not in wanted:
+            continue
+        with contextlib.suppress(OSError):
+            text = (module.source / "dkms.conf").read_text(encoding="utf-8")
+            said = dict(re.findall(r'^(\w+)="?([\w.+~-]+)"?$', text, re.MULTILINE))
+            if "PACKAGE_VERSION" in said:
+                found[module.name] = {
+                    "name": module.name,
+                    "version": said["PACKAGE_VERSION"],
+                    "folder": str(module.source),
+                    "kernel": said.get("BUILD_EXCLUSIVE_KERNEL_MIN", "0"),
+                }
+    return list(found.values())
 
 
 def _as_it_is(told: HostFacts) -> Image:

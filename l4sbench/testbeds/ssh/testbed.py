@@ -32,7 +32,6 @@ from l4sbench.testbeds.ssh.facts import (
     HostFacts,
     NodeNeeds,
     asked_of,
-    entries_of,
     identity,
     node_needs,
     read_facts,
@@ -45,6 +44,8 @@ from l4sbench.testbeds.ssh.kernels import (
     advice,
     allowed,
     choose,
+    module_sources,
+    own_kernels,
     running,
     together,
     unfit_kernels,
@@ -96,6 +97,7 @@ class SshTestbed:
         cells: What is to run there.
         capture: Keep packets at both ports of the router.
         contact: Ask the hosts; else what they told last time counts.
+        own: The hosts were made for the run, so they may boot what the cells need without being told.
         cache: Folder for what hosts told; by default in the user's cache.
     """
 
@@ -107,6 +109,7 @@ class SshTestbed:
         *,
         capture: bool = False,
         contact: bool = True,
+        own: bool = False,
         cache: Path | None = None,
     ) -> None:
         self._inventory = inventory
@@ -115,6 +118,7 @@ class SshTestbed:
         self._stage_cells = cells
         self._capture = capture
         self._contact = contact
+        self._own = own
         self._memory = Memory(inventory, cache)
         self._told = Told()
         self._hosts: tuple[Host, ...] = ()
@@ -189,10 +193,10 @@ class SshTestbed:
             InputError: the inventory or the data in kernels/images cannot be understood.
             TestbedError: Ansible is not installed.
         """
+        self._recall()
         hosts, may = self._inventory_says()
         if not may:
             return None
-        self._recall()
         choices, _ = choose(self._cells, self._catalog, hosts, may)
         return Stages(
             tuple(self._stage(choice, hosts, may) for choice in choices),
@@ -230,7 +234,7 @@ class SshTestbed:
         self._stage_cells = [cell for cell in self._cells if cell.id in stage.cells]
         restarts = dict(stage.state) != {**running(may, self._facts)}
         self._remember(replace(self._told, changing=True))
-        played = self._prepare_all(stop)
+        played = self._prepare_all(stop, patient=self._shaken_s is not None)
         wrong = _wrong(played)
         if wrong:
             self._shaken_s = self._shaken_s or time.monotonic()
@@ -247,9 +251,9 @@ class SshTestbed:
             raise TrialFailed("; ".join(str(problem) for problem in dict.fromkeys(problems)))
         return identity(hosts, self._facts, _helper())
 
-    def _prepare_all(self, stop: threading.Event) -> ansible.Played:
-        """Prepare; hosts that were lost before are waited for."""
-        deadline = time.monotonic() + (RETURN_LIMIT_S if self._shaken_s or self._told.changing else 0.0)
+    def _prepare_all(self, stop: threading.Event, *, patient: bool) -> ansible.Played:
+        """Prepare; with patience, hosts that cannot be reached are waited for."""
+        deadline = time.monotonic() + (RETURN_LIMIT_S if patient else 0.0)
         while True:
             played = self._prepare({}, limit_s=PREPARE_LIMIT_S, stop=stop.is_set)
             if stop.is_set():
@@ -280,6 +284,9 @@ class SshTestbed:
             where = str(self._inventory)
             self._hosts = hosts_of(variables, where)
             self._may = allowed(variables, load_images(), self._hosts, where)
+        told = self._told.facts
+        if self._own and not self._may and all(host.name in told for host in self._hosts):
+            self._may = own_kernels(self._cells, self._catalog, self._hosts, told, load_images())
         return self._hosts, self._may
 
     def _recall(self) -> None:
@@ -292,7 +299,8 @@ class SshTestbed:
         hosts, _ = self._inventory_says()
         self._lock()
         self._recall()
-        played = self._prepare_all(threading.Event())
+        # a run that was cut short may have left hosts that restart
+        played = self._prepare_all(threading.Event(), patient=self._told.changing)
         wrong = _wrong(played)
         if wrong:
             hint = f"look closer with: ansible-playbook -i {self._inventory} playbooks/prepare.yml"
@@ -320,31 +328,18 @@ class SshTestbed:
     def _prepare(
         self, more: Mapping[str, object], *, limit_s: float, stop: Callable[[], bool] = lambda: False
     ) -> ansible.Played:
+        needs = node_needs(self._stage_cells, self._catalog)
         variables = {
             "l4sbench_asked": asked_of(self._catalog),
             "l4sbench_kernel_of": {host: image.variables() for host, image in self._boots.items()},
-            "l4sbench_module_sources_of": {host.name: self._sources(host) for host in self._hosts},
+            "l4sbench_module_sources_of": {
+                host.name: module_sources(self._catalog, together(host, needs).modules)
+                for host in self._hosts
+            },
             **more,
         }
         names = [host.name for host in self._hosts]
         return ansible.play("prepare.yml", self._inventory, names, variables, limit_s=limit_s, stop=stop)
-
-    def _sources(self, host: Host) -> list[dict[str, str]]:
-        """Modules of ours that a host's cells need and that can be built by DKMS, for the kernel it runs."""
-        if self._may and host.name in self._may and host.name not in self._boots:
-            return []
-        wanted = together(host, node_needs(self._stage_cells, self._catalog)).modules
-        found = {}
-        for entry in entries_of(self._catalog):
-            module = entry.module
-            if module is None or module.source is None or module.name not in wanted:
-                continue
-            with contextlib.suppress(OSError):
-                text = (module.source / "dkms.conf").read_text(encoding="utf-8")
-                if version := re.search(r'^PACKAGE_VERSION="?([\w.+~-]+)"?$', text, re.MULTILINE):
-                    source = {"name": module.name, "version": version[1], "folder": str(module.source)}
-                    found[module.name] = source
-        return list(found.values())
 
     # ---- a trial
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:

@@ -12,7 +12,16 @@ from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.facts import HostFacts, Module
 from l4sbench.testbeds.ssh.images import Image, Offers, load_images
-from l4sbench.testbeds.ssh.kernels import Choice, advice, allowed, choose, running, unfit_kernels
+from l4sbench.testbeds.ssh.kernels import (
+    Choice,
+    advice,
+    allowed,
+    choose,
+    module_sources,
+    own_kernels,
+    running,
+    unfit_kernels,
+)
 from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import LINE6
 
@@ -129,6 +138,25 @@ def test_hosts_that_may_boot_nothing_are_told_what_would_do(quickstart: Matrix) 
     assert not list(advice(quickstart.cells, quickstart.catalog, HOSTS, facts, IMAGES, allowed_all))
     same = dict.fromkeys(LINE6.by_name, STOCK)
     assert not list(advice(quickstart.cells, quickstart.catalog, HOSTS, same, IMAGES, {}))
+
+
+def test_hosts_made_for_the_run_boot_what_they_must(quickstart: Matrix) -> None:
+    facts = {**dict.fromkeys(LINE6.by_name, OLD), "rx-l4s": STOCK}
+    found = own_kernels(quickstart.cells, quickstart.catalog, HOSTS, facts, IMAGES)
+    assert found.keys() == {"tx-l4s", "router"}
+    assert {image.name for image in found["router"]} == {"debian-backports", "debian-stock"}
+    # a kernel that will do, without the module that is yet to be built for it, is among them
+    bare = {**facts, "rx-l4s": STOCK.model_copy(update={"modules": {}})}
+    found = own_kernels(quickstart.cells, quickstart.catalog, HOSTS, bare, IMAGES)
+    assert running(found, bare)["rx-l4s"] == "debian-backports"
+    strange = {node: told.model_copy(update={"distribution": "other 1"}) for node, told in facts.items()}
+    assert not own_kernels(quickstart.cells, quickstart.catalog, HOSTS, strange, IMAGES)
+
+
+def test_modules_are_built_from_their_oldest_kernel_on(quickstart: Matrix) -> None:
+    (prague,) = module_sources(quickstart.catalog, ["tcp_prague", "tcp_cubic"])
+    assert (prague["name"], prague["kernel"]) == ("tcp_prague", "7.0")
+    assert (Path(prague["folder"]) / "dkms.conf").is_file()
 
 
 def test_a_kernel_of_another_distribution_is_told() -> None:
