@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from l4sbench import assets
 from l4sbench.errors import InputError, TestbedError, did_you_mean
+from l4sbench.outside import CATALOG, keep_catalog, modules_outside
 
 if TYPE_CHECKING:
     from collectors.assemble import Collected
     from l4sbench.adaptive import Forecast
-    from l4sbench.catalog import Catalog, CongestionControl, Queue
+    from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
     from l4sbench.engine import RunResult
     from l4sbench.errors import Problem
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from reports.comparing import Comparison
     from reports.load import RunTables
     from reports.verdicts import Decision
-
-CATALOG: Final = "catalog"
-"""Folder of a run directory with copies of the catalog entries that are not l4sbench's own."""
 
 RUNS: Final = Path("runs")
 """Where run directories are unless somebody says otherwise."""
@@ -140,7 +138,7 @@ def run(
     testbed = open_testbed(
         on,
         loaded,
-        _modules_outside(loaded.catalog),
+        modules_outside(loaded.catalog),
         capture=capture,
         slices=slices,
         work_s=_left_s(loaded, on, slices, None if new else Path(runs)),
@@ -155,7 +153,7 @@ def run(
         _require(testbed.check(planned.needs))
         on_plan(planned)
         writer.keep_matrix(loaded.source)
-        _keep_catalog(found.path, loaded.catalog)
+        keep_catalog(found.path, loaded.catalog)
         result = execute(
             planned,
             writer,
@@ -169,8 +167,7 @@ def run(
         )
         if result.interrupted or isinstance(result.error, DiskFull):
             return Ended(found.path, result, None)
-        collected = _collect(found, loaded.catalog)
-    return _decided(found.path, result, loaded, collected.problems)
+        return _decided(found.path, result, loaded, _collect(found, loaded.catalog).problems)
 
 
 def plan_of(
@@ -207,7 +204,7 @@ def plan_of(
     identity, stages, untested = None, None, ""
     advice: tuple[str, ...] = ()
     try:
-        modules = _modules_outside(loaded.catalog)
+        modules = modules_outside(loaded.catalog)
         testbed = open_testbed(on, loaded, modules, contact=False, slices=slices)
         if isinstance(testbed, Staged):
             stages, advice = testbed.stages(), testbed.advice()
@@ -456,38 +453,6 @@ def _require(problems: Sequence[Problem]) -> None:
 def _cells(matrix: Matrix, filters: Sequence[str]) -> frozenset[str]:
     """Ids of the cells that pass the filters."""
     return frozenset(cell.id for cell in matrix.select(filters).cells)
-
-
-def _outside(catalog: Catalog) -> list[Queue | CongestionControl]:
-    """The entries of a catalog that are not l4sbench's own."""
-    entries: list[Queue | CongestionControl] = [
-        *catalog.queues.values(),
-        *catalog.congestion_controls.values(),
-    ]
-    return [entry for entry in entries if not entry.folder.is_relative_to(assets.root())]
-
-
-def _modules_outside(catalog: Catalog) -> Mapping[str, Path]:
-    """Folders with the C source of kernel modules from outside, by the modules' names."""
-    modules = (entry.module for entry in _outside(catalog))
-    return {module.name: module.source for module in modules if module and module.source}
-
-
-def _keep_catalog(run: Path, catalog: Catalog) -> None:
-    """Copy the catalog entries from outside into the run directory, which then runs anywhere."""
-    import shutil
-
-    outside = _outside(catalog)
-    kept = run / CATALOG
-    outside = [entry for entry in outside if not entry.folder.resolve().is_relative_to(kept.resolve())]
-    if not outside:
-        return
-    partial = run / f"{CATALOG}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    for entry in outside:
-        shutil.copytree(entry.folder, partial / entry.name)
-    shutil.rmtree(kept, ignore_errors=True)
-    partial.rename(kept)
 
 
 def _provenance() -> dict[str, str]:
