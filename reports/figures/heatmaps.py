@@ -112,7 +112,7 @@ def goodput_map(sheet: Sheet, rule: Rule) -> alt.VConcatChart:
     drawn = [painted for some in cells.values() for painted in some]
     whose = f"the L4S {_flows(sheet.flows[0])} (of the classic {_flows(sheet.flows[1])})"
     notes = [f"Mbit/s of {whose}, mean over trials{_trials(drawn)}; colour: percent of the link's rate"]
-    starved = f"\u25bc {rule.l4s} starved, \u25b2 {rule.classic} starved, \u25c6 both, by rule {rule.rule}"
+    starved = f"\u25bc {rule.l4s} starved, \u25b2 {rule.classic} starved, diamond: both; by rule {rule.rule}"
     marks = [f"\u25bc below {limits.low:.3g} %, \u25b2 above {limits.high:.3g} %" if limits else starved]
     if any(painted.entry.low is not None for painted in drawn):
         where = f", ticks at {limits.low:.3g} and {limits.high:.3g}" if limits else ""

@@ -177,10 +177,11 @@ _MEASURES: Final = (
     ("delay_ms", "delay of the queue, as it says itself"),
     ("backlog_ms", "backlog at the link's rate"),
 )
+# colours that are seen on white paper and on a dark page
 _QUEUE_LOOKS: Final[dict[str, tuple[str, list[int]]]] = {
     _MEASURES[0][1]: (OKABE_ITO[0], DASHES[0]),
     _MEASURES[1][1]: (OKABE_ITO[1], DASHES[1]),
-    _MEASURES[2][1]: (OKABE_ITO[6], DASHES[0]),
+    _MEASURES[2][1]: (OKABE_ITO[2], DASHES[0]),
     _MEASURES[3][1]: (OKABE_ITO[7], DASHES[0]),
 }
 

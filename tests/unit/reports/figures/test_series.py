@@ -4,11 +4,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import polars as pl
 import pytest
 
 from l4sbench.errors import InputError
 from reports.figures import datasets, specification, time_series, trial_series
+from reports.figures.colours import contrast
+from reports.figures.style import config
 from reports.load import RunTables
 
 
@@ -69,6 +74,20 @@ def test_the_specification_keeps_its_rows_apart(real: RunTables, theme: str) -> 
         assert zoom["views"] == names
         assert len(names) >= 4
         assert series.fair_mbps == series.rate_mbps / 2
+
+
+SEEN = 3.0
+"""Least contrast of a line: Web Content Accessibility Guidelines 2.1, success criterion 1.4.11."""
+
+
+def test_every_line_is_seen_on_paper_and_on_a_dark_page(real: RunTables) -> None:
+    for cell in real.trials["cell"]:
+        spec = json.dumps(specification(time_series(trial_series(real, cell, 1))))
+        ranges = re.findall(r'"range": (\["#[^]]*\])', spec)
+        colours = {colour for found in ranges for colour in json.loads(found)}
+        assert len(colours) >= 2
+        for paper in ("#ffffff", config("dark")["background"]):
+            assert {colour for colour in colours if contrast(colour, paper) < SEEN} == set()
 
 
 def test_what_cannot_be_shown(real: RunTables) -> None:
