@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -57,12 +58,49 @@ class Access:
                 "fablib makes keys: FablibManager().create_slice_keys(), create_bastion_keys()",
             ) from error
 
+    def check(self, known_hosts: Path) -> None:
+        """Knock at the bastion once: it bans who does so in vain for every machine.
+
+        Raises:
+            TestbedError: a key is not there, or the bastion cannot be reached or does not let us in.
+        """
+        for name, key in (("bastion", self.bastion_key_file), ("slice", self.private_key_file)):
+            if not key.is_file():
+                raise TestbedError(f"the {name} key {key} is not there", KEYS_HINT)
+        target = f"{self.bastion_user}@{self.bastion_host}"
+        options = [*ssh_options(self.bastion_key_file, known_hosts), "-o", "BatchMode=yes"]
+        argv = ["ssh", *options, "-p", str(self.bastion_port), target, "exit"]
+        try:
+            ended = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_KNOCK_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return  # who is let in and then not answered may still pass through
+        except OSError as error:
+            raise TestbedError(f"ssh cannot be run: {error}", "l4sbench doctor") from error
+        if ended.returncode != _SSH_FAILED or "open failed" in ended.stderr:
+            return  # let in; that a bastion has no shell is as it should be
+        said = (ended.stderr.strip().splitlines() or ["no reason given"])[-1]
+        hint = "is this machine in a network?"
+        if "denied" in said:
+            hint = KEYS_HINT
+        elif "Host key" in said:
+            hint = f"it shows another key than before; if FABRIC says that it changed, remove {known_hosts}"
+        raise TestbedError(f"the bastion does not let {target} through: {said}", hint)
+
     def proxy_command(self, known_hosts: Path) -> str:
         """Ssh's ProxyCommand through the bastion; brackets, because addresses may be IPv6."""
         options = ssh_options(self.bastion_key_file, known_hosts)
         target = f"{self.bastion_user}@{self.bastion_host}"
         return shlex.join(["ssh", *options, "-p", str(self.bastion_port), "-W", "[%h]:%p", target])
 
+
+KEYS_HINT: Final = (
+    "bastion keys end after six months: make one in the portal (SSH keys), "
+    "or by FablibManager().create_bastion_keys()"
+)
+_KNOCK_S: Final = 60.0
+_SSH_FAILED: Final = 255
 
 BASTION_HOSTS: Final = "known_hosts-bastion"
 
@@ -78,7 +116,7 @@ def ssh_options(key: Path, known_hosts: Path) -> list[str]:
         *("-F", "/dev/null", "-i", str(key)),
         *("-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none"),
         *("-o", f"UserKnownHostsFile={known_hosts}", "-o", "StrictHostKeyChecking=accept-new"),
-        *("-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=4", "-o", "ConnectTimeout=30"),
+        *("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4", "-o", "ConnectTimeout=30"),
     ]
 
 

@@ -148,10 +148,10 @@ def _offers(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
 def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
     """The project's tags against what the slice needs."""
 
-    def lacking(path: str, what: str, *any_of: str) -> Iterator[Problem]:
+    def lacking(path: str, what: str, *any_of: str, instead: str = "") -> Iterator[Problem]:
         if not set(any_of) & set(tags):
             owned = ", ".join(sorted(tags)) or "none"
-            hint = f"ask the project's lead for it in the portal; the project has {owned}"
+            hint = f"{instead}ask the project's lead for it in the portal; the project has {owned}"
             yield Problem("", path, f"{what} needs the project tag {' or '.join(any_of)}", hint)
 
     limits = (
@@ -162,7 +162,8 @@ def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
     for name, free, tag in limits:
         most = max((getattr(vm, name) for vm in spec.vms), default=0)
         if most > free:
-            yield from lacking(name, f"{most} instead of {free}", tag, "VM.NoLimit")
+            smaller = f"l4sbench slice up {spec.name} --{name.replace('_', '-')} {free} goes without, or "
+            yield from lacking(name, f"{most} instead of {free}", tag, "VM.NoLimit", instead=smaller)
     for nic in sorted({net.nic for net in spec.nets} - {"NIC_Basic"}):
         yield from lacking("nic", nic, "Component.SmartNIC", f"Component.SmartNIC_{nic.removeprefix('NIC_')}")
     if spec.switches:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -121,6 +122,9 @@ def fablib_module() -> Any:
     """fablib, imported when it is first needed."""
     try:
         from fabrictestbed_extensions.fablib import fablib
+
+        # what it warns of comes back as an error where it matters
+        logging.getLogger("fabric").addHandler(logging.NullHandler())
     except ImportError as error:
         raise TestbedError(
             f"slices need fablib, which is not installed here ({error.name})",

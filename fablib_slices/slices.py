@@ -196,8 +196,8 @@ class Slices:
             found = self._create(spec)
         if found.digest != spec.digest:
             raise InputError(
-                f"there is a slice {spec.name} that is not this one",
-                f"another name, or: l4sbench slice down {spec.name}",
+                f"there is a slice {spec.name} that was made from another description",
+                f"take another name, or: l4sbench slice down {spec.name}",
             )
         return self._until_ready(found, limit_s, poll_s, on_state, stop or threading.Event())
 
@@ -209,7 +209,7 @@ class Slices:
         """
         found = self.find(name)
         if found is None:
-            raise TestbedError(f"there is no slice {name}", "l4sbench slice up makes it")
+            raise TestbedError(f"there is no slice {name}", f"l4sbench slice up {name} makes it")
         asked = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=hours)
         self._ask(
             f"renewing {name}",
@@ -365,10 +365,11 @@ def _fablib() -> Any:
     except TestbedError:
         raise
     except Exception as error:  # the library raises plain exceptions of many kinds
-        raise TestbedError(
-            f"FABRIC cannot be used: {said_in(error)}",
-            "is ~/work/fabric_config/fabric_rc there, and its token still good? (portal: tokens)",
-        ) from error
+        said = said_in(error)
+        hint = "is ~/work/fabric_config/fabric_rc there, and its token still good? (portal: tokens)"
+        if "not reachable" in said:
+            hint = "is this machine in a network, and FABRIC not in maintenance? (portal: announcements)"
+        raise TestbedError(f"FABRIC cannot be used: {said}", hint) from error
     return made
 
 

@@ -166,6 +166,8 @@ def load_slice_file(path: Path) -> SliceFile:
 
 def _problem(where: str, place: tuple[int | str, ...], message: str) -> Problem:
     key = str(place[-1]) if place else ""
+    if message.startswith("String should match"):
+        message = "a name has 2 to 255 letters, digits, dots, dashes or underscores"
     hint = did_you_mean(key, SliceFile.model_fields) if message.startswith("Extra inputs") else None
     return Problem(where, ".".join(map(str, place)), message, hint)
 

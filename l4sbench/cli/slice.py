@@ -168,6 +168,7 @@ def up(args: argparse.Namespace) -> int:
             raise InputError(problems)
         for text in warnings(spec, facts):
             warn(text)
+        keep(spec)  # a run finds what was wished for, also when this ends before the slice is ready
     found = slices.up(
         spec, limit_s=args.wait_minutes * 60.0, on_state=lambda state: say(f"{spec.name}: {state}")
     )

@@ -105,6 +105,59 @@ def test_without_an_account_the_error_says_what_to_do(account: Mapping[str, str]
     assert "Traceback" not in told.stderr
 
 
+TAKES_UP = """
+import sys
+from fablib_slices import Slices
+
+slices = Slices.connect()
+slices.find("nobody")
+print("ready", flush=True)
+sys.stdin.readline()
+print(slices.find("nobody"), slices.token_expires(), flush=True)
+"""
+
+
+def test_a_new_token_in_its_file_is_taken_up_by_what_runs(
+    account: Mapping[str, str], tls: tuple[StandIn, Path]
+) -> None:
+    standin, _ = tls
+    with subprocess.Popen(
+        [sys.executable, "-c", TAKES_UP],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=dict(account),
+        cwd=account["HOME"],
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        standin.faults(epoch=1, refresh_refused=True)
+        expires = "2099-01-01 00:00:00 +0000"
+        new = {"id_token": standin.call("/_token")["token"], "expires_at": expires}
+        Path(account["FABRIC_TOKEN_LOCATION"]).write_text(json.dumps(new))
+        said, _ = process.communicate("\n", timeout=120)
+    assert process.returncode == 0
+    assert said.startswith("None 20")
+
+
+def test_a_bastion_that_lets_nobody_in_is_told_once(account: Mapping[str, str]) -> None:
+    lost = dict(account) | {"FABRIC_BASTION_KEY_LOCATION": "/nowhere/key"}
+    for given, said in ((lost, "the bastion key /nowhere/key is not there"), (account, "Connection refused")):
+        told = subprocess.run(
+            [sys.executable, "-m", "l4sbench", "run", "quickstart", "--on", "fabric:nokey"],
+            stdin=subprocess.DEVNULL,
+            env=dict(given),
+            cwd=account["HOME"],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert told.returncode == 3
+        assert told.stderr.count("error:") == 1
+        assert said in told.stderr
+
+
 def test_offline_needs_no_account(home: Path, tmp_path: Path) -> None:
     bare = {
         "PATH": os.environ["PATH"],

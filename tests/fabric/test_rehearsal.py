@@ -8,10 +8,8 @@ measured on and given back, as on FABRIC; all but FABRIC itself is real.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,14 +18,10 @@ import nbformat
 import polars as pl
 import pytest
 from nbclient import NotebookClient
-from ruamel.yaml import YAML
 
-from l4sbench.errors import TestbedError
 from l4sbench.testbeds import nodes
-from l4sbench.testbeds.nodes.checks import node_checks
-from l4sbench.testbeds.virtual.build import Lab
-from tests.fabric.account import ROOT, environment, may_serve, write_certificate
-from tests.fabric.conftest import StandIn
+from tests.fabric.account import ROOT
+from tests.fabric.place import Place, machines_of, place, require_nodes
 from tests.lab.nodes import hosts
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -53,45 +47,16 @@ axes:
 
 @pytest.fixture(scope="module")
 def booted() -> Iterator[nodes.NodesStatus]:
-    try:
-        Lab.locate()
-    except TestbedError as error:
-        pytest.skip(f"{error}; l4sbench lab build")
-    missing = [check for check in node_checks() if not check.ok]
-    if missing or not may_serve():
-        pytest.skip("; ".join(f"{check.name}: {check.detail}" for check in missing) or "port 443 is root's")
+    require_nodes()
     with hosts.booted(NAME, bastion=(HOST, 22)) as state:
         yield state
 
 
 @pytest.fixture
-def account(booted: nodes.NodesStatus, tmp_path: Path) -> Iterator[Mapping[str, str]]:
-    assert booted.inventory is not None
-    hosts = YAML(typ="safe").load(booted.inventory)["all"]["children"]["nodes"]["hosts"]
-    machines = {
-        node.name: {"address": node.address, "ports": dict(hosts[node.name]["l4sbench_ports"])}
-        for node in booted.nodes
-        if node.name in hosts
-    }
-    listed = tmp_path / "machines.json"
-    listed.write_text(json.dumps(machines))
-    certificate, key = write_certificate(tmp_path, HOST)
-    arguments = ("--host", HOST, "--port", "443", "--tls", str(certificate), str(key))
-    os.environ["SSL_CERT_FILE"] = str(certificate)
-    standin = StandIn(*arguments, "--machines", str(listed))
-    keys = booted.inventory.parent
-    try:
-        yield environment(
-            standin,
-            HOST,
-            certificate,
-            tmp_path,
-            bastion=("debian", keys / "id_bastion"),
-            key=keys / "id_ecdsa",
-        )
-    finally:
-        del os.environ["SSL_CERT_FILE"]
-        standin.close()
+def fabric(booted: nodes.NodesStatus, tmp_path: Path) -> Iterator[Place]:
+    keys = booted.folder
+    with place(HOST, tmp_path, machines_of(booted), keys / "id_bastion", keys / "id_ecdsa") as found:
+        yield found
 
 
 WAIT = """\
@@ -129,24 +94,11 @@ def executed(account: Mapping[str, str]) -> list[str]:
     ]
 
 
-def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "l4sbench", *arguments],
-        stdin=subprocess.DEVNULL,
-        env=dict(account),
-        cwd=account["HOME"],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-
-
-def test_the_notebook_from_nothing_to_a_decision_table(account: Mapping[str, str]) -> None:
-    home = Path(account["HOME"])
+def test_the_notebook_from_nothing_to_a_decision_table(fabric: Place) -> None:
+    home = fabric.home
     (home / "rehearsal.yaml").write_text(MATRIX)
 
-    _, reserved, _, made, _, log, _, table, frame, _ = executed(account)
+    _, reserved, _, made, _, log, _, table, frame, _ = executed(fabric.account)
     assert "FABRIC's own model takes it" in reserved
     assert "rehearsal: StableOK" in made
     assert "trials: " in log, log
@@ -166,7 +118,7 @@ def test_the_notebook_from_nothing_to_a_decision_table(account: Mapping[str, str
     assert trials.height == 2
 
     # a controller that is started anew adopts the slice, and has nothing left to run
-    again = l4sbench(account, "run", "rehearsal.yaml", "--on", "fabric:rehearsal")
+    again = fabric.l4sbench("run", "rehearsal.yaml", "--on", "fabric:rehearsal")
     assert again.returncode == 0, again.stderr
     assert "nothing had to be run" in again.stderr
-    assert l4sbench(account, "slice", "down", "rehearsal").returncode == 0
+    assert fabric.l4sbench("slice", "down", "rehearsal").returncode == 0

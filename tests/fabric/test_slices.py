@@ -61,7 +61,9 @@ def test_up_again_adopts_what_is_there(slices: Slices, spec: SliceSpec, standin:
 def test_a_slice_of_the_name_that_is_another_is_refused(slices: Slices, spec: SliceSpec) -> None:
     slices.up(spec, **FAST)
     bigger = replace(spec, vms=(replace(spec.vms[0], cores=8), *spec.vms[1:]))
-    with pytest.raises(InputError, match=f"slice {spec.name} that is not this one.*slice down {spec.name}"):
+    with pytest.raises(
+        InputError, match=f"slice {spec.name} that was made from another description.*slice down {spec.name}"
+    ):
         slices.up(bigger, **FAST)
 
 

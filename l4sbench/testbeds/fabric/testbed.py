@@ -263,6 +263,10 @@ class FabricTestbed:
         return tuple(_Held(spec, "", never, self._hosts(path), timedelta()) for spec, path in known)
 
     def _by_ssh(self, inventory: Path) -> Testbed:
+        from fablib_slices.access import BASTION_HOSTS
+
+        if self._contact:
+            self._account.access.check(inventory.with_name(BASTION_HOSTS))
         catalog: Catalog = self._matrix.catalog
         return SshTestbed(
             inventory, catalog, self._matrix.cells, capture=self._capture, contact=self._contact, own=True
