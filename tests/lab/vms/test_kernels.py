@@ -6,6 +6,7 @@ Takes about half an hour on two quiet cores, as QEMU emulates the processor.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +36,29 @@ axes:
 """
 
 
-def image(name: str, not_for: str) -> dict[str, Any]:
-    """A kernel of kernels/images as one would write it into an inventory, kept from one of the queues."""
-    plain = dict(YAML(typ="safe").load(assets.folder("kernels") / "images" / f"{name}.yml"))
-    plain.pop("tools", None)  # for queues that are not in this matrix
-    return {**plain, "offers": {**plain["offers"], "not_entries": [not_for]}}
+CLOUD = {
+    "name": "debian-cloud",
+    "about": "Debian's stock kernel with fewer drivers, which is installed in a tenth of the time.",
+    "rank": 1,
+    "distributions": ["debian 13"],
+    "release": r"6\.12\.\d+\+deb13-cloud-amd64",
+    "packages": ["linux-image-cloud-amd64"],
+    "offers": {"kernel": "6.12", "accecn": False, "not_entries": ["fifo"]},
+    "evidence": "This test.",
+}
+
+
+def stock() -> dict[str, Any]:
+    """The kernel that the machines come with, kept from CoDel, as one would write it into an inventory."""
+    plain = dict(YAML(typ="safe").load(assets.folder("kernels") / "images" / "debian-stock.yml"))
+    offers = {**plain["offers"], "not_entries": ["codel"]}
+    return {**plain, "release": r"6\.12\.\d+\+deb13-amd64", "offers": offers}
 
 
 def inventory(vms: Machines, folder: Path) -> Path:
     """The machines' own, in which the middle one may boot two kernels: each for one of the queues."""
     plain = YAML(typ="safe").load(vms.inventory)
-    kernels = [image("debian-stock", not_for="codel"), image("debian-backports", not_for="fifo")]
-    plain["all"]["hosts"]["middle"]["l4sbench_kernels"] = kernels
+    plain["all"]["hosts"]["middle"]["l4sbench_kernels"] = [stock(), CLOUD]
     path = folder / "hosts.json"
     path.write_text(json.dumps(plain))
     return path
@@ -67,13 +79,13 @@ def test_a_run_restarts_a_host_between_its_cells(tmp_path: Path) -> None:
         assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
         assert [(stage.kernels["middle"], stage.restarts) for stage in begun] == [
             ("debian-stock", ()),
-            ("debian-backports", ("middle",)),
+            ("debian-cloud", ("middle",)),
         ]
         told = pl.read_parquet(ended.path / "tables" / "hosts.parquet")
         kernels = told.filter(kind="kernel", node="router").select("cell", "value")
         found = {cell.partition("_")[0]: release for cell, release in kernels.iter_rows()}
-        assert found["fifo"].startswith("6.12.")
-        assert found["codel"].startswith("7.")
+        assert re.fullmatch(stock()["release"], found["fifo"])
+        assert re.fullmatch(str(CLOUD["release"]), found["codel"])
         assert vms.on("middle", "uname", "-r").strip() == found["codel"]
         # nothing is left to do, and nothing restarts for it
         boot = vms.on("middle", "cat", "/proc/sys/kernel/random/boot_id")
