@@ -241,7 +241,8 @@ def _node_problems(
         tc = told.tools.get("tc", "?")
         if needs.iproute2 and tc != "?" and older(tc, needs.iproute2):
             message = f"{node}: {name} needs iproute2 {needs.iproute2}, and {tc} is there"
-            yield Problem("", host.name, message, "install a newer one, for instance from backports")
+            hint = "install a newer one, as kernels/images/debian-backports.yml has it"
+            yield Problem("", host.name, message, hint)
         yield from _config(host, told, node, name, needs.config)
     if node == topology.delay:
         yield from _config(host, told, node, "the delay", ("NET_SCH_NETEM",))
