@@ -77,7 +77,15 @@ def first_boot(kernel: Path, rootfs: Path, seed: int, prefix: Sequence[str] = ()
             "mem=256M", "con=null", "con0=fd:0,fd:1", "seccomp=on", f"uml_dir={home}", f"lab.seed={seed}",
             "time-travel=inf-cpu", "time-travel-start=1700000000000000000", "quiet", "panic=-1",
         ]  # fmt: skip
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd=rootfs)
+        done = subprocess.run(
+            argv,
+            cwd=rootfs,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     return done.stdout.replace("\r", "")
 
 
@@ -160,7 +168,9 @@ def test_a_seed_makes_the_guest_a_function_and_another_seed_another(lab: Lab) ->
 
 def test_a_seed_that_is_no_number_is_refused(lab: Lab) -> None:
     argv = [str(lab.kernel), "lab.seed=seven"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 1
     assert "lab.seed=seven is no 64-bit number" in done.stderr
 

@@ -143,10 +143,13 @@ def attach_guest(boot: Boot) -> int:
     """
     with _run_dir() as run_dir:
         _link(boot, run_dir)
+        blocking = os.get_blocking(0)
         try:
             return subprocess.run(boot.argv(), cwd=run_dir, env=_environment(run_dir), check=False).returncode
         except OSError as error:
             raise TestbedError(f"cannot start the guest kernel: {error}", hint="l4sbench doctor") from error
+        finally:
+            os.set_blocking(0, blocking)  # user-mode Linux leaves what it reads from non-blocking, for all
 
 
 def _link(boot: Boot, run_dir: Path) -> None:

@@ -86,10 +86,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert re.fullmatch(str(image("debian-backports")["release"]), release)
         assert prepare(vms, **given)["one"]["changed"] == 0
         vms.on("one", "sudo", "modprobe", "tcp_prague")
-        told = vms.on("one", "modinfo", "tcp_prague")
+        told = vms.on("one", "sudo", "modinfo", "tcp_prague")
         assert "/updates/dkms/" in told
         assert f"vermagic:       {release} " in told
-        assert "prague" in vms.on("one", "sysctl", "net.ipv4.tcp_available_congestion_control")
+        assert "prague" in vms.on("one", "sudo", "sysctl", "net.ipv4.tcp_available_congestion_control")
         # from Debian's next release came what was asked for, and no more
         newer = vms.on("one", "apt", "list", "--installed").splitlines()
         assert [line.partition("/")[0] for line in newer if re.search(r"testing|forky", line)] == ["iproute2"]
