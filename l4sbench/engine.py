@@ -109,7 +109,8 @@ def execute(
         testbed: Where trials run.
         judge: Called once for every trial that ran to its end.
         enter: Of a testbed that changes between the parts of the plan. Where a state cannot be had, the
-            trials that need it fail with the reason, and the next part is entered.
+            trials that need it fail with the reason, and the next part is entered; with `PlaceLost` it is
+            called again.
         decide: Whether an adaptive cell has enough trials; without it each gets the least number.
         on_event: Called from this thread, in order.
         jobs: Workers; None: one per core.
@@ -289,6 +290,8 @@ class _Loop:
         self._entering = None
         part = message.entering.part
         before, planned_s = len(part.tasks), part.plan.work_s
+        if self._is_left(message.error):
+            return  # and the part is entered again, with the places that are left
         if message.error is not None:
             self._error = self._error or message.error
             self._stop(message.error.message)
@@ -371,18 +374,9 @@ class _Loop:
         cell = task.planned.cell
         if kept.outcome is not None and self._costs is not None:
             self._costs.add(kept.outcome.virtual_s, cell.rate.mbps, kept.wall_s)
-        self._emit(
-            events.TrialEnded(
-                self._now(),
-                cell.id,
-                task.trial,
-                kept.status,
-                kept.reasons,
-                kept.wall_s,
-                task.planned.trial_s,
-                kept.path,
-            )
-        )
+        wall_s, planned_s = kept.wall_s, task.planned.trial_s
+        ended = (cell.id, task.trial, kept.status, kept.reasons, wall_s, planned_s, kept.path)
+        self._emit(events.TrialEnded(self._now(), *ended))
         if kept.bug is not None:
             self._break(kept.bug)
         self._count_down(task)
@@ -395,16 +389,21 @@ class _Loop:
                 self._now(), task.planned.cell.id, task.trial, task.planned.trial_s, dropped.reason
             )
         )
-        if isinstance(error, PlaceLost):
-            self._lost.append(error)
-            if error.left:
-                self._jobs = min(self._jobs, error.left)
-                self._parts[0].queue.appendleft(Task(task.planned, task.trial, task.digest))
-                return
+        if self._is_left(error):
+            self._parts[0].queue.appendleft(Task(task.planned, task.trial, task.digest))
+            return
         self._discarded += 1
         if error is not None:
             self._error = self._error or error
             self._stop(error.message)
+
+    def _is_left(self, error: TestbedError | None) -> bool:
+        """Whether an error is about one place only; then the run goes on with the others."""
+        if not isinstance(error, PlaceLost):
+            return False
+        self._lost.append(error)
+        self._jobs = min(self._jobs, error.left or self._jobs)
+        return bool(error.left)
 
     def _break(self, bug: BaseException) -> None:
         self._bug = self._bug or bug

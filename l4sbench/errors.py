@@ -74,7 +74,8 @@ class TestbedError(L4sbenchError):
 class PlaceLost(TestbedError):  # noqa: N818  it names an event, as `TrialFailed` does
     """One of the places where trials run at once is gone for this run; `left` others remain.
 
-    The trial that ran there is taken up again by one of them; without any the run ends.
+    What was done there, a trial or the change to other kernels, is taken up again by them; without any the
+    run ends.
     """
 
     def __init__(self, message: str, hint: str | None = None, *, left: int) -> None:

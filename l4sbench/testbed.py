@@ -188,6 +188,7 @@ class Staged(Testbed, Protocol):
         """Bring the testbed into a state and say what runs there; called between trials, also for the first.
 
         Raises `TrialFailed` when it cannot be had, `TrialStopped` when `stop` ended it, which takes a few
-        seconds at most, `TestbedError` when no further trial can run in any state.
+        seconds at most, `PlaceLost` when it has to be called again for the places that are left,
+        `TestbedError` when no further trial can run in any state.
         """
         ...

@@ -216,6 +216,86 @@ def test_all_slices_change_their_kernels_together(sweep: Sweep) -> None:
     assert {ended.testbed for ended in sweep.run.ended()} == {"fabric"}
 
 
+def two_kernels(sweep: Sweep, **trouble: Callable[[], None]) -> tuple[str, str]:
+    """One cell for each kernel; names of two slices that have trouble (`first`, `second`) with the newer."""
+    own_cells = tuple(cell for cell in CELLS if cell.aqm in {"fifo", "dualpi2"})
+    sweep.matrix = replace(sweep.matrix, cells=own_cells)
+    names = f"{sweep.name}-1", f"{sweep.name}-2"
+    own = dict(zip(names, map(trouble.get, ("first", "second")), strict=True))
+
+    class Troubled(Booting):
+        def enter(self, stage: Stage, stop: threading.Event) -> Identity:
+            cause = own.get(self.slice_name)
+            if cause and stage.state["router"] == "newer":
+                cause()
+                raise TrialFailed("hosts are not ready with newer: router: no space left on device")
+            return super().enter(stage, stop)
+
+    sweep.kind = Troubled
+    return names
+
+
+def booted(sweep: Sweep, name: str) -> list[str]:
+    hosts = sweep.hosts[name]
+    assert isinstance(hosts, Booting)
+    return hosts.booted
+
+
+def test_a_slice_that_vanishes_while_kernels_change_leaves_its_trials_to_the_others(
+    sweep: Sweep, standin: StandIn
+) -> None:
+    first, second = two_kernels(
+        sweep, second=lambda: standin.faults(vanish={f"{sweep.name}-2": "Host failed"})
+    )
+    result = sweep.go(slices=2)
+    assert (result.ok + result.invalid, result.failed, result.left, result.error) == (2, 0, 0, None)
+    gone = f"slice {second} is gone: FABRIC removed it (Dead; Host failed)"
+    assert [(lost.message, lost.left) for lost in result.lost] == [(gone, 1)]
+    assert sweep.told("goes on without") == f"{gone}; the run goes on without it"
+    # the one that is left was ready already, and is asked once more
+    assert booted(sweep, first) == ["older", "newer", "newer"]
+    assert sweep.ended() == Counter(["fifo", "dualpi2"])
+
+
+def test_a_slice_that_alone_does_not_get_its_kernel_is_given_up(sweep: Sweep) -> None:
+    first, second = two_kernels(sweep, first=lambda: None)
+    result = sweep.go(slices=2)
+    assert (result.ok + result.invalid, result.failed, result.left) == (2, 0, 0)
+    assert [lost.message for lost in result.lost] == [
+        f"slice {first}: hosts are not ready with newer: router: no space left on device"
+    ]
+    assert booted(sweep, second)[-1] == "newer"
+
+
+def test_a_kernel_that_no_slice_gets_fails_its_trials_and_costs_no_slice(sweep: Sweep) -> None:
+    names = two_kernels(sweep, first=lambda: None, second=lambda: None)
+    result = sweep.go(slices=2)
+    assert (result.ok + result.invalid, result.failed, result.left, result.lost) == (1, 1, 0, ())
+    (failed,) = [ended for ended in sweep.run.ended() if ended.status == "failed"]
+    why = "hosts are not ready with newer: router: no space left on device"
+    assert failed.reasons == ("; ".join(f"slice {name}: {why}" for name in names),)
+
+
+def test_the_last_slice_that_vanishes_while_kernels_change_ends_the_run(
+    sweep: Sweep, standin: StandIn
+) -> None:
+    def vanish() -> None:
+        standin.faults(vanish={f"{sweep.name}-{number}": "" for number in (1, 2)})
+
+    first, second = two_kernels(sweep, first=vanish, second=vanish)
+    result = sweep.go(slices=2)
+    assert (result.ok + result.invalid, result.failed, result.left, result.exit_code) == (1, 0, 1, 3)
+    gone = "is gone: FABRIC removed it (Dead)"
+    assert str(result.error) == (
+        f"slice {first} {gone}; slice {second} {gone}; "
+        "the same command makes it anew and goes on; finished trials stay"
+    )
+    standin.faults()
+    sweep.kind = Booting
+    assert sweep.go(slices=2).left == 0
+    assert sweep.ended() == Counter(["fifo", "dualpi2"])
+
+
 # ---- slices that are lost
 def test_a_slice_that_vanishes_ends_the_run_and_the_next_goes_on(sweep: Sweep, standin: StandIn) -> None:
     vanish = {sweep.name: "Host of router failed"}

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.errors import InputError, PlaceLost, Problem, TestbedError, TrialFailed
-from l4sbench.testbed import Staged
+from l4sbench.errors import InputError, L4sbenchError, PlaceLost, Problem, TestbedError, TrialFailed
+from l4sbench.testbed import Staged, TrialStopped
+from l4sbench.testbeds.fabric.specs import specs_of
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
-from l4sbench.topology import topology
 
 if TYPE_CHECKING:
     from fablib_slices import Slices, SliceSpec
@@ -47,7 +47,7 @@ def traits(slices: int) -> TestbedTraits:
     return replace(SSH_TRAITS, parallel=slices > 1, slots=slices)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Held:
     """A slice that is up, and its hosts.
 
@@ -112,7 +112,6 @@ class FabricTestbed:
         self._held: tuple[_Held, ...] = ()
         self._free: queue.SimpleQueue[_Held] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._lost = 0
 
     @property
     def name(self) -> str:
@@ -173,23 +172,67 @@ class FabricTestbed:
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
         """Have the machines of all slices run the kernels that a stage names, see `SshTestbed.enter`.
 
+        A slice that is lost meanwhile, or whose machines do not get the kernels that others got, is given up
+        for the run. Where none got them, the kernels are at fault and the slices stay.
+
         Raises:
-            TrialFailed: a machine did not get its kernel, or cannot run the cells with it.
+            TrialFailed: on no slice machines got their kernels, or none can run the cells with them.
             TrialStopped: `stop` was set.
-            TestbedError: machines do not come back, or a lease does not last.
+            PlaceLost: slices were given up; to be called again, for those that are left.
+            TestbedError: none is left, or those that are left came out different.
         """
         left = [held for held in self._held if not held.lost]
+        with ThreadPoolExecutor(len(left)) as pool:
+            came = list(pool.map(lambda held: self._enter_on(held, stage, stop), left))
+        if stop.is_set():
+            raise TrialStopped
+        told = [one for one in came if not isinstance(one, TrialFailed | TestbedError)]
+        failed = {held: one for held, one in zip(left, came, strict=True) if isinstance(one, TrialFailed)}
+        lost = {held: one for held, one in zip(left, came, strict=True) if isinstance(one, TestbedError)}
+        if lost or (told and failed):
+            error = self._given_up({**lost, **(failed if told else {})})
+            if isinstance(error, PlaceLost):
+                self._on_state(f"{error.message}; the run goes on without it")
+            raise error
+        if failed:
+            raise TrialFailed("; ".join(dict.fromkeys(self._about(*one) for one in failed.items())))
+        self._raise_if_different(left, told)
+        return replace(told[0], testbed=self.name)
 
-        def on(held: _Held) -> Identity:
+    def _enter_on(
+        self, held: _Held, stage: Stage, stop: threading.Event
+    ) -> Identity | TrialFailed | TestbedError:
+        """What one slice's machines run then, or why they do not."""
+        try:
+            if held.doubted:
+                self._raise_if_gone(held)
             self._keep_lease(held, CHANGE_LIMIT_S)
             if not isinstance(held.hosts, Staged):
                 return held.hosts.identity()
-            return held.hosts.enter(stage, stop)
+            try:
+                return held.hosts.enter(stage, stop)
+            except (TrialFailed, TestbedError):
+                held.doubted = True
+                if not stop.is_set():
+                    self._raise_if_gone(held)
+                raise
+        except (TrialFailed, TestbedError) as error:
+            return error
 
-        with ThreadPoolExecutor(len(left)) as pool:
-            told = list(pool.map(on, left))
-        self._raise_if_different(left, told)
-        return replace(told[0], testbed=self.name)
+    def _given_up(self, lost: Mapping[_Held, L4sbenchError]) -> TestbedError:
+        """Let no trial run on these slices any more; what to raise for it."""
+        with self._lock:
+            for held in lost:
+                held.lost = True
+            left = sum(not held.lost for held in self._held)
+        message = "; ".join(dict.fromkeys(self._about(*one) for one in lost.items()))
+        hint = next((error.hint for error in lost.values() if error.hint), None)
+        return PlaceLost(message, hint, left=left) if left else TestbedError(message, hint)
+
+    def _about(self, held: _Held, error: L4sbenchError) -> str:
+        """An error's message, which names the slice where there are several."""
+        known = len(self._held) == 1 or held.name in error.message
+        return error.message if known else f"slice {held.name}: {error.message}"
 
     def check(self, needs: Needs) -> Sequence[Problem]:
         """Everything that keeps the slices from running a plan."""
@@ -289,17 +332,12 @@ class FabricTestbed:
             TestbedError: the slice is gone, its lease cannot be extended, or its hosts do not come back;
                 PlaceLost as long as there are others.
         """
-        held = self._free.get()
+        while (held := self._free.get()).lost:
+            pass
         try:
             outcome = self._run_on(held, spec, raw, stop)
         except TestbedError as error:
-            with self._lock:
-                held.lost = True
-                self._lost += 1
-                left = len(self._held) - self._lost
-            if left:
-                raise PlaceLost(error.message, error.hint, left=left) from error
-            raise
+            raise self._given_up({held: error}) from error
         except BaseException:
             self._free.put(held)
             raise
@@ -379,42 +417,4 @@ class FabricTestbed:
             )
 
 
-_FILES: Final = frozenset({".yaml", ".yml"})
 _ANEW: Final = "the same command makes it anew and goes on; finished trials stay"
-
-
-def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
-    """The slices that a run needs: as a file describes them, as they were made before, or by default.
-
-    Raises:
-        InputError: the file is wrong, or the matrix's cells need several topologies.
-    """
-    from fablib_slices import load_slice_file, slice_file, spec_of
-    from fablib_slices.records import kept_spec
-
-    shapes = sorted({cell.topology for cell in matrix.cells})
-    if len(shapes) > 1:
-        raise InputError(
-            f"a slice is made for one topology, and this matrix has {', '.join(shapes)}",
-            f"run them one after another: topology={shapes[0]}",
-        )
-    path = Path(name)
-    if path.suffix in _FILES:
-        wishes = load_slice_file(path)
-        one = spec_of(topology(wishes.topology), wishes)
-    else:
-        wishes = slice_file(name, topology=shapes[0])
-        one = kept_spec(name) or spec_of(topology(wishes.topology), wishes)
-    if one.topology != shapes[0]:
-        raise InputError(f"slice {one.name} is made for {one.topology}, and this matrix has {shapes[0]}")
-    if slices == 1:
-        return (one,)
-    named = [replace(one, name=f"{one.name}-{number}") for number in range(1, slices + 1)]
-    specs = tuple(named if path.suffix in _FILES else (kept_spec(spec.name) or spec for spec in named))
-    other = next((spec for spec in specs if spec.digest != specs[0].digest), None)
-    if other:
-        raise InputError(
-            f"slices {specs[0].name} and {other.name} were made from different descriptions",
-            f"l4sbench slice down {other.name}, then slice up {other.name} as {specs[0].name} was made",
-        )
-    return specs

@@ -14,7 +14,7 @@ import pytest
 from l4sbench import events
 from l4sbench.cell import Cell
 from l4sbench.engine import Decide, RunResult, execute
-from l4sbench.errors import TestbedError, TrialFailed
+from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Progress, Status
 from l4sbench.matrix import Matrix
 from l4sbench.plan import Plan, Reason, as_json, plan
@@ -194,6 +194,35 @@ def test_hosts_that_stay_away_end_the_run(wanted: Matrix, run: Run) -> None:
     result = go(wanted, run, testbed)
     assert (result.ok + result.invalid, result.left, result.exit_code) == (8, 4, 3)
     assert result.error is testbed.broken["seven"]
+
+
+def test_the_places_that_are_left_are_entered_again(wanted: Matrix, run: Run) -> None:
+    under_way, most = [], []
+
+    class Losing(TwoKernels):
+        left = 3
+
+        def enter(self, stage: Stage, stop: threading.Event) -> Identity:
+            if stage.state["router"] == "seven" and self.left > 1:
+                self.left -= 1
+                raise PlaceLost(f"place {self.left} is gone", left=self.left)
+            return super().enter(stage, stop)
+
+        def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
+            under_way.append(spec)
+            most.append((self.kernel, len(under_way)))
+            try:
+                return super().run(spec, raw, stop)
+            finally:
+                under_way.pop()
+
+    testbed = Losing(traits=replace(small.TRAITS, slots=3), sleep_s=0.02)
+    result = go(wanted, run, testbed)
+    assert (result.ok + result.invalid, result.failed, result.left, result.error) == (12, 0, 0, None)
+    assert [lost.message for lost in result.lost] == ["place 2 is gone", "place 1 is gone"]
+    assert testbed.booted == ["seven"]
+    assert {number for kernel, number in most if kernel == "seven"} == {1}
+    assert len(testbed.ran) == 12
 
 
 def test_a_stop_during_a_change_keeps_what_ended(wanted: Matrix, run: Run) -> None:
