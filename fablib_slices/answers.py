@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from fablib_slices.checks import Site
-from fablib_slices.graph import FIM_LOCK
+from fablib_slices.graph import FIM_LOCK, kept_short
 
 TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S %z"
 
@@ -137,7 +137,8 @@ def machines_of(model: str | None) -> tuple[str | None, tuple[Machine, ...]]:
 
     with FIM_LOCK:
         topology = ExperimentTopology(graph_string=model)
-        found = [_machine(name, node) for name, node in topology.nodes.items()]
+        with kept_short(topology):
+            found = [_machine(name, node) for name, node in topology.nodes.items()]
     digests = {digest for digest, _ in found if digest}
     machines = tuple(machine for _, machine in found if machine)
     return (digests.pop() if len(digests) == 1 else None), machines

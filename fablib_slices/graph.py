@@ -51,13 +51,26 @@ def slice_graph(spec: SliceSpec) -> str:
     with FIM_LOCK:
         try:
             made = fablib.new_slice(name=spec.name)
-            _fill(made, spec, site)
             topology = made.get_fim_topology()
-            topology.validate()
-            graph = topology.serialize()
+            with kept_short(topology):
+                _fill(made, spec, site)
+                topology.validate()
+                graph = topology.serialize()
         except Exception as error:  # whatever the libraries raise is about the slice
             raise InputError(f"FABRIC's model refuses slice {spec.name}: {error}") from error
     return str(graph)
+
+
+@contextlib.contextmanager
+def kept_short(topology: Any) -> Iterator[None]:
+    """Take a topology out of the model's store afterwards.
+
+    The store would keep it for as long as the process lives and search it with every question about others.
+    """
+    try:
+        yield
+    finally:
+        topology.graph_model.delete_graph()
 
 
 def _fill(made: Any, spec: SliceSpec, site: str) -> None:

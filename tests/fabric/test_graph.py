@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from fablib_slices import SliceFile, slice_graph, spec_of
+from fablib_slices.answers import machines_of
 from fablib_slices.spec import SwitchWishes
 from l4sbench.errors import InputError
 from l4sbench.topology import TOPOLOGIES, topology
@@ -67,6 +69,23 @@ def test_every_topology_makes_a_valid_slice(name: str, switch: str | None) -> No
         case.parent.mkdir(exist_ok=True)
         case.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
     assert made == json.loads(case.read_text())
+
+
+def nodes_kept() -> int:
+    """How much the model's store holds, which is one for the whole process."""
+    from fim.user.topology import ExperimentTopology
+
+    return int(ExperimentTopology().graph_model.storage.graphs.number_of_nodes())
+
+
+def test_nothing_is_left_in_the_models_store() -> None:
+    before = nodes_kept()
+    spec = spec_of(topology("line6"), SliceFile(slice="planned", site="STAR"))
+    digest, machines = machines_of(slice_graph(spec))
+    assert (digest, len(machines)) == (spec.digest, 6)
+    with pytest.raises(InputError):
+        slice_graph(replace(spec, nets=(replace(spec.nets[0], nic="GPU_A30"),)))
+    assert nodes_kept() == before
 
 
 def test_what_the_model_refuses_is_bad_input() -> None:
