@@ -29,7 +29,7 @@ from l4sbench.events import Event, TrialDiscarded, TrialEnded
 from l4sbench.matrix import Matrix
 from l4sbench.plan import plan
 from l4sbench.store import Run
-from l4sbench.testbed import Stage, Stages
+from l4sbench.testbed import Stage, Stages, TrialStopped
 from l4sbench.testbeds.fabric import FabricTestbed, testbed
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.build import Lab
@@ -314,6 +314,31 @@ def test_a_slice_that_vanishes_ends_the_run_and_the_next_goes_on(sweep: Sweep, s
     assert sweep.states == [f"slice {sweep.name}: Configuring", f"slice {sweep.name}: StableOK"]
     assert sweep.ended() == ALL
     assert before.items() <= kept(sweep.run).items()
+
+
+@dataclass
+class Silent(Hosts):
+    """Hosts that say nothing any more once their slice is gone: no connection ends, no trial does."""
+
+    def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
+        if self.standin.alive(self.slice_name):
+            return super().run(spec, raw, stop)
+        assert stop.wait(spec.wall_limit_s)
+        raise TrialStopped
+
+
+def test_fabric_is_asked_while_machines_are_silent(
+    sweep: Sweep, standin: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testbed, "WATCH_S", 1.0)
+    sweep.kind = Silent
+    first, second = f"{sweep.name}-1", f"{sweep.name}-2"
+    vanish = after(1, lambda: standin.faults(vanish={second: "Host failed"}))
+    result = sweep.go(slices=2, on_event=vanish)
+    assert (result.ok + result.invalid, result.failed, result.left) == (4, 0, 0)
+    gone = f"slice {second} is gone: FABRIC removed it (Dead; Host failed)"
+    assert [lost.message for lost in result.lost] == [gone]
+    assert Counter(sweep.hosts[first].ran + sweep.hosts[second].ran) == ALL
 
 
 def test_what_fabric_says_of_a_slice_stands_in_the_error(sweep: Sweep, standin: StandIn) -> None:

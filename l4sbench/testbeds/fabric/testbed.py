@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +28,7 @@ from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
 
 if TYPE_CHECKING:
-    from fablib_slices import Slices, SliceSpec
+    from fablib_slices import Slice, Slices, SliceSpec
     from l4sbench.catalog import Catalog
     from l4sbench.matrix import Matrix
     from l4sbench.testbed import Identity, Needs, Outcome, Stage, Stages, Testbed, TestbedTraits
@@ -37,6 +39,12 @@ RETRY: Final = timedelta(minutes=10)
 
 CHANGE_LIMIT_S: Final = 3600.0
 """What a lease must last for a change of kernels: they may have to be installed first."""
+
+WATCH_S: Final = 60.0
+"""How long a trial, or a change of kernels, goes on before FABRIC is asked whether the slice is still there,
+and how often from then on. Machines that vanished are silent, and ssh takes minutes to be sure of that."""
+
+_TICK_S: Final = 0.25
 
 BEYOND_S: Final = 180.0
 """What a trial may take beyond its flows' time on hosts that have to be reached anew."""
@@ -69,6 +77,16 @@ class _Held:
     @property
     def name(self) -> str:
         return self.spec.name
+
+
+@dataclass
+class _Watch:
+    """On what is done on a slice: `ends` tells it to end, because of `stop` or of what was `found`."""
+
+    stop: threading.Event
+    ends: threading.Event = field(default_factory=threading.Event)
+    over: bool = False
+    found: TestbedError | None = None
 
 
 class FabricTestbed:
@@ -209,13 +227,8 @@ class FabricTestbed:
             self._keep_lease(held, CHANGE_LIMIT_S)
             if not isinstance(held.hosts, Staged):
                 return held.hosts.identity()
-            try:
-                return held.hosts.enter(stage, stop)
-            except (TrialFailed, TestbedError):
-                held.doubted = True
-                if not stop.is_set():
-                    self._raise_if_gone(held)
-                raise
+            with self._watched(held, stop) as ends:
+                return held.hosts.enter(stage, ends)
         except (TrialFailed, TestbedError) as error:
             return error
 
@@ -349,15 +362,51 @@ class FabricTestbed:
             self._raise_if_gone(held)
         virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
         self._keep_lease(held, min(spec.wall_limit_s, virtual_s + BEYOND_S))
+        with self._watched(held, stop) as ends:
+            return held.hosts.run(spec, raw, ends)
+
+    @contextmanager
+    def _watched(self, held: _Held, stop: threading.Event) -> Iterator[threading.Event]:
+        """Gives the event that ends what is done on a slice: `stop` is set, or the slice is gone.
+
+        Raises TestbedError in place of what came of it when the slice is gone or broken.
+        """
+        held.doubted = True
+        watch = _Watch(stop)
+        threading.Thread(target=self._watch, args=(held, watch), daemon=True).start()
         try:
-            outcome = held.hosts.run(spec, raw, stop)
-        except (TrialFailed, TestbedError):
-            held.doubted = True
-            if not stop.is_set():
-                self._raise_if_gone(held)
+            yield watch.ends
+        except (TrialFailed, TestbedError, TrialStopped) as error:
+            if stop.is_set():
+                raise
+            if watch.found is not None:
+                raise watch.found from error
+            self._raise_if_gone(held)
             raise
-        held.doubted = False
-        return outcome
+        finally:
+            watch.over = True
+        held.doubted = watch.found is not None
+
+    def _watch(self, held: _Held, watch: _Watch) -> None:
+        """In a thread of its own, which nobody waits for: FABRIC may take its time to answer."""
+        from fablib_slices.answers import GONE
+
+        asked_s = time.monotonic()
+        while not watch.over and not watch.ends.is_set():
+            if watch.stop.wait(_TICK_S):
+                watch.ends.set()
+            elif time.monotonic() - asked_s >= WATCH_S:
+                with suppress(TestbedError):
+                    found = self._look(held)
+                    # one that FABRIC does not know, or calls broken, is believed when the trial fails, too
+                    if found is not None and found.state in GONE:
+                        watch.found = self._wrong_with(held, found)
+                        watch.ends.set()
+                asked_s = time.monotonic()
+
+    def _look(self, held: _Held) -> Slice | None:
+        with self._lock:
+            return self._account.look(held.id)
 
     def _keep_lease(self, held: _Held, needed_s: float) -> None:
         """Renew once half of the lease is over; raises TestbedError when a trial would outlive it."""
@@ -393,28 +442,34 @@ class FabricTestbed:
 
     def _raise_if_gone(self, held: _Held) -> None:
         """A lost host may mean a lost slice; only FABRIC knows. Without its answer nothing is raised."""
-        from fablib_slices.answers import BROKEN, GONE
-
         try:
-            with self._lock:
-                found = self._account.look(held.id)
+            found = self._look(held)
         except TestbedError as error:
             self._on_state(f"slice {held.name}: whether it is still there is not known: {error}")
             return
+        wrong = self._wrong_with(held, found)
+        if wrong is not None:
+            raise wrong
+
+    def _wrong_with(self, held: _Held, found: Slice | None) -> TestbedError | None:
+        """Why no trial can run on a slice, going by what FABRIC says of it; its lease is taken over."""
+        from fablib_slices.answers import BROKEN, GONE
+
         if found is None:
-            raise TestbedError(f"slice {held.name} is gone: FABRIC does not know it any more", _ANEW)
+            return TestbedError(f"slice {held.name} is gone: FABRIC does not know it any more", _ANEW)
         held.lease_end = found.lease_end
         told = f"{found.state}{''.join(f'; {notice}' for notice in found.notices)}"
         if found.state in GONE:
             over = found.lease_end <= datetime.now(UTC)
             when = f"its lease ended at {found.lease_end:%Y-%m-%d %H:%M} UTC" if over else "FABRIC removed it"
             unasked = f" (not renewed: {held.refused})" if over and held.refused else ""
-            raise TestbedError(f"slice {held.name} is gone: {when}{unasked} ({told})", _ANEW)
+            return TestbedError(f"slice {held.name} is gone: {when}{unasked} ({told})", _ANEW)
         if found.state in BROKEN:
-            raise TestbedError(
+            return TestbedError(
                 f"slice {held.name} is broken: {told}",
                 f"l4sbench slice down {held.name}; the same command then makes it anew and goes on",
             )
+        return None
 
 
 _ANEW: Final = "the same command makes it anew and goes on; finished trials stay"
