@@ -61,7 +61,8 @@ class Planned:
     """A plan, and why it could not ask the testbed what it runs; empty when it could.
 
     `forecast`: what adaptive cells will probably get on top; None when the number of trials is fixed.
-    `advice`: what would let hosts run cells that they cannot run.
+    `advice`: what would let hosts run cells that they cannot run. `problems`: what else of the hosts, as
+    they told last, keeps a run from beginning.
     """
 
     plan: Plan
@@ -69,6 +70,7 @@ class Planned:
     untested: str
     forecast: Forecast | None = None
     advice: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 def load(run: RunLike, *filters: str, runs: str | Path = RUNS) -> RunTables:
@@ -201,7 +203,7 @@ def plan_of(
     latest = None if new else Run.latest(Path(runs), loaded.name)
     traits = traits_of(on, slices)
     costs = CostBook.of(kind_of(on)[0], traits.cost, latest.path if latest else None)
-    identity, stages, untested = None, None, ""
+    testbed, identity, stages, untested = None, None, None, ""
     advice: tuple[str, ...] = ()
     try:
         modules = modules_outside(loaded.catalog)
@@ -214,7 +216,9 @@ def plan_of(
     view = latest.view() if latest else StoreView()
     planned = plan(loaded, view, identity, traits, costs.model(), stages=stages)
     known = forecast(planned, latest.path if latest else None)
-    return Planned(planned, workers(traits, jobs), untested, known, advice)
+    asked = identity is not None and isinstance(testbed, Staged)
+    problems = tuple(testbed.check(planned.needs)) if testbed is not None and asked else ()
+    return Planned(planned, workers(traits, jobs), untested, known, advice, problems)
 
 
 def load_matrix(matrix: str | Path, catalog: Sequence[str | Path] = (), trials: int | None = None) -> Matrix:

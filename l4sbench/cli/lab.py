@@ -117,8 +117,14 @@ def _print(state: LabStatus) -> None:
         answer(f"being built: {state.building}")
     answer(f"cache {state.cache}: {sum(part.size_bytes for part in state.parts) / 1e6:.0f} MB")
     for part in state.parts:
-        use = "" if part.used else "  (unused)"
-        answer(f"  {part.kind:10} {part.size_bytes / 1e6:6.0f} MB  {part.path.name}{use}")
+        if part.used:
+            answer(f"  {part.kind:13} {part.size_bytes / 1e6:6.0f} MB  {part.path.name}")
+    for kind in dict.fromkeys(part.kind for part in state.parts):
+        others = [part for part in state.parts if part.kind == kind and not part.used]
+        if others:
+            size_mb = sum(part.size_bytes for part in others) / 1e6
+            whose = "for booted nodes" if kind == "node-userland" else f"of {len(others)} other builds"
+            answer(f"  {kind:13} {size_mb:6.0f} MB  {whose}")
 
 
 def _as_values(state: LabStatus) -> dict[str, object]:

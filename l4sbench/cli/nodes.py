@@ -119,6 +119,9 @@ def show(states: tuple[NodesStatus, ...]) -> None:
             answer(f"  {node.name:12} {node.address:16} {how}")
         if state.inventory is not None:
             answer(f"  {state.inventory}")
+        if not state.up:
+            name = "" if state.name == state.topology else f" --name {state.name}"
+            answer(f"  `l4sbench lab up{name}` boots what is missing, `l4sbench lab down{name}` removes it")
 
 
 def as_values(state: NodesStatus) -> dict[str, object]:

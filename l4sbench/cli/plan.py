@@ -89,6 +89,8 @@ def plan(args: argparse.Namespace) -> int:
     warn_of(planned.plan)
     for line in planned.advice:
         warn(line)
+    for problem in planned.problems:
+        warn(f"as the hosts told last: {problem}")
     if planned.untested:
         say(f"note: {planned.untested}")
     return 0
@@ -107,7 +109,7 @@ def _print_kernels(plan: Plan) -> None:
             restarts = f"after a restart of {hosts}, about {as_duration(part.change_s)}"
         else:
             restarts = "as they run now" if part is plan.parts[0] else "no restart"
-        known = "" if part.inputs else ", not booted here before"
+        known = "" if part.inputs or not part.changes else ", not booted here before"
         answer(f"kernels: {kernels_text(part.stage.state)} ({size}, {restarts}{known})")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -101,9 +102,16 @@ def read_inventory(path: Path) -> dict[str, dict[str, object]]:
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     if not isinstance(plain, dict):
-        raise InputError(f"{path}: Ansible cannot read it: {ended.stderr.strip()[-1000:]}")
+        raise InputError(f"{path}: Ansible cannot read it: {_cause(path, ended.stderr)}")
     variables: dict[str, dict[str, object]] = plain.get("_meta", {}).get("hostvars", {})
     return variables
+
+
+def _cause(path: Path, stderr: str) -> str:
+    """Why an inventory cannot be read. Ansible tells what each of its readers thinks, YAML's first."""
+    told = [part.partition("\n\n")[0].strip() for part in stderr.split("<<< caused by >>>\n\n")[1:]]
+    causes = [re.sub(r"\s*\nOrigin: ", " at ", text) for text in told] or [stderr.strip()[-1000:]]
+    return causes[0 if path.suffix in {".yml", ".yaml", ".json"} else -1]
 
 
 def play(

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import assets
 from l4sbench.errors import InputError
 from l4sbench.program import programs
-from l4sbench.testbeds.ssh.layout import trial_variables
-from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS, check_inventory
+from l4sbench.testbeds.ssh import ansible
+from l4sbench.testbeds.ssh.layout import TO_FILL_IN, hosts_of, require_placed, trial_variables
+from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
 from l4sbench.topology import topology as find_topology
 from l4sbench.trial import draw_conditions, seed_of
 
@@ -71,7 +72,8 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     """
     topologies = {cell.topology: find_topology(cell.topology) for cell in matrix.cells}
     if inventory is not None:
-        check_inventory(inventory, topologies)
+        where = str(inventory)
+        require_placed(hosts_of(ansible.read_inventory(inventory), where), topologies, where)
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
         raise InputError(f"{folder} holds something else", "name a folder that is not there yet")
     partial = folder.with_name(f"{folder.name}.partial")
@@ -120,7 +122,7 @@ def _hosts(topology: Topology) -> str:
         "  hosts:",
     ]
     for node in topology.nodes:
-        ports = ", ".join(f'{address.network}: "00:00:00:00:00:00"' for address in node.addresses)
+        ports = ", ".join(f'{address.network}: "{TO_FILL_IN}"' for address in node.addresses)
         lines += [
             f"    host-{node.name}:",
             f"      ansible_host: {node.name}.example.org",

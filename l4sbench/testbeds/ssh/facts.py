@@ -173,9 +173,12 @@ def unfit(
     *,
     traffic: Iterable[str],
     capture: bool,
-    now_s: float,
+    now_s: float | None,
 ) -> list[Problem]:
-    """Why these hosts cannot run cells with these needs; every problem, not the first."""
+    """Why these hosts cannot run cells with these needs; every problem, not the first.
+
+    `now_s`: what a right clock shows; None where the facts are older than that.
+    """
     found: list[Problem] = []
     for host in hosts:
         told = facts[host.name]
@@ -191,7 +194,9 @@ def unfit(
     return list(dict.fromkeys(found))
 
 
-def _host_problems(host: Host, told: HostFacts, tools: Mapping[str, str], now_s: float) -> Iterator[Problem]:
+def _host_problems(
+    host: Host, told: HostFacts, tools: Mapping[str, str], now_s: float | None
+) -> Iterator[Problem]:
     if not told.root:
         hint = "let its user become root without a password, or set ansible_become_password"
         yield Problem("", host.name, "the helper does not run as root there", hint)
@@ -199,7 +204,7 @@ def _host_problems(host: Host, told: HostFacts, tools: Mapping[str, str], now_s:
         if tool not in told.tools:
             hint = _MEND.get(tool, "playbooks/prepare.yml installs it where the host has package sources")
             yield Problem("", host.name, f"{tool} is missing ({purpose} needs it)", hint)
-    if abs(told.time_s - now_s) > CLOCK_S:
+    if now_s is not None and abs(told.time_s - now_s) > CLOCK_S:
         message = f"its clock is {told.time_s - now_s:+.0f} s off"
         yield Problem("", host.name, message, "let it be set by chrony or systemd-timesyncd")
     if told.free_mb < FREE_MB:

@@ -14,18 +14,32 @@ namespace and needs one interface per network that leads to other hosts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem, did_you_mean
+from l4sbench.topology import topology as topology_of
 
 if TYPE_CHECKING:
     from l4sbench.program import Program
     from l4sbench.topology import Topology
 
-NODE_VARIABLES: Final = ("l4sbench_node", "l4sbench_nodes")
 PORTS_VARIABLE: Final = "l4sbench_ports"
+VARIABLES: Final = (
+    "l4sbench_node",
+    "l4sbench_nodes",
+    PORTS_VARIABLE,
+    "l4sbench_modules",
+    "l4sbench_kernel",
+    "l4sbench_kernels",
+    "l4sbench_install",
+    "l4sbench_python",
+    "l4sbench_topology",
+)
+"""Variables of hosts that mean something; docs/ssh.md tells of them."""
+TO_FILL_IN: Final = "00:00:00:00:00:00"
+"""Stands for a hardware address in an inventory that we wrote for somebody to fill in."""
 
 _MAC: Final = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 _TEMPLATE: Final = re.compile(r"\{[{%#]")
@@ -49,6 +63,7 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
     problems: list[Problem] = []
     hosts: list[Host] = []
     for name, given in sorted(variables.items()):
+        problems += _misspelt(where, name, given)
         nodes = given.get("l4sbench_nodes", given.get("l4sbench_node"))
         if nodes is None:
             continue
@@ -57,6 +72,9 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
         if not isinstance(listed, list) or not listed or not all(isinstance(n, str) for n in listed):
             message = "must be a node's name, or a list of them in l4sbench_nodes"
             problems.append(Problem(where, f"{name}.l4sbench_nodes", message))
+        elif templates := [text for text in _texts([listed, ports]) if _TEMPLATE.search(text)]:
+            message = f"{templates[0]} is a template, which is not filled in here"
+            problems.append(Problem(where, name, message, "write the value itself"))
         elif not isinstance(ports, dict):
             message = "must say for each network which hardware address its interface has"
             problems.append(Problem(where, f"{name}.{PORTS_VARIABLE}", message, 'net-tx: "52:54:00:..."'))
@@ -73,11 +91,30 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
     return tuple(hosts)
 
 
+def _misspelt(where: str, host: str, given: Mapping[str, object]) -> Iterator[Problem]:
+    """Variables that only look like ours; a name that is nowhere near one of them is somebody else's."""
+    for name in sorted(given):
+        if name.startswith("l4sbench_") and name not in VARIABLES and (hint := did_you_mean(name, VARIABLES)):
+            yield Problem(where, f"{host}.{name}", "there is no such variable", hint)
+
+
 def _bad_addresses(where: str, host: str, ports: Mapping[str, str]) -> Iterator[Problem]:
     for network, mac in ports.items():
-        if not _MAC.fullmatch(mac):
+        if mac == TO_FILL_IN:
+            message, hint = "its address is yet to be filled in", "`ip link` on the host shows it"
+            yield Problem(where, f"{host}.{PORTS_VARIABLE}.{network}", message, hint)
+        elif not _MAC.fullmatch(mac):
             hint = "quote it: YAML reads some of them as numbers"
             yield Problem(where, f"{host}.{PORTS_VARIABLE}.{network}", f"{mac} is no hardware address", hint)
+
+
+def require_placed(hosts: Sequence[Host], topologies: Iterable[str], where: str) -> None:
+    """Raises InputError with every reason why these hosts cannot be these topologies."""
+    wrong = [
+        found for name in sorted(set(topologies)) for found in misplaced(hosts, topology_of(name), where)
+    ]
+    if wrong:
+        raise InputError(list(dict.fromkeys(wrong)))
 
 
 def misplaced(hosts: Sequence[Host], topology: Topology, where: str = "") -> list[Problem]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,6 @@ from platformdirs import user_cache_path
 
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh.facts import HostFacts, read_facts
-from l4sbench.testbeds.ssh.layout import Host
 
 CHANGE_S: Final = 180.0
 """What a change of kernels takes before one was measured, installing left out."""
@@ -35,14 +34,12 @@ class Told:
     """All that is remembered of an inventory's hosts.
 
     Attributes:
-        hosts: As the inventory had them.
         facts: What they told last.
         stages: What they told under each choice of kernels, the newest last.
         change_s: Wall seconds that the last change of kernels took; None before any.
         changing: A change was begun and not seen to its end: hosts may be restarting.
     """
 
-    hosts: tuple[Host, ...] = ()
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
     stages: tuple[Seen, ...] = ()
     change_s: float | None = None
@@ -66,32 +63,31 @@ class Memory:
         self._inventory = inventory
         self.path: Final = (cache or user_cache_path("l4sbench") / "hosts") / f"{where}.json"
 
-    def load(self) -> Told:
+    def load(self, hosts: Iterable[str] = ()) -> Told:
         """What is remembered.
 
         Raises:
-            TestbedError: nothing that can be understood.
+            TestbedError: nothing that can be understood, or nothing of one of these hosts.
         """
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
-            return Told(
-                tuple(Host(name, tuple(h["nodes"]), h["ports"]) for name, h in plain["hosts"].items()),
+            told = Told(
                 _facts(plain["facts"]),
                 tuple(Seen(seen["state"], _facts(seen["facts"])) for seen in plain.get("stages", [])),
                 plain.get("change_s"),
                 bool(plain.get("changing")),
             )
+            for name in hosts:
+                told.facts[name]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise TestbedError(
                 f"the hosts of {self._inventory} have not been asked yet what they run", "a run asks them"
             ) from error
+        return told
 
     def save(self, told: Told) -> None:
         """Remember this."""
         plain = {
-            "hosts": {
-                host.name: {"nodes": list(host.nodes), "ports": dict(host.ports)} for host in told.hosts
-            },
             "facts": _plain(told.facts),
             "stages": [{"state": dict(s.state), "facts": _plain(s.facts)} for s in told.stages],
             "change_s": told.change_s,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
-from l4sbench.errors import InputError, Problem, TestbedError, TrialFailed
+from l4sbench.errors import Problem, TestbedError, TrialFailed
 from l4sbench.program import captures
 from l4sbench.testbed import (
     CostModel,
@@ -53,7 +53,7 @@ from l4sbench.testbeds.ssh.kernels import (
 from l4sbench.testbeds.ssh.layout import (
     Host,
     hosts_of,
-    misplaced,
+    require_placed,
     trial_variables,
 )
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Memory, Told
@@ -146,12 +146,13 @@ class SshTestbed:
             InputError: the inventory cannot be understood.
             TestbedError: a host cannot be reached or prepared; it tells of all of them.
         """
+        self._inventory_says()
         if not self._facts:
             if self._contact:
                 self._ask()
             else:
-                self._told = self._memory.load()
-                self._hosts, self._facts = self._told.hosts, self._told.facts
+                self._told = self._memory.load(host.name for host in self._hosts)
+                self._facts = self._told.facts
         return identity(self._hosts, self._facts, _helper())
 
     def check(self, needs: Needs) -> Sequence[Problem]:
@@ -171,14 +172,13 @@ class SshTestbed:
         found = [*choose(self._cells, self._catalog, self._hosts, may)[1], *unfit_kernels(may, self._facts)]
         for name in sorted(needs.topologies):
             topology = find_topology(name)
-            found += misplaced(self._hosts, topology, str(self._inventory))
             found += self._unfit(topology, wanted, needs.traffic)
         return list(dict.fromkeys(found))
 
     def _unfit(
         self, topology: Topology, wanted: Mapping[str, NodeNeeds], traffic: Iterable[str]
     ) -> list[Problem]:
-        now_s, capture = time.time(), self._capture
+        now_s, capture = time.time() if self._contact else None, self._capture
         return unfit(
             self._hosts, self._facts, topology, wanted, traffic=traffic, capture=capture, now_s=now_s
         )
@@ -282,8 +282,9 @@ class SshTestbed:
         if self._may is None:
             variables = ansible.read_inventory(self._inventory)
             where = str(self._inventory)
-            self._hosts = hosts_of(variables, where)
-            self._may = allowed(variables, load_images(), self._hosts, where)
+            hosts = hosts_of(variables, where)
+            require_placed(hosts, (cell.topology for cell in self._cells), where)
+            self._hosts, self._may = hosts, allowed(variables, load_images(), hosts, where)
         told = self._told.facts
         if self._own and not self._may and all(host.name in told for host in self._hosts):
             self._may = own_kernels(self._cells, self._catalog, self._hosts, told, load_images())
@@ -306,7 +307,7 @@ class SshTestbed:
             hint = f"look closer with: ansible-playbook -i {self._inventory} playbooks/prepare.yml"
             raise TestbedError(_listed(wrong, "\n"), hint)
         self._facts = _facts(played, hosts)
-        self._remember(replace(self._told, hosts=hosts, facts=self._facts, changing=False))
+        self._remember(replace(self._told, facts=self._facts, changing=False))
 
     def _remember(self, told: Told) -> None:
         self._told = told
@@ -474,15 +475,6 @@ def _images(may: Allowed, state: Mapping[str, str]) -> dict[str, Image]:
         for host, name in state.items()
         if host in may
     }
-
-
-def check_inventory(inventory: Path, topologies: Iterable[str]) -> None:
-    """Whether the hosts of an inventory can be these topologies. Raises InputError with every reason."""
-    hosts = hosts_of(ansible.read_inventory(inventory), str(inventory))
-    names = sorted(topologies)
-    wrong = [found for name in names for found in misplaced(hosts, find_topology(name), str(inventory))]
-    if wrong:
-        raise InputError(wrong)
 
 
 def _with_servers(program: Program, topology: Topology) -> Program:

@@ -13,8 +13,10 @@ import time
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
-from system import STATE, Failed, boot_id, links, listed, namespaces, read_text, run
+from system import STATE, Failed, boot_id, listed, namespaces, read_text, run
 
+_NOWHERE = {"dummy", "ifb"}
+"""Kinds of interfaces that lead to no other host."""
 _VERSIONS = {
     "iperf3": (["iperf3", "--version"], r"iperf ([0-9.]+)"),
     "tc": (["tc", "-V"], r"iproute2-(?:ss)?v?([0-9.]+)"),
@@ -107,7 +109,7 @@ def _interfaces() -> list[dict[str, Any]]:
     busy = _management()
     for netns in (None, *namespaces()):
         try:
-            shown = links(netns)
+            shown = listed(["ip", "-d", "-j", "link", "show"], netns=netns)
             addresses = {
                 str(item["ifname"]): [f"{a.get('local')}/{a.get('prefixlen')}" for a in item["addr_info"]]
                 for item in listed(["ip", "-j", "-4", "address", "show"], netns=netns)
@@ -124,7 +126,7 @@ def _interfaces() -> list[dict[str, Any]]:
                 "management": netns is None and str(link["ifname"]) in busy,
             }
             for link in shown
-            if link.get("link_type") == "ether"
+            if link.get("link_type") == "ether" and link.get("linkinfo", {}).get("info_kind") not in _NOWHERE
         ]
     return found
 

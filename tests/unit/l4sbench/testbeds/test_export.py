@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -45,9 +46,14 @@ def test_every_cell_has_the_programs_of_its_first_trial(exported: Path) -> None:
 
 
 def test_ansible_reads_what_was_exported(exported: Path) -> None:
-    hosts = hosts_of(read_inventory(exported / "hosts.yml"), "hosts.yml")
-    # every address is still to be filled in
-    assert all("interface of its own" in str(problem) for problem in misplaced(hosts, LINE6))
+    variables = read_inventory(exported / "hosts.yml")
+    with pytest.raises(InputError, match="yet to be filled in"):
+        hosts_of(variables, "hosts.yml")
+    filled = (f"02:00:00:00:00:{number:02x}" for number in range(99))
+    for given in variables.values():
+        ports = cast("dict[str, str]", given["l4sbench_ports"])
+        given["l4sbench_ports"] = {network: next(filled) for network in ports}
+    assert misplaced(hosts_of(variables, "hosts.yml"), LINE6) == []
     (cell, *_) = sorted((exported / "cells").iterdir())
     for playbook in sorted((exported / "playbooks").glob("*.yml")):
         argv = ["playbook", "-i", "hosts.yml", "--syntax-check", str(playbook), "-e", f"@{cell}"]
@@ -90,6 +96,27 @@ def test_an_inventory_is_checked_and_named(tmp_path: Path) -> None:
 def test_testbeds_that_there_are_not(on: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "quickstart", "--on", on]) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("hosts", "told"),
+    [
+        (
+            "all: {hosts: {a: {l4sbench_node: router}, b: {l4sbench_node: router}}}",
+            "several hosts hold it: a, b",
+        ),
+        ("all: {hosts: {a: {l4sbench_node: router}}}", "no host holds this node of line6; give one host"),
+        ("all: [a", "Ansible cannot read it: YAML parsing failed: While parsing a flow sequence"),
+    ],
+)
+def test_a_plan_tells_what_is_wrong_with_an_inventory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hosts: str, told: str
+) -> None:
+    """So that nobody learns it from a run, and before a run changes anything on a host."""
+    (tmp_path / "hosts.yml").write_text(f"{hosts}\n")
+    for command in ("plan", "run"):
+        assert main([command, "quickstart", "--on", f"ssh:{tmp_path}/hosts.yml", "--dir", str(tmp_path)]) == 2
+        assert told in capsys.readouterr().err
 
 
 def test_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

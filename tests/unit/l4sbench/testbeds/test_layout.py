@@ -9,7 +9,7 @@ import pytest
 from l4sbench.api import find_matrix, programs_of
 from l4sbench.errors import InputError
 from l4sbench.program.data import Command
-from l4sbench.testbeds.ssh.layout import Host, hosts_of, misplaced, parts
+from l4sbench.testbeds.ssh.layout import TO_FILL_IN, Host, hosts_of, misplaced, parts
 from l4sbench.topology import LINE6
 
 SIX = {
@@ -47,6 +47,15 @@ def test_two_hosts_do_for_a_lab() -> None:
         (
             {"a": {"l4sbench_node": "router", "l4sbench_ports": {"net-rx": 1234}}},
             "no hardware address; quote it",
+        ),
+        (
+            {"a": {"l4sbench_node": "router", "l4sbench_ports": {"net-rx": TO_FILL_IN}}},
+            "a.l4sbench_ports.net-rx: its address is yet to be filled in",
+        ),
+        ({"a": {"l4sbench_node": "{{ x }}"}}, "is a template, which is not filled in here"),
+        (
+            {"a": {"l4sbench_node": "router", "l4sbench_kernles": []}},
+            "a.l4sbench_kernles: there is no such variable; did you mean l4sbench_kernels",
         ),
     ],
 )

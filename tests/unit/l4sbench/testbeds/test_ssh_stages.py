@@ -14,7 +14,6 @@ from l4sbench.matrix import Matrix
 from l4sbench.testbed import Stages
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.facts import HostFacts
-from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Memory, Told
 from l4sbench.topology import LINE6
 
@@ -30,7 +29,16 @@ def matrix() -> Matrix:
 
 def inventory(folder: Path, kernels: object) -> Path:
     """One host per node; the router may boot these kernels, and for DualPI2 alone a newer one."""
-    hosts: dict[str, dict[str, object]] = {node: {"l4sbench_node": node} for node in LINE6.by_name}
+    hosts: dict[str, dict[str, object]] = {
+        node.name: {
+            "l4sbench_node": node.name,
+            "l4sbench_ports": {
+                address.network: f"02:00:00:00:{place:02x}:{port:02x}"
+                for port, address in enumerate(node.addresses)
+            },
+        }
+        for place, node in enumerate(LINE6.nodes)
+    }
     if kernels is not None:
         hosts["router"]["l4sbench_kernels"] = kernels
     path = folder / "hosts.json"
@@ -63,8 +71,7 @@ def remember(folder: Path, told: Told) -> None:
 
 
 def asked(now: HostFacts) -> Told:
-    hosts = tuple(Host(node, (node,)) for node in LINE6.by_name)
-    return Told(hosts, {host.name: OLD for host in hosts} | {"router": now})
+    return Told(dict.fromkeys(LINE6.by_name, OLD) | {"router": now})
 
 
 def test_hosts_that_were_never_asked(tmp_path: Path, matrix: Matrix) -> None:
@@ -125,7 +132,9 @@ def test_what_is_remembered_comes_back(tmp_path: Path) -> None:
         memory.load()
     told = replace(asked(NEW).with_stage({"router": "seven"}, {"router": NEW}), change_s=1.5, changing=True)
     memory.save(told)
-    assert memory.load() == told
+    assert memory.load(["router"]) == told
+    with pytest.raises(TestbedError, match="have not been asked yet"):
+        memory.load(["a host that is new"])
     memory.path.write_text(memory.path.read_text()[:50])
     with pytest.raises(TestbedError):
         memory.load()
