@@ -14,6 +14,7 @@ import sys
 import tarfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -136,6 +137,10 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
             timeout=60,
         ).stdout
     )
+    play(folder, "teardown", hosts)
+    # hosts that somebody uses have other settings than the kernel's own, such as a strict rp_filter
+    on(hosts, "tx-l4s", "sudo sysctl net.ipv4.tcp_ecn=0 net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=1")
+    untouched = state_of(hosts)
     kernel = {"name": "lab", "release": re.escape(release)}
     more = {"l4sbench_modules": {"tcp_prague": str(built)}, "l4sbench_kernel": kernel}
     given = ("-e", f"@{cell}", "-e", json.dumps(more))
@@ -156,9 +161,25 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
     before = on(hosts, "rx-l4s", "ip", "route", "show")
     assert "congctl prague" in before
     play(folder, "teardown", hosts)
-    assert "10.0.0.0/24" not in on(hosts, "rx-l4s", "ip", "route", "show")
-    assert "netem" not in on(hosts, "delay", "tc", "qdisc", "show")
+    assert state_of(hosts) == untouched
     assert {counts["changed"] for counts in play(folder, "teardown", hosts).values()} == {0}
+    # what nodes in namespaces were given is not the host's
+    few = replace(hosts, inventory=on_fewer_hosts(hosts, tmp_path))
+    play(folder, "prepare", few, "-e", f"@{cell}")
+    assert "l4sb-tx-classic" in on(hosts, "tx-l4s", "ip", "netns")
+    play(folder, "teardown", few)
+    assert state_of(hosts) == untouched
+
+
+def state_of(hosts: NodesStatus) -> dict[str, str]:
+    """What trials may change on each node, without what the kernel counts by itself."""
+    commands = (
+        "sudo sysctl net.ipv4 net.core | grep -vE 'congestion_control|random|_nr|gc_|flow_limit_cpu'",
+        "ip -o link | cut -d' ' -f2,3 | sed 's/,LOWER_UP//'",
+        "ip -o -4 address; ip route; ip netns; tc qdisc | grep -E 'netem|htb' || true",
+        "ls /sys/class/net | grep vec | tail -n +2 | xargs -n1 sudo ethtool -k | grep -E '^(tcp-s|generic)'",
+    )
+    return {node.name: on(hosts, node.name, "; ".join(commands)) for node in hosts.nodes}
 
 
 def on_fewer_hosts(hosts: NodesStatus, folder: Path) -> Path:

@@ -144,6 +144,23 @@ def test_a_node_that_failed_keeps_the_others_from_starting(monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("free_port")
+def test_the_router_answers_from_the_address_that_was_asked() -> None:
+    """Hosts that filter by the way back (rp_filter) or by connection drop what comes from another one."""
+    import socket
+
+    keeper = meeting.Keeper("t-4", ["router", "rx-l4s"])
+    keeper.start()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+        own.settimeout(10)
+        own.sendto(
+            json.dumps({"trial": "t-4", "node": "rx-l4s", "sent": 1}).encode(), ("127.0.0.2", meeting.PORT)
+        )
+        _, sender = own.recvfrom(2048)
+    keeper.abort("over")
+    assert sender[0] == "127.0.0.2"
+
+
+@pytest.mark.usefixtures("free_port")
 def test_waiting_in_vain_says_for_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "PATIENCE_S", 0.6)
     keeper = meeting.Keeper("t-3", ["router", "rx-l4s"])

@@ -32,7 +32,7 @@ from queues import queues
 from system import STATE, Failed, in_namespace, namespace_of, namespaces, read_json, read_text
 from trial import perform
 from tuning import restore, tune
-from wiring import load_modules, unwire, wire
+from wiring import load_modules, restore_modules, unwire, wire
 
 
 def main(argv: list[str]) -> int:
@@ -102,6 +102,7 @@ def _teardown() -> dict[str, Any]:
     changed = unwire(namespaces())
     for memory in sorted(STATE.glob("before-*.json")):
         changed += restore(memory.name[len("before-") : -len(".json")])
+    changed += restore_modules()
     if not STATE.exists():
         return {"changed": changed}
     shutil.rmtree(STATE, ignore_errors=True)  # this program too, which is in memory by now

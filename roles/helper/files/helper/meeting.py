@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 import time
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ LEAD_S = 1.0
 PATIENCE_S = 45.0
 """How long a node that is ready waits for the others."""
 _EXCHANGES = 8
+_PKTINFO = getattr(socket, "IP_PKTINFO", 8)  # Python names it from 3.12 on
+_INFO = struct.Struct("I4s4s")
+"""`struct in_pktinfo`: interface, own address, address in the header (ip(7))."""
 _LINGER_S = 3.0
 
 
@@ -50,6 +54,7 @@ class Keeper(threading.Thread):
         self._end_ns: int | None = None
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.setsockopt(socket.IPPROTO_IP, _PKTINFO, 1)
         self._socket.settimeout(0.1)
         try:
             self._socket.bind(("", PORT))
@@ -69,7 +74,7 @@ class Keeper(threading.Thread):
         """Answer until some time after the start."""
         while self._end_ns is None or time.monotonic_ns() < self._end_ns:
             try:
-                data, sender = self._socket.recvfrom(2048)
+                data, more, _, sender = self._socket.recvmsg(2048, socket.CMSG_SPACE(_INFO.size))
                 asked = json.loads(data)
             except (socket.timeout, ValueError):
                 continue
@@ -77,7 +82,7 @@ class Keeper(threading.Thread):
                 return
             if isinstance(asked, dict) and asked.get("trial") == self._trial:
                 self._hear(asked)
-                self._answer(asked, sender)
+                self._answer(asked, sender, more)
         self._socket.close()
 
     def _hear(self, asked: dict[str, Any]) -> None:
@@ -89,7 +94,8 @@ class Keeper(threading.Thread):
             self._start_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
             self._end_ns = self._start_ns + int(_LINGER_S * 1e9)
 
-    def _answer(self, asked: dict[str, Any], sender: tuple[str, int]) -> None:
+    def _answer(self, asked: dict[str, Any], sender: Any, more: list[tuple[int, int, bytes]]) -> None:
+        """Answer from the address that was asked: hosts may drop what comes from another one (rp_filter)."""
         answer = {
             "trial": self._trial,
             "sent": asked.get("sent"),
@@ -98,8 +104,10 @@ class Keeper(threading.Thread):
             "abort": self._abort,
             "waiting": sorted(self._waiting)[:8],
         }
+        own = [_INFO.unpack(info)[2] for *kind, info in more if kind == [socket.IPPROTO_IP, _PKTINFO]]
+        source = [(socket.IPPROTO_IP, _PKTINFO, _INFO.pack(0, address, bytes(4))) for address in own]
         try:
-            self._socket.sendto(json.dumps(answer).encode(), sender)
+            self._socket.sendmsg([json.dumps(answer).encode()], source, 0, sender)
         except OSError:
             return
 

@@ -27,7 +27,7 @@ def queues(part: Mapping[str, Any], node: str, *, fresh: bool) -> list[str]:
         # the queue a port has by itself cannot be deleted, which is no failure
         run(["tc", "qdisc", "del", "dev", name, "root"], check=False)
     if program["setup"]:
-        remember_queues(node, names)
+        remember_queues(part, node, names)
     for command in program["setup"]:
         run(resolve(part, node, command["argv"]), timeout_s=command["timeout_s"])
     wrong = differences(part, node)

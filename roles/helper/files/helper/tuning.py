@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any, Mapping
 
-from system import STATE, Failed, by_mac, listed, port, read_json, run, write_whole
+from system import STATE, Failed, boot_id, by_mac, listed, namespace_of, port, read_json, run, write_whole
 
 _OFFLOADS = {
     "tso": "tcp-segmentation-offload",
@@ -25,7 +25,7 @@ _OFFLOADS = {
 def tune(part: Mapping[str, Any], node: str) -> list[str]:
     """Apply everything of the node's program that is not a queue; returns what was changed."""
     program = part["programs"][node]
-    memory = _Memory(node)
+    memory = _Memory(node, namespace_of(part, node))
     try:
         changed = [line for key, value in program["sysctls"] if (line := _sysctl(memory, key, value))]
         changed += _connect(part, node, memory)
@@ -39,7 +39,7 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
 
 def connect(part: Mapping[str, Any], node: str) -> None:
     """Only what the node needs to be heard: interfaces, addresses and routes."""
-    memory = _Memory(node)
+    memory = _Memory(node, namespace_of(part, node))
     try:
         _connect(part, node, memory)
     finally:
@@ -48,16 +48,16 @@ def connect(part: Mapping[str, Any], node: str) -> None:
 
 def _connect(part: Mapping[str, Any], node: str, memory: _Memory) -> list[str]:
     program = part["programs"][node]
-    changed = _up("lo")
+    changed = _up("lo", memory, None)
     for link in program["links"]:
         name = port(part, node, link["network"])
-        changed += _up(name)
+        changed += _up(name, memory, part["ports"].get(link["network"]))
         changed += _address(memory, name, link["address"])
     return changed + [line for route in program["routes"] if (line := _route(memory, route))]
 
 
 def restore(node: str) -> list[str]:
-    """Bring back what `tune` changed on a host that holds one node; returns what was changed."""
+    """Bring back what `tune` changed outside of namespaces; returns what was changed."""
     memory = _Memory(node)
     changed = []
     for key, value in memory.plain.get("sysctls", {}).items():
@@ -77,36 +77,52 @@ def restore(node: str) -> list[str]:
     for mac, flags in memory.plain.get("offloads", {}).items():
         name = by_mac(mac)
         if name:
-            words = [word for flag, on in flags.items() for word in (flag, "on" if on else "off")]
-            run(["ethtool", "-K", name, *words], check=False)
+            set_offloads(name, flags, check=False)
             changed.append(f"offloads of {name} as before")
+    for (name,) in memory.plain.get("up", []):
+        ended = run(["ip", "link", "set", name, "down"], check=False)
+        changed += [] if ended.returncode else [f"{name} down"]
     memory.path.unlink(missing_ok=True)
     return changed
 
 
-def remember_queues(node: str, names: list[str]) -> None:
+def remember_queues(part: Mapping[str, Any], node: str, names: list[str]) -> None:
     """Write down at which interfaces queues were set up, so that `restore` takes them away."""
-    memory = _Memory(node)
+    memory = _Memory(node, namespace_of(part, node))
     for name in names:
         memory.added("queues", name)
     memory.save()
 
 
 class _Memory:
-    """What stood there before, kept in a file per node; only the first value of each counts."""
+    """What stood there before, kept in a file per node; only the first value of each counts.
 
-    def __init__(self, node: str) -> None:
+    What a node sets in a namespace of its own goes with that, and nothing is kept of it here (see `wiring`).
+    """
+
+    def __init__(self, node: str, netns: str | None = None) -> None:
+        self._netns = netns
         self.path = STATE / f"before-{node}.json"
         self.plain: dict[str, Any] = read_json(self.path) or {}
+        if self.plain.get("boot") != boot_id():  # a restart has brought all of it back
+            self.plain = {"boot": boot_id()}
         self._was = json.dumps(self.plain, sort_keys=True)
 
     def first(self, kind: str, key: str, value: object) -> None:
+        if self._netns:
+            return
         self.plain.setdefault(kind, {}).setdefault(key, value)
 
     def added(self, kind: str, *what: str) -> None:
+        if self._netns:
+            return
         rows = self.plain.setdefault(kind, [])
         if list(what) not in rows:
             rows.append(list(what))
+
+    def first_offload(self, mac: str, flag: str, on: bool) -> None:
+        self.first("offloads", mac, {})
+        self.plain.get("offloads", {}).get(mac, {}).setdefault(flag, on)
 
     def save(self) -> None:
         if json.dumps(self.plain, sort_keys=True) != self._was:
@@ -133,10 +149,14 @@ def _sysctl(memory: _Memory, key: str, value: str) -> str | None:
     return f"sysctl {key} = {value}"
 
 
-def _up(name: str) -> list[str]:
+def _up(name: str, memory: _Memory, mac: str | None) -> list[str]:
     flags = listed(["ip", "-j", "link", "show", "dev", name])[0].get("flags", [])
     if "UP" in flags:
         return []
+    if mac:  # some drivers turn offloads on when their interface comes up
+        for flag, on in free_offloads(name).items():
+            memory.first_offload(mac, flag, on)
+    memory.added("up", name)
     run(["ip", "link", "set", name, "up"])
     return [f"{name} up"]
 
@@ -162,31 +182,39 @@ def offloads(text: str) -> dict[str, tuple[bool, bool]]:
     return found
 
 
+def free_offloads(name: str) -> dict[str, bool]:
+    """Offloads of an interface that can be changed, and whether they are on."""
+    shown = offloads(run(["ethtool", "-k", name], check=False).stdout)
+    return {flag: on for flag, (on, free) in shown.items() if free}
+
+
+def set_offloads(name: str, flags: Mapping[str, bool], *, check: bool = True) -> None:
+    """Turn offloads of an interface on and off."""
+    words = [word for flag, on in flags.items() for word in (flag, "on" if on else "off")]
+    if words:
+        run(["ethtool", "-K", name, *words], check=check)
+
+
 def _offloads(memory: _Memory, mac: str | None, name: str, wanted: list[list[Any]]) -> list[str]:
     differ = _other_offloads(name, wanted)
     if not differ:
         return []
     if mac:
         for flag, on in differ.items():
-            memory.first("offloads", mac, {})
-            memory.plain["offloads"][mac].setdefault(flag, not on)
-    _set_offloads(name, differ)
+            memory.first_offload(mac, flag, not on)
+    set_offloads(name, differ)
     stuck = _other_offloads(name, wanted)
     if stuck:
         # a driver may turn an offload on behind the kernel's back, which then takes it to be off already
-        _set_offloads(name, {flag: not on for flag, on in stuck.items()})
-        _set_offloads(name, stuck)
+        set_offloads(name, {flag: not on for flag, on in stuck.items()})
+        set_offloads(name, stuck)
     return [f"{name}: {flag} {'on' if on else 'off'}" for flag, on in differ.items()]
 
 
 def _other_offloads(name: str, wanted: list[list[Any]]) -> dict[str, bool]:
     """Those that are not as wanted and can be changed."""
-    shown = offloads(run(["ethtool", "-k", name]).stdout)
-    return {flag: on for flag, on in wanted if flag in shown and shown[flag] == (not on, True)}
-
-
-def _set_offloads(name: str, flags: Mapping[str, bool]) -> None:
-    run(["ethtool", "-K", name, *(w for flag, on in flags.items() for w in (flag, "on" if on else "off"))])
+    shown = free_offloads(name)
+    return {flag: on for flag, on in wanted if shown.get(flag) == (not on)}
 
 
 def _route(memory: _Memory, route: Mapping[str, Any]) -> str | None:

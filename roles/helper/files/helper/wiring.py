@@ -29,7 +29,9 @@ from system import (
     run,
     write_whole,
 )
+from tuning import free_offloads, set_offloads
 
+_MOVED = STATE / "moved.json"
 _QUIET = ("tso", "off", "gso", "off", "gro", "off")
 
 
@@ -87,9 +89,19 @@ def _move(mac: str, netns: str, network: str) -> list[str]:
     for where in (None, *namespaces()):
         name = by_mac(mac, where)
         if name:
+            if where is None:
+                _note_moved(mac.lower(), name)
             run(["ip", "link", "set", name, "netns", netns], netns=where)
             return [f"{name} ({network}) to {netns}"]
     raise Failed(f"{network}: this host has no interface with the address {mac}")
+
+
+def _note_moved(mac: str, name: str) -> None:
+    """Keep how an interface was, as it comes back from a namespace otherwise."""
+    up = any(link["ifname"] == name and "UP" in link.get("flags", []) for link in links())
+    noted = {**(read_json(_MOVED) or {}), mac: {"up": up, "offloads": free_offloads(name)}}
+    STATE.mkdir(parents=True, exist_ok=True)
+    write_whole(_MOVED, json.dumps(noted))
 
 
 def _pair(name: str, netns: str, peer: str, peer_netns: str) -> list[str]:
@@ -112,12 +124,17 @@ def _join(name: str, bridge: str) -> list[str]:
 
 def unwire(found: list[str]) -> list[str]:
     """Remove these namespaces. The kernel gives hardware that was in them back to the host, soon after."""
-    macs = {str(link["address"]) for netns in found for link in links(netns) if _is_hardware(link)}
+    macs = {str(link["address"]).lower() for netns in found for link in links(netns) if _is_hardware(link)}
     for netns in found:
         run(["ip", "netns", "delete", netns])
     deadline = time.monotonic() + 5
     while any(by_mac(mac) is None for mac in macs) and time.monotonic() < deadline:
         time.sleep(0.05)
+    for mac, was in (read_json(_MOVED) or {}).items():
+        name = by_mac(mac) if mac in macs else None
+        if name:
+            set_offloads(name, was["offloads"], check=False)
+            run(["ip", "link", "set", name, "up" if was["up"] else "down"], check=False)
     return [f"namespace {netns} removed" for netns in found]
 
 
@@ -143,10 +160,17 @@ def _load(module: Mapping[str, Any]) -> list[str]:
     name, params = module["name"], dict(module["params"])
     note = STATE / f"module-{name}.json"
     loaded = Path("/sys/module", name).exists()
-    if loaded and read_json(note) == _state(name, params):
+    noted = read_json(note) or {}
+    # what was there before the first of our changes; a restart brings that back, too
+    before = noted.get("before") if loaded and noted.get("boot") == boot_id() else None
+    if before is None:
+        before = {"loaded": loaded, "params": _shown(name, params) if loaded else {}}
+    if loaded and noted == _state(name, params, before):
         return []
+    if loaded:
+        before["params"] = {**_shown(name, params), **before["params"]}
     if loaded and all(_set(name, key, value) for key, value in params.items()):
-        write_whole(note, json.dumps(_state(name, params)))
+        write_whole(note, json.dumps(_state(name, params, before)))
         return [f"{name}: {key} = {value}" for key, value in params.items()]
     if loaded:
         run(["rmmod", name])
@@ -163,13 +187,48 @@ def _load(module: Mapping[str, Any]) -> list[str]:
         raise Failed(f"module {name} has no parameter {', '.join(lacking)}: build it anew")
     if not ended.returncode:
         STATE.mkdir(parents=True, exist_ok=True)
-        write_whole(note, json.dumps(_state(name, params)))
+        write_whole(note, json.dumps(_state(name, params, before)))
     return [] if ended.returncode else [f"{name} loaded"]
 
 
-def _state(name: str, params: Mapping[str, str]) -> dict[str, Any]:
-    shown = {key: read_text(_parameter(name, key)) for key in params}
-    return {"boot": boot_id(), "asked": dict(params), "shown": shown}
+def restore_modules() -> list[str]:
+    """Unload what `load_modules` loaded and nobody uses, give others their parameters; returns changes."""
+    changed = []
+    for note in sorted(STATE.glob("module-*.json")):
+        name, noted = note.name[len("module-") : -len(".json")], read_json(note) or {}
+        before = noted.get("before", {})
+        if noted.get("boot") != boot_id() or not Path("/sys/module", name).exists():
+            continue
+        if not before.get("loaded", True):
+            changed.append(f"{name} unloaded" if _unload(name) else f"{name} stays: something uses it")
+            continue
+        for key, value in before.get("params", {}).items():
+            if read_text(_parameter(name, key)) != value and _set(name, key, value):
+                changed.append(f"{name}: {key} = {value}")
+    return changed
+
+
+def _unload(name: str) -> bool:
+    """Connections that are being closed keep a congestion control for some seconds."""
+    deadline = time.monotonic() + 5
+    while run(["rmmod", name], check=False).returncode:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def _state(name: str, params: Mapping[str, str], before: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "boot": boot_id(),
+        "asked": dict(params),
+        "shown": _shown(name, params),
+        "before": dict(before),
+    }
+
+
+def _shown(name: str, params: Mapping[str, str]) -> dict[str, str]:
+    return {key: read_text(_parameter(name, key)) for key in params}
 
 
 def _parameter(module: str, key: str) -> Path:
