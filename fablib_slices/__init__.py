@@ -8,15 +8,15 @@ that happens on the machines goes by ssh (`l4sbench.testbeds.ssh`), as on any ot
 
     spec = spec_of(topology("line6"), SliceFile(slice="l4s", site="STAR"))
     slices = Slices.connect()
-    with_problems = preflight(spec, slices.facts(), run_s=3600)
-    up = slices.up(spec)
-    inventory(spec, up, slices.access())
+    problems = preflight(spec, slices.facts(), run_s=3600)
+    found = slices.up(spec)
+    hosts = inventory(found, slices.access, known_hosts=Path("known_hosts"))
 """
 
 from fablib_slices.access import Access, inventory
 from fablib_slices.answers import Machine, Slice
 from fablib_slices.checks import Facts, Site, preflight
-from fablib_slices.graph import offered_images, offered_nics, slice_graph
+from fablib_slices.graph import offered_images, offered_nics, size_of, slice_graph
 from fablib_slices.slices import Renewal, Slices
 from fablib_slices.spec import (
     NetSpec,
@@ -47,6 +47,7 @@ __all__ = [
     "offered_images",
     "offered_nics",
     "preflight",
+    "size_of",
     "slice_file",
     "slice_graph",
     "spec_of",

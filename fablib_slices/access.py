@@ -48,15 +48,17 @@ class Access:
         """The key that machines get.
 
         Raises:
-            TestbedError: it cannot be read.
+            TestbedError: it cannot be read, or is of a kind that FABRIC does not take.
         """
         try:
-            return self.public_key_file.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise TestbedError(
-                f"the slice key cannot be read: {error}",
-                "fablib makes keys: FablibManager().create_slice_keys(), create_bastion_keys()",
-            ) from error
+            key = self.public_key_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TestbedError(f"the slice key cannot be read: {error}", SLICE_KEY_HINT) from error
+        kind = key.split(" ")[0]
+        if not kind.startswith(("ssh-rsa", "ecdsa-")):
+            message = f"the slice key {self.public_key_file} is {kind or 'empty'}; FABRIC takes RSA and ECDSA"
+            raise TestbedError(message, SLICE_KEY_HINT)
+        return key
 
     def check(self, known_hosts: Path) -> None:
         """Knock at the bastion once: it bans who does so in vain for every machine.
@@ -64,9 +66,12 @@ class Access:
         Raises:
             TestbedError: a key is not there, or the bastion cannot be reached or does not let us in.
         """
-        for name, key in (("bastion", self.bastion_key_file), ("slice", self.private_key_file)):
+        for name, key, hint in (
+            ("bastion", self.bastion_key_file, KEYS_HINT),
+            ("slice", self.private_key_file, SLICE_KEY_HINT),
+        ):
             if not key.is_file():
-                raise TestbedError(f"the {name} key {key} is not there", KEYS_HINT)
+                raise TestbedError(f"the {name} key {key} is not there", hint)
         target = f"{self.bastion_user}@{self.bastion_host}"
         options = [*ssh_options(self.bastion_key_file, known_hosts), "-o", "BatchMode=yes"]
         argv = ["ssh", *options, "-p", str(self.bastion_port), target, "exit"]
@@ -99,6 +104,7 @@ KEYS_HINT: Final = (
     "bastion keys end after six months: make one in the portal (SSH keys), "
     "or by FablibManager().create_bastion_keys()"
 )
+SLICE_KEY_HINT: Final = "fablib makes one: FablibManager().create_slice_keys()"
 _KNOCK_S: Final = 60.0
 _SSH_FAILED: Final = 255
 

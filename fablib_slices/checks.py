@@ -9,20 +9,27 @@ decide. Permissions are those of the orchestrator's policy (tags of the project)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from l4sbench.errors import Problem, did_you_mean
 
 if TYPE_CHECKING:
-    from fablib_slices.spec import SliceSpec
+    from fablib_slices.spec import SliceSpec, VmSpec
 
 FREE_CORES: Final = 2
 FREE_RAM_GB: Final = 10
 FREE_DISK_GB: Final = 10
 """What a machine may have in a project without VM.NoLimit tags."""
+
+FREE_SIZE: Final = "--cores 2 --ram-gb 8 --disk-gb 10"
+"""The largest size that FABRIC has within that."""
+
+Size: TypeAlias = tuple[int, int, int]
+"""Cores, memory and disk, GB, of a machine."""
+SizeOf: TypeAlias = "Callable[[Size], Size]"
 
 LEASE_LIMIT: Final = timedelta(days=15)
 """The orchestrator shortens longer leases without saying so (26 weeks with Slice.NoLimitLifetime)."""
@@ -58,6 +65,10 @@ class Site:
     ipv4_management: bool
 
 
+def _as_asked(size: Size) -> Size:
+    return size
+
+
 @dataclass(frozen=True)
 class Facts:
     """What is known of FABRIC and the project; None where nobody asked.
@@ -65,6 +76,8 @@ class Facts:
     Attributes:
         images: Images that machines can have.
         nics: Component models of ports.
+        size_of: The size of machine that FABRIC makes for one that is asked for; the largest that it has
+            where that is not enough.
         tags: Permissions of the project.
         sites: All sites.
         now: When the facts were taken.
@@ -77,6 +90,7 @@ class Facts:
     sites: Sequence[Site] | None = None
     now: datetime | None = None
     token_expires: datetime | None = None
+    size_of: SizeOf = _as_asked
 
 
 def preflight(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[Problem, ...]:
@@ -91,19 +105,29 @@ def preflight(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[Proble
         *_names(spec),
         *_offers(spec, facts),
         *(_permissions(spec, facts.tags) if facts.tags is not None else ()),
-        *(_capacity(spec, facts.sites) if facts.sites is not None else ()),
-        *_lifetimes(spec, facts, run_s),
+        *_sizes(spec, facts),
+        *(_capacity(rounded(spec, facts.size_of), facts.sites) if facts.sites is not None else ()),
+        *_lifetimes(facts, run_s),
     )
 
 
-def warnings(spec: SliceSpec, facts: Facts) -> tuple[str, ...]:
-    """What one should know beforehand though it stands in no way."""
+def warnings(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[str, ...]:
+    """What one should know beforehand though it stands in no way; arguments as for `preflight`."""
     told = []
-    chosen = next((site for site in facts.sites or () if site.name == spec.site), None)
+    made = rounded(spec, facts.size_of)
+    larger = {(_said(_size(vm)), _said(_size(got))) for vm, got in zip(spec.vms, made.vms, strict=True)}
+    told += [f"FABRIC makes machines of {got} for {asked}" for asked, got in sorted(larger) if got != asked]
+    name = site_with_room(made, facts.sites or ()) if spec.site == "auto" else spec.site
+    chosen = next((site for site in facts.sites or () if site.name == name), None)
     if chosen and not chosen.ipv4_management:
         told.append(
-            f"machines at {chosen.name} have IPv6 addresses only: they reach no IPv4 host of the internet, "
-            "so l4sbench brings everything from here"
+            f"machines at {chosen.name} have IPv6 addresses only: archives of Debian and Ubuntu have them, "
+            "too, GitHub has none, so kernels/images that come from there cannot be installed"
+        )
+    for switch in spec.switches:
+        told.append(
+            f"nothing is loaded on the switch for {switch.name}, and no trials run through it yet: "
+            "it is reserved to work with by hand"
         )
     asked = timedelta(hours=spec.hours)
     if asked > LEASE_LIMIT:
@@ -111,7 +135,38 @@ def warnings(spec: SliceSpec, facts: Facts) -> tuple[str, ...]:
             f"a lease of {spec.hours} h is shortened to {LEASE_LIMIT.days} days; "
             "`run --on fabric` renews at half of it"
         )
+    if timedelta(seconds=run_s) > min(asked, LEASE_LIMIT):
+        told.append(
+            f"the run takes about {_hours(timedelta(seconds=run_s))}, longer than a lease: it is renewed "
+            "under way, by whatever token is good then; --slices shares the trials out"
+        )
     return tuple(told)
+
+
+def _size(vm: VmSpec) -> Size:
+    return vm.cores, vm.ram_gb, vm.disk_gb
+
+
+def _said(size: Size) -> str:
+    return f"{size[0]} cores, {size[1]} GB memory and {size[2]} GB disk"
+
+
+def rounded(spec: SliceSpec, size_of: SizeOf) -> SliceSpec:
+    """What FABRIC makes of a slice: machines of the sizes that it has."""
+
+    def made(vm: VmSpec) -> VmSpec:
+        cores, ram_gb, disk_gb = size_of(_size(vm))
+        return replace(vm, cores=cores, ram_gb=ram_gb, disk_gb=disk_gb)
+
+    return replace(spec, vms=tuple(made(vm) for vm in spec.vms))
+
+
+def _sizes(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
+    for vm in spec.vms:
+        got = facts.size_of(_size(vm))
+        if any(has < asked for has, asked in zip(got, _size(vm), strict=True)):
+            message = f"FABRIC has no machine of {_said(_size(vm))}"
+            yield Problem("", f"nodes.{vm.name}", message, f"the largest has {_said(got)}")
 
 
 def site_with_room(spec: SliceSpec, sites: Sequence[Site]) -> str | None:
@@ -140,7 +195,7 @@ def _offers(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
             yield Problem("", path, f"FABRIC has no image {image}", hint)
     for nic in sorted({net.nic for net in spec.nets}):
         if nic not in facts.nics:
-            models = [name for name in facts.nics if name.startswith("NIC_")]
+            models = [name for name in facts.nics if name in _COMPONENTS]
             hint = did_you_mean(nic, models) or f"models are {', '.join(sorted(models))}"
             yield Problem("", "nic", f"FABRIC has no component {nic}", hint)
 
@@ -159,12 +214,23 @@ def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
         ("ram_gb", FREE_RAM_GB, "VM.NoLimitRAM"),
         ("disk_gb", FREE_DISK_GB, "VM.NoLimitDisk"),
     )
-    for name, free, tag in limits:
-        most = max((getattr(vm, name) for vm in spec.vms), default=0)
-        if most > free:
-            smaller = f"l4sbench slice up {spec.name} --{name.replace('_', '-')} {free} goes without, or "
-            yield from lacking(name, f"{most} instead of {free}", tag, "VM.NoLimit", instead=smaller)
-    for nic in sorted({net.nic for net in spec.nets} - {"NIC_Basic"}):
+    alone = "" if len({_size(vm) for vm in spec.vms}) == 1 else ", and no more for a single node,"
+    most = {name: max((getattr(vm, name) for vm in spec.vms), default=0) for name, _, _ in limits}
+    too_large = [
+        problem
+        for name, free, tag in limits
+        if most[name] > free
+        for problem in lacking(
+            name,
+            f"{most[name]} instead of {free}",
+            tag,
+            "VM.NoLimit",
+            instead=f"{FREE_SIZE}{alone} goes without, or ",
+        )
+    ]
+    for place, problem in enumerate(too_large, start=1):  # what to do is the same for all, and said once
+        yield problem if place == len(too_large) else replace(problem, hint=None)
+    for nic in sorted({net.nic for net in spec.nets} & set(_COMPONENTS) - {"NIC_Basic"}):
         yield from lacking("nic", nic, "Component.SmartNIC", f"Component.SmartNIC_{nic.removeprefix('NIC_')}")
     if spec.switches:
         yield from lacking("switch", "a programmable switch", "Switch.P4")
@@ -209,17 +275,8 @@ def _lacking(spec: SliceSpec, site: Site) -> Iterator[str]:
         yield f"{site.switches} programmable switches free, {len(spec.switches)} needed"
 
 
-def _lifetimes(spec: SliceSpec, facts: Facts, run_s: float) -> Iterator[Problem]:
+def _lifetimes(facts: Facts, run_s: float) -> Iterator[Problem]:
     run = timedelta(seconds=run_s)
-    if run > timedelta(hours=spec.hours) and "Slice.NoLimitLifetime" not in (facts.tags or ()):
-        limit = LEASE_LIMIT.days
-        if run > LEASE_LIMIT:
-            yield Problem(
-                "",
-                "hours",
-                f"the run takes about {_hours(run)}, and leases end after {limit} days at most",
-                "renewing extends it while the run goes on; --slices shares it out",
-            )
     if facts.token_expires and facts.now:
         left = facts.token_expires - facts.now
         if left < TOKEN_SPARE:

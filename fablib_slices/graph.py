@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from platformdirs import user_cache_path
 
 from l4sbench.errors import InputError, TestbedError
 
@@ -38,6 +38,22 @@ def offered_images() -> frozenset[str]:
 def offered_nics() -> frozenset[str]:
     """The component models that machines can have."""
     return frozenset(_constants().COMPONENT_MODELS)
+
+
+def size_of(asked: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Cores, memory and disk, GB, of the machine that FABRIC makes for these.
+
+    It has certain sizes only and rounds up to them; the largest where none is enough.
+    """
+    fablib_module()
+    from fim.slivers.capacities_labels import Capacities
+    from fim.slivers.instance_catalog import InstanceCatalog
+
+    cores, ram_gb, disk_gb = asked
+    catalog = InstanceCatalog()
+    name = catalog.map_capacities_to_instance(cap=Capacities(core=cores, ram=ram_gb, disk=disk_gb))
+    made = catalog.get_instance_capacities(instance_type=name)
+    return int(made.core), int(made.ram), int(made.disk)
 
 
 def slice_graph(spec: SliceSpec) -> str:
@@ -108,8 +124,8 @@ def offline_fablib() -> Any:
         TestbedError: fablib is not installed.
     """
     manager = fablib_module().FablibManager
-    scratch = Path(tempfile.gettempdir()) / "l4sbench-fablib"
-    scratch.mkdir(exist_ok=True)
+    scratch = user_cache_path("l4sbench", appauthor=False) / "fablib"
+    scratch.mkdir(parents=True, exist_ok=True)
     with quiet():
         return manager(
             offline=True,

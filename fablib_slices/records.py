@@ -29,10 +29,26 @@ if TYPE_CHECKING:
 
 
 def folder(name: str) -> Path:
-    """Where what is kept of a slice stands; made when it is not there."""
+    """Where what is kept of a slice stands."""
     path: Path = user_state_path("l4sbench", appauthor=False) / "slices" / name
+    return path
+
+
+def _made(name: str) -> Path:
+    path = folder(name)
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def bastion_hosts(name: str) -> Path:
+    """Where the bastion's host key is kept for a slice."""
+    return _made(name) / BASTION_HOSTS
+
+
+def numbered(name: str) -> tuple[str, ...]:
+    """The slices of a run that took several of that name, as far as anything is kept of them."""
+    kept = folder(name).parent.glob("*-*/slice.json")
+    return tuple(sorted(one for path in kept if (one := path.parent.name).rpartition("-")[0] == name))
 
 
 def keep_inventory(found: Slice, access: Access) -> Path:
@@ -43,7 +59,7 @@ def keep_inventory(found: Slice, access: Access) -> Path:
     """
     from io import StringIO
 
-    own = folder(found.name)
+    own = _made(found.name)
     known_hosts = own / f"known_hosts-{found.id[:8]}"
     for path in own.glob("known_hosts*"):
         if path.name not in {known_hosts.name, BASTION_HOSTS}:
@@ -57,7 +73,7 @@ def keep_inventory(found: Slice, access: Access) -> Path:
 
 def keep(spec: SliceSpec, found: Slice | None = None) -> None:
     """Write what a slice is made from and, once it is there, what came of it."""
-    own = folder(spec.name)
+    own = _made(spec.name)
     came: dict[str, object] = {}
     if found is not None:
         came = {

@@ -33,8 +33,8 @@ from fablib_slices.answers import (
     tags_of,
     time_of,
 )
-from fablib_slices.checks import Facts, Site, site_with_room
-from fablib_slices.graph import offered_images, offered_nics, quiet, slice_graph
+from fablib_slices.checks import Facts, Site, rounded, site_with_room
+from fablib_slices.graph import offered_images, offered_nics, quiet, size_of, slice_graph
 from l4sbench.errors import InputError, TestbedError
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class Slices:
         return Facts(
             images=offered_images(),
             nics=offered_nics(),
+            size_of=size_of,
             tags=tags_of(claims, self._project),
             sites=self.sites(),
             now=datetime.now(UTC),
@@ -197,7 +198,8 @@ class Slices:
         if found.digest != spec.digest:
             raise InputError(
                 f"there is a slice {spec.name} that was made from another description",
-                f"take another name, or: l4sbench slice down {spec.name}",
+                "say the same as when it was made (--cores and so on, or its file), take another name, or: "
+                f"l4sbench slice down {spec.name}",
             )
         return self._until_ready(found, limit_s, poll_s, on_state, stop or threading.Event())
 
@@ -211,6 +213,11 @@ class Slices:
         if found is None:
             raise TestbedError(f"there is no slice {name}", f"l4sbench slice up {name} makes it")
         asked = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=hours)
+        if asked < found.lease_end:
+            ends = (
+                f"{found.lease_end:%Y-%m-%d %H:%M} UTC, after the {asked:%Y-%m-%d %H:%M} that was asked for"
+            )
+            raise TestbedError(f"the lease of {name} ends at {ends}", "FABRIC does not shorten leases")
         self._ask(
             f"renewing {name}",
             lambda manager: manager.renew_slice(
@@ -279,7 +286,7 @@ class Slices:
             if time.monotonic() > ends:
                 raise TestbedError(
                     f"slice {found.name} is still {found.state} after {limit_s:.0f} s",
-                    f"it stays; l4sbench slice status {found.name} looks again",
+                    f"it stays, and l4sbench slice up {found.name} goes on waiting",
                 )
             if stop.wait(wait_s):
                 raise TestbedError(f"stopped while slice {found.name} was {found.state}; it stays")
@@ -376,7 +383,7 @@ def _fablib() -> Any:
 def _at_site(spec: SliceSpec, sites: tuple[Site, ...]) -> SliceSpec:
     from dataclasses import replace
 
-    site = site_with_room(spec, sites)
+    site = site_with_room(rounded(spec, size_of), sites)
     if site is None:
         raise TestbedError("no site has room for this slice now", "smaller machines, or later")
     return replace(spec, site=site)

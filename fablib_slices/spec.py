@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -18,12 +18,15 @@ from ruamel.yaml.error import YAMLError
 from l4sbench.errors import InputError, Problem, did_you_mean
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from l4sbench.topology import Topology
 
 DEFAULT_IMAGE: Final = "default_ubuntu_24"
 
-NAME_PATTERN: Final = r"^[A-Za-z0-9_.\-]{2,255}$"
-"""What FABRIC's information model takes as a name (fabric_fim), letters beyond ASCII left out."""
+NAME_PATTERN: Final = r"^[A-Za-z0-9_\-][A-Za-z0-9_.\-]{1,254}$"
+"""What FABRIC's information model takes as a name (fabric_fim), without letters beyond ASCII and a dot first:
+folders have these names, too."""
 
 
 class _Strict(BaseModel):
@@ -142,7 +145,7 @@ def slice_file(name: str, **wishes: str | int) -> SliceFile:
     try:
         return SliceFile.model_validate({"slice": name, **wishes})
     except ValidationError as error:
-        raise InputError([_problem("", item["loc"], item["msg"]) for item in error.errors()]) from error
+        raise InputError([_problem("", item) for item in error.errors()]) from error
 
 
 def load_slice_file(path: Path) -> SliceFile:
@@ -154,21 +157,44 @@ def load_slice_file(path: Path) -> SliceFile:
     try:
         read = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
         return SliceFile.model_validate(read)
+    except FileNotFoundError as error:
+        hint = "a file that describes a slice ends in .yaml; a name alone will do, too"
+        raise InputError(f"there is no file {path}", hint) from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     except YAMLError as error:
         raise InputError(f"{path} is no YAML: {error}") from error
     except ValidationError as error:
-        raise InputError(
-            [_problem(str(path), item["loc"], item["msg"]) for item in error.errors()]
-        ) from error
+        raise InputError([_problem(str(path), item) for item in error.errors()]) from error
 
 
-def _problem(where: str, place: tuple[int | str, ...], message: str) -> Problem:
+_NAMES: Final = "a name has 2 to 255 letters, digits, dots, dashes or underscores, and no dot first"
+_KEYS: Final[Mapping[str, type[_Strict]]] = {"nodes": VmWishes, "switch": SwitchWishes}
+
+
+def _problem(where: str, item: ErrorDetails) -> Problem:
+    """What is wrong with a wish, in words of ours rather than of the library that found it."""
+    place, given = item["loc"], item["input"]
     key = str(place[-1]) if place else ""
-    if message.startswith("String should match"):
-        message = "a name has 2 to 255 letters, digits, dots, dashes or underscores"
-    hint = did_you_mean(key, SliceFile.model_fields) if message.startswith("Extra inputs") else None
+    limit = item.get("ctx", {}).get("ge")
+    messages = {
+        "extra_forbidden": "unknown key",
+        "missing": "is missing",
+        "string_pattern_mismatch": _NAMES,
+        "string_type": f"expected text, not {given!r}",
+        "greater_than_equal": f"must be at least {limit}, not {given!r}",
+        "literal_error": f"there is no {key} {given!r}; there is tofino",
+    }
+    hint = None
+    if item["type"].startswith("int_"):
+        message = f"expected a whole number, not {given!r}"
+    elif item["type"] in {"model_type", "dict_type", "mapping_type"}:
+        message = "expected keys with values" if key else "a slice is described by keys, such as slice: NAME"
+    else:
+        message = messages.get(item["type"], item["msg"])
+    if item["type"] == "extra_forbidden":
+        own = _KEYS.get(str(place[0]), SliceFile) if len(place) > 1 else SliceFile
+        hint = did_you_mean(key, own.model_fields) or f"there is {', '.join(own.model_fields)}"
     return Problem(where, ".".join(map(str, place)), message, hint)
 
 
@@ -189,6 +215,8 @@ def spec_of(topology: Topology, wishes: SliceFile) -> SliceSpec:
         for path, name in named
         if name not in nodes
     ]
+    if not problems and switch:
+        problems = list(_switch_problems(topology, wishes, switch))
     if problems:
         raise InputError(problems)
     return SliceSpec(
@@ -200,6 +228,20 @@ def spec_of(topology: Topology, wishes: SliceFile) -> SliceSpec:
         switches=_switches(topology, wishes),
         nets=tuple(NetSpec(net.name, net.nodes, wishes.nic) for net in topology.networks),
     )
+
+
+def _switch_problems(topology: Topology, wishes: SliceFile, switch: str) -> Iterator[Problem]:
+    """A switch neither sends, nor receives, nor holds packets back for milliseconds."""
+    if switch != topology.router:
+        hint = f"node: {topology.router}, where the queue is"
+        yield Problem("", "switch.node", f"a switch cannot stand for {switch}", hint)
+    if switch in wishes.nodes:
+        yield Problem(
+            "",
+            f"nodes.{switch}",
+            f"{switch} is a switch here, which has no size and no image",
+            "leave it out",
+        )
 
 
 def _vm(name: str, topology: Topology, wishes: SliceFile) -> VmSpec:

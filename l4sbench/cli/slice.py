@@ -5,16 +5,21 @@
 from __future__ import annotations
 
 import argparse
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, count
-from l4sbench.cli.terminal import answer, as_json, as_path, as_table, say, warn
+from l4sbench.cli.terminal import answer, as_duration, as_json, as_path, as_table, say, warn
 from l4sbench.errors import InputError, TestbedError
 
 if TYPE_CHECKING:
     from fablib_slices import Slice, SliceFile, SliceSpec
 
+_HOURS: Final = 24
+"""What a lease is renewed to when it is not known how the slice was made."""
+
+_FILES: Final = frozenset({".yaml", ".yml"})
 _WISHES: Final = ("topology", "site", "hours", "cores", "ram_gb", "disk_gb", "image", "nic")
 
 
@@ -62,7 +67,8 @@ def add_parser(commands: Subparsers) -> None:
         ("down", down, "give a slice back; all that is on its machines is lost"),
     ):
         below = add_command(own, name, command, help=told, examples=(f"l4sbench slice {name} my-slice",))
-        below.add_argument("slice", metavar="SLICE", help="the slice's name")
+        several = "+" if name == "down" else None
+        below.add_argument("slice", metavar="SLICE", nargs=several, help="the slice's name, or its YAML file")
         if name == "status":
             below.add_argument("--json", action="store_true", help="print it as JSON")
     renewing = add_command(
@@ -72,8 +78,8 @@ def add_parser(commands: Subparsers) -> None:
         help="let a slice's lease end so many hours from now",
         examples=("l4sbench slice renew my-slice --hours 48",),
     )
-    renewing.add_argument("slice", metavar="SLICE", help="the slice's name")
-    renewing.add_argument("--hours", type=count, default=24, metavar="N", help="from now (default: 24)")
+    renewing.add_argument("slice", metavar="SLICE", help="the slice's name, or its YAML file")
+    renewing.add_argument("--hours", type=count, metavar="N", help="from now (default: as it was made)")
 
 
 def _add_wishes(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +100,7 @@ def _wishes(args: argparse.Namespace) -> SliceFile:
 
     given = {name: value for name in _WISHES if (value := getattr(args, name)) is not None}
     path = Path(args.slice)
-    if path.suffix in {".yaml", ".yml"} or path.is_file():
+    if path.suffix in _FILES or path.is_file():
         return load_slice_file(path).model_copy(update=given)
     return slice_file(args.slice, **given)
 
@@ -109,12 +115,21 @@ def _spec(args: argparse.Namespace) -> SliceSpec:
 
 def plan(args: argparse.Namespace) -> int:
     """Show what would be reserved; bad input when something stands in its way."""
-    from fablib_slices import Facts, Slices, offered_images, offered_nics, preflight, slice_graph
-    from fablib_slices.checks import site_with_room, warnings
+    from fablib_slices import (
+        Facts,
+        Slices,
+        offered_images,
+        offered_nics,
+        preflight,
+        size_of,
+        slice_graph,
+    )
+    from fablib_slices.checks import rounded, site_with_room, warnings
     from l4sbench.store.files import write_whole
 
     spec = _spec(args)
-    facts = Facts(images=offered_images(), nics=offered_nics()) if args.offline else Slices.connect().facts()
+    offline = Facts(images=offered_images(), nics=offered_nics(), size_of=size_of)
+    facts = offline if args.offline else Slices.connect().facts()
     problems = preflight(spec, facts)
     if problems:
         raise InputError(problems)
@@ -122,7 +137,9 @@ def plan(args: argparse.Namespace) -> int:
     if args.graph:
         write_whole(args.graph, graph)
         say(f"graph: {as_path(args.graph)}")
-    site = site_with_room(spec, facts.sites) if facts.sites and spec.site == "auto" else spec.site
+    site = spec.site
+    if facts.sites and site == "auto":
+        site = site_with_room(rounded(spec, facts.size_of), facts.sites) or site
     if args.json:
         answer(as_json(_as_document(spec, site)))
         return 0
@@ -139,7 +156,8 @@ def plan(args: argparse.Namespace) -> int:
         {"node": switch.name, "role": switch.role, "size": switch.kind, "image": switch.program or ""}
         for switch in spec.switches
     ]
-    answer(f"slice {spec.name} at {site}, {spec.hours} h, {len(spec.nets)} networks of {spec.nets[0].nic}")
+    place = "a site that has room" if site == "auto" else site
+    answer(f"slice {spec.name} at {place}, {spec.hours} h, {len(spec.nets)} networks of {spec.nets[0].nic}")
     answer("\n".join(as_table(machines)))
     for text in warnings(spec, facts):
         warn(text)
@@ -157,10 +175,14 @@ def up(args: argparse.Namespace) -> int:
     """Reserve or adopt; print the inventory's path."""
     from fablib_slices import Slices, preflight
     from fablib_slices.checks import warnings
-    from fablib_slices.records import keep, keep_inventory
+    from fablib_slices.records import bastion_hosts, keep, keep_inventory
 
     spec = _spec(args)
     slices = Slices.connect()
+    try:
+        slices.access.check(bastion_hosts(spec.name))
+    except TestbedError as error:  # reserving works without; reaching the machines does not
+        warn(str(error))
     if slices.find(spec.name) is None:
         facts = slices.facts()
         problems = preflight(spec, facts)
@@ -174,7 +196,7 @@ def up(args: argparse.Namespace) -> int:
     )
     keep(spec, found)
     path = keep_inventory(found, slices.access)
-    say(f"lease ends {found.lease_end:%Y-%m-%d %H:%M} UTC; l4sbench slice renew {spec.name} extends it")
+    say(f"lease ends {_when(found.lease_end)}; l4sbench slice renew {spec.name} extends it")
     answer(str(path))
     return 0
 
@@ -185,7 +207,7 @@ def status(args: argparse.Namespace) -> int:
     if args.json:
         answer(as_json(_state_document(found)))
         return 0
-    answer(f"{found.name}: {found.state}, lease ends {found.lease_end:%Y-%m-%d %H:%M} UTC, id {found.id}")
+    answer(f"{found.name}: {found.state}, lease ends {_when(found.lease_end)}, id {found.id}")
     rows = [
         {
             "node": one.name,
@@ -200,6 +222,12 @@ def status(args: argparse.Namespace) -> int:
     for notice in found.notices:
         warn(notice)
     return 0
+
+
+def _when(end: datetime) -> str:
+    """An instant, and how far it is."""
+    left_s = (end - datetime.now(UTC)).total_seconds()
+    return f"{end:%Y-%m-%d %H:%M} UTC" + (f", in {as_duration(left_s)}" if left_s > 0 else "")
 
 
 def _state_document(found: Slice) -> dict[str, object]:
@@ -235,29 +263,44 @@ def write_inventory(args: argparse.Namespace) -> int:
 def renew(args: argparse.Namespace) -> int:
     """Renew, and say what came of it."""
     from fablib_slices import Slices
+    from fablib_slices.records import kept_spec
 
-    renewal = Slices.connect().renew(args.slice, args.hours)
-    answer(f"lease ends {renewal.lease_end:%Y-%m-%d %H:%M} UTC")
+    name = _name(args.slice)
+    kept = kept_spec(name)
+    renewal = Slices.connect().renew(name, args.hours or (kept.hours if kept else _HOURS))
+    answer(f"lease ends {_when(renewal.lease_end)}")
     if not renewal.exact:
         warn(f"asked for {renewal.asked:%Y-%m-%d %H:%M}: FABRIC shortens leases to 15 days from now")
     return 0
 
 
 def down(args: argparse.Namespace) -> int:
-    """Give a slice back; fine when there is none."""
+    """Give slices back; fine when there are none."""
     from fablib_slices import Slices
+    from fablib_slices.records import numbered
 
-    say(
-        f"slice {args.slice} is given back"
-        if Slices.connect().down(args.slice)
-        else f"there is no slice {args.slice}"
-    )
+    slices = Slices.connect()
+    names = [_name(given) for given in args.slice]
+    for name in names:
+        say(f"slice {name} is given back" if slices.down(name) else f"there is no slice {name}")
+        left = [one for one in numbered(name) if one not in names and slices.find(one)]
+        if left:
+            there = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} still there"
+            warn(f"{there}: l4sbench slice down {' '.join(left)}")
     return 0
 
 
-def _found(name: str, slices: object = None) -> Slice:
+def _name(given: str) -> str:
+    """The name of a slice that is given by it, or by the file that describes it."""
+    from fablib_slices import load_slice_file, slice_file
+
+    return (load_slice_file(Path(given)) if Path(given).suffix in _FILES else slice_file(given)).slice
+
+
+def _found(given: str, slices: object = None) -> Slice:
     from fablib_slices import Slices
 
+    name = _name(given)
     own = slices if isinstance(slices, Slices) else Slices.connect()
     found = own.find(name)
     if found is None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +16,24 @@ from pathlib import Path
 from tests.fabric.conftest import StandIn
 
 ROOT = Path(__file__).parents[2]
+
+
+LIMIT_S = 420.0
+"""What a command may take on a machine that is busy with other work."""
+
+
+def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command to its end, in the account's home."""
+    return subprocess.run(
+        [sys.executable, "-m", "l4sbench", *arguments],
+        stdin=subprocess.DEVNULL,
+        env=dict(account),
+        cwd=account["HOME"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
 
 
 def write_certificate(folder: Path, host: str) -> tuple[Path, Path]:

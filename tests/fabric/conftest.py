@@ -51,16 +51,24 @@ class StandIn:
         self.call("/_faults", faults)
 
     def creates(self) -> int:
-        return sum(call[1] == "/slices/creates" for call in self.call("/_state")["calls"])
+        return self.calls("/slices/creates")
+
+    def calls(self, path: str) -> int:
+        """How often a path was asked for."""
+        return sum(call[1] == path for call in self.call("/_state")["calls"])
 
     def slices(self) -> Mapping[str, str]:
         """State of every slice that there ever was, by id."""
         return {own: one["state"] for own, one in self.call("/_state")["slices"].items()}
 
+    def alive_names(self) -> list[str]:
+        """Of slices whose machines are there."""
+        found = self.call("/_state")["slices"].values()
+        return [one["name"] for one in found if one["state"] in {"StableOK", "Configuring"}]
+
     def alive(self, name: str) -> bool:
         """Whether machines of a slice of that name are there."""
-        found = self.call("/_state")["slices"].values()
-        return any(one["name"] == name and one["state"] in {"StableOK", "Configuring"} for one in found)
+        return name in self.alive_names()
 
     def lease_s(self, name: str) -> float:
         """How long the lease of the newest slice of that name goes on."""

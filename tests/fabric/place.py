@@ -23,12 +23,9 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds import nodes
 from l4sbench.testbeds.nodes.checks import node_checks
 from l4sbench.testbeds.virtual.build import Lab
-from tests.fabric.account import environment, may_serve, write_certificate
+from tests.fabric.account import LIMIT_S, environment, l4sbench, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
 from tests.lab.nodes.hosts import on
-
-LIMIT_S = 420.0
-"""What anything here may take on a machine that is busy with other work."""
 
 
 def require_nodes() -> None:
@@ -68,16 +65,7 @@ class Place:
 
     def l4sbench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "l4sbench", *arguments],
-            stdin=subprocess.DEVNULL,
-            env=dict(self.account),
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        return l4sbench(self.account, *arguments)
 
     @contextmanager
     def running(self, *arguments: str) -> Iterator[Command]:

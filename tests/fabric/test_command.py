@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fabric.account import ROOT, environment, may_serve, write_certificate
+from tests.fabric.account import ROOT, environment, l4sbench, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
 
 HOST = f"127.77.{os.getpid() % 250}.1"
@@ -46,29 +46,23 @@ def account(tls: tuple[StandIn, Path], tmp_path: Path) -> Mapping[str, str]:
 
 
 def command(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "l4sbench", "slice", *arguments],
-        stdin=subprocess.DEVNULL,
-        env=dict(account),
-        cwd=account["HOME"],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    return l4sbench(account, "slice", *arguments)
 
 
 def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     planned = command(account, "plan", "rehearsal", "--cores", "2")
     assert planned.returncode == 0, planned.stderr
     assert planned.stdout.startswith("slice rehearsal at TACC, 24 h")
-    assert "IPv6" not in planned.stderr
+    assert "machines at TACC have IPv6 addresses only" in planned.stderr
+    assert "FABRIC makes machines of 4 cores, 16 GB memory and 100 GB disk for 2 cores" in planned.stderr
 
     made = command(account, "up", "rehearsal", "--cores", "2")
     assert made.returncode == 0, made.stderr
     inventory = Path(made.stdout.strip())
     assert inventory.is_file()
     assert "rehearsal: StableOK" in made.stderr
+    # reserving works without a bastion, reaching machines does not
+    assert "warning: the bastion does not let tester_0000000000@" in made.stderr
     listed = subprocess.run(
         [Path(sys.executable).with_name("ansible-inventory"), "-i", inventory, "--list"],
         stdin=subprocess.DEVNULL,
@@ -87,6 +81,10 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     state = command(account, "status", "rehearsal", "--json")
     assert json.loads(state.stdout)["state"] == "StableOK"
 
+    assert "as it was made" in command(account, "renew", "--help").stdout
+    again = command(account, "renew", "rehearsal")
+    assert again.returncode == 0, again.stderr
+    assert ", in 24 h 0 min" in again.stdout
     renewed = command(account, "renew", "rehearsal", "--hours", "800")
     assert renewed.returncode == 0, renewed.stderr
     assert "FABRIC shortens leases to 15 days" in renewed.stderr
@@ -97,8 +95,24 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     assert command(account, "status", "rehearsal").returncode == 3
 
 
+def test_slices_of_a_run_with_several_are_not_forgotten(
+    account: Mapping[str, str], tls: tuple[StandIn, Path]
+) -> None:
+    for name in ("two-1", "two-2"):
+        assert command(account, "up", name).returncode == 0
+    told = command(account, "down", "two")
+    assert told.returncode == 0
+    assert (
+        "there is no slice two\nwarning: two-1, two-2 are still there: l4sbench slice down two-1 two-2"
+        in (told.stderr)
+    )
+    gone = command(account, "down", "two-1", "two-2")
+    assert gone.stderr.splitlines() == ["slice two-1 is given back", "slice two-2 is given back"]
+    assert not {"two-1", "two-2"} & set(tls[0].alive_names())
+
+
 def test_without_an_account_the_error_says_what_to_do(account: Mapping[str, str], tmp_path: Path) -> None:
-    told = command(dict(account) | {"FABRIC_TOKEN_LOCATION": str(tmp_path / "none.json")}, "status", "x")
+    told = command(dict(account) | {"FABRIC_TOKEN_LOCATION": str(tmp_path / "none.json")}, "status", "mine")
     assert told.returncode == 3
     assert "FABRIC cannot be used" in told.stderr
     assert "token" in told.stderr
@@ -140,22 +154,17 @@ def test_a_new_token_in_its_file_is_taken_up_by_what_runs(
     assert said.startswith("None 20")
 
 
-def test_a_bastion_that_lets_nobody_in_is_told_once(account: Mapping[str, str]) -> None:
+def test_a_bastion_that_lets_nobody_in_is_told_before_anything_is_reserved(
+    account: Mapping[str, str], tls: tuple[StandIn, Path]
+) -> None:
+    before = tls[0].creates()
     lost = dict(account) | {"FABRIC_BASTION_KEY_LOCATION": "/nowhere/key"}
     for given, said in ((lost, "the bastion key /nowhere/key is not there"), (account, "Connection refused")):
-        told = subprocess.run(
-            [sys.executable, "-m", "l4sbench", "run", "quickstart", "--on", "fabric:nokey"],
-            stdin=subprocess.DEVNULL,
-            env=dict(given),
-            cwd=account["HOME"],
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
+        told = l4sbench(given, "run", "quickstart", "--on", "fabric:nokey")
         assert told.returncode == 3
         assert told.stderr.count("error:") == 1
         assert said in told.stderr
+    assert tls[0].creates() == before
 
 
 def test_offline_needs_no_account(home: Path, tmp_path: Path) -> None:
@@ -172,3 +181,11 @@ def test_offline_needs_no_account(home: Path, tmp_path: Path) -> None:
     wrong = command(bare, "plan", "rehearsal", "--offline", "--image", "default_ubuntu_25")
     assert wrong.returncode == 2
     assert wrong.stderr.count("did you mean") == 1
+    named = tmp_path / "slice.yaml"
+    named.write_text("slice: planned\nswitch: {node: router, program: ncf}\n")
+    switch = command(bare, "plan", str(named), "--offline")
+    assert switch.returncode == 0, switch.stderr
+    assert "nothing is loaded on the switch for router" in switch.stderr
+    refused = l4sbench(bare, "run", "quickstart", "--on", f"fabric:{named}")
+    assert refused.returncode == 2
+    assert "slice planned has a switch for router, and trials need a machine there" in refused.stderr

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from fablib_slices import SliceFile, slice_graph, spec_of
+from fablib_slices import SliceFile, size_of, slice_graph, spec_of
 from fablib_slices.answers import machines_of
 from fablib_slices.spec import SwitchWishes
 from l4sbench.errors import InputError
@@ -69,6 +69,13 @@ def test_every_topology_makes_a_valid_slice(name: str, switch: str | None) -> No
         case.parent.mkdir(exist_ok=True)
         case.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
     assert made == json.loads(case.read_text())
+
+
+def test_machines_come_in_the_models_sizes() -> None:
+    assert size_of((2, 8, 10)) == (2, 8, 10)  # what is advised to who may have no larger ones
+    assert size_of((4, 16, 50)) == (4, 16, 100)
+    assert size_of((10, 20, 50)) == (10, 32, 100)
+    assert size_of((10_000, 16, 50)) == (64, 256, 1000)
 
 
 def nodes_kept() -> int:

@@ -483,6 +483,20 @@ def test_a_lease_that_ends_under_way_is_told_with_why_it_was_not_renewed(
     assert sweep.ended() == TWO
 
 
+def test_a_token_is_used_before_its_refresh_token_ends(
+    sweep: Sweep, standin: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve(sweep, 86400)
+    asked = standin.calls("/credmgr/tokens/validate")
+    assert sweep.go().left == 0
+    once = standin.calls("/credmgr/tokens/validate") - asked
+    monkeypatch.setattr(testbed, "REFRESH", timedelta(0))
+    sweep.run = Run.create(sweep.run.path.parents[1], "again", sweep.matrix.source, sweep.matrix.seed, {})
+    assert sweep.go().left == 0
+    # at least once more for each trial
+    assert standin.calls("/credmgr/tokens/validate") - asked >= 2 * once + 2
+
+
 @pytest.mark.long
 def test_a_token_that_ends_before_the_run_is_told(sweep: Sweep, standin: StandIn) -> None:
     reserve(sweep, 600)

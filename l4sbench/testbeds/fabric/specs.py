@@ -22,7 +22,7 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
     """The slices that a run needs: as a file describes them, as they were made before, or by default.
 
     Raises:
-        InputError: the file is wrong, or the matrix's cells need several topologies.
+        InputError: the file is wrong, the slice has a switch, or the matrix's cells need several topologies.
     """
     from fablib_slices import load_slice_file, slice_file, spec_of
     from fablib_slices.records import kept_spec
@@ -40,6 +40,11 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
     else:
         wishes = slice_file(name, topology=shapes[0])
         one = kept_spec(name) or spec_of(topology(wishes.topology), wishes)
+    if one.switches:
+        raise InputError(
+            f"slice {one.name} has a switch for {one.switches[0].name}, and trials need a machine there",
+            "programs are not loaded on switches yet; l4sbench slice up reserves one to work with by hand",
+        )
     if one.topology != shapes[0]:
         raise InputError(f"slice {one.name} is made for {one.topology}, and this matrix has {shapes[0]}")
     if slices == 1:

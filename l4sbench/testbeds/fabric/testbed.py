@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 RETRY: Final = timedelta(minutes=10)
 """How long to wait before FABRIC is asked again for what it refused."""
 
+REFRESH: Final = timedelta(hours=6)
+"""How long FABRIC may hear nothing of a run: refresh tokens end after a day, and each use gives a new one."""
+
 CHANGE_LIMIT_S: Final = 3600.0
 """What a lease must last for a change of kernels: they may have to be installed first."""
 
@@ -130,6 +133,7 @@ class FabricTestbed:
         self._held: tuple[_Held, ...] = ()
         self._free: queue.SimpleQueue[_Held] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._heard = datetime.now(UTC)
 
     @property
     def name(self) -> str:
@@ -257,9 +261,12 @@ class FabricTestbed:
     def _reserve(self) -> tuple[_Held, ...]:
         """Make or adopt all slices; those that are missing are checked before any is made."""
         from fablib_slices import Slices, preflight
-        from fablib_slices.records import keep
+        from fablib_slices.checks import warnings
+        from fablib_slices.records import bastion_hosts, keep
 
         self._slices = self._connect() if self._connect else Slices.connect()
+        if self._hosts == self._by_ssh:
+            self._slices.access.check(bastion_hosts(self._specs[0].name))
         run_s = self._work_s / len(self._specs)
         found = {spec.name: self._slices.find(spec.name) for spec in self._specs}
         missing = [spec for spec in self._specs if found[spec.name] is None]
@@ -268,6 +275,8 @@ class FabricTestbed:
             problems = [problem for spec in missing for problem in preflight(spec, facts, run_s)]
             if problems:
                 raise InputError(list(dict.fromkeys(problems)))
+            for text in dict.fromkeys(text for spec in missing for text in warnings(spec, facts, run_s)):
+                self._on_state(text)
             for spec in missing:
                 keep(spec)
         stop = threading.Event()
@@ -319,10 +328,6 @@ class FabricTestbed:
         return tuple(_Held(spec, "", never, self._hosts(path), timedelta()) for spec, path in known)
 
     def _by_ssh(self, inventory: Path) -> Testbed:
-        from fablib_slices.access import BASTION_HOSTS
-
-        if self._contact:
-            self._account.access.check(inventory.with_name(BASTION_HOSTS))
         catalog: Catalog = self._matrix.catalog
         return SshTestbed(
             inventory, catalog, self._matrix.cells, capture=self._capture, contact=self._contact, own=True
@@ -411,6 +416,7 @@ class FabricTestbed:
     def _keep_lease(self, held: _Held, needed_s: float) -> None:
         """Renew once half of the lease is over; raises TestbedError when a trial would outlive it."""
         now = datetime.now(UTC)
+        self._keep_token(now)
         if held.lease_end - now <= held.span / 2 and now - held.asked >= RETRY:
             self._renew(held, now)
         if held.lease_end - now < timedelta(seconds=needed_s):
@@ -419,6 +425,17 @@ class FabricTestbed:
                 f"the lease of slice {held.name} ends at {held.lease_end:%Y-%m-%d %H:%M} UTC{why}",
                 f"l4sbench slice renew {held.name}; the same command then goes on",
             )
+
+    def _keep_token(self, now: datetime) -> None:
+        """Use the token before its refresh token ends, which half of a long lease would not."""
+        with self._lock:
+            if now - self._heard < REFRESH:
+                return
+            self._heard = now
+            try:
+                self._account.token_expires()
+            except TestbedError as error:
+                self._on_state(f"leases cannot be renewed with this token: {error}")
 
     def _renew(self, held: _Held, now: datetime) -> None:
         """Renew to the hour, and read back and tell what came of it."""

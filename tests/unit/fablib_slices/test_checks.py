@@ -11,8 +11,16 @@ from typing import Any
 
 import pytest
 
-from fablib_slices.checks import Facts, Site, preflight, site_with_room, warnings
-from fablib_slices.spec import SliceFile, SliceSpec, SwitchWishes, VmWishes, load_slice_file, spec_of
+from fablib_slices.checks import Facts, Site, preflight, rounded, site_with_room, warnings
+from fablib_slices.spec import (
+    SliceFile,
+    SliceSpec,
+    SwitchWishes,
+    VmWishes,
+    load_slice_file,
+    slice_file,
+    spec_of,
+)
 from l4sbench.errors import InputError
 from l4sbench.topology import topology
 
@@ -50,14 +58,43 @@ def test_small_machines_need_no_permission() -> None:
 def test_one_big_machine_is_enough_to_need_permission() -> None:
     small = {"cores": 2, "ram_gb": 8, "disk_gb": 10}
     made = spec(**small, nodes={"router": VmWishes(cores=8)})
-    assert found(made, replace(FACTS, tags=())) == [
-        "cores: 8 instead of 2 needs the project tag VM.NoLimitCPU or VM.NoLimit"
+    (problem,) = preflight(made, replace(FACTS, tags=()))
+    assert str(problem) == (
+        "cores: 8 instead of 2 needs the project tag VM.NoLimitCPU or VM.NoLimit; --cores 2 --ram-gb 8 "
+        "--disk-gb 10, and no more for a single node, goes without, or ask the project's lead for it in the "
+        "portal; the project has none"
+    )
+
+
+def test_what_to_do_about_large_machines_is_said_once() -> None:
+    hints = [problem.hint for problem in preflight(spec(), replace(FACTS, tags=()))]
+    assert hints[:2] == [None, None]
+    assert (hints[2] or "").startswith("--cores 2 --ram-gb 8 --disk-gb 10 goes without, or ask")
+
+
+def size_of(asked: tuple[int, int, int]) -> tuple[int, int, int]:
+    return (2, 8, 10) if asked == (2, 8, 10) else (4, 16, 100)
+
+
+def test_machines_come_in_sizes() -> None:
+    sized = replace(FACTS, size_of=size_of)
+    assert [(vm.cores, vm.ram_gb, vm.disk_gb) for vm in rounded(spec(), size_of).vms] == [(4, 16, 100)] * 6
+    (told,) = warnings(spec(site="NCSA"), replace(sized, sites=()))
+    of, asked = "4 cores, 16 GB memory and 100 GB disk", "4 cores, 16 GB memory and 50 GB disk"
+    assert told == f"FABRIC makes machines of {of} for {asked}"
+    assert warnings(spec(cores=2, ram_gb=8, disk_gb=10), replace(sized, sites=())) == ()
+    # what a site must have free is what will be made
+    just = replace(STAR, disk_gb=599)
+    assert found(spec(), replace(sized, sites=(just,))) == ["site: STAR: 599 disk_gb free, 600 needed"]
+    assert found(spec(nodes={"router": VmWishes(cores=10_000)}), replace(sized, sites=None)) == [
+        "nodes.router: FABRIC has no machine of 10000 cores, 16 GB memory and 50 GB disk"
     ]
 
 
 def test_what_fabric_does_not_offer() -> None:
     made = spec(image="default_ubuntu_42", nic="NIC_Basics", site="MOON")
     told = [str(problem) for problem in preflight(made, FACTS)]
+    assert len(told) == 3  # what there is not needs no permission
     assert (
         "FABRIC has no image default_ubuntu_42; did you mean default_ubuntu_24 or default_ubuntu_22?"
         in told[0]
@@ -118,17 +155,29 @@ def test_lease_and_token_outlive_the_run() -> None:
     ]
     ending = replace(facts, token_expires=now + timedelta(minutes=10))
     assert found(spec(), ending) == ["token: the token ends in 0 h 10 min"]
-    long = found(spec(), replace(FACTS, tags={"VM.NoLimit"}), run_s=16 * 86400)
-    assert long == ["hours: the run takes about 384 h 0 min, and leases end after 15 days at most"]
-    unlimited = replace(FACTS, tags={"VM.NoLimit", "Slice.NoLimitLifetime"})
-    assert found(spec(), unlimited, run_s=16 * 86400) == []
+    # renewing goes on for as long as there are tokens
+    assert found(spec(), FACTS, run_s=16 * 86400) == []
+    (renewed,) = warnings(spec(), replace(FACTS, sites=()), run_s=16 * 86400)
+    assert renewed.startswith("the run takes about 384 h 0 min, longer than a lease: it is renewed under way")
+    assert warnings(spec(), replace(FACTS, sites=()), run_s=23 * 3600) == ()
 
 
 def test_warnings() -> None:
     told = warnings(spec(hours=30 * 24), FACTS)
     assert "IPv6 addresses only" in told[0]
     assert "shortened to 15 days" in told[1]
-    assert warnings(spec(), replace(FACTS, sites=(replace(STAR, ipv4_management=True),))) == ()
+    reached = replace(STAR, ipv4_management=True)
+    assert warnings(spec(), replace(FACTS, sites=(reached,))) == ()
+    # of the site that is taken where none is named
+    larger = replace(STAR, name="NCSA", cores=500)
+    (told_of,) = warnings(spec(site="auto"), replace(FACTS, sites=(reached, larger)))
+    assert told_of.startswith("machines at NCSA have IPv6 addresses only")
+    assert warnings(spec(site="auto"), replace(FACTS, sites=(reached, replace(larger, cores=0)))) == ()
+
+
+def test_nothing_runs_through_a_switch_yet() -> None:
+    (told,) = warnings(spec(switch=SwitchWishes(node="router")), replace(FACTS, sites=()))
+    assert told.startswith("nothing is loaded on the switch for router")
 
 
 def test_the_digest_is_about_what_is_made() -> None:
@@ -140,12 +189,18 @@ def test_the_digest_is_about_what_is_made() -> None:
 
 def test_a_file_with_mistakes_tells_all_of_them(tmp_path: Path) -> None:
     path = tmp_path / "slice.yaml"
-    path.write_text("slice: x\nsites: STAR\ncores: 0\n")
+    path.write_text("slice: x\nsites: STAR\ncores: 0\nhours: 2 days\nswitch: {nod: router, kind: tofinu}\n")
     with pytest.raises(InputError) as told:
         load_slice_file(path)
-    text = [str(problem) for problem in told.value.problems]
-    assert len(text) == 3
-    assert any("sites: Extra inputs are not permitted; did you mean" in line for line in text)
+    assert {str(problem).removeprefix(f"{path}: ") for problem in told.value.problems} == {
+        "slice: a name has 2 to 255 letters, digits, dots, dashes or underscores, and no dot first",
+        "sites: unknown key; did you mean site or slice?",
+        "cores: must be at least 1, not 0",
+        "hours: expected a whole number, not '2 days'",
+        "switch.node: is missing",
+        "switch.nod: unknown key; did you mean node?",
+        "switch.kind: there is no kind 'tofinu'; there is tofino",
+    }
     path.write_text("slice: l4s\nnodes: {routr: {cores: 8}}\nswitch: {node: dlay}\n")
     with pytest.raises(InputError) as told:
         spec_of(topology("line6"), load_slice_file(path))
@@ -153,3 +208,22 @@ def test_a_file_with_mistakes_tells_all_of_them(tmp_path: Path) -> None:
         "did you mean router?",
         "did you mean delay?",
     ]
+    for text in ("", "l4s\n"):
+        path.write_text(text)
+        with pytest.raises(InputError, match="a slice is described by keys, such as slice: NAME"):
+            load_slice_file(path)
+    with pytest.raises(InputError, match="there is no file"):
+        load_slice_file(tmp_path / "none.yaml")
+
+
+def test_a_switch_stands_where_the_queue_is() -> None:
+    with pytest.raises(InputError, match="a switch cannot stand for tx-l4s; node: router"):
+        spec(switch=SwitchWishes(node="tx-l4s"))
+    with pytest.raises(InputError, match="router is a switch here, which has no size"):
+        spec(switch=SwitchWishes(node="router"), nodes={"router": VmWishes(cores=8)})
+
+
+@pytest.mark.parametrize("name", ["x", "..", ".l4s", "a b", "a/b", "é" * 4])
+def test_names_that_fabric_or_a_folder_cannot_have(name: str) -> None:
+    with pytest.raises(InputError, match="a name has 2 to 255 letters"):
+        slice_file(name)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Keys that machines get, as ssh-keygen makes them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fablib_slices.access import Access
+from l4sbench.errors import TestbedError
+
+
+def access(key: Path) -> Access:
+    return Access("bastion.example.org", "tester", key, key, Path(f"{key}.pub"))
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
+def test_a_key_that_fabric_takes(tmp_path: Path, kind: str) -> None:
+    key = tmp_path / "key"
+    command = ["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(key)]
+    subprocess.run(command, check=True, timeout=60)
+    assert access(key).public_key() == Path(f"{key}.pub").read_text().strip()
+
+
+def test_a_key_that_it_does_not_take_is_told_before_it_is_sent(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
+    with pytest.raises(
+        TestbedError, match=r"key.pub is ssh-ed25519; FABRIC takes RSA and ECDSA.*create_slice"
+    ):
+        access(key).public_key()
+    with pytest.raises(TestbedError, match=r"the slice key cannot be read: .*none.pub"):
+        access(tmp_path / "none").public_key()
+    Path(f"{key}.pub").write_text("")
+    with pytest.raises(TestbedError, match=r"is empty"):
+        access(key).public_key()
