@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """A folder with which single trials can be run by hand: `ansible-playbook -i hosts.yml playbooks/trial.yml`.
 
-It holds playbooks, roles and settings for Ansible, one file of variables per cell (the cell's first trial),
-and, where no inventory is named, one to fill in.
+It holds playbooks, roles and settings for Ansible, the source of kernel modules that hosts build, one file of
+variables per cell (the cell's first trial), and, where no inventory is named, one to fill in.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from l4sbench import assets
 from l4sbench.errors import InputError
 from l4sbench.program import programs
 from l4sbench.testbeds.ssh import ansible
+from l4sbench.testbeds.ssh.facts import node_needs
+from l4sbench.testbeds.ssh.kernels import module_sources
 from l4sbench.testbeds.ssh.layout import TO_FILL_IN, hosts_of, require_placed, trial_variables
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
 from l4sbench.topology import topology as find_topology
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 MARK: Final = ".l4sbench-export"
 """Lies in a folder that was exported, which may be replaced."""
+
+_NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", ".ansible", "tests")
 
 _ANSIBLE_CFG: Final = """\
 [defaults]
@@ -48,6 +52,10 @@ Made by `l4sbench plan {matrix} --export`. In this folder, with Ansible 2.17 or 
     ansible-playbook -i {inventory} playbooks/prepare.yml
     ansible-playbook -i {inventory} playbooks/trial.yml -e @cells/{first}.yml
     ansible-playbook -i {inventory} playbooks/teardown.yml
+
+`prepare.yml` installs missing tools and, on hosts whose kernel is new enough, builds the kernel modules in
+`modules/` by DKMS. It boots another kernel where the inventory says so (`l4sbench_kernel`). With a cell
+(`-e @cells/...`) it sets up links and queues as well, to look around.
 
 `cells/` has a file for each of the {count} cells, with what every node does in the cell's first trial.
 Results come to `results/<cell>/`, one archive per host: `raw/<node>/` in it is what the trial left. If the
@@ -83,10 +91,9 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
         # JSON and nothing but: as YAML, Ansible would read 1e-07 as a text
         text = json.dumps(_variables(cell, topologies[cell.topology], matrix), indent=1)
         (partial / "cells" / f"{cell.id}.yml").write_text(f"{text}\n", encoding="utf-8")
+    _write_modules(partial, matrix)
     for part in ("playbooks", "roles"):
-        shutil.copytree(
-            assets.folder(part), partial / part, ignore=shutil.ignore_patterns("__pycache__", ".ansible")
-        )
+        shutil.copytree(assets.folder(part), partial / part, ignore=_NOT_COPIED, dirs_exist_ok=True)
     if inventory is None:
         (partial / "hosts.yml").write_text(_hosts(next(iter(topologies.values()))), encoding="utf-8")
     named = "hosts.yml" if inventory is None else str(inventory.resolve())
@@ -101,6 +108,27 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial.rename(folder)
     return len(matrix.cells)
+
+
+def _write_modules(folder: Path, matrix: Matrix) -> None:
+    """The source of our kernel modules, and which host needs which, as variables beside the playbooks."""
+    needs = node_needs(matrix.cells, matrix.catalog)
+    names = sorted({name for need in needs.values() for name in need.modules})
+    sources = {source["name"]: source for source in module_sources(matrix.catalog, names)}
+    for name, source in sources.items():
+        shutil.copytree(source["folder"], folder / "modules" / name, ignore=_NOT_COPIED)
+        sources[name] = {**source, "folder": f"{{{{ playbook_dir }}}}/../modules/{name}"}
+    variables = {
+        "modules_of_node": {node: sorted(need.modules & sources.keys()) for node, need in needs.items()},
+        "sources_of_modules": sources,
+        "l4sbench_module_sources": (
+            "{{ (l4sbench_nodes | default([l4sbench_node])) | map('extract', modules_of_node)"
+            " | flatten | unique | map('extract', sources_of_modules) | list }}"
+        ),
+    }
+    (folder / "playbooks" / "group_vars").mkdir(parents=True)
+    text = json.dumps(variables, indent=1)
+    (folder / "playbooks" / "group_vars" / "all.yml").write_text(f"{text}\n", encoding="utf-8")
 
 
 def _variables(cell: Cell, topology: Topology, matrix: Matrix) -> dict[str, object]:

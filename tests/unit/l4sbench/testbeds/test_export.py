@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,27 @@ def test_ansible_reads_what_was_exported(exported: Path) -> None:
             check=False,
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
+    argv = ["adhoc", "-i", "hosts.yml", "all", "--playbook-dir", "playbooks"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "ansible", *argv, "-m", "debug", "-a", "var=l4sbench_module_sources"],
+        cwd=exported,
+        env={**os.environ, "PATH": environment()["PATH"], "ANSIBLE_NOCOLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    told = re.findall(r"^(\S+) \| SUCCESS => (\{.*?^\})", ended.stdout, re.MULTILINE | re.DOTALL)
+    found = {host: json.loads(text)["l4sbench_module_sources"] for host, text in told}
+    assert {host for host, modules in found.items() if modules} == {"host-tx-l4s", "host-rx-l4s"}
+    (prague,) = found["host-rx-l4s"]
+    assert Path(prague["folder"], "dkms.conf").is_file()
+    assert Path(prague["folder"]).is_relative_to(exported)
+    assert (prague["name"], prague["kernel"]) == ("tcp_prague", "7.0")
 
 
 def test_an_export_replaces_an_export_and_nothing_else(exported: Path, tmp_path: Path) -> None:
