@@ -23,6 +23,24 @@ __all__ = ["lab"]  # a fixture of theirs
 STANDIN = Path(__file__).with_name("standin.py")
 
 
+def matrix_text(name: str, *queues: str, rate: str = "25mbit", duration: str = "10s") -> str:
+    """A matrix file: Prague beside Cubic, one trial for each queue."""
+    return f"""\
+matrix: {name}
+topology: line6
+rate: {rate}
+rtt: 10ms
+duration: {duration}
+trials: 1
+rule: pam25
+flows:
+  l4s: {{cc: prague}}
+  classic: {{cc: cubic}}
+axes:
+  aqm: [{", ".join(queues)}]
+"""
+
+
 class StandIn:
     """The process, its faults and what it was asked."""
 

@@ -25,7 +25,7 @@ from l4sbench.testbeds.nodes.checks import node_checks
 from l4sbench.testbeds.virtual.build import Lab
 from tests.fabric.account import LIMIT_S, environment, l4sbench, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
-from tests.lab.nodes.hosts import on
+from tests.lab.nodes import hosts
 
 
 def require_nodes() -> None:
@@ -42,11 +42,11 @@ def require_nodes() -> None:
 def machines_of(lab: nodes.NodesStatus) -> dict[str, dict[str, Any]]:
     """A lab's nodes as the stand-in hands them out."""
     assert lab.inventory is not None
-    hosts = YAML(typ="safe").load(lab.inventory)["all"]["children"]["nodes"]["hosts"]
+    listed = YAML(typ="safe").load(lab.inventory)["all"]["children"]["nodes"]["hosts"]
     return {
-        node.name: {"address": node.address, "ports": dict(hosts[node.name]["l4sbench_ports"])}
+        node.name: {"address": node.address, "ports": dict(listed[node.name]["l4sbench_ports"])}
         for node in lab.nodes
-        if node.name in hosts
+        if node.name in listed
     }
 
 
@@ -139,7 +139,7 @@ class Command:
 
 def flows_on(lab: nodes.NodesStatus) -> bool:
     """Whether a trial is in the middle of its flows."""
-    return on(lab, "tx-l4s", "pgrep -c iperf3 || true", check=False).strip() not in {"", "0"}
+    return hosts.on(lab, "tx-l4s", "pgrep -c iperf3 || true", check=False).strip() not in {"", "0"}
 
 
 def power_off(lab: nodes.NodesStatus) -> None:
@@ -156,6 +156,22 @@ def made_anew(lab: nodes.NodesStatus) -> nodes.NodesStatus:
         if not key.name.startswith("bastion"):
             key.unlink()
     return nodes.up("line6", name=lab.name, bastion=lab.bastion)
+
+
+@contextmanager
+def one_lab(name: str, host: str) -> Iterator[nodes.NodesStatus]:
+    """A lab whose bastion is at that address; skips where there can be none."""
+    require_nodes()
+    with hosts.booted(name, bastion=(host, 22)) as state:
+        yield state
+
+
+@contextmanager
+def place_of(lab: nodes.NodesStatus, host: str, folder: Path) -> Iterator[Place]:
+    """The stand-in at the address of a lab's bastion; its machines are the lab's nodes."""
+    bastion, machine = lab.folder / "id_bastion", lab.folder / "id_ecdsa"
+    with place(host, folder, machines_of(lab), bastion, machine) as found:
+        yield found
 
 
 @contextmanager

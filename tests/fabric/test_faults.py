@@ -16,28 +16,15 @@ from pathlib import Path
 import pytest
 
 from l4sbench.testbeds import nodes
-from tests.fabric.place import Place, flows_on, machines_of, made_anew, place, power_off, require_nodes
-from tests.lab.nodes import hosts
+from tests.fabric.conftest import matrix_text
+from tests.fabric.place import Place, flows_on, made_anew, one_lab, place_of, power_off
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 HOST = f"127.79.{os.getpid() % 250}.1"
 NAME = f"faults-{os.getpid()}"
 
-MATRIX = """\
-matrix: faults
-topology: line6
-rate: 25mbit
-rtt: 10ms
-duration: 10s
-trials: 1
-rule: pam25
-flows:
-  l4s: {cc: prague}
-  classic: {cc: cubic}
-axes:
-  aqm: [codel, dualpi2]
-"""
+MATRIX = matrix_text("faults", "codel", "dualpi2")
 
 RUN = ("run", "faults.yaml", "--on", "fabric:faults")
 
@@ -49,15 +36,13 @@ def home() -> None:
 
 @pytest.fixture(scope="module")
 def booted() -> Iterator[nodes.NodesStatus]:
-    require_nodes()
-    with hosts.booted(NAME, bastion=(HOST, 22)) as state:
-        yield state
+    with one_lab(NAME, HOST) as lab:
+        yield lab
 
 
 @pytest.fixture
 def fabric(booted: nodes.NodesStatus, tmp_path: Path) -> Iterator[Place]:
-    keys = booted.folder
-    with place(HOST, tmp_path, machines_of(booted), keys / "id_bastion", keys / "id_ecdsa") as found:
+    with place_of(booted, HOST, tmp_path) as found:
         (found.home / "faults.yaml").write_text(MATRIX)
         made = found.l4sbench("slice", "up", "faults", "--cores", "2", "--image", "default_debian_12")
         assert made.returncode == 0, made.stderr

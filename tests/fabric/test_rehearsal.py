@@ -21,41 +21,26 @@ from nbclient import NotebookClient
 
 from l4sbench.testbeds import nodes
 from tests.fabric.account import ROOT
-from tests.fabric.place import Place, machines_of, place, require_nodes
-from tests.lab.nodes import hosts
+from tests.fabric.conftest import matrix_text
+from tests.fabric.place import Place, one_lab, place_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 HOST = f"127.78.{os.getpid() % 250}.1"
 NAME = f"rehearsal-{os.getpid()}"
 
-MATRIX = """\
-matrix: rehearsal
-topology: line6
-rate: 25mbit
-rtt: 10ms
-duration: 4s
-trials: 1
-rule: pam25
-flows:
-  l4s: {cc: prague}
-  classic: {cc: cubic}
-axes:
-  aqm: [fifo, dualpi2]
-"""
+MATRIX = matrix_text("rehearsal", "fifo", "dualpi2", duration="4s")
 
 
 @pytest.fixture(scope="module")
 def booted() -> Iterator[nodes.NodesStatus]:
-    require_nodes()
-    with hosts.booted(NAME, bastion=(HOST, 22)) as state:
-        yield state
+    with one_lab(NAME, HOST) as lab:
+        yield lab
 
 
 @pytest.fixture
 def fabric(booted: nodes.NodesStatus, tmp_path: Path) -> Iterator[Place]:
-    keys = booted.folder
-    with place(HOST, tmp_path, machines_of(booted), keys / "id_bastion", keys / "id_ecdsa") as found:
+    with place_of(booted, HOST, tmp_path) as found:
         yield found
 
 

@@ -20,6 +20,7 @@ from l4sbench.testbeds import nodes
 from l4sbench.testbeds.nodes.home import Home
 from l4sbench.testbeds.nodes.keeper import SOCKET
 from tests.fabric.bastion import Way, bastion
+from tests.fabric.conftest import matrix_text
 from tests.fabric.place import Place, machines_of, place, power_off, require_nodes
 from tests.lab.nodes import hosts
 
@@ -28,20 +29,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.long]
 HOST = f"127.80.{os.getpid() % 250}.1"
 NAME = f"several-{os.getpid()}"
 
-MATRIX = """\
-matrix: several
-topology: line6
-rate: 10mbit
-rtt: 10ms
-duration: 5s
-trials: 1
-rule: pam25
-flows:
-  l4s: {cc: prague}
-  classic: {cc: cubic}
-axes:
-  aqm: [fifo, codel, pie, fq-codel]
-"""
+MATRIX = matrix_text("several", "fifo", "codel", "pie", "fq-codel", rate="10mbit", duration="5s")
 
 RUN = ("run", "several.yaml", "--on", "fabric:two", "--slices", "2")
 

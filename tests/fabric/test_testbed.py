@@ -35,7 +35,7 @@ from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.build import Lab
 from l4sbench.topology import topology
 from reports.load import load
-from tests.fabric.conftest import StandIn
+from tests.fabric.conftest import StandIn, matrix_text
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
@@ -44,20 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.lab, pytest.mark.filterwarnings("ignore")]  # the libraries' own
 
-MATRIX = """\
-matrix: short
-topology: line6
-rate: 25mbit
-rtt: 10ms
-duration: 1s
-trials: 1
-rule: pam25
-flows:
-  l4s: {cc: prague}
-  classic: {cc: cubic}
-axes:
-  aqm: [fifo, codel, pie, dualpi2]
-"""
+MATRIX = matrix_text("short", "fifo", "codel", "pie", "dualpi2", duration="1s")
 
 _names = (f"run-{number}" for number in itertools.count())
 
