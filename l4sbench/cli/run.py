@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -77,23 +78,34 @@ def run(args: argparse.Namespace) -> int:
 
 def _detach(args: argparse.Namespace) -> int:
     """Start the same command in a session of its own, once it is clear that it can start."""
+    import fcntl
     import subprocess
 
     from l4sbench import api
+    from l4sbench.store import RunLocked
 
     matrix = api.load_matrix(args.matrix, args.catalog, args.trials).select(args.filters)
     log = args.runs / matrix.name / "detached.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     words = [word for word in sys.argv[1:] if word != "--detach"]
-    with log.open("ab") as out:
+    # The process that goes on keeps this file open, and with it the lock, for as long as it lives.
+    with log.with_suffix(".lock").open("ab") as held, log.open("ab") as out:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"{matrix.name} runs in the background already; its log: {log}"
+            raise RunLocked(message, "wait for its end, or stop it as the log says") from None
         process = subprocess.Popen(
             [sys.executable, "-m", "l4sbench", *words],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
             start_new_session=True,
+            pass_fds=(held.fileno(),),
         )
-    say(f"runs on as process {process.pid}; kill -INT {process.pid} stops it, the same command goes on")
+        stop = f"kill -INT {process.pid} stops it, the same command goes on"
+        out.write(f"process {process.pid}: l4sbench {shlex.join(words)}; {stop}\n".encode())
+    say(f"runs on as process {process.pid}; {stop}")
     answer(str(log))
     return 0
 

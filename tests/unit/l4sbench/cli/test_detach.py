@@ -37,6 +37,29 @@ def test_it_goes_on_in_the_background(tmp_path: Path) -> None:
     assert "lab build" in log.read_text()
 
 
+def test_a_second_one_is_refused_as_long_as_the_first_goes_on(tmp_path: Path) -> None:
+    go, inventory = tmp_path / "go", tmp_path / "inventory.sh"
+    inventory.write_text(f"#!/bin/sh\nwhile test ! -e {go}; do sleep 0.1; done\necho '{{}}'\n")
+    inventory.chmod(0o755)
+    wanted = ("quickstart", "aqm=fifo", "--detach", "--on", f"ssh:{inventory}")
+    first = run(tmp_path, *wanted)
+    assert first.returncode == 0, first.stderr
+    log = tmp_path / first.stdout.strip()
+    try:
+        second = run(tmp_path, *wanted)
+        assert second.returncode == 2
+        assert "quickstart runs in the background already" in second.stderr
+    finally:
+        go.touch()
+    until = time.monotonic() + 50
+    while "error:" not in log.read_text() and time.monotonic() < until:
+        time.sleep(0.1)
+    text = log.read_text()
+    assert text.count("process ") == 1
+    assert "l4sbench run quickstart aqm=fifo --on ssh:" in text
+    assert "kill -INT" in text
+
+
 def test_bad_input_is_told_at_once(tmp_path: Path) -> None:
     told = run(tmp_path, "quickstart", "aqm=fifi", "--detach")
     assert told.returncode == 2
