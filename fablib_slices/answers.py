@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -92,7 +93,7 @@ def tags_of(claims: dict[str, Any], project: str | None) -> tuple[str, ...]:
     return tuple(sorted(own[0].get("tags") or ())) if own else ()
 
 
-def site_of(site: dict[str, Any], switches: int) -> Site:
+def site_of(site: dict[str, Any], switches: int, avoided: Collection[str] = ()) -> Site:
     """A site as the summary of resources has it; free is capacity minus what is allocated."""
 
     def free(name: str) -> int:
@@ -111,6 +112,7 @@ def site_of(site: dict[str, Any], switches: int) -> Site:
         components=components,
         switches=switches,
         ipv4_management=bool(site.get("ipv4_management")),
+        avoided=site["name"] in avoided,
     )
 
 

@@ -53,6 +53,7 @@ class Site:
     """What a site has free, and how its machines are reached.
 
     `components` counts free components by the site's names for them; `switches` are free programmable ones.
+    `avoided`: taken only where it is named.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Site:
     components: Mapping[str, int]
     switches: int
     ipv4_management: bool
+    avoided: bool = False
 
 
 def _as_asked(size: Size) -> Size:
@@ -105,8 +107,7 @@ def preflight(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[Proble
         *_names(spec),
         *_offers(spec, facts),
         *(_permissions(spec, facts.tags) if facts.tags is not None else ()),
-        *_sizes(spec, facts),
-        *(_capacity(rounded(spec, facts.size_of), facts.sites) if facts.sites is not None else ()),
+        *_room(spec, facts),
         *_lifetimes(facts, run_s),
     )
 
@@ -161,17 +162,26 @@ def rounded(spec: SliceSpec, size_of: SizeOf) -> SliceSpec:
     return replace(spec, vms=tuple(made(vm) for vm in spec.vms))
 
 
-def _sizes(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
-    for vm in spec.vms:
-        got = facts.size_of(_size(vm))
-        if any(has < asked for has, asked in zip(got, _size(vm), strict=True)):
-            message = f"FABRIC has no machine of {_said(_size(vm))}"
-            yield Problem("", f"nodes.{vm.name}", message, f"the largest has {_said(got)}")
+def _room(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
+    """Whether there are such machines at all, and then whether a site has them free."""
+    too_large = False
+    for asked in dict.fromkeys(_size(vm) for vm in spec.vms):
+        got = facts.size_of(asked)
+        if any(has < wanted for has, wanted in zip(got, asked, strict=True)):
+            too_large = True
+            machines = [vm.name for vm in spec.vms if _size(vm) == asked]
+            path = "" if len(machines) == len(spec.vms) else f"nodes.{machines[0]}"
+            yield Problem(
+                "", path, f"FABRIC has no machine of {_said(asked)}", f"the largest has {_said(got)}"
+            )
+    known = all(net.nic in facts.nics for net in spec.nets)
+    if facts.sites is not None and known and not too_large:
+        yield from _capacity(rounded(spec, facts.size_of), facts.sites)
 
 
 def site_with_room(spec: SliceSpec, sites: Sequence[Site]) -> str | None:
     """The site with the most free cores among those that can hold the slice; None when none can."""
-    fitting = [site for site in sites if not tuple(_lacking(spec, site))]
+    fitting = [site for site in sites if not site.avoided and not tuple(_lacking(spec, site))]
     best = max(fitting, key=lambda site: (site.cores, site.name), default=None)
     return best.name if best else None
 
@@ -198,6 +208,10 @@ def _offers(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
             models = [name for name in facts.nics if name in _COMPONENTS]
             hint = did_you_mean(nic, models) or f"models are {', '.join(sorted(models))}"
             yield Problem("", "nic", f"FABRIC has no component {nic}", hint)
+    sites = [site.name for site in facts.sites or ()]
+    if facts.sites is not None and spec.site not in {"auto", *sites}:
+        hint = did_you_mean(spec.site, sites) or f"sites are {', '.join(sorted(sites))}"
+        yield Problem("", "site", f"FABRIC has no site {spec.site}", hint)
 
 
 def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
@@ -237,15 +251,16 @@ def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
 
 
 def _capacity(spec: SliceSpec, sites: Sequence[Site]) -> Iterator[Problem]:
-    names = [site.name for site in sites]
     if spec.site == "auto":
         if site_with_room(spec, sites) is None:
-            yield Problem("", "site", "no site has room for this slice now", "smaller machines, or later")
+            lacks = {site.name: tuple(_lacking(spec, site)) for site in sites if site.active}
+            nearest = min(lacks, key=lambda name: (len(lacks[name]), name), default=None)
+            hint = f"nearest is {nearest}: {', '.join(lacks[nearest])}; " if nearest else ""
+            hint += "smaller machines, or later"
+            yield Problem("", "site", "no site has room for this slice now", hint)
         return
     chosen = next((site for site in sites if site.name == spec.site), None)
     if chosen is None:
-        hint = did_you_mean(spec.site, names) or f"sites are {', '.join(sorted(names))}"
-        yield Problem("", "site", f"FABRIC has no site {spec.site}", hint)
         return
     other = site_with_room(spec, sites)
     for lack in _lacking(spec, chosen):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -67,6 +67,7 @@ class Slices:
         project: The project's id, or None for the token's.
         again: Makes another manager from what the account's files say by then; asked when FABRIC refuses the
             token, so that a run takes a new one from its file without a restart.
+        avoided: Sites that are taken only where they are named.
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class Slices:
         access: Access,
         project: str | None = None,
         again: Callable[[], Any] | None = None,
+        avoided: Collection[str] = (),
     ) -> None:
+        self._avoided = avoided
         self._manager = manager
         self._access = access
         self._project = project
@@ -95,6 +98,7 @@ class Slices:
             Access.of(fablib),
             fablib.get_project_id(),
             again=lambda: _fablib().get_manager(),
+            avoided=_avoided(fablib.get_avoid()),
         )
 
     @property
@@ -138,7 +142,8 @@ class Slices:
         if summary is None:  # the library keeps the reason to itself
             raise TestbedError("FABRIC does not say what its sites have free", "is the token still good?")
         switches = {site["name"]: free_switches(site) for site in summary.get("sites", ())}
-        return tuple(site_of(site, switches[site["name"]]) for site in summary.get("sites", ()))
+        listed = summary.get("sites", ())
+        return tuple(site_of(site, switches[site["name"]], self._avoided) for site in listed)
 
     def find(self, name: str) -> Slice | None:
         """The slice of that name; None when there is none that is not going away."""
@@ -378,6 +383,12 @@ def _fablib() -> Any:
             hint = "is this machine in a network, and FABRIC not in maintenance? (portal: announcements)"
         raise TestbedError(f"FABRIC cannot be used: {said}", hint) from error
     return made
+
+
+def _avoided(configured: Any) -> tuple[str, ...]:
+    """Sites to avoid (`FABRIC_AVOID`): fablib has a list from its file, text from the environment."""
+    names = configured.split(",") if isinstance(configured, str) else configured or ()
+    return tuple(name.strip() for name in names)
 
 
 def _at_site(spec: SliceSpec, sites: tuple[Site, ...]) -> SliceSpec:

@@ -54,6 +54,8 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     assert planned.returncode == 0, planned.stderr
     assert planned.stdout.startswith("slice rehearsal at TACC, 24 h")
     assert "machines at TACC have IPv6 addresses only" in planned.stderr
+    avoiding = command(dict(account) | {"FABRIC_AVOID": "TACC,UCSD"}, "plan", "rehearsal", "--cores", "2")
+    assert avoiding.stdout.startswith("slice rehearsal at STAR, 24 h"), avoiding.stderr
     assert "FABRIC makes machines of 4 cores, 16 GB memory and 100 GB disk for 2 cores" in planned.stderr
 
     made = command(account, "up", "rehearsal", "--cores", "2")

@@ -86,8 +86,12 @@ def test_machines_come_in_sizes() -> None:
     # what a site must have free is what will be made
     just = replace(STAR, disk_gb=599)
     assert found(spec(), replace(sized, sites=(just,))) == ["site: STAR: 599 disk_gb free, 600 needed"]
-    assert found(spec(nodes={"router": VmWishes(cores=10_000)}), replace(sized, sites=None)) == [
+    # how much room there is for them says nothing then
+    assert found(spec(nodes={"router": VmWishes(cores=10_000)}), sized) == [
         "nodes.router: FABRIC has no machine of 10000 cores, 16 GB memory and 50 GB disk"
+    ]
+    assert found(spec(cores=10_000), sized) == [
+        ": FABRIC has no machine of 10000 cores, 16 GB memory and 50 GB disk"
     ]
 
 
@@ -133,6 +137,12 @@ def test_any_site_with_room() -> None:
     assert site_with_room(spec(), FACTS.sites or ()) == "NCSA"
     full = replace(FACTS, sites=(replace(STAR, cores=0),))
     assert found(spec(site="auto"), full) == ["site: no site has room for this slice now"]
+    (problem,) = preflight(spec(site="auto"), full)
+    assert problem.hint == "nearest is STAR: 0 cores free, 24 needed; smaller machines, or later"
+    # who is avoided can be named all the same
+    sites = tuple(replace(site, avoided=site.name == "NCSA") for site in FACTS.sites or ())
+    assert site_with_room(spec(), sites) == "STAR"
+    assert found(spec(site="NCSA"), replace(FACTS, sites=sites)) == []
     assert found(spec(site="auto")) == []
 
 
