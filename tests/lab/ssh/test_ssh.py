@@ -52,42 +52,6 @@ def matrix(folder: Path, queues: str, duration: str = "3s", name: str = "short")
     return path
 
 
-def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> None:
-    wanted = matrix(tmp_path, "codel, dualpi2")
-    where = f"ssh:{hosts.inventory}"
-    ended = api.run(wanted, on=where, runs=tmp_path, capture=True)
-    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
-    assert ended.problems == ()
-    # a busy machine holds nodes and flows up, which makes a trial invalid; nothing else may
-    trials = written(ended.path, "trials")
-    for reasons in trials["reasons"].drop_nulls():
-        assert re.fullmatch(r"(\S+: (limited by its|its host was too busy:) .*?(; )?)*", reasons), reasons
-    flows = written(ended.path, "flows")
-    assert flows.height == 2 * trials.filter(status="ok").height
-    if flows.height:
-        assert flows["goodput_mbps"].min() > 1  # type: ignore[operator]
-        assert set(flows.filter(group="l4s")["ecn"]) == {"accecn"}
-        assert set(flows.filter(group="classic")["ecn"]) == {"off"}
-    lateness = written(ended.path, "lateness")
-    assert lateness.height == 12
-    assert lateness["instants"].min() >= 60  # type: ignore[operator]  # three seconds, every 50 ms
-    assert lateness["busy_share"].is_between(0, 1).all()
-    sockets = written(ended.path, "sockets")
-    assert set(sockets["side"]) == {"sender", "receiver"}
-    assert sockets.filter(group="l4s")["prague_mode"].is_not_null().any()
-    queues = written(ended.path, "queues")
-    assert queues.filter(kind="dualpi2")["sent_packets"].max() > 100  # type: ignore[operator]
-    hosts_told = written(ended.path, "hosts")
-    told = hosts_told.filter(kind="kernel", node="router")["value"]
-    assert set(told) == {on(hosts, "router", "uname", "-r").strip()}
-    loaded = hosts_told.filter(kind="module", name="tcp_prague")
-    assert set(loaded["node"]) == {"tx-l4s", "rx-l4s"}
-    # nothing is left to do, and a plan knows so without asking a host
-    again = api.run(wanted, on=where, runs=tmp_path)
-    assert again.result.exit_code == 0
-    assert api.plan_of(wanted, on=where, runs=tmp_path).plan.to_run == 0
-
-
 def written(run: Path, table: str) -> pl.DataFrame:
     """A table as it was written, rows of invalid trials and all."""
     return pl.read_parquet(run / "tables" / f"{table}.parquet")
@@ -137,7 +101,6 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
             timeout=60,
         ).stdout
     )
-    play(folder, "teardown", hosts)
     # hosts that somebody uses have other settings than the kernel's own, such as a strict rp_filter
     on(hosts, "tx-l4s", "sudo sysctl net.ipv4.tcp_ecn=0 net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=1")
     untouched = state_of(hosts)
@@ -180,6 +143,42 @@ def state_of(hosts: NodesStatus) -> dict[str, str]:
         "ls /sys/class/net | grep vec | tail -n +2 | xargs -n1 sudo ethtool -k | grep -E '^(tcp-s|generic)'",
     )
     return {node.name: on(hosts, node.name, "; ".join(commands)) for node in hosts.nodes}
+
+
+def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> None:
+    wanted = matrix(tmp_path, "codel, dualpi2")
+    where = f"ssh:{hosts.inventory}"
+    ended = api.run(wanted, on=where, runs=tmp_path, capture=True)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    assert ended.problems == ()
+    # a busy machine holds nodes and flows up, which makes a trial invalid; nothing else may
+    trials = written(ended.path, "trials")
+    for reasons in trials["reasons"].drop_nulls():
+        assert re.fullmatch(r"(\S+: (limited by its|its host was too busy:) .*?(; )?)*", reasons), reasons
+    flows = written(ended.path, "flows")
+    assert flows.height == 2 * trials.filter(status="ok").height
+    if flows.height:
+        assert flows["goodput_mbps"].min() > 1  # type: ignore[operator]
+        assert set(flows.filter(group="l4s")["ecn"]) == {"accecn"}
+        assert set(flows.filter(group="classic")["ecn"]) == {"off"}
+    lateness = written(ended.path, "lateness")
+    assert lateness.height == 12
+    assert lateness["instants"].min() >= 60  # type: ignore[operator]  # three seconds, every 50 ms
+    assert lateness["busy_share"].is_between(0, 1).all()
+    sockets = written(ended.path, "sockets")
+    assert set(sockets["side"]) == {"sender", "receiver"}
+    assert sockets.filter(group="l4s")["prague_mode"].is_not_null().any()
+    queues = written(ended.path, "queues")
+    assert queues.filter(kind="dualpi2")["sent_packets"].max() > 100  # type: ignore[operator]
+    hosts_told = written(ended.path, "hosts")
+    told = hosts_told.filter(kind="kernel", node="router")["value"]
+    assert set(told) == {on(hosts, "router", "uname", "-r").strip()}
+    loaded = hosts_told.filter(kind="module", name="tcp_prague")
+    assert set(loaded["node"]) == {"tx-l4s", "rx-l4s"}
+    # nothing is left to do, and a plan knows so without asking a host
+    again = api.run(wanted, on=where, runs=tmp_path)
+    assert again.result.exit_code == 0
+    assert api.plan_of(wanted, on=where, runs=tmp_path).plan.to_run == 0
 
 
 def on_fewer_hosts(hosts: NodesStatus, folder: Path) -> Path:

@@ -57,25 +57,17 @@ def test_ansible_reads_what_was_exported(exported: Path) -> None:
     assert misplaced(hosts_of(variables, "hosts.yml"), LINE6) == []
     (cell, *_) = sorted((exported / "cells").iterdir())
     for playbook in sorted((exported / "playbooks").glob("*.yml")):
-        argv = ["playbook", "-i", "hosts.yml", "--syntax-check", str(playbook), "-e", f"@{cell}"]
-        ended = subprocess.run(
-            [sys.executable, "-m", "ansible", *argv],
-            cwd=exported,
-            env={**os.environ, "PATH": environment()["PATH"]},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+        ended = ansible(
+            exported, "playbook", "-i", "hosts.yml", "--syntax-check", str(playbook), "-e", f"@{cell}"
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
-    argv = ["adhoc", "-i", "hosts.yml", "all", "--playbook-dir", "playbooks"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "ansible", *argv, "-m", "debug", "-a", "var=l4sbench_module_sources"],
-        cwd=exported,
+def ansible(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """A command of Ansible in an exported folder; its hosts are not there."""
+    return subprocess.run(
+        [sys.executable, "-m", "ansible", *argv],
+        cwd=folder,
         env={**os.environ, "PATH": environment()["PATH"], "ANSIBLE_NOCOLOR": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -83,6 +75,22 @@ def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
         timeout=120,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("playbook", "given", "told"),
+    [("trial.yml", "", "-e @cells/CELL.yml"), ("fetch.yml", "l4sbench_results=x", "-e l4sbench_trial=")],
+)
+def test_a_trial_that_is_not_named_is_asked_for(exported: Path, playbook: str, given: str, told: str) -> None:
+    more = ("-e", given) if given else ()
+    ended = ansible(exported, "playbook", "-i", "hosts.yml", f"playbooks/{playbook}", *more)
+    assert ended.returncode
+    assert f"which trial? {told}" in ended.stdout
+
+
+def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
+    asked = ("-m", "debug", "-a", "var=l4sbench_module_sources")
+    ended = ansible(exported, "adhoc", "-i", "hosts.yml", "all", "--playbook-dir", "playbooks", *asked)
     told = re.findall(r"^(\S+) \| SUCCESS => (\{.*?^\})", ended.stdout, re.MULTILINE | re.DOTALL)
     found = {host: json.loads(text)["l4sbench_module_sources"] for host, text in told}
     assert {host for host, modules in found.items() if modules} == {"host-tx-l4s", "host-rx-l4s"}
