@@ -134,11 +134,14 @@ def remarks(output: str, kind: str) -> list[str]:
     return [line for line in lines if not any(re.search(known, line) for known in EXPLAINED)]
 
 
-def try_release(root: Root, release: str) -> list[str]:
-    """What is wrong with the module on one kernel."""
+def try_release(root: Root, release: str, keep: Path | None) -> list[str]:
+    """What is wrong with the module on one kernel; it is left in `keep`, in a folder named by the release."""
     wrong: list[str] = []
     make = ("make", "-C", "/prague", f"KDIR=/lib/modules/{release}/build")
     wrong += remarks(root.run(*make, "modules", "W=1"), "warning:|error:")
+    if keep is not None:
+        (keep / release).mkdir(parents=True, exist_ok=True)
+        shutil.copy(root.path / "prague" / "tcp_prague.ko", keep / release)
     root.run(*make, "clean")
     sparse = "CHECK=sparse -D__typeof_unqual__=__typeof__"
     said = root.run(*make, "modules", "C=2", sparse)
@@ -159,7 +162,7 @@ def try_release(root: Root, release: str) -> list[str]:
     return wrong + [f"dkms remove left {path.name}" for path in installed if path.exists()]
 
 
-def try_suite(name: str) -> int:
+def try_suite(name: str, keep: Path | None = None) -> int:
     """How many kernels of a suite the module does not fit."""
     archives = debian_archives(read_sources())
     if not archives:
@@ -177,7 +180,7 @@ def try_suite(name: str) -> int:
         for file in (*source_files(module), module / "dkms.conf"):
             shutil.copy(file, root.path / "prague")
         for release in releases:
-            wrong = try_release(root, release)
+            wrong = try_release(root, release, keep)
             failed += bool(wrong)
             print(f"{name} {release}: {'; '.join(wrong) if wrong else 'ok'}", flush=True)
     if not releases:
@@ -189,14 +192,17 @@ def main() -> int:
     """Try the suites that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("suite", nargs="*", default=list(SUITES), help=f"of {', '.join(SUITES)}")
-    suites = parser.parse_args().suite
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="leave modules in DIR/<kernel>/tcp_prague.ko"
+    )
+    args = parser.parse_args()
     users = [] if os.geteuid() == 0 else ["--map-root-user"]
     try:
         if subprocess.run(
             ["unshare", *users, "--mount", "true"], capture_output=True, check=False
         ).returncode:
             raise CannotError("this user may not make a mount namespace")
-        return 1 if sum(try_suite(suite) for suite in suites) else 0
+        return 1 if sum(try_suite(suite, args.keep) for suite in args.suite) else 0
     except CannotError as reason:
         print(f"not tried: {reason}", file=sys.stderr)
         return CANNOT

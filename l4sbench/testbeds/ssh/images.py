@@ -69,7 +69,7 @@ class Offers(_Strict):
     Attributes:
         kernel: Release, as entries of the catalog state what they need.
         accecn: Whether it negotiates AccECN.
-        builds: Kernel modules of ours that can be built for it.
+        builds: Kernel modules of ours that DKMS builds for it there.
         entries: Catalog entries it brings whatever its release.
         not_entries: Catalog entries that mean something else on it.
     """

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs
 from l4sbench.testbeds.ssh.images import Image, Offers
+from l4sbench.testbeds.ssh.layout import MODULES_VARIABLE
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -125,13 +126,13 @@ def choose(
 
 
 def together(host: Host, needs: Mapping[str, NodeNeeds]) -> NodeNeeds:
-    """What all nodes of a host need."""
+    """What all nodes of a host need of its kernel, but for modules that are brought there."""
     found = NodeNeeds()
     for node in host.nodes:
         one = needs.get(node, NodeNeeds())
         found.needs |= one.needs
         found.ccs |= one.ccs
-        found.modules |= one.modules
+        found.modules |= one.modules - host.brings
         found.accecn |= one.accecn
         found.traffic = found.traffic or one.traffic
     return found
@@ -145,7 +146,8 @@ def _none_will_do(host: Host, cells: Sequence[str], lacks: Mapping[str, Sequence
     each = "; ".join(f"{name} has no {', '.join(what)}" for name, what in lacks.items())
     more = f" and {len(cells) - 1} more cells" if len(cells) > 1 else ""
     message = f"none of its kernels will do for {cells[0]}{more}: {each}"
-    return Problem("", f"{host.name}.{VARIABLE}", message, "kernels/images has others (docs/ssh.md)")
+    hint = f"kernels/images has others, and {MODULES_VARIABLE} brings modules (docs/ssh.md)"
+    return Problem("", f"{host.name}.{VARIABLE}", message, hint)
 
 
 def _cover(fits: Mapping[str, Sequence[str]], order: Sequence[str]) -> dict[str, str]:
@@ -190,7 +192,7 @@ def advice(
 ) -> Iterator[str]:
     """Of hosts that stay as they are and cannot run the cells: which kernels they could be allowed."""
     needs = node_needs(cells, catalog)
-    wanted: dict[tuple[str, str], list[str]] = {}
+    wanted: dict[tuple[str, str, str], list[str]] = {}
     for host in hosts:
         if host.name in may or host.name not in facts:
             continue
@@ -198,13 +200,17 @@ def advice(
         lacks = _as_it_is(told).lacks(own)
         if not lacks:
             continue
-        will_do = [i.name for i in images if told.distribution in i.distributions and not i.lacks(own)]
+        there = [image for image in images if told.distribution in image.distributions]
+        will_do = [(i.name, "") for i in there if not i.lacks(own)]
+        will_do += [(i.name, ", ".join(own.modules)) for i in there if not {*i.lacks(own)} - own.modules]
         release = f"Linux {told.kernel_release} without {', '.join(lacks)}"
-        wanted.setdefault((release, will_do[0] if will_do else ""), []).append(host.name)
-    for (release, name), names in wanted.items():
+        wanted.setdefault((release, *(will_do[0] if will_do else ("", ""))), []).append(host.name)
+    for (release, name, modules), names in wanted.items():
         told_of = f"{', '.join(names)}: {release}"
         if name:
-            yield f"{told_of}; with `{VARIABLE}: [{name}]` in the inventory a run boots one that will do"
+            brought = f" and {modules} by `{MODULES_VARIABLE}` (docs/ssh.md)" if modules else ""
+            allow = f"with `{VARIABLE}: [{name}]`{brought} in the inventory"
+            yield f"{told_of}; {allow} a run boots one that will do"
         else:
             yield f"{told_of}, and kernels/images has nothing for it"
 

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
 
 PORTS_VARIABLE: Final = "l4sbench_ports"
+MODULES_VARIABLE: Final = "l4sbench_modules"
 VARIABLES: Final = (
     "l4sbench_node",
     "l4sbench_nodes",
     PORTS_VARIABLE,
-    "l4sbench_modules",
+    MODULES_VARIABLE,
     "l4sbench_kernel",
     "l4sbench_kernels",
     "l4sbench_install",
@@ -47,11 +48,19 @@ _TEMPLATE: Final = re.compile(r"\{[{%#]")
 
 @dataclass(frozen=True)
 class Host:
-    """A machine of the inventory: the nodes it holds, and its interfaces' hardware addresses by network."""
+    """A machine of the inventory.
+
+    Attributes:
+        name: As the inventory names it.
+        nodes: Those it holds.
+        ports: Hardware addresses of its interfaces, by network.
+        brings: Kernel modules that were built elsewhere and are put there.
+    """
 
     name: str
     nodes: tuple[str, ...]
     ports: Mapping[str, str] = field(default_factory=dict)
+    brings: frozenset[str] = frozenset()
 
 
 def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple[Host, ...]:
@@ -68,7 +77,7 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
         if nodes is None:
             continue
         listed = [nodes] if isinstance(nodes, str) else nodes
-        ports = given.get(PORTS_VARIABLE, {})
+        ports, modules = given.get(PORTS_VARIABLE, {}), given.get(MODULES_VARIABLE, {})
         if not isinstance(listed, list) or not listed or not all(isinstance(n, str) for n in listed):
             message = "must be a node's name, or a list of them in l4sbench_nodes"
             problems.append(Problem(where, f"{name}.l4sbench_nodes", message))
@@ -78,10 +87,13 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
         elif not isinstance(ports, dict):
             message = "must say for each network which hardware address its interface has"
             problems.append(Problem(where, f"{name}.{PORTS_VARIABLE}", message, 'net-tx: "52:54:00:..."'))
+        elif not isinstance(modules, dict):
+            message = "must say for each module which file here it is"
+            problems.append(Problem(where, f"{name}.{MODULES_VARIABLE}", message, "tcp_prague: /path/to.ko"))
         else:
             lowered = {str(network): str(mac).lower() for network, mac in ports.items()}
             problems += _bad_addresses(where, name, lowered)
-            hosts.append(Host(name, tuple(listed), lowered))
+            hosts.append(Host(name, tuple(listed), lowered, frozenset(modules)))
     if not hosts and not problems:
         message = "no host says which node it is"
         hint = "give hosts the variable l4sbench_node, such as l4sbench_node: tx-l4s (docs/ssh.md)"

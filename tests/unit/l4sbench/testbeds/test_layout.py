@@ -52,6 +52,7 @@ def test_two_hosts_do_for_a_lab() -> None:
             {"a": {"l4sbench_node": "router", "l4sbench_ports": {"net-rx": TO_FILL_IN}}},
             "a.l4sbench_ports.net-rx: its address is yet to be filled in",
         ),
+        ({"a": {"l4sbench_node": "router", "l4sbench_modules": ["x"]}}, "which file here it is"),
         ({"a": {"l4sbench_node": "{{ x }}"}}, "is a template, which is not filled in here"),
         (
             {"a": {"l4sbench_node": "router", "l4sbench_kernles": []}},
