@@ -297,7 +297,11 @@ class Slices:
                 raise TestbedError(f"stopped while slice {found.name} was {found.state}; it stays")
             again = self.find(found.name)
             if again is None:
-                raise TestbedError(f"slice {found.name} is gone; FABRIC removed it")
+                last = self.look(found.id)
+                why = "; ".join(last.notices) if last and last.notices else "FABRIC gives no reason"
+                raise TestbedError(
+                    f"slice {found.name} is gone; FABRIC removed it: {why}", "the same command again"
+                )
             found = again
             wait_s = min(poll_s, wait_s * 1.5)
 

@@ -172,9 +172,9 @@ def test_a_slice_that_vanishes_while_it_is_made(slices: Slices, spec: SliceSpec,
     standin.faults(configure_s=999)
 
     def vanish(_: str) -> None:
-        standin.faults(configure_s=0, vanish_after_s=0)
+        standin.faults(configure_s=0, vanish={spec.name: "Host of router failed"})
 
-    with pytest.raises(TestbedError, match="is gone; FABRIC removed it"):
+    with pytest.raises(TestbedError, match="is gone; FABRIC removed it: Host of router failed"):
         slices.up(spec, on_state=vanish, **FAST)
 
 

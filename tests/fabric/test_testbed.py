@@ -30,7 +30,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.plan import plan
 from l4sbench.store import Run
 from l4sbench.testbed import Stage, Stages, TrialStopped
-from l4sbench.testbeds.fabric import FabricTestbed, testbed
+from l4sbench.testbeds.fabric import FabricTestbed, keeping
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.build import Lab
 from l4sbench.topology import topology
@@ -298,7 +298,8 @@ def test_a_slice_that_vanishes_ends_the_run_and_the_next_goes_on(sweep: Sweep, s
     standin.faults()
     again = sweep.go()
     assert (again.ok + again.invalid, again.failed, again.left) == (2, 0, 0)
-    assert sweep.states == [f"slice {sweep.name}: Configuring", f"slice {sweep.name}: StableOK"]
+    assert sweep.states[-2:] == [f"slice {sweep.name}: Configuring", f"slice {sweep.name}: StableOK"]
+    sweep.told("FABRIC makes machines of 4 cores, 16 GB memory and 100 GB disk")
     assert sweep.ended() == ALL
     assert before.items() <= kept(sweep.run).items()
 
@@ -317,7 +318,7 @@ class Silent(Hosts):
 def test_fabric_is_asked_while_machines_are_silent(
     sweep: Sweep, standin: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(testbed, "WATCH_S", 1.0)
+    monkeypatch.setattr(keeping, "WATCH_S", 1.0)
     sweep.kind = Silent
     first, second = f"{sweep.name}-1", f"{sweep.name}-2"
     vanish = after(1, lambda: standin.faults(vanish={second: "Host failed"}))
@@ -442,7 +443,7 @@ def test_no_trial_begins_that_would_outlive_the_lease(sweep: Sweep, standin: Sta
 def test_a_lease_that_somebody_else_renewed_is_read(
     sweep: Sweep, standin: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(testbed, "RETRY", timedelta(0))
+    monkeypatch.setattr(keeping, "RETRY", timedelta(0))
     reserve(sweep, 600)
     standin.faults(renew_refused=4)  # the library asks that often
 
@@ -477,7 +478,7 @@ def test_a_token_is_used_before_its_refresh_token_ends(
     asked = standin.calls("/credmgr/tokens/validate")
     assert sweep.go().left == 0
     once = standin.calls("/credmgr/tokens/validate") - asked
-    monkeypatch.setattr(testbed, "REFRESH", timedelta(0))
+    monkeypatch.setattr(keeping, "REFRESH", timedelta(0))
     sweep.run = Run.create(sweep.run.path.parents[1], "again", sweep.matrix.source, sweep.matrix.seed, {})
     assert sweep.go().left == 0
     # at least once more for each trial

@@ -12,42 +12,29 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, L4sbenchError, PlaceLost, Problem, TestbedError, TrialFailed
 from l4sbench.testbed import Staged, TrialStopped
+from l4sbench.testbeds.fabric.keeping import Held, Keeper
 from l4sbench.testbeds.fabric.specs import specs_of
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
 
 if TYPE_CHECKING:
-    from fablib_slices import Slice, Slices, SliceSpec
+    from fablib_slices import Slices, SliceSpec
     from l4sbench.catalog import Catalog
     from l4sbench.matrix import Matrix
     from l4sbench.testbed import Identity, Needs, Outcome, Stage, Stages, Testbed, TestbedTraits
     from l4sbench.trial import TrialSpec
 
-RETRY: Final = timedelta(minutes=10)
-"""How long to wait before FABRIC is asked again for what it refused."""
-
-REFRESH: Final = timedelta(hours=6)
-"""How long FABRIC may hear nothing of a run: refresh tokens end after a day, and each use gives a new one."""
-
 CHANGE_LIMIT_S: Final = 3600.0
 """What a lease must last for a change of kernels: they may have to be installed first."""
-
-WATCH_S: Final = 60.0
-"""How long a trial, or a change of kernels, goes on before FABRIC is asked whether the slice is still there,
-and how often from then on. Machines that vanished are silent, and ssh takes minutes to be sure of that."""
-
-_TICK_S: Final = 0.25
 
 BEYOND_S: Final = 180.0
 """What a trial may take beyond its flows' time on hosts that have to be reached anew."""
@@ -56,40 +43,6 @@ BEYOND_S: Final = 180.0
 def traits(slices: int) -> TestbedTraits:
     """Facts about a testbed of that many slices: each runs a trial at a time."""
     return replace(SSH_TRAITS, parallel=slices > 1, slots=slices)
-
-
-@dataclass(eq=False)
-class _Held:
-    """A slice that is up, and its hosts.
-
-    `span` is how long a lease FABRIC gives when asked for the spec's hours, as far as known. `asked` is when
-    it was asked last, `refused` why it did not renew then. `doubted`: a trial failed there since it was last
-    known to be whole. `lost`: no trial runs there any more.
-    """
-
-    spec: SliceSpec
-    id: str
-    lease_end: datetime
-    hosts: Testbed
-    span: timedelta
-    asked: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
-    refused: str = ""
-    doubted: bool = False
-    lost: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-
-@dataclass
-class _Watch:
-    """On what is done on a slice: `ends` tells it to end, because of `stop` or of what was `found`."""
-
-    stop: threading.Event
-    ends: threading.Event = field(default_factory=threading.Event)
-    over: bool = False
-    found: TestbedError | None = None
 
 
 class FabricTestbed:
@@ -130,10 +83,10 @@ class FabricTestbed:
         self._hosts = hosts or self._by_ssh
         self._on_state = on_state
         self._slices: Slices | None = None
-        self._held: tuple[_Held, ...] = ()
-        self._free: queue.SimpleQueue[_Held] = queue.SimpleQueue()
+        self._keeps: Keeper | None = None
+        self._held: tuple[Held, ...] = ()
+        self._free: queue.SimpleQueue[Held] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._heard = datetime.now(UTC)
 
     @property
     def name(self) -> str:
@@ -157,13 +110,12 @@ class FabricTestbed:
             self._held = self._reserve() if self._contact else self._remember()
             for held in self._held:
                 self._free.put(held)
-        with ThreadPoolExecutor(len(self._held)) as pool:
-            told: list[Identity] = list(pool.map(lambda held: held.hosts.identity(), self._held))
+        told = _at_once(lambda held: held.hosts.identity(), self._held)
         if not any(self._stages_of(held) for held in self._held):
             self._raise_if_different(self._held, told)
         return replace(told[0], testbed=self.name)
 
-    def _raise_if_different(self, held: Sequence[_Held], told: Sequence[Identity]) -> None:
+    def _raise_if_different(self, held: Sequence[Held], told: Sequence[Identity]) -> None:
         for other, identity in zip(held[1:], told[1:], strict=True):
             if identity != told[0]:
                 raise TestbedError(
@@ -184,7 +136,7 @@ class FabricTestbed:
         )
         return replace(found, all=own)
 
-    def _stages_of(self, held: _Held) -> Stages | None:
+    def _stages_of(self, held: Held) -> Stages | None:
         return held.hosts.stages() if isinstance(held.hosts, Staged) else None
 
     def advice(self) -> tuple[str, ...]:
@@ -222,21 +174,21 @@ class FabricTestbed:
         return replace(told[0], testbed=self.name)
 
     def _enter_on(
-        self, held: _Held, stage: Stage, stop: threading.Event
+        self, held: Held, stage: Stage, stop: threading.Event
     ) -> Identity | TrialFailed | TestbedError:
         """What one slice's machines run then, or why they do not."""
         try:
             if held.doubted:
-                self._raise_if_gone(held)
-            self._keep_lease(held, CHANGE_LIMIT_S)
+                self._keeper.raise_if_gone(held)
+            self._keeper.keep_lease(held, CHANGE_LIMIT_S)
             if not isinstance(held.hosts, Staged):
                 return held.hosts.identity()
-            with self._watched(held, stop) as ends:
+            with self._keeper.watched(held, stop) as ends:
                 return held.hosts.enter(stage, ends)
         except (TrialFailed, TestbedError) as error:
             return error
 
-    def _given_up(self, lost: Mapping[_Held, L4sbenchError]) -> TestbedError:
+    def _given_up(self, lost: Mapping[Held, L4sbenchError]) -> TestbedError:
         """Let no trial run on these slices any more; what to raise for it."""
         with self._lock:
             for held in lost:
@@ -246,7 +198,7 @@ class FabricTestbed:
         hint = next((error.hint for error in lost.values() if error.hint), None)
         return PlaceLost(message, hint, left=left) if left else TestbedError(message, hint)
 
-    def _about(self, held: _Held, error: L4sbenchError) -> str:
+    def _about(self, held: Held, error: L4sbenchError) -> str:
         """An error's message, which names the slice where there are several."""
         known = len(self._held) == 1 or held.name in error.message
         return error.message if known else f"slice {held.name}: {error.message}"
@@ -258,13 +210,14 @@ class FabricTestbed:
         found = [problem for held in self._held for problem in held.hosts.check(needs)]
         return list(dict.fromkeys(found))
 
-    def _reserve(self) -> tuple[_Held, ...]:
+    def _reserve(self) -> tuple[Held, ...]:
         """Make or adopt all slices; those that are missing are checked before any is made."""
         from fablib_slices import Slices, preflight
         from fablib_slices.checks import warnings
         from fablib_slices.records import bastion_hosts, keep
 
         self._slices = self._connect() if self._connect else Slices.connect()
+        self._keeps = Keeper(self._slices, self._on_state)
         if self._hosts == self._by_ssh:
             self._slices.access.check(bastion_hosts(self._specs[0].name))
         run_s = self._work_s / len(self._specs)
@@ -289,7 +242,7 @@ class FabricTestbed:
         self._tell_of_token(held, run_s)
         return held
 
-    def _hold(self, spec: SliceSpec, stop: threading.Event) -> _Held:
+    def _hold(self, spec: SliceSpec, stop: threading.Event) -> Held:
         from fablib_slices.records import keep, keep_inventory
 
         found = self._account.up(
@@ -298,9 +251,9 @@ class FabricTestbed:
         keep(spec, found)
         inventory = keep_inventory(found, self._account.access)
         span = timedelta(hours=spec.hours)
-        return _Held(spec, found.id, found.lease_end, self._hosts(inventory), span)
+        return Held(spec, found.id, found.lease_end, self._hosts(inventory), span)
 
-    def _tell_of_token(self, held: tuple[_Held, ...], run_s: float) -> None:
+    def _tell_of_token(self, held: tuple[Held, ...], run_s: float) -> None:
         """Say so when the token ends before the leases need their last renewal."""
         over = datetime.now(UTC) + timedelta(seconds=run_s)
         if all(one.lease_end > over for one in held):
@@ -316,7 +269,7 @@ class FabricTestbed:
                 "renewed after that: put a new one into fablib's token file by then, the run takes it up"
             )
 
-    def _remember(self) -> tuple[_Held, ...]:
+    def _remember(self) -> tuple[Held, ...]:
         """What is known of the slices without asking FABRIC."""
         from fablib_slices.records import folder
 
@@ -325,9 +278,12 @@ class FabricTestbed:
         if unknown:
             raise TestbedError(f"slice {unknown[0]} was not reserved yet", "a run reserves it")
         never = datetime.max.replace(tzinfo=UTC)
-        return tuple(_Held(spec, "", never, self._hosts(path), timedelta()) for spec, path in known)
+        return tuple(Held(spec, "", never, self._hosts(path), timedelta()) for spec, path in known)
 
     def _by_ssh(self, inventory: Path) -> Testbed:
+        if self._contact:
+            name = inventory.parent.name
+            self._on_state(f"slice {name}: its machines are prepared; new ones may take minutes to answer")
         catalog: Catalog = self._matrix.catalog
         return SshTestbed(
             inventory, catalog, self._matrix.cells, capture=self._capture, contact=self._contact, own=True
@@ -339,6 +295,13 @@ class FabricTestbed:
         if self._slices is None:
             raise ValueError("nothing was reserved yet")
         return self._slices
+
+    @property
+    def _keeper(self) -> Keeper:
+        """Who looks after the slices that are held."""
+        if self._keeps is None:
+            raise ValueError("nothing was reserved yet")
+        return self._keeps
 
     # ---- a trial
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
@@ -362,131 +325,31 @@ class FabricTestbed:
         self._free.put(held)
         return outcome
 
-    def _run_on(self, held: _Held, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
+    def _run_on(self, held: Held, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         if held.doubted:
-            self._raise_if_gone(held)
+            self._keeper.raise_if_gone(held)
         virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
-        self._keep_lease(held, min(spec.wall_limit_s, virtual_s + BEYOND_S))
-        with self._watched(held, stop) as ends:
+        self._keeper.keep_lease(held, min(spec.wall_limit_s, virtual_s + BEYOND_S))
+        with self._keeper.watched(held, stop) as ends:
             return held.hosts.run(spec, raw, ends)
 
-    @contextmanager
-    def _watched(self, held: _Held, stop: threading.Event) -> Iterator[threading.Event]:
-        """Gives the event that ends what is done on a slice: `stop` is set, or the slice is gone.
 
-        Raises TestbedError in place of what came of it when the slice is gone or broken.
-        """
-        held.doubted = True
-        watch = _Watch(stop)
-        threading.Thread(target=self._watch, args=(held, watch), daemon=True).start()
+def _at_once(do: Callable[[Held], Identity], held: Sequence[Held]) -> list[Identity]:
+    """What this gives for each slice; Ctrl-C does not wait for any of them, as it would with a pool."""
+    answers: queue.SimpleQueue[tuple[int, Identity | BaseException]] = queue.SimpleQueue()
+
+    def ask(place: int) -> None:
         try:
-            yield watch.ends
-        except (TrialFailed, TestbedError, TrialStopped) as error:
-            if stop.is_set():
-                raise
-            if watch.found is not None:
-                raise watch.found from error
-            self._raise_if_gone(held)
-            raise
-        finally:
-            watch.over = True
-        held.doubted = watch.found is not None
+            answers.put((place, do(held[place])))
+        except BaseException as error:  # noqa: BLE001  (raised again where it is waited for)
+            answers.put((place, error))
 
-    def _watch(self, held: _Held, watch: _Watch) -> None:
-        """In a thread of its own, which nobody waits for: FABRIC may take its time to answer."""
-        from fablib_slices.answers import GONE
-
-        asked_s = time.monotonic()
-        while not watch.over and not watch.ends.is_set():
-            if watch.stop.wait(_TICK_S):
-                watch.ends.set()
-            elif time.monotonic() - asked_s >= WATCH_S:
-                with suppress(TestbedError):
-                    found = self._look(held)
-                    # one that FABRIC does not know, or calls broken, is believed when the trial fails, too
-                    if found is not None and found.state in GONE:
-                        watch.found = self._wrong_with(held, found)
-                        watch.ends.set()
-                asked_s = time.monotonic()
-
-    def _look(self, held: _Held) -> Slice | None:
-        with self._lock:
-            return self._account.look(held.id)
-
-    def _keep_lease(self, held: _Held, needed_s: float) -> None:
-        """Renew once half of the lease is over; raises TestbedError when a trial would outlive it."""
-        now = datetime.now(UTC)
-        self._keep_token(now)
-        if held.lease_end - now <= held.span / 2 and now - held.asked >= RETRY:
-            self._renew(held, now)
-        if held.lease_end - now < timedelta(seconds=needed_s):
-            why = f" and is not renewed: {held.refused}" if held.refused else ""
-            raise TestbedError(
-                f"the lease of slice {held.name} ends at {held.lease_end:%Y-%m-%d %H:%M} UTC{why}",
-                f"l4sbench slice renew {held.name}; the same command then goes on",
-            )
-
-    def _keep_token(self, now: datetime) -> None:
-        """Use the token before its refresh token ends, which half of a long lease would not."""
-        with self._lock:
-            if now - self._heard < REFRESH:
-                return
-            self._heard = now
-            try:
-                self._account.token_expires()
-            except TestbedError as error:
-                self._on_state(f"leases cannot be renewed with this token: {error}")
-
-    def _renew(self, held: _Held, now: datetime) -> None:
-        """Renew to the hour, and read back and tell what came of it."""
-        wanted = timedelta(hours=held.spec.hours)
-        held.asked, held.refused = now, ""
-        try:
-            with self._lock:
-                renewal = self._account.renew(held.name, held.spec.hours)
-        except TestbedError as error:
-            self._raise_if_gone(held)  # reads the lease, too: somebody else may have renewed it
-            if held.lease_end - now <= held.span / 2:
-                held.refused = error.message
-                self._on_state(f"slice {held.name}: not renewed: {error}")
-            return
-        held.lease_end = renewal.lease_end
-        held.span = min(wanted, renewal.lease_end - now)
-        shorter = (
-            "" if renewal.exact else f", not at {renewal.asked:%Y-%m-%d %H:%M} as asked: FABRIC shortens it"
-        )
-        self._on_state(f"slice {held.name}: lease ends {held.lease_end:%Y-%m-%d %H:%M} UTC{shorter}")
-
-    def _raise_if_gone(self, held: _Held) -> None:
-        """A lost host may mean a lost slice; only FABRIC knows. Without its answer nothing is raised."""
-        try:
-            found = self._look(held)
-        except TestbedError as error:
-            self._on_state(f"slice {held.name}: whether it is still there is not known: {error}")
-            return
-        wrong = self._wrong_with(held, found)
-        if wrong is not None:
-            raise wrong
-
-    def _wrong_with(self, held: _Held, found: Slice | None) -> TestbedError | None:
-        """Why no trial can run on a slice, going by what FABRIC says of it; its lease is taken over."""
-        from fablib_slices.answers import BROKEN, GONE
-
-        if found is None:
-            return TestbedError(f"slice {held.name} is gone: FABRIC does not know it any more", _ANEW)
-        held.lease_end = found.lease_end
-        told = f"{found.state}{''.join(f'; {notice}' for notice in found.notices)}"
-        if found.state in GONE:
-            over = found.lease_end <= datetime.now(UTC)
-            when = f"its lease ended at {found.lease_end:%Y-%m-%d %H:%M} UTC" if over else "FABRIC removed it"
-            unasked = f" (not renewed: {held.refused})" if over and held.refused else ""
-            return TestbedError(f"slice {held.name} is gone: {when}{unasked} ({told})", _ANEW)
-        if found.state in BROKEN:
-            return TestbedError(
-                f"slice {held.name} is broken: {told}",
-                f"l4sbench slice down {held.name}; the same command then makes it anew and goes on",
-            )
-        return None
-
-
-_ANEW: Final = "the same command makes it anew and goes on; finished trials stay"
+    for place in range(len(held)):
+        threading.Thread(target=ask, args=(place,), daemon=True).start()
+    came: dict[int, Identity] = {}
+    for _ in held:
+        place, answer = answers.get()
+        if isinstance(answer, BaseException):
+            raise answer
+        came[place] = answer
+    return [came[place] for place in range(len(held))]

@@ -97,7 +97,8 @@ class SshTestbed:
         cells: What is to run there.
         capture: Keep packets at both ports of the router.
         contact: Ask the hosts; else what they told last time counts.
-        own: The hosts were made for the run, so they may boot what the cells need without being told.
+        own: The hosts were made for the run: they may boot what the cells need without being told, and take
+            some minutes until they can be reached.
         cache: Folder for what hosts told; by default in the user's cache.
     """
 
@@ -300,8 +301,8 @@ class SshTestbed:
         hosts, _ = self._inventory_says()
         self._lock()
         self._recall()
-        # a run that was cut short may have left hosts that restart
-        played = self._prepare_all(threading.Event(), patient=self._told.changing)
+        # a run that was cut short may have left hosts that restart; what was just made may not listen yet
+        played = self._prepare_all(threading.Event(), patient=self._told.changing or self._own)
         wrong = _wrong(played)
         if wrong:
             hint = f"look closer with: ansible-playbook -i {self._inventory} playbooks/prepare.yml"
