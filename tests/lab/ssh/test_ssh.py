@@ -22,8 +22,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from l4sbench import api
+from l4sbench.catalog import Catalog
 from l4sbench.events import Event, TrialEnded, TrialStarted
-from l4sbench.testbeds.nodes import NodesStatus, up
+from l4sbench.matrix import Matrix
+from l4sbench.testbeds.nodes import NodesStatus, halt, up
+from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.ansible import environment
 from tests.lab.nodes.hosts import on
 
@@ -250,3 +253,15 @@ def drop_connections(hosts: NodesStatus) -> None:
             continue
         if words.startswith("ssh") and f"{sockets[1]}/ssh-" in words:
             os.kill(int(process.name), signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_machines_that_were_just_made_are_waited_for(hosts: NodesStatus, tmp_path: Path) -> None:
+    assert hosts.inventory is not None
+    wanted = Matrix.load(matrix(tmp_path, "fifo"), Catalog.load())
+    halt(hosts.name, "rx-l4s")
+    late = threading.Timer(15.0, up, ("line6",), {"name": hosts.name})
+    late.start()
+    made = SshTestbed(hosts.inventory, wanted.catalog, wanted.cells, own=True, cache=tmp_path / "cache")
+    assert made.identity().testbed == "ssh"
+    assert late.finished.is_set()
