@@ -177,7 +177,13 @@ class _Events:
 
 
 def _why(answer: Mapping[str, Any]) -> str:
-    """Why a task failed; of a command, which Ansible only says failed, what it printed last."""
+    """Why a task failed; of a command, which Ansible only says failed, what it printed last.
+
+    Of a loop Ansible only says that something in it failed.
+    """
+    failed = [item for item in answer.get("results", []) if isinstance(item, dict) and item.get("failed")]
+    if failed:
+        return "; ".join(dict.fromkeys(_why(item) for item in failed))
     message = str(answer.get("msg", "")).strip()
     printed = str(answer.get("stderr") or answer.get("stdout") or "").strip()
     return f"{message}: {printed[-300:]}" if printed and message == "non-zero return code" else message

@@ -305,10 +305,17 @@ class SshTestbed:
         played = self._prepare_all(threading.Event(), patient=self._told.changing or self._own)
         wrong = _wrong(played)
         if wrong:
-            hint = f"look closer with: ansible-playbook -i {self._inventory} playbooks/prepare.yml"
-            raise TestbedError(_listed(wrong, "\n"), hint)
+            raise TestbedError(_listed(wrong, "\n"), self._look_closer(wrong))
         self._facts = _facts(played, hosts)
         self._remember(replace(self._told, facts=self._facts, changing=False))
+
+    def _look_closer(self, wrong: Mapping[str, ansible.HostOutcome]) -> str:
+        away = [host for host, told in wrong.items() if told.status == "unreachable"]
+        if away:
+            return f"look closer with: ansible -i {self._inventory} {','.join(away)} -m ping -vvv"
+        return (
+            "docs/ssh.md, By hand: `plan --export` writes a folder in which playbooks/prepare.yml tells more"
+        )
 
     def _remember(self, told: Told) -> None:
         self._told = told

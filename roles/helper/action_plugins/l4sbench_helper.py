@@ -30,6 +30,10 @@ ASK_S = 20
 """Seconds that one question for a trial's end waits for an answer."""
 SLACK_S = 60
 """How long after a trial's limit the host is still asked."""
+NO_FILE = 2
+"""What Python ends with when its program is not there."""
+NO_PROGRAM = (126, 127)
+"""What a shell ends with when it cannot run a program, or finds none."""
 SSH_FAILED = 255
 """What ssh itself ends with when it is its own failure."""
 _PR_SET_PDEATHSIG = 1
@@ -144,7 +148,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         python = str(self._vars.get("l4sbench_python", "python3"))
         argv = [python, place, *words]
         ended = self._execute(argv, json.dumps(given))
-        if ended["rc"] in {2, 126, 127} and "{" not in ended["stdout"]:
+        if ended["rc"] in NO_PROGRAM:
+            raise AnsibleActionFail(
+                f"{python} cannot be run there (l4sbench_python names it): {_said(ended)}"
+            )
+        if ended["rc"] == NO_FILE and "{" not in ended["stdout"]:
             partial = f"{place}.partial"
             steps = (
                 ("mkdir", "-p", partial),

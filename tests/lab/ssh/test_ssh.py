@@ -28,6 +28,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.testbeds.nodes import NodesStatus, halt, up
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.ansible import environment
+from l4sbench.testbeds.ssh.ansible import play as play_books
 from tests.lab.nodes.hosts import on
 
 pytestmark = pytest.mark.lab
@@ -182,6 +183,16 @@ def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> 
     again = api.run(wanted, on=where, runs=tmp_path)
     assert again.result.exit_code == 0
     assert api.plan_of(wanted, on=where, runs=tmp_path).plan.to_run == 0
+
+
+def test_why_a_host_is_not_ready_is_told_in_its_own_words(hosts: NodesStatus) -> None:
+    assert hosts.inventory
+    for given, told in (
+        ({"l4sbench_python": "python2"}, "python2 cannot be run there (l4sbench_python names it)"),
+        ({"l4sbench_modules": {"tcp_prague": "no.ko"}}, "Could not find or access 'no.ko'"),
+    ):
+        played = play_books("prepare.yml", hosts.inventory, ["router"], given, limit_s=120)
+        assert told in played.hosts["router"].message
 
 
 def on_fewer_hosts(hosts: NodesStatus, folder: Path) -> Path:
