@@ -6,7 +6,8 @@
 #
 # Makes .venv with the locked requirements (run: what l4sbench needs; dev: tests
 # and checks too) and installs what the lab build needs from the system, for dev
-# a browser to test pages in as well, for long what virtual machines need.
+# a browser to test pages in and what Debian hosts are made with as well, for
+# long what virtual machines need.
 # Does nothing the second time. PYTHON=... names another interpreter.
 set -eu
 cd "$(dirname "$0")/.."
@@ -107,6 +108,12 @@ fi
 has_browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 if test "$kind" = dev && test "${fresh-no}" = yes && ! has_browser >/dev/null; then
 	install_packages chromium || say "Without Chromium, tests/browser is skipped."
+fi
+
+# Likewise what tests/lab/debian makes its hosts with.
+has_makers() { command -v mmdebstrap && PATH="$PATH:/sbin" command -v debugfs; }
+if test "$kind" = dev && test "${fresh-no}" = yes && ! has_makers >/dev/null; then
+	install_packages mmdebstrap e2fsprogs || say "Without them, tests/lab/debian is skipped."
 fi
 
 # The long tests that need them say what is missing, and are skipped.

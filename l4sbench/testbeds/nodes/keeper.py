@@ -61,6 +61,7 @@ class Order(BaseModel):
         memory_mb: Memory of one node.
         bastion_fd: File descriptor of a socket that listens on the host; who connects there talks to the
             bastion's sshd.
+        root: What kernels are told of their root file system; None for the folders that `starting` furnishes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,6 +71,7 @@ class Order(BaseModel):
     consoles: Path
     memory_mb: int
     bastion_fd: int | None = None
+    root: tuple[str, ...] | None = None
 
 
 def boot_command(order: Order, node: str) -> list[str]:
@@ -80,13 +82,10 @@ def boot_command(order: Order, node: str) -> list[str]:
     """
     here = "/proc/self/cwd"
     ports = next(plan for plan in order.plan.nodes if plan.name == node).ports
+    furnished = ("rootfstype=hostfs", f"rootflags={here}/boot", "ro", "init=/init", f"LAB_DIR={here}")
     return [
         RESTART,
-        "rootfstype=hostfs",
-        f"rootflags={here}/boot",
-        "ro",
-        "init=/init",
-        f"LAB_DIR={here}",
+        *(furnished if order.root is None else order.root),
         f"mem={order.memory_mb}M",
         "con=null",
         "con0=null,fd:1",
@@ -94,7 +93,9 @@ def boot_command(order: Order, node: str) -> list[str]:
         f"uml_dir={here}",
         "umid=kernel",
         *(
-            f"vec{place}:transport=tap,ifname={port.tap},depth=64,mac={port.mac}"
+            # this machine sends ssh's frames to a node as they leave TCP, longer than a link's; those of
+            # networks between nodes are as long as the nodes make them
+            f"vec{place}:transport=tap,ifname={port.tap},depth=64,mac={port.mac}{'' if place else ',gro=1'}"
             for place, port in enumerate(ports)
         ),
         "quiet",

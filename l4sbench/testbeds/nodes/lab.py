@@ -275,8 +275,8 @@ def _await(home: Home, state: State, say: Callable[[str, float | None], None]) -
             if not told[name]["running"]:
                 raise _not_up(home, name, f"ended ({told[name]['ended']})")
         with ThreadPoolExecutor(len(waiting)) as pool:
-            answers = pool.map(lambda address: _answers(state.run, address), waiting.values())
-            waiting = {name: at for (name, at), yes in zip(waiting.items(), answers, strict=True) if not yes}
+            found = pool.map(lambda address: answers(state.run, address), waiting.values())
+            waiting = {name: at for (name, at), yes in zip(waiting.items(), found, strict=True) if not yes}
         if waiting and time.monotonic() > deadline:
             raise _not_up(home, next(iter(waiting)), f"does not answer after {_BOOT_S:.0f} s")
         if waiting:
@@ -291,7 +291,7 @@ def _not_up(home: Home, node: str, what: str) -> TestbedError:
     )
 
 
-def _answers(run: Path, address: str) -> bool:
+def answers(run: Path, address: str) -> bool:
     """Whether an sshd greets at this address."""
     try:
         _, descriptors = ask(str(run / SOCKET), f"connect {address} 22 1")

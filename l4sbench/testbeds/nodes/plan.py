@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from l4sbench.topology import Topology
 
 MANAGEMENT = ipaddress.IPv4Network("172.31.255.0/24")
@@ -90,12 +92,23 @@ class LabPlan(BaseModel):
 
 def plan_lab(topology: Topology, *, bastion: bool = False) -> LabPlan:
     """The lab of a topology, with or without a bastion. Addresses depend on a node's place in it alone."""
-    bridges = {network.name: f"net{number}" for number, network in enumerate(topology.networks)}
-    members = [(node.name, [address.network for address in node.addresses]) for node in topology.nodes]
+    members = {node.name: [address.network for address in node.addresses] for node in topology.nodes}
     if bastion:
-        members.append((BASTION, []))
+        members[BASTION] = []
+    return plan_members(topology.name, members, [network.name for network in topology.networks])
+
+
+def plan_members(topology: str, members: Mapping[str, Sequence[str]], networks: Sequence[str]) -> LabPlan:
+    """A lab of any hosts.
+
+    Args:
+        topology: Name of the topology whose nodes they hold.
+        members: Host -> networks that it has an interface in.
+        networks: All networks.
+    """
+    bridges = {network: f"net{number}" for number, network in enumerate(networks)}
     nodes = []
-    for number, (name, networks) in enumerate(members):
+    for number, (name, own) in enumerate(members.items()):
         nodes.append(
             NodePlan(
                 name=name,
@@ -109,12 +122,8 @@ def plan_lab(topology: Topology, *, bastion: bool = False) -> LabPlan:
                         tap=f"tap{number}.{place}",
                         bridge=bridges.get(network, MANAGEMENT_BRIDGE),
                     )
-                    for place, network in enumerate(["", *networks])
+                    for place, network in enumerate(["", *own])
                 ),
             )
         )
-    return LabPlan(
-        topology=topology.name,
-        nodes=tuple(nodes),
-        bridges=(MANAGEMENT_BRIDGE, *bridges.values()),
-    )
+    return LabPlan(topology=topology, nodes=tuple(nodes), bridges=(MANAGEMENT_BRIDGE, *bridges.values()))

@@ -91,7 +91,7 @@ def _start(
     (folder / "host-keys").mkdir(exist_ok=True)
     home.consoles.mkdir(exist_ok=True)
     needed = len(plan.nodes) * memory_mb << 20
-    run = Path(tempfile.mkdtemp(prefix="l4sbench-nodes-", dir=_memory_dir(needed)))
+    run = Path(tempfile.mkdtemp(prefix="l4sbench-nodes-", dir=memory_dir(needed)))
     # from here on whoever comes next knows what to remove, however this process ends
     write_whole(home.note, Remains(keeper=None, run=run).model_dump_json(indent=1))
     for node in plan.nodes:
@@ -109,7 +109,7 @@ def _start(
         bastion_fd=None if listener is None else listener.fileno(),
     )
     write_whole(folder / "order.json", order.model_dump_json(indent=1))
-    process = _launch(folder, listener)
+    process = launch(folder, listener)
     keeper = Process.of(process.pid)
     if keeper is None or process.stdin is None:
         raise no_keeper(folder)
@@ -162,7 +162,7 @@ def _furnish(folder: Path, plan: LabPlan, lab: Lab, userland: NodeUserland, run:
         )
 
 
-def _memory_dir(needed_bytes: int) -> str | None:
+def memory_dir(needed_bytes: int) -> str | None:
     """Where the nodes' memory lies: on a disk every touched page would be written back."""
     shm = Path("/dev/shm")  # noqa: S108  (a folder of its own is made in it)
     if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > needed_bytes:
@@ -181,7 +181,7 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _launch(folder: Path, listener: socket.socket | None) -> subprocess.Popen[bytes]:
+def launch(folder: Path, listener: socket.socket | None) -> subprocess.Popen[bytes]:
     """Start the keeper in namespaces of its own; it stays when this process ends."""
     # process 1 of the namespaces goes when unshare does
     namespaces = ["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]

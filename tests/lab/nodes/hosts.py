@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
 
 from l4sbench.testbeds import nodes
 
@@ -20,15 +22,23 @@ def booted(name: str, bastion: tuple[str, int] | None = None) -> Iterator[nodes.
         shutil.rmtree(nodes.status(name).folder)
 
 
-def on(lab: nodes.NodesStatus, node: str, *argv: str, check: bool = True) -> str:
+class Reachable(Protocol):
+    """Hosts that ssh knows by name."""
+
+    @property
+    def ssh_config(self) -> Path | None:
+        """Where that stands."""
+
+
+def on(lab: Reachable, node: str, *argv: str, check: bool = True, timeout_s: float = 60) -> str:
     """What a command on a node says."""
     done = subprocess.run(
         ["ssh", "-F", str(lab.ssh_config), node, *argv],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout_s,
         check=False,
         stdin=subprocess.DEVNULL,
     )
-    assert done.returncode == 0 or not check, done.stderr
+    assert done.returncode == 0 or not check, done.stdout + done.stderr
     return done.stdout

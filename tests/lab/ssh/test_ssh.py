@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tarfile
 import threading
 import time
@@ -27,9 +26,9 @@ from l4sbench.events import Event, TrialEnded, TrialStarted
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.nodes import NodesStatus, halt, up
 from l4sbench.testbeds.ssh import SshTestbed
-from l4sbench.testbeds.ssh.ansible import environment
 from l4sbench.testbeds.ssh.ansible import play as play_books
 from tests.lab.nodes.hosts import on
+from tests.lab.playbooks import ON_NODES, Played, play
 
 pytestmark = pytest.mark.lab
 
@@ -61,25 +60,10 @@ def written(run: Path, table: str) -> pl.DataFrame:
     return pl.read_parquet(run / "tables" / f"{table}.parquet")
 
 
-def play(folder: Path, playbook: str, hosts: NodesStatus, *given: str) -> dict[str, dict[str, int]]:
-    """Run a playbook as one would by hand; counts per host."""
-    argv = ["playbook", "-i", str(hosts.inventory), f"playbooks/{playbook}.yml", *given]
-    ended = subprocess.run(
-        [sys.executable, "-m", "ansible", *argv],
-        cwd=folder,
-        env={**os.environ, "PATH": environment()["PATH"], "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    recap = ended.stdout.partition("PLAY RECAP")[2]
-    return {
-        host: {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", counts)}
-        for host, counts in re.findall(r"^(\S+)\s+: (.*)$", recap, re.MULTILINE)
-    }
+def played(folder: Path, playbook: str, hosts: NodesStatus, *given: str) -> Played:
+    """Run an exported playbook."""
+    assert hosts.inventory is not None
+    return play(folder / "playbooks" / f"{playbook}.yml", hosts.inventory, *given)
 
 
 def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
@@ -111,15 +95,15 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
     kernel = {"name": "lab", "release": re.escape(release)}
     more = {"l4sbench_modules": {"tcp_prague": str(built)}, "l4sbench_kernel": kernel}
     given = ("-e", f"@{cell}", "-e", json.dumps(more))
-    play(folder, "prepare", hosts, *given)
-    again = play(folder, "prepare", hosts, *given)
-    assert {counts["changed"] for counts in again.values()} == {0}
-    assert len(again) == 6
-    play(folder, "trial", hosts, "-e", f"@{cell}", "-e", "l4sbench_capture=true")
+    played(folder, "prepare", hosts, *given)
+    again = played(folder, "prepare", hosts, *given)
+    assert set(again.changed.values()) == {0}
+    assert len(again.changed) == 6
+    tried = played(folder, "trial", hosts, "-e", f"@{cell}", "-e", "l4sbench_capture=true")
     archives = sorted((folder / "results").glob("*/*.tar.gz"))
-    assert [path.name.partition(".")[0] for path in archives] == sorted(again)
-    trial = f"{cell.stem}.1"
-    play(folder, "fetch", hosts, "-e", f"l4sbench_trial={trial}", "-e", "l4sbench_results=fetched")
+    assert [path.name.partition(".")[0] for path in archives] == sorted(again.changed)
+    bring = {"l4sbench_trial": f"{cell.stem}.1", "l4sbench_results": "fetched", "l4sbench_stop": True}
+    brought = played(folder, "fetch", hosts, "-e", json.dumps(bring))
     for archive in archives:
         assert (folder / "fetched" / archive.name).read_bytes() == archive.read_bytes()
         with tarfile.open(archive) as packed:
@@ -127,14 +111,15 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
         assert told["ok"], told
     before = on(hosts, "rx-l4s", "ip", "route", "show")
     assert "congctl prague" in before
-    play(folder, "teardown", hosts)
+    undone = played(folder, "teardown", hosts)
+    assert again.executed | tried.executed | brought.executed | undone.executed >= ON_NODES
     assert state_of(hosts) == untouched
-    assert {counts["changed"] for counts in play(folder, "teardown", hosts).values()} == {0}
+    assert set(played(folder, "teardown", hosts).changed.values()) == {0}
     # what nodes in namespaces were given is not the host's
     few = replace(hosts, inventory=on_fewer_hosts(hosts, tmp_path))
-    play(folder, "prepare", few, "-e", f"@{cell}")
+    played(folder, "prepare", few, "-e", f"@{cell}")
     assert "l4sb-tx-classic" in on(hosts, "tx-l4s", "ip", "netns")
-    play(folder, "teardown", few)
+    played(folder, "teardown", few)
     assert state_of(hosts) == untouched
 
 

@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.lab.vms.machines import TWO, machines
+from tests.lab.debian.hosts import TWO
+from tests.lab.vms.machines import machines
 
 if __name__ == "__main__":
     words = sys.argv[1:]

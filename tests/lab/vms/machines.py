@@ -25,18 +25,14 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from l4sbench.errors import TestbedError
-from l4sbench.topology import LINE6
-from tests.lab.vms.image import MANAGEMENT_MAC, USER, DiskImage, debian_disk
+from tests.lab.debian.hosts import shared_networks
+from tests.lab.debian.root import USER, DiskImage
+from tests.lab.vms.image import MANAGEMENT_MAC, debian_disk
 
 BOOT_S = 900
 """How long a machine may take until one can log in, on a busy machine."""
 STOP_S = 300
 NICENESS = 5
-TWO = {
-    "ends": ("tx-l4s", "tx-classic", "rx-l4s", "rx-classic"),
-    "middle": ("delay", "router"),
-}
-"""Delay and queue on no host that originates flows."""
 
 
 @dataclass(frozen=True)
@@ -191,14 +187,12 @@ def _start_once(image: DiskImage) -> None:
 def _ports(nodes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, tuple[str, str]]]:
     """Machine -> network -> MAC and the machine at its other end."""
     found: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in nodes}
-    for number, network in enumerate(LINE6.networks, 1):
-        here = [name for name, held in nodes.items() if set(held) & set(network.nodes)]
+    for number, (network, here) in enumerate(shared_networks(nodes).items(), 1):
         if len(here) > 2:
-            raise TestbedError(f"{network.name} would have the machines {', '.join(here)}; two are possible")
-        if len(here) == 2:
-            for place, name in enumerate(here):
-                mac = f"52:54:00:00:{number:02x}:{place + 1:02x}"
-                found[name][network.name] = (mac, here[1 - place])
+            raise TestbedError(f"{network} would have the machines {', '.join(here)}; two are possible")
+        for place, name in enumerate(here):
+            mac = f"52:54:00:00:{number:02x}:{place + 1:02x}"
+            found[name][network] = (mac, here[1 - place])
     return found
 
 

@@ -15,7 +15,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from l4sbench import api, assets, events
-from tests.lab.vms.machines import TWO, Machines, machines
+from tests.lab.debian.hosts import TWO
+from tests.lab.vms.machines import Machines, machines
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 

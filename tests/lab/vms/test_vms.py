@@ -5,13 +5,12 @@
 Takes about half an hour on two quiet cores, as QEMU emulates the processor (docs/ssh.md).
 """
 
-import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,11 +18,14 @@ from ruamel.yaml import YAML
 
 from l4sbench import api, assets
 from l4sbench.testbeds.ssh.ansible import environment
-from tests.lab.vms.machines import TWO, Machines, machines
+from tests.lab.debian.hosts import TWO
+from tests.lab.playbooks import only_in_next, prepare
+from tests.lab.vms.machines import machines
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 SOURCE = {"name": "tcp_prague", "version": "0.7", "folder": str(assets.folder("kernels") / "tcp_prague")}
+PREPARE_S = 5400
 MATRIX = """\
 matrix: vms
 topology: line6
@@ -47,32 +49,6 @@ def image(name: str) -> dict[str, object]:
     return dict(YAML(typ="safe").load(path))
 
 
-def prepare(vms: Machines, **more: object) -> dict[str, dict[str, int]]:
-    """Run the playbook as one would by hand; counts per host."""
-    playbook = assets.folder("playbooks") / "prepare.yml"
-    argv = ["playbook", "-i", str(vms.inventory), str(playbook), "-e", json.dumps(more)]
-    ended = subprocess.run(
-        [sys.executable, "-m", "ansible", *argv],
-        env={
-            **os.environ,
-            "PATH": environment()["PATH"],
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_ROLES_PATH": str(assets.folder("roles")),
-        },
-        capture_output=True,
-        text=True,
-        timeout=5400,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    recap = ended.stdout.partition("PLAY RECAP")[2]
-    return {
-        host: {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", counts)}
-        for host, counts in re.findall(r"^(\S+)\s+: (.*)$", recap, re.MULTILINE)
-    }
-
-
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The disk of a machine that a user has prepared, starting from Debian 13 as it is installed."""
@@ -80,19 +56,21 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with machines({"one": ["router"]}, folder) as vms:
         before = vms.on("one", "uname", "-r")
         assert before.startswith("6.12.")
-        given = {"l4sbench_kernel": image("debian-backports"), "l4sbench_module_sources": [SOURCE]}
-        assert prepare(vms, **given)["one"]["changed"] > 0
+        given: dict[str, Any] = {
+            "l4sbench_kernel": image("debian-backports"),
+            "l4sbench_module_sources": [SOURCE],
+        }
+        assert prepare(vms.inventory, timeout_s=PREPARE_S, **given).changed["one"] > 0
         release = vms.on("one", "uname", "-r").strip()
         assert re.fullmatch(str(image("debian-backports")["release"]), release)
-        assert prepare(vms, **given)["one"]["changed"] == 0
+        assert prepare(vms.inventory, timeout_s=PREPARE_S, **given).changed["one"] == 0
         vms.on("one", "sudo", "modprobe", "tcp_prague")
         told = vms.on("one", "sudo", "modinfo", "tcp_prague")
         assert "/updates/dkms/" in told
         assert f"vermagic:       {release} " in told
         assert "prague" in vms.on("one", "sudo", "sysctl", "net.ipv4.tcp_available_congestion_control")
         # from Debian's next release came what was asked for, and no more
-        newer = vms.on("one", "apt", "list", "--installed").splitlines()
-        assert [line.partition("/")[0] for line in newer if re.search(r"testing|forky", line)] == ["iproute2"]
+        assert only_in_next(vms.on("one", "apt", "list", "--installed")) == ["iproute2"]
         vms.stop("one")
         disk = folder / "kept.qcow2"
         vms.keep("one", disk)
@@ -162,6 +140,6 @@ def test_a_kernel_from_files(prepared: Path, tmp_path: Path) -> None:
             "release": re.escape(release),
             "files": [{"url": "http://127.0.0.1:8000/image.deb", "sha256": digest}],
         }
-        assert prepare(vms, l4sbench_kernel=kernel)["one"]["changed"] > 0
+        assert prepare(vms.inventory, timeout_s=PREPARE_S, l4sbench_kernel=kernel).changed["one"] > 0
         assert vms.on("one", "uname", "-r").strip() == release
-        assert prepare(vms, l4sbench_kernel=kernel)["one"]["changed"] == 0
+        assert prepare(vms.inventory, timeout_s=PREPARE_S, l4sbench_kernel=kernel).changed["one"] == 0

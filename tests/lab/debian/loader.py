@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Boot loader of a host on user-mode Linux: `loader.py HARDWARE...` in the host's folder with its `disk`.
+
+Does what GRUB does: reads the host's own /boot/grub/grub.cfg, finds the default entry in the menu, and starts
+the kernel that this entry names, with the entry's command line behind BOOT_IMAGE=. The words before that
+describe the hardware. A kernel that is told to reboot starts this again, with all its words.
+Standard library only: it runs without l4sbench's environment.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+DISK = "disk"
+AGAIN = "./restart"
+_MENU = "/boot/grub/grub.cfg"
+_READ_S = 60
+_ID = re.compile(r"\$menuentry_id_option '([^']*)'")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of the menu.
+
+    Attributes:
+        path: Identities of the submenus it lies in and its own.
+        kernel: File on the disk.
+        words: Command line behind it.
+    """
+
+    path: tuple[str, ...]
+    kernel: str
+    words: tuple[str, ...]
+
+
+def entries(menu: str) -> list[Entry]:
+    """The entries that a menu has, in its order."""
+    found: list[Entry] = []
+    within: list[str] = []
+    for line in menu.splitlines():
+        words = line.split()
+        if words[:1] in (["menuentry"], ["submenu"]):
+            identity = _ID.search(line)
+            within.append(identity[1] if identity else "")
+        elif words == ["}"] and within:
+            within.pop()
+        elif words[:1] == ["linux"] and within:
+            found.append(Entry(tuple(within), words[1], tuple(words[2:])))
+    return found
+
+
+def chosen(menu: str) -> Entry:
+    """The entry to boot: the default by its identities, or as GRUB has it the first when there is none."""
+    (*_, default) = ["0", *re.findall(r'^\s*set default="([^"$]*)"', menu, re.MULTILINE)]
+    there = entries(menu)
+    wanted = tuple(default.split(">"))
+    return next((entry for entry in there if entry.path == wanted), there[0])
+
+
+def _debugfs(request: str) -> bytes:
+    argv = ["/sbin/debugfs", "-R", request, DISK]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_READ_S, check=True)
+    return done.stdout
+
+
+def main() -> None:
+    """Become the kernel that the disk wants to be booted."""
+    os.closerange(3, 65536)  # a kernel that reboots leaves its taps and disk open
+    entry = chosen(_debugfs(f"cat {_MENU}").decode())
+    kernel = Path("vmlinuz")
+    kernel.unlink(missing_ok=True)
+    _debugfs(f"dump {entry.kernel} {kernel}")
+    kernel.chmod(0o700)
+    given = sys.argv[1:]
+    hardware = given[: next((at for at, word in enumerate(given) if word.startswith("BOOT_IMAGE=")), None)]
+    sys.stderr.write(f"booting {entry.kernel} by {'>'.join(entry.path)}\n")
+    sys.stderr.flush()
+    os.execv(kernel, [AGAIN, *hardware, f"BOOT_IMAGE={entry.kernel}", *entry.words])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The root of an ordinary Debian, made from the archive that this machine's apt uses, and a disk with it.
+
+Neither loop devices nor root are needed: mmdebstrap installs into an archive, mke2fs writes it into a file.
+"""
+
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from filelock import FileLock
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.build.aptsources import Archive, debian_archives, read_sources
+from l4sbench.testbeds.virtual.build.cache import Cache, digest_of, remove_tree
+from l4sbench.testbeds.virtual.build.command import Commands
+
+USER = "debian"
+_MAKE_S = 1800
+
+# fmt: off
+PACKAGES = (
+    "ca-certificates", "dbus", "debian-archive-keyring", "iproute2", "kmod", "libpam-systemd",
+    "openssh-server", "procps", "python3", "sudo", "systemd-sysv", "udev", "zstd",
+)
+"""What any host has."""
+# fmt: on
+
+_REACH = re.compile(r"Acquire::(?:https?|ForceIPv[46]|Queue-Mode|Check-Valid-Until|Check-Date)\b")
+"""The settings of the machine's apt that say how archives are reached."""
+
+_FILES = {
+    f"etc/sudoers.d/{USER}": f"{USER} ALL=(ALL:ALL) NOPASSWD: ALL\n",
+    # a disk that is thrown away need not survive a power cut in the middle of an installation
+    "etc/dpkg/dpkg.cfg.d/unsafe-io": "force-unsafe-io\n",
+}
+
+_UNPACK = """\
+set -e
+mkdir "$1/root"
+tar -xf "$1/root.tar" -C "$1/root" --numeric-owner
+tar -xf "$1/more.tar" -C "$1/root" --numeric-owner
+mke2fs -q -F -t ext4 -O ^metadata_csum_seed,^orphan_file -U "$2" -d "$1/root" -E "offset=$3" "$1/disk" "$4k"
+rm -rf "$1/root"
+"""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a root is made from.
+
+    Attributes:
+        suite: Codename of the release.
+        packages: Beyond those that any host has.
+        early: Settings for packages, as shell commands that get the root as `$1`.
+        late: What is done once all is installed, likewise.
+        files: Files of its own, by path without the leading slash.
+    """
+
+    suite: str
+    packages: tuple[str, ...]
+    early: tuple[str, ...]
+    late: tuple[str, ...]
+    files: Mapping[str, str]
+
+    def with_menu(self, menu: str, identity: str) -> "Recipe":
+        """The same with a makeshift boot menu, for a root file system of this UUID."""
+        table = f"UUID={identity} / ext4 errors=remount-ro 0 1\n"
+        return replace(self, files={**self.files, "etc/fstab": table, "boot/grub/grub.cfg": menu})
+
+    def parts(self) -> list[str]:
+        """All of it as strings, to be digested."""
+        hooks = (*self.early, *self.late)
+        files = (text for pair in (_FILES | dict(self.files)).items() for text in pair)
+        return [
+            self.suite,
+            archive().stanza(self.suite),
+            *reach(),
+            *PACKAGES,
+            *self.packages,
+            *hooks,
+            *files,
+            _UNPACK,
+        ]
+
+
+@dataclass(frozen=True)
+class DiskImage:
+    """A disk with a Debian on it, and how one logs in: `key` for USER and root, `host_key` of all of them."""
+
+    folder: Path
+
+    @property
+    def disk(self) -> Path:
+        """The disk, or what others are laid over."""
+        return self.folder / "disk"
+
+    @property
+    def key(self) -> Path:
+        """Private key of who logs in."""
+        return self.folder / "key"
+
+    @property
+    def known_hosts(self) -> Path:
+        """For ssh, which is told the alias `l4sbench-vm`."""
+        return self.folder / "known_hosts"
+
+
+def cached(kind: str, name: str, parts: list[str], make: Callable[[Path], None]) -> DiskImage:
+    """A disk image from the cache, made where it does not have it.
+
+    Args:
+        kind: Folder of the cache.
+        name: What its own folder is called, before the digest.
+        parts: All that it is made from.
+        make: Makes it in a folder that is there.
+    """
+    home = Cache.open().root / kind
+    home.mkdir(parents=True, exist_ok=True)
+    folder = home / f"{name}-{digest_of(parts)}"
+    with FileLock(home / "lock"):
+        if not folder.exists():
+            partial = folder.with_name(f"{folder.name}.partial")
+            if partial.exists():
+                remove_tree(partial)
+            partial.mkdir()
+            make(partial)
+            partial.rename(folder)
+    return DiskImage(folder)
+
+
+def archive() -> Archive:
+    """The Debian archive that this machine's apt uses.
+
+    Raises:
+        TestbedError: It uses none, or none that others can reach.
+    """
+    archives = debian_archives(read_sources())
+    if not archives:
+        raise TestbedError("no Debian archive stands in the machine's apt configuration")
+    if not archives[0].uri.startswith("http"):
+        raise TestbedError(f"other hosts cannot reach {archives[0].uri}, which this machine's apt uses")
+    return archives[0]
+
+
+def reach() -> list[str]:
+    """Settings of this machine's apt that say how archives are reached."""
+    dump = subprocess.run(
+        ["apt-config", "dump"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    return [line for line in dump.splitlines() if _REACH.match(line)]
+
+
+def install(recipe: Recipe, folder: Path, commands: Commands) -> None:
+    """Install a root into `root.tar` of a folder, and make keys."""
+    sources = folder / "archive.sources"
+    sources.write_text(archive().stanza(recipe.suite), encoding="utf-8")
+    late = (
+        f"chroot $1 useradd --create-home --shell /bin/bash --groups sudo {USER}",
+        "chroot $1 systemctl enable systemd-networkd ssh",
+        *recipe.late,
+    )
+    argv = ["mmdebstrap", "--variant=minbase", "--format=tar", "--skip=output/dev"]
+    argv += [f"--include={','.join((*PACKAGES, *recipe.packages))}"]
+    argv += [f"--essential-hook={hook}" for hook in recipe.early]
+    argv += [f"--customize-hook={hook}" for hook in late]
+    argv += [f"--aptopt={line.rstrip(';')}" for line in reach()]
+    argv += [recipe.suite, str(folder / "root.tar"), str(sources)]
+    commands.run(argv, what=f"installing Debian {recipe.suite} into a folder", timeout_s=_MAKE_S)
+    for name in ("key", "host_key"):
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "l4sbench", "-f", str(folder / name)]
+        subprocess.run(words, stdin=subprocess.DEVNULL, timeout=60, check=True)
+    (folder / "known_hosts").write_text(f"l4sbench-vm {(folder / 'host_key.pub').read_text()}")
+
+
+def write_disk(
+    recipe: Recipe, folder: Path, commands: Commands, identity: str, size_kib: int, offset: int = 0
+) -> None:
+    """Write the root that was installed as an ext4 file system into `disk`.
+
+    Args:
+        recipe: What it was made from; its files are added now.
+        folder: With `root.tar`.
+        commands: Runs and logs.
+        identity: UUID of the file system.
+        size_kib: Its size.
+        offset: Where it begins, in bytes.
+    """
+    _more(recipe, folder)
+    users = ["unshare", "--map-auto", "--map-root-user"] if Path("/proc/self").stat().st_uid else []
+    script = [*users, "sh", "-c", _UNPACK, "unpack", str(folder), identity, str(offset), str(size_kib)]
+    commands.run(script, what="writing the file system", timeout_s=_MAKE_S)
+
+
+def forget_parts(folder: Path) -> None:
+    """Remove what a disk was made from."""
+    for name in ("root.tar", "more.tar", "archive.sources"):
+        (folder / name).unlink()
+
+
+def in_chroot(*argv: str) -> str:
+    """A hook that runs a command inside the root."""
+    return f"chroot $1 {shlex.join(argv)}"
+
+
+def missing_tools(tools: Mapping[str, str]) -> tuple[str, ...]:
+    """Of these tools, by the Debian package that brings them, the packages that this machine lacks."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    return tuple(package for tool, package in tools.items() if shutil.which(tool, path=path) is None)
+
+
+def _more(recipe: Recipe, folder: Path) -> None:
+    """Files of our own in a second archive: settings and keys."""
+    public = (folder / "key.pub").read_text()
+    files = {
+        **_FILES,
+        **recipe.files,
+        "etc/ssh/ssh_host_ed25519_key": (folder / "host_key").read_text(),
+        "etc/ssh/ssh_host_ed25519_key.pub": (folder / "host_key.pub").read_text(),
+        f"home/{USER}/.ssh/authorized_keys": public,
+        "root/.ssh/authorized_keys": public,
+    }
+    with tarfile.open(folder / "more.tar", "w") as archive:
+        _add_folder(archive, "dev", 0o755, 0)  # left out above, as a user may make no devices
+        for name, text in files.items():
+            owner = 1000 if name.startswith("home/") else 0
+            if name.endswith("authorized_keys"):
+                _add_folder(archive, str(Path(name).parent), 0o700, owner)
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.uid, entry.gid = len(text.encode()), owner, owner
+            entry.mode = 0o600 if name.endswith(("_key", "authorized_keys")) else 0o644
+            entry.mode = 0o440 if "sudoers" in name else entry.mode
+            archive.addfile(entry, io.BytesIO(text.encode()))
+
+
+def _add_folder(archive: tarfile.TarFile, name: str, mode: int, owner: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode, entry.uid, entry.gid = tarfile.DIRTYPE, mode, owner, owner
+    archive.addfile(entry)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The ssh testbed on ordinary Debian hosts: kernels installed and booted, Prague by DKMS, a cell, a restart.
+
+Package manager, archive, boot menu, systemd, restart and compiler are Debian's. The kernels are the lab's,
+as Debian packages of two releases (kernels.py).
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from ruamel.yaml import YAML
+
+from l4sbench import api, assets, events
+from l4sbench.testbeds.virtual.build import Lab
+from tests.lab.debian.disk import KERNELS, SUITE
+from tests.lab.debian.hosts import TWO, DebianHosts, debian_hosts
+from tests.lab.debian.kernels import second_release
+from tests.lab.nodes.hosts import on
+from tests.lab.playbooks import ON_DEBIAN, only_in_next, prepare
+from tests.lab.ssh.test_ssh import matrix, written
+
+pytestmark = pytest.mark.lab
+
+SOURCE = {"name": "tcp_prague", "version": "0.7", "folder": str(assets.folder("kernels") / "tcp_prague")}
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+def entry(name: str, release: str, *not_entries: str) -> dict[str, object]:
+    """A kernel of the hosts, as `l4sbench_kernels` has it."""
+    return {
+        "name": name,
+        "about": "The lab's kernel as a Debian package.",
+        "rank": 1,
+        "distributions": ["debian 13"],
+        "release": re.escape(release),
+        "packages": [f"linux-image-{release}", f"linux-headers-{release}"],
+        "offers": {
+            "kernel": "7.3",
+            "accecn": True,
+            "builds": ["tcp_prague"],
+            "not_entries": list(not_entries),
+        },
+        "evidence": "This test.",
+    }
+
+
+def newer_tools() -> list[dict[str, object]]:
+    """The newer iproute2 that kernels/images gives Debian 13, from Debian's next release."""
+    plain = YAML(typ="safe").load(assets.folder("kernels") / "images" / "debian-backports.yml")
+    return list(plain["tools"])
+
+
+def running(hosts: DebianHosts, name: str) -> str:
+    return on(hosts, name, "uname", "-r").strip()
+
+
+@pytest.fixture(scope="module")
+def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianHosts]:
+    """Two hosts that a user has prepared, starting from Debian 13 as it is installed."""
+    other = second_release(lab.kernel_release)
+    with debian_hosts(lab, TWO, tmp_path_factory.mktemp("debian") / "hosts") as hosts:
+        assert {running(hosts, name) for name in TWO} == {lab.kernel_release}
+        backports = {"suites": f"{SUITE}-backports", "components": "main", "signed_by": KEYRING}
+        kernel = {**entry("other", other), "repository": backports}
+        given: dict[str, Any] = {
+            # what each of them needs, as a run has it
+            "l4sbench_kernel_of": {"ends": kernel, "middle": {**kernel, "tools": newer_tools()}},
+            "l4sbench_module_sources_of": {"ends": [SOURCE]},
+        }
+        first = prepare(hosts.inventory, **given)
+        assert min(first.changed.values()) > 0
+        assert {running(hosts, name) for name in TWO} == {other}
+        assert first.executed >= ON_DEBIAN - {"roles/kernel/tasks/files.yml"}
+        again = prepare(hosts.inventory, **given)
+        assert set(again.changed.values()) == {0}
+        yield hosts
+
+
+def test_what_prepare_has_done(lab: Lab, prepared: DebianHosts) -> None:
+    other = second_release(lab.kernel_release)
+    on(prepared, "ends", "sudo", "modprobe", "tcp_prague")
+    told = on(prepared, "ends", "sudo", "modinfo", "tcp_prague")
+    assert "/updates/dkms/" in told
+    assert f"vermagic:       {other} " in told
+    algorithms = on(prepared, "ends", "sudo", "sysctl", "net.ipv4.tcp_available_congestion_control")
+    assert "prague" in algorithms.split()
+    # from Debian's next release came what was asked for, and no more
+    assert only_in_next(on(prepared, "middle", "apt", "list", "--installed")) == ["iproute2"]
+    for host in TWO:
+        assert re.search(r"iperf 3", on(prepared, host, "iperf3", "--version"))
+
+
+def test_a_cell_from_matrix_to_decision(prepared: DebianHosts, tmp_path: Path) -> None:
+    ended = api.run(matrix(tmp_path, "dualpi2"), on=f"ssh:{prepared.inventory}", runs=tmp_path, capture=False)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    assert ended.problems == ()
+    # a busy machine may hold flows up, which makes a trial invalid; nothing else may
+    for reasons in written(ended.path, "trials")["reasons"].drop_nulls():
+        assert re.fullmatch(r"(\S+: (limited by its|its host was too busy:) .*?(; )?)*", reasons), reasons
+    hosts = written(ended.path, "hosts")
+    release = running(prepared, "middle")
+    assert set(hosts.filter(kind="kernel", node="router")["value"]) == {release}
+    assert set(hosts.filter(kind="module", name="tcp_prague")["node"]) == {"tx-l4s", "rx-l4s"}
+    # the helper ran as a service of systemd's, not in a session of ssh's
+    for host in TWO:
+        assert re.search(
+            r"l4sbench-[0-9a-f]{12}\.service", on(prepared, host, "sudo", "journalctl", "--boot")
+        )
+
+
+def test_a_run_restarts_a_host_between_its_cells(lab: Lab, prepared: DebianHosts, tmp_path: Path) -> None:
+    """Each of the middle host's kernels is for one of the queues."""
+    first, other = lab.kernel_release, second_release(lab.kernel_release)
+    plain = json.loads(prepared.inventory.read_text())
+    kernels = [entry("first", first, "codel"), entry("other", other, "fifo")]
+    plain["all"]["hosts"]["middle"]["l4sbench_kernels"] = kernels
+    inventory = tmp_path / "hosts.json"
+    inventory.write_text(json.dumps(plain))
+    wanted, where = matrix(tmp_path, "fifo, codel"), f"ssh:{inventory}"
+    before = "first" if running(prepared, "middle") == first else "other"
+    after = {"first": "other", "other": "first"}[before]
+    begun: list[events.StageBegun] = []
+
+    def hear(event: events.Event) -> None:
+        if isinstance(event, events.StageBegun):
+            begun.append(event)
+
+    ended = api.run(wanted, on=where, runs=tmp_path, on_event=hear, capture=False)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    assert [(stage.kernels["middle"], stage.restarts) for stage in begun] == [
+        (before, ()),
+        (after, ("middle",)),
+    ]
+    told = pl.read_parquet(ended.path / "tables" / "hosts.parquet")
+    found = told.filter(kind="kernel", node="router").select("cell", "value").iter_rows()
+    assert {cell.partition("_")[0]: release for cell, release in found} == {"fifo": first, "codel": other}
+    assert running(prepared, "middle") == {"first": first, "other": other}[after]
+    # nothing is left to do, and nothing restarts for it
+    boot = on(prepared, "middle", "cat", "/proc/sys/kernel/random/boot_id")
+    assert api.run(wanted, on=where, runs=tmp_path).result.exit_code == 0
+    assert on(prepared, "middle", "cat", "/proc/sys/kernel/random/boot_id") == boot
+    # more trials would begin with the kernel that runs now
+    more = api.plan_of(wanted, on=where, runs=tmp_path, trials=2).plan
+    assert [(part.to_run, part.changes) for part in more.parts] == [(1, ()), (1, ("middle",))]
+    assert more.change_s > 0
+
+
+def test_a_kernel_from_files(lab: Lab, prepared: DebianHosts) -> None:
+    """The kernel that does not run is taken off, and brought back by address and checksum."""
+    now = running(prepared, "middle")
+    (wanted,) = {lab.kernel_release, second_release(lab.kernel_release)} - {now}
+    on(prepared, "middle", "sudo", "dpkg", "--purge", f"linux-image-{wanted}")
+    assert wanted not in on(prepared, "middle", "ls", "/boot")
+    serve = ("systemd-run", "--quiet", f"--working-directory={KERNELS}", "python3", "-m", "http.server")
+    on(prepared, "middle", "sudo", *serve, "--bind", "127.0.0.1", "8000")
+    file = f"linux-image-{wanted}_1_amd64.deb"
+    digest = on(prepared, "middle", "sha256sum", f"{KERNELS}/{file}").split()[0]
+    kernel = {
+        "name": "by-files",
+        "release": re.escape(wanted),
+        "files": [{"url": f"http://127.0.0.1:8000/{file}", "sha256": digest}],
+    }
+    ended = prepare(prepared.inventory, l4sbench_kernel=kernel, l4sbench_hosts="middle")
+    assert ended.changed["middle"] > 0
+    assert "roles/kernel/tasks/files.yml" in ended.executed
+    assert running(prepared, "middle") == wanted
+    assert prepare(prepared.inventory, l4sbench_kernel=kernel, l4sbench_hosts="middle").changed == {
+        "middle": 0
+    }

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Playbooks as one runs them by hand, for tests, and which of their files are executed where."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from l4sbench import assets
+from l4sbench.testbeds.ssh.ansible import environment
+
+ON_NODES = frozenset(
+    {
+        "playbooks/fetch.yml",
+        "playbooks/prepare.yml",
+        "playbooks/teardown.yml",
+        "playbooks/trial.yml",
+        "roles/bottleneck/tasks/main.yml",
+        "roles/capture/tasks/main.yml",
+        "roles/helper/tasks/tools.yml",
+        "roles/kernel/tasks/main.yml",
+        "roles/module/tasks/main.yml",
+        "roles/traffic/tasks/fetch.yml",
+        "roles/traffic/tasks/main.yml",
+        "roles/traffic/tasks/stop.yml",
+        "roles/tuning/tasks/main.yml",
+    }
+)
+"""Files whose tasks tests/lab/ssh executes, and sees that it does."""
+
+ON_DEBIAN = frozenset(
+    {
+        "playbooks/prepare.yml",
+        "roles/helper/tasks/tools.yml",
+        *(
+            f"roles/kernel/tasks/{name}.yml"
+            for name in ("files", "install", "main", "packages", "sources", "tool")
+        ),
+        "roles/module/tasks/dkms.yml",
+        "roles/module/tasks/main.yml",
+    }
+)
+"""Files whose tasks tests/lab/debian executes, and sees that it does."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a playbook ended that no host failed.
+
+    Attributes:
+        counts: Host -> what Ansible counted, such as `changed`.
+        executed: Files of playbooks and roles of which a task was executed and not skipped.
+    """
+
+    counts: dict[str, dict[str, int]]
+    executed: frozenset[str]
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """Host -> how many tasks changed something on it."""
+        return {host: counted["changed"] for host, counted in self.counts.items()}
+
+
+def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = 300) -> Played:
+    """Run a playbook in its folder's parent; no host may fail."""
+    folder = playbook.parent.parent
+    with tempfile.TemporaryDirectory() as scratch:
+        noted = Path(scratch) / "executed"
+        noted.touch()
+        more = {
+            "PATH": environment()["PATH"],
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callbacks"),
+            "ANSIBLE_CALLBACKS_ENABLED": "executed",
+            "L4SBENCH_EXECUTED": str(noted),
+        }
+        if not (folder / "ansible.cfg").exists():
+            more["ANSIBLE_ROLES_PATH"] = str(assets.folder("roles"))
+        ended = subprocess.run(
+            [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), str(playbook), *given],
+            cwd=folder,
+            env={**os.environ, **more},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        files = noted.read_text().splitlines()
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    recap = ended.stdout.partition("PLAY RECAP")[2]
+    counts = {
+        host: {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", found)}
+        for host, found in re.findall(r"^(\S+)\s+: (.*)$", recap, re.MULTILINE)
+    }
+    return Played(counts, frozenset(re.sub(r"^.*/((playbooks|roles)/)", r"\1", path) for path in files))
+
+
+def only_in_next(listed: str) -> list[str]:
+    """Of what `apt list --installed` says, the packages whose version only Debian's next release has."""
+    found = re.findall(r"^([^/\s]+)/(\S+) ", listed, re.MULTILINE)
+    return [name for name, suites in found if set(suites.split(",")) - {"now"} in ({"testing"}, {"forky"})]
+
+
+def prepare(inventory: Path, *, timeout_s: float = 1800, **more: Any) -> Played:
+    """Run the project's own playbook that prepares hosts."""
+    playbook = assets.folder("playbooks") / "prepare.yml"
+    return play(playbook, inventory, "-e", json.dumps(more), timeout_s=timeout_s)
