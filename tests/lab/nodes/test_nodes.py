@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """A lab of booted nodes: it comes up, is reached by ssh and Ansible, and leaves nothing behind."""
 
+import hashlib
 import json
 import os
 import shlex
@@ -138,6 +139,19 @@ def test_our_modules_load_and_built_in_ones_count_as_loaded(up: nodes.NodesStatu
 def test_a_node_may_be_written_to_and_the_others_do_not_see_it(up: nodes.NodesStatus) -> None:
     on(up, "rx-l4s", "sudo touch /usr/bin/mine /etc/mine && sudo rm /usr/bin/iperf3")
     assert on(up, "rx-classic", "ls /usr/bin/iperf3 && ls /etc/mine || true").split() == ["/usr/bin/iperf3"]
+
+
+def test_a_large_file_arrives(up: nodes.NodesStatus) -> None:
+    """Frames leave this machine's TCP longer than a link's; a node that took none of them got nothing."""
+    sent = os.urandom(4 << 20)
+    done = subprocess.run(
+        ["ssh", "-F", str(up.ssh_config), "router", "sha256sum"],
+        input=sent,
+        capture_output=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout.split()[0].decode() == hashlib.sha256(sent).hexdigest()
 
 
 def test_up_again_changes_nothing(up: nodes.NodesStatus) -> None:
