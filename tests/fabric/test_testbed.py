@@ -24,13 +24,13 @@ from collectors.validity import judge
 from fablib_slices import SliceFile, Slices, spec_of
 from l4sbench.catalog import Catalog
 from l4sbench.engine import RunResult, execute
-from l4sbench.errors import InputError, TrialFailed
+from l4sbench.errors import InputError, TestbedError, TrialFailed
 from l4sbench.events import Event, TrialDiscarded, TrialEnded
 from l4sbench.matrix import Matrix
 from l4sbench.plan import plan
 from l4sbench.store import Run
 from l4sbench.testbed import Stage, Stages, TrialStopped
-from l4sbench.testbeds.fabric import FabricTestbed, keeping
+from l4sbench.testbeds.fabric import FabricTestbed, keeping, testbed
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.build import Lab
 from l4sbench.topology import topology
@@ -378,6 +378,26 @@ def test_slices_that_were_made_differently_are_told_before_anything_runs(sweep: 
         keep(spec_of(topology("line6"), wishes))
     with pytest.raises(InputError, match=f"{sweep.name}-1 and {sweep.name}-2 were made from different"):
         sweep.go(slices=2)
+
+
+def test_what_is_wrong_with_one_slice_is_told_without_waiting_for_the_others(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testbed, "LEAVE_S", 0.1)
+    release, waited = threading.Event(), []
+
+    class Stuck(Hosts):
+        def identity(self) -> Identity:
+            if self.slice_name.endswith("-1"):
+                raise TestbedError("router: no space left on device")
+            waited.append(release.wait(60))
+            return super().identity()
+
+    sweep.kind = Stuck
+    with pytest.raises(TestbedError, match="no space left on device"):
+        sweep.go(slices=2)
+    assert not waited
+    release.set()
 
 
 # ---- leases and tokens

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 CHANGE_LIMIT_S: Final = 3600.0
 """What a lease must last for a change of kernels: they may have to be installed first."""
 
+LEAVE_S: Final = 10.0
+"""What hosts may take to leave off when nobody waits for them any more."""
+
 BEYOND_S: Final = 180.0
 """What a trial may take beyond its flows' time on hosts that have to be reached anew."""
 
@@ -87,6 +90,7 @@ class FabricTestbed:
         self._held: tuple[Held, ...] = ()
         self._free: queue.SimpleQueue[Held] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._leave = threading.Event()
 
     @property
     def name(self) -> str:
@@ -110,7 +114,7 @@ class FabricTestbed:
             self._held = self._reserve() if self._contact else self._remember()
             for held in self._held:
                 self._free.put(held)
-        told = _at_once(lambda held: held.hosts.identity(), self._held)
+        told = _at_once(lambda held: held.hosts.identity(), self._held, self._leave)
         if not any(self._stages_of(held) for held in self._held):
             self._raise_if_different(self._held, told)
         return replace(told[0], testbed=self.name)
@@ -286,7 +290,13 @@ class FabricTestbed:
             self._on_state(f"slice {name}: its machines are prepared; new ones may take minutes to answer")
         catalog: Catalog = self._matrix.catalog
         return SshTestbed(
-            inventory, catalog, self._matrix.cells, capture=self._capture, contact=self._contact, own=True
+            inventory,
+            catalog,
+            self._matrix.cells,
+            capture=self._capture,
+            contact=self._contact,
+            own=True,
+            leave=self._leave,
         )
 
     @property
@@ -334,8 +344,8 @@ class FabricTestbed:
             return held.hosts.run(spec, raw, ends)
 
 
-def _at_once(do: Callable[[Held], Identity], held: Sequence[Held]) -> list[Identity]:
-    """What this gives for each slice; Ctrl-C does not wait for any of them, as it would with a pool."""
+def _at_once(do: Callable[[Held], Identity], held: Sequence[Held], leave: threading.Event) -> list[Identity]:
+    """What this gives for each slice. `leave` is set when one fails, or by Ctrl-C: all are to end then."""
     answers: queue.SimpleQueue[tuple[int, Identity | BaseException]] = queue.SimpleQueue()
 
     def ask(place: int) -> None:
@@ -344,12 +354,19 @@ def _at_once(do: Callable[[Held], Identity], held: Sequence[Held]) -> list[Ident
         except BaseException as error:  # noqa: BLE001  (raised again where it is waited for)
             answers.put((place, error))
 
-    for place in range(len(held)):
-        threading.Thread(target=ask, args=(place,), daemon=True).start()
+    threads = [threading.Thread(target=ask, args=(place,), daemon=True) for place in range(len(held))]
+    for thread in threads:
+        thread.start()
     came: dict[int, Identity] = {}
-    for _ in held:
-        place, answer = answers.get()
-        if isinstance(answer, BaseException):
-            raise answer
-        came[place] = answer
+    try:
+        while len(came) < len(held):
+            place, answer = answers.get()
+            if isinstance(answer, BaseException):
+                raise answer
+            came[place] = answer
+    except BaseException:
+        leave.set()
+        for thread in threads:
+            thread.join(LEAVE_S)
+        raise
     return [came[place] for place in range(len(held))]

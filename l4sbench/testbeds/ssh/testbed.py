@@ -100,6 +100,7 @@ class SshTestbed:
         own: The hosts were made for the run: they may boot what the cells need without being told, and take
             some minutes until they can be reached.
         cache: Folder for what hosts told; by default in the user's cache.
+        leave: Set to leave off preparing, by who does not wait for `identity` any more.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class SshTestbed:
         contact: bool = True,
         own: bool = False,
         cache: Path | None = None,
+        leave: threading.Event | None = None,
     ) -> None:
         self._inventory = inventory
         self._catalog = catalog
@@ -120,6 +122,7 @@ class SshTestbed:
         self._capture = capture
         self._contact = contact
         self._own = own
+        self._leave = leave or threading.Event()
         self._memory = Memory(inventory, cache)
         self._told = Told()
         self._hosts: tuple[Host, ...] = ()
@@ -302,7 +305,7 @@ class SshTestbed:
         self._lock()
         self._recall()
         # a run that was cut short may have left hosts that restart; what was just made may not listen yet
-        played = self._prepare_all(threading.Event(), patient=self._told.changing or self._own)
+        played = self._prepare_all(self._leave, patient=self._told.changing or self._own)
         wrong = _wrong(played)
         if wrong:
             raise TestbedError(_listed(wrong, "\n"), self._look_closer(wrong))
