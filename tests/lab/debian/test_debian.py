@@ -67,10 +67,11 @@ def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deb
     with debian_hosts(lab, TWO, tmp_path_factory.mktemp("debian") / "hosts") as hosts:
         assert {running(hosts, name) for name in TWO} == {lab.kernel_release}
         backports = {"suites": f"{SUITE}-backports", "components": "main", "signed_by": KEYRING}
-        kernel = {**entry("other", other), "repository": backports}
+        kernel = entry("other", other)
+        more = {**kernel, "repository": backports, "tools": newer_tools()}
         given: dict[str, Any] = {
             # what each of them needs, as a run has it
-            "l4sbench_kernel_of": {"ends": kernel, "middle": {**kernel, "tools": newer_tools()}},
+            "l4sbench_kernel_of": {"ends": kernel, "middle": more},
             "l4sbench_module_sources_of": {"ends": [SOURCE]},
         }
         first = prepare(hosts.inventory, **given)
