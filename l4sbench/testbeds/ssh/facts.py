@@ -32,7 +32,7 @@ _MEND: Final = {
 
 
 class Module(BaseModel):
-    """A kernel module that is loaded or could be: digest of its source, and whether it is loaded."""
+    """A kernel module: digest of its source, and whether it is loaded, there, or for another kernel."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     srcversion: str
@@ -257,6 +257,11 @@ def _node_problems(
     for module in sorted(wanted.modules - told.modules.keys()):
         message = f"{node}: there is no kernel module {module}"
         yield Problem("", host.name, message, "playbooks/prepare.yml builds it by DKMS (docs/ssh.md)")
+    for module in sorted(wanted.modules & told.modules.keys()):
+        state = told.modules[module].state
+        if state.startswith("for "):
+            message = f"{node}: kernel module {module} was built {state}, and {told.kernel_release} runs"
+            yield Problem("", host.name, message, "l4sbench_modules brings one for the kernel that runs")
     if wanted.accecn and not told.accecn:
         message = f"{node}: this kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
         yield Problem("", host.name, message, "Linux 7.0 has it; kernels/images has others")

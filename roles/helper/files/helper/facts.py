@@ -67,7 +67,10 @@ def kernel_config(release: str) -> dict[str, str]:
 
 
 def module(name: str, release: str) -> dict[str, str] | None:
-    """Source version of a module that is loaded or could be, and where from; None when there is none."""
+    """Source version of a module that is loaded or could be, and where from; None when there is none.
+
+    `state` is `loaded`, `there`, or, of one that was brought for another kernel, `for` and its release.
+    """
     loaded = read_text(f"/sys/module/{name}/srcversion")
     own = STATE / "modules" / release / f"{name}.ko"
     try:
@@ -76,7 +79,8 @@ def module(name: str, release: str) -> dict[str, str] | None:
         return {"srcversion": loaded, "file": "", "state": "loaded"} if loaded else None
     shown = dict(re.findall(r"^(\w+):\s+(.*)$", ended.stdout, re.MULTILINE))
     version = loaded or shown.get("srcversion", "")
-    state = "loaded" if loaded else "there"
+    built_for = shown.get("vermagic", release).split()[0] if own.exists() else release
+    state = "loaded" if loaded else "there" if built_for == release else f"for {built_for}"
     return {"srcversion": version, "file": shown.get("filename", ""), "state": state} if version else None
 
 
@@ -96,7 +100,11 @@ def _version(name: str) -> str:
 def _ccs(names: Iterable[str], release: str) -> list[str]:
     """Of these congestion controls, by kernel name, those that are there or can be loaded."""
     there = set(read_text("/proc/sys/net/ipv4/tcp_available_congestion_control").split())
-    return [name for name in names if name in there or module(f"tcp_{name}", release) is not None]
+    for name in names:
+        known = None if name in there else module(f"tcp_{name}", release)
+        if known is not None and not known["state"].startswith("for "):
+            there.add(name)
+    return [name for name in names if name in there]
 
 
 def _distribution() -> str:
