@@ -42,6 +42,8 @@ MEMORY_MB = 512
 
 _BOOT_S = 120.0
 _STOP_S = 10.0
+_MUX_S = 3.0
+"""What a shared connection may take to end."""
 
 
 @dataclass(frozen=True)
@@ -310,13 +312,14 @@ def _remove(home: Home) -> bool:
     if state is None:
         return False
     for path in ssh.control_sockets(state.run):
-        subprocess.run(
-            ["ssh", "-F", "/dev/null", "-o", f"ControlPath={path}", "-O", "exit", "node"],
-            stdin=subprocess.DEVNULL,  # ssh leaves one that it shares with others non-blocking
-            capture_output=True,
-            check=False,
-            timeout=_STOP_S,
-        )
+        with suppress(subprocess.TimeoutExpired):  # one that hangs ends by itself once its node is gone
+            subprocess.run(
+                ["ssh", "-F", "/dev/null", "-o", f"ControlPath={path}", "-O", "exit", "node"],
+                stdin=subprocess.DEVNULL,  # ssh leaves one that it shares with others non-blocking
+                capture_output=True,
+                check=False,
+                timeout=_MUX_S,
+            )
     if state.keeper is not None and state.keeper.runs():
         with suppress(OSError):
             ask(str(state.run / SOCKET), "stop")

@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -197,7 +198,10 @@ def test_a_lab_whose_keeper_was_killed_leaves_nothing_and_comes_up_again(up: nod
 def test_down_leaves_nothing_but_keys_and_logs(up: nodes.NodesStatus) -> None:
     run = run_folder(up)
     running = processes_in(run)
-    assert nodes.down(NAME)
+    with socket.socket(socket.AF_UNIX) as hangs:  # as a shared connection of ssh that answers nobody
+        hangs.bind(str(run / "ssh-hangs"))
+        hangs.listen()
+        assert nodes.down(NAME)
     assert not run.exists()
     assert not any(path.exists() for path in running)
     left = {path.name for path in up.folder.iterdir()}
