@@ -47,8 +47,9 @@ def test_reserve_reach_renew_and_give_back() -> None:
     try:
         up = l4sbench("slice", "up", name, *small)
         assert up.returncode == 0, up.stderr
+        ansible = [str(Path(sys.executable).with_name("ansible")), "-i", up.stdout.strip(), "nodes"]
         reached = subprocess.run(
-            [Path(sys.executable).with_name("ansible"), "-i", up.stdout.strip(), "nodes", "-m", "ping"],
+            [*ansible, "-m", "wait_for_connection", "-a", "timeout=600"],  # new machines take minutes
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
