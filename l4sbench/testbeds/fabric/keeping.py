@@ -141,10 +141,10 @@ class Keeper:
 
     def _keep_token(self, now: datetime) -> None:
         """Use the token before its refresh token ends, which half of a long lease would not."""
+        if now - self._heard < REFRESH:
+            return
+        self._heard = now  # whoever comes meanwhile has no need to ask as well
         with self._lock:
-            if now - self._heard < REFRESH:
-                return
-            self._heard = now
             try:
                 self._account.token_expires()
             except TestbedError as error:
