@@ -115,7 +115,9 @@ class DiskImage:
 
 
 def cached(kind: str, name: str, parts: list[str], make: Callable[[Path], None]) -> DiskImage:
-    """A disk image from the cache, made where it does not have it.
+    """A disk image from the cache, made where it does not have it. Of older ones the newest stays.
+
+    What others are laid over is in use for as long as tests run, beside which nobody makes a third.
 
     Args:
         kind: Folder of the cache.
@@ -133,6 +135,9 @@ def cached(kind: str, name: str, parts: list[str], make: Callable[[Path], None])
                 remove_tree(partial)
             partial.mkdir()
             make(partial)
+            others = (path for path in home.glob(f"{name}-*") if path.is_dir() and path != partial)
+            for old in sorted(others, key=lambda path: path.stat().st_mtime)[:-1]:
+                remove_tree(old)
             partial.rename(folder)
     return DiskImage(folder)
 
