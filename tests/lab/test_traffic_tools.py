@@ -3,7 +3,8 @@
 """lab-traffic gives what iperf3 gives: throughput, delay, marks, ACKs, advertised window, end of slow start.
 
 Tolerances are on means over trials. Single trials differ as seeds do: iperf3's control connection takes
-random numbers and some round trips before its data starts.
+random numbers and some round trips before its data starts. The delay of CoDel at 1 Mbit/s, where a packet
+takes 12 ms, has a standard deviation of 1.3 to 2 ms (12 trials with either tool; means 40.6 and 41.1 ms).
 """
 
 from pathlib import Path
@@ -22,7 +23,7 @@ SOLO = """\
 matrix: solo
 topology: line6
 duration: 20s
-trials: 3
+trials: 6
 sample.interval: 20ms
 flows:
   solo: {cc: cubic, ecn: classic}

@@ -56,28 +56,43 @@ def newer_tools() -> list[dict[str, object]]:
     return list(plain["tools"])
 
 
+def by_files(hosts: DebianHosts, name: str, release: str) -> dict[str, object]:
+    """A kernel by address and checksum, from a server on the host itself."""
+    serve = ("systemd-run", "--quiet", f"--working-directory={KERNELS}", "python3", "-m", "http.server")
+    on(hosts, name, "sudo", *serve, "--bind", "127.0.0.1", "8000")
+    file = f"linux-image-{release}_1_amd64.deb"
+    digest = on(hosts, name, "sha256sum", f"{KERNELS}/{file}").split()[0]
+    files = [{"url": f"http://127.0.0.1:8000/{file}", "sha256": digest}]
+    return {"name": "by-files", "release": re.escape(release), "files": files}
+
+
 def running(hosts: DebianHosts, name: str) -> str:
     return on(hosts, name, "uname", "-r").strip()
 
 
 @pytest.fixture(scope="module")
 def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianHosts]:
-    """Two hosts that a user has prepared, starting from Debian 13 as it is installed."""
+    """Two hosts that a user has prepared, starting from Debian 13 as it is installed.
+
+    One gets its kernel from an archive and builds Prague; the other one gets it from a file, and a newer tc.
+    """
     other = second_release(lab.kernel_release)
     with debian_hosts(lab, TWO, tmp_path_factory.mktemp("debian") / "hosts") as hosts:
         assert {running(hosts, name) for name in TWO} == {lab.kernel_release}
         backports = {"suites": f"{SUITE}-backports", "components": "main", "signed_by": KEYRING}
-        kernel = entry("other", other)
-        more = {**kernel, "repository": backports, "tools": newer_tools()}
+        kernel = {**entry("other", other), "repository": backports}
         given: dict[str, Any] = {
             # what each of them needs, as a run has it
-            "l4sbench_kernel_of": {"ends": kernel, "middle": more},
+            "l4sbench_kernel_of": {
+                "ends": kernel,
+                "middle": {**by_files(hosts, "middle", other), "tools": newer_tools()},
+            },
             "l4sbench_module_sources_of": {"ends": [SOURCE]},
         }
         first = prepare(hosts.inventory, **given)
         assert min(first.changed.values()) > 0
         assert {running(hosts, name) for name in TWO} == {other}
-        assert first.executed >= ON_DEBIAN - {"roles/kernel/tasks/files.yml"}
+        assert first.executed >= ON_DEBIAN
         again = prepare(hosts.inventory, **given)
         assert set(again.changed.values()) == {0}
         yield hosts
@@ -115,6 +130,7 @@ def test_a_cell_from_matrix_to_decision(prepared: DebianHosts, tmp_path: Path) -
         )
 
 
+@pytest.mark.long
 def test_a_run_restarts_a_host_between_its_cells(lab: Lab, prepared: DebianHosts, tmp_path: Path) -> None:
     """Each of the middle host's kernels is for one of the queues."""
     first, other = lab.kernel_release, second_release(lab.kernel_release)
@@ -150,27 +166,3 @@ def test_a_run_restarts_a_host_between_its_cells(lab: Lab, prepared: DebianHosts
     more = api.plan_of(wanted, on=where, runs=tmp_path, trials=2).plan
     assert [(part.to_run, part.changes) for part in more.parts] == [(1, ()), (1, ("middle",))]
     assert more.change_s > 0
-
-
-def test_a_kernel_from_files(lab: Lab, prepared: DebianHosts) -> None:
-    """The kernel that does not run is taken off, and brought back by address and checksum."""
-    now = running(prepared, "middle")
-    (wanted,) = {lab.kernel_release, second_release(lab.kernel_release)} - {now}
-    on(prepared, "middle", "sudo", "dpkg", "--purge", f"linux-image-{wanted}")
-    assert wanted not in on(prepared, "middle", "ls", "/boot")
-    serve = ("systemd-run", "--quiet", f"--working-directory={KERNELS}", "python3", "-m", "http.server")
-    on(prepared, "middle", "sudo", *serve, "--bind", "127.0.0.1", "8000")
-    file = f"linux-image-{wanted}_1_amd64.deb"
-    digest = on(prepared, "middle", "sha256sum", f"{KERNELS}/{file}").split()[0]
-    kernel = {
-        "name": "by-files",
-        "release": re.escape(wanted),
-        "files": [{"url": f"http://127.0.0.1:8000/{file}", "sha256": digest}],
-    }
-    ended = prepare(prepared.inventory, l4sbench_kernel=kernel, l4sbench_hosts="middle")
-    assert ended.changed["middle"] > 0
-    assert "roles/kernel/tasks/files.yml" in ended.executed
-    assert running(prepared, "middle") == wanted
-    assert prepare(prepared.inventory, l4sbench_kernel=kernel, l4sbench_hosts="middle").changed == {
-        "middle": 0
-    }
