@@ -25,8 +25,8 @@ from l4sbench.events import Status
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
+    from l4sbench.program.trial import EndedTrial
     from l4sbench.store import Run
-    from l4sbench.trial import EndedTrial
 
 LOW_UTILISATION: Final = 0.8
 """Below this share of the link's rate, all flows together, a trial is flagged; published cells have 0.85

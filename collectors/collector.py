@@ -13,7 +13,7 @@ import polars as pl
 from l4sbench import tables
 
 if TYPE_CHECKING:
-    from l4sbench.trial import EndedTrial
+    from l4sbench.program.trial import EndedTrial
 
 
 class BadRawError(Exception):

@@ -20,7 +20,7 @@ from collectors.collector import BadRawError
 
 if TYPE_CHECKING:
     from l4sbench.program import Program, Readback
-    from l4sbench.trial import EndedTrial
+    from l4sbench.program.trial import EndedTrial
 
 HOST_FILE: Final = "host.json"
 

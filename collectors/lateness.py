@@ -20,7 +20,7 @@ import polars as pl
 from collectors.collector import BadRawError
 
 if TYPE_CHECKING:
-    from l4sbench.trial import EndedTrial
+    from l4sbench.program.trial import EndedTrial
 
 FILE: Final = "lateness.json"
 

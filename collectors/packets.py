@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from l4sbench.trial import EndedTrial
+    from l4sbench.program.trial import EndedTrial
 
 QUANTILES: Final[Mapping[str, float]] = {
     "sojourn_p50_ms": 0.5,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.program import Program
-    from l4sbench.trial import EndedTrial
+    from l4sbench.program.trial import EndedTrial
 
 NETLINK_FILE: Final = "sockets.jsonl"
 

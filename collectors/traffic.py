@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.program import FlowRun, Program
-    from l4sbench.trial import EndedTrial
+    from l4sbench.program.trial import EndedTrial
 
 QUANTILES: Final[Mapping[str, float]] = {
     "srtt_p50_ms": 0.5,

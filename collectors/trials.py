@@ -15,7 +15,7 @@ from l4sbench.factors import column_of
 
 if TYPE_CHECKING:
     from l4sbench.program import Program
-    from l4sbench.trial import EndedTrial
+    from l4sbench.program.trial import EndedTrial
 
 SEPARATOR: Final = "; "
 _TOOLS: Final = {"lab-traffic": "lean", "iperf3": "iperf3"}

@@ -32,11 +32,11 @@ from collectors.sockets import socket_rows
 from collectors.traffic import FlowResult, read_flows
 from l4sbench.events import Status
 from l4sbench.program import differences
-from l4sbench.trial import Judgement
+from l4sbench.program.trial import Judgement
 
 if TYPE_CHECKING:
     from l4sbench.program import Program
-    from l4sbench.trial import TrialSpec
+    from l4sbench.program.trial import TrialSpec
 
 HOST_LIMITED: Final = 0.01
 """Share of its busy time that a flow may be limited by its host's buffers."""

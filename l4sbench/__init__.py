@@ -5,7 +5,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from l4sbench.api import load, run
+    from l4sbench.app.api import load, run
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load", "run"]
@@ -20,4 +20,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module("l4sbench.api"), name)
+    return getattr(import_module("l4sbench.app.api"), name)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l4sbench.api import programs_of
+from l4sbench.app.api import programs_of
 from l4sbench.testbeds import nodes
 from l4sbench.topology import LINE6
 

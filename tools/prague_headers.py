@@ -24,11 +24,11 @@ from pathlib import Path
 
 from l4sbench import assets
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.build.aptsources import debian_archives, read_sources
-from l4sbench.testbeds.virtual.build.cache import Cache, remove_tree
-from l4sbench.testbeds.virtual.build.command import Commands
-from l4sbench.testbeds.virtual.build.inputs import source_files
-from l4sbench.testbeds.virtual.build.scratchapt import ScratchApt
+from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
+from l4sbench.testbeds.virtual.lab.cache import Cache, remove_tree
+from l4sbench.testbeds.virtual.lab.command import Commands
+from l4sbench.testbeds.virtual.lab.inputs import source_files
+from l4sbench.testbeds.virtual.lab.scratchapt import ScratchApt
 
 SUITES = {"trixie-backports": "trixie trixie-backports", "sid": "sid"}
 """What apt has to know, by the name of what is tried."""

@@ -35,8 +35,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def bundle(args: argparse.Namespace) -> int:
     """Write, check or unpack a bundle, and print the path of what came of it."""
-    from l4sbench import bundle as bundles
-    from l4sbench.api import find_run
+    from l4sbench.app.api import find_run
+    from l4sbench.store import bundle as bundles
 
     given = args.check or args.unpack
     if (given is None) == (args.run is None):

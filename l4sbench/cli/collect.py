@@ -26,7 +26,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def collect(args: argparse.Namespace) -> int:
     """Write the tables and print where they are; 1 when raw files could not be read."""
-    from l4sbench import api
+    from l4sbench.app import api
 
     tables, collected = api.collect(args.run, full=args.full, runs=args.runs)
     for problem in collected.problems:

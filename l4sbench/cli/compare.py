@@ -42,7 +42,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def compare(args: argparse.Namespace) -> int:
     """Print the comparison; 1 when a cell regressed."""
-    from l4sbench import api
+    from l4sbench.app import api
     from l4sbench.store.files import write_whole
     from reports.comparing.render import as_document, as_junit, as_text
 

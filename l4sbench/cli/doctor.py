@@ -32,7 +32,7 @@ def add_parser(commands: Subparsers) -> None:
 def doctor(args: argparse.Namespace) -> int:
     """Print every check; 3 when something that is needed is missing."""
     from l4sbench.testbeds.nodes.checks import node_checks
-    from l4sbench.testbeds.virtual.build import doctor as look
+    from l4sbench.testbeds.virtual.lab import doctor as look
 
     needed = look()
     # booted nodes are not what a virtual trial needs: what they lack is told, and is no failure

@@ -45,7 +45,7 @@ def wanted(args: argparse.Namespace) -> bool:
 
 def write(args: argparse.Namespace) -> int:
     """Write the figures of a run, or of the cells that pass the filters; prints the index."""
-    from l4sbench import api
+    from l4sbench.app import api
     from reports.figures import figures, formats
     from reports.figures import write as write_figures
 

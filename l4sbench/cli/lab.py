@@ -13,7 +13,7 @@ from l4sbench.cli.options import Subparsers, add_command, add_matrix, count
 from l4sbench.cli.terminal import answer, as_json, say
 
 if TYPE_CHECKING:
-    from l4sbench.testbeds.virtual.build import LabStatus
+    from l4sbench.testbeds.virtual.lab import LabStatus
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -67,8 +67,8 @@ def add_parser(commands: Subparsers) -> None:
 def build(args: argparse.Namespace) -> int:
     """Build what is missing."""
     from l4sbench.cli.progress import build_progress
-    from l4sbench.testbeds.virtual.build import BuildOptions
-    from l4sbench.testbeds.virtual.build import build as make
+    from l4sbench.testbeds.virtual.lab import BuildOptions
+    from l4sbench.testbeds.virtual.lab import build as make
 
     options = BuildOptions(
         tarball=args.tarball, kernel_tree=args.kernel_tree, jobs=args.jobs, force=args.force
@@ -82,7 +82,7 @@ def build(args: argparse.Namespace) -> int:
 def status(args: argparse.Namespace) -> int:
     """Print what is there; 3 when there is no lab for the sources at hand."""
     from l4sbench.testbeds.nodes import labs
-    from l4sbench.testbeds.virtual.build import status as look
+    from l4sbench.testbeds.virtual.lab import status as look
 
     state, booted = look(), labs()
     if args.json:
@@ -95,8 +95,8 @@ def status(args: argparse.Namespace) -> int:
 
 def shell(args: argparse.Namespace) -> int:
     """Boot the first cell that matches, and give the terminal to its guest."""
-    from l4sbench.api import programs_of
-    from l4sbench.testbeds.virtual.build import Lab
+    from l4sbench.app.api import programs_of
+    from l4sbench.testbeds.virtual.lab import Lab
     from l4sbench.testbeds.virtual.shell import open_shell
 
     lab = Lab.locate()

@@ -14,9 +14,9 @@ from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_ch
 from l4sbench.cli.terminal import answer, as_duration, as_json, as_table, kernels_text, say, warn
 
 if TYPE_CHECKING:
-    from l4sbench.adaptive import Forecast
-    from l4sbench.api import Planned
-    from l4sbench.plan import Caution, CellPlan, Plan, Reason, Row, Spread
+    from l4sbench.app.adaptive import Forecast
+    from l4sbench.app.api import Planned
+    from l4sbench.planning.plan import Caution, CellPlan, Plan, Reason, Row, Spread
 
 _MOST_VALUES: Final = 8
 _MOST_ROWS: Final = 60
@@ -51,8 +51,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def plan(args: argparse.Namespace) -> int:
     """Print the plan."""
-    from l4sbench.api import plan_of
-    from l4sbench.plan import as_json as plan_as_json
+    from l4sbench.app.api import plan_of
+    from l4sbench.planning.plan import as_json as plan_as_json
 
     if args.export is not None:
         return _export(args)
@@ -114,7 +114,7 @@ def _print_kernels(plan: Plan) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from l4sbench.api import export
+    from l4sbench.app.api import export
 
     count = export(args.matrix, args.export, args.filters, on=args.on, catalog=args.catalog)
     answer(str(args.export))
@@ -219,7 +219,7 @@ def _sum(planned: Planned) -> str:
 
 def _more(forecast: Forecast, planned: Planned) -> str:
     """What adaptive cells will probably get on top of the first look."""
-    from l4sbench.plan import looks
+    from l4sbench.planning.plan import looks
 
     at = looks(planned.plan.matrix.trials)
     took = as_duration(forecast.work_s / planned.jobs)

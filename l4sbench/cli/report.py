@@ -63,7 +63,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def report(args: argparse.Namespace) -> int:
     """Print the decision table; without filters, write it as the run's report too."""
-    from l4sbench import api
+    from l4sbench.app import api
 
     if figures.wanted(args):
         return figures.write(args)
@@ -86,7 +86,7 @@ def report(args: argparse.Namespace) -> int:
 
 def _against(args: argparse.Namespace) -> int:
     """Print the run's cells beside the published ones; without filters, the report gets a part on them."""
-    from l4sbench import api
+    from l4sbench.app import api
     from reports import pages
     from reports.against import as_document, compare, markdown
     from reports.load import load
@@ -121,7 +121,7 @@ def _claims(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace) -> tuple[Path, frozenset[str] | None, str]:
     """The run directory, the ids of the cells that pass the filters (None: all), what makes such a run."""
-    from l4sbench import api
+    from l4sbench.app import api
 
     path = api.find_run(args.run, args.runs)
     matrix = api.load_matrix(path / "matrix.yaml")
@@ -148,7 +148,7 @@ def _write_report(
     run: Path, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Panel] = ()
 ) -> Path:
     """The table `verdicts`, every document and the page of a whole run; returns the page."""
-    from l4sbench import api
+    from l4sbench.app import api
     from l4sbench.store.files import write_whole
     from l4sbench.tables import write
     from reports import pages

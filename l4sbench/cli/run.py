@@ -15,7 +15,7 @@ from l4sbench.cli.terminal import answer, as_path, say, styled, warn
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from l4sbench.engine import RunResult
+    from l4sbench.engine.loop import RunResult
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -46,7 +46,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run, and print the decision table and where everything lies."""
-    from l4sbench import api
+    from l4sbench.app import api
     from l4sbench.cli.plan import warn_of
     from l4sbench.cli.progress import run_progress
     from l4sbench.cli.report import show_decision
@@ -81,7 +81,7 @@ def _detach(args: argparse.Namespace) -> int:
     import fcntl
     import subprocess
 
-    from l4sbench import api
+    from l4sbench.app import api
     from l4sbench.store import RunLocked
 
     matrix = api.load_matrix(args.matrix, args.catalog, args.trials).select(args.filters)

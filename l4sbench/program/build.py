@@ -28,7 +28,7 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.placement import Placed, Plan
-from l4sbench.traffic import Flow, commands
+from l4sbench.program.traffic import Flow, commands
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:

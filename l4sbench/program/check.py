@@ -18,8 +18,8 @@ from l4sbench.catalog import Setting
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
 from l4sbench.program.placement import Plan
+from l4sbench.program.traffic import whole_seconds
 from l4sbench.topology import topology
-from l4sbench.traffic import whole_seconds
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from l4sbench.catalog import CongestionControl, Queue, Setting
 from l4sbench.errors import Problem
-from l4sbench.traffic import FIRST_PORT
+from l4sbench.program.traffic import FIRST_PORT
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from l4sbench.store.files import FORMAT, DiskFull, is_full, write_whole
 from l4sbench.store.lock import RunLocked
 from l4sbench.store.run import Manifest, Run, StoreView
-from l4sbench.store.writer import Ending, Partial, RunWriter
+from l4sbench.store.writer import Ending, Partial, RunWriter, locked
 
 __all__ = [
     "FORMAT",
@@ -31,5 +31,6 @@ __all__ = [
     "RunWriter",
     "StoreView",
     "is_full",
+    "locked",
     "write_whole",
 ]

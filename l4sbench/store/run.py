@@ -10,24 +10,19 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from filelock import FileLock
 
 from l4sbench import __version__
 from l4sbench.errors import InputError
 from l4sbench.events import Status
+from l4sbench.program.trial import EndedTrial, draw_seed
 from l4sbench.store.files import FORMAT, PARTIAL, as_json, as_utc, read_object, room, write_whole
-from l4sbench.store.lock import hold
-from l4sbench.trial import EndedTrial, draw_seed
-
-if TYPE_CHECKING:
-    from l4sbench.store.writer import RunWriter
 
 _ENDED: Final = re.compile(r"[1-9][0-9]*-[0-9a-f]+(\.failed-[1-9][0-9]*)?")
 
@@ -66,7 +61,7 @@ class StoreView:
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory, for reading. `locked` gives the right to write."""
+    """A run directory, for reading. `l4sbench.store.locked` gives the right to write."""
 
     path: Path
 
@@ -162,19 +157,6 @@ class Run:
             self._load(self.path / "cells" / cell_id / name) for name in names if self._has(cell_id, name)
         ]
         return sorted(found, key=lambda ended: ended.trial)
-
-    @contextmanager
-    def locked(self, command: str = "") -> Iterator[RunWriter]:
-        """Be the only process that writes here. `command` is what others are told is running.
-
-        Raises:
-            RunLocked: another process does; the message says which.
-            DiskFull: there is no room to say who holds the lock.
-        """
-        from l4sbench.store.writer import RunWriter
-
-        with hold(self.path, command):
-            yield RunWriter(self)
 
     def _has(self, cell_id: str, name: str) -> bool:
         return (self.path / "cells" / cell_id / name / "trial.json").is_file()

@@ -30,12 +30,13 @@ from l4sbench.store.files import (
     sync_folder,
     write_whole,
 )
+from l4sbench.store.lock import hold
 from l4sbench.store.run import sweep
 
 if TYPE_CHECKING:
+    from l4sbench.program.trial import TrialSpec
     from l4sbench.store.run import Run
-    from l4sbench.testbed import Identity
-    from l4sbench.trial import TrialSpec
+    from l4sbench.traits import Identity
 
 ROOM_BYTES: Final = 1 << 20
 """A trial that ends with less room than this on the disk is not believed: its raw files may be cut short."""
@@ -55,8 +56,20 @@ class Ending:
     skew_ms: float = 0.0
 
 
+@contextmanager
+def locked(run: Run, command: str = "") -> Iterator[RunWriter]:
+    """Be the only process that writes into a run. `command` is what other processes are shown as running.
+
+    Raises:
+        RunLocked: another process writes; the message names it.
+        DiskFull: there is no room to record who holds the lock.
+    """
+    with hold(run.path, command):
+        yield RunWriter(run)
+
+
 class RunWriter:
-    """The right to write into a run directory, got from `Run.locked`. What dead runs left is removed."""
+    """The right to write into a run directory, obtained from `locked`. What dead runs left is removed."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from l4sbench.api import load
+from l4sbench.app.api import load
 from tests.browser import runs
 from tests.browser.conftest import chromium, page_of
 

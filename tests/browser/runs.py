@@ -21,10 +21,10 @@ from l4sbench.catalog import Catalog
 from l4sbench.cell import Cell
 from l4sbench.events import Status
 from l4sbench.program import Program
-from l4sbench.store import Ending, Run
-from l4sbench.testbed import Identity
+from l4sbench.program.trial import TrialSpec
+from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
-from l4sbench.trial import TrialSpec
+from l4sbench.traits import Identity
 from reports.load import RunTables, load
 
 CASES = Path(__file__).parents[1] / "cases" / "trials"
@@ -175,7 +175,7 @@ def _captured(folder: Path) -> RunTables:
         plain = json.loads((CASES / name / "raw" / "programs.json").read_text())
         programs = {node: Program.from_json(own) for node, own in plain.items()}
         spec = TrialSpec(cell, 1, 7, programs, topology(cell.topology), "0123456789abcdef")
-        with run.locked() as writer, writer.begin(spec) as partial:
+        with locked(run) as writer, writer.begin(spec) as partial:
             shutil.copytree(CASES / name / "raw", partial.raw, dirs_exist_ok=True)
             partial.end(Ending(Status.OK, (), identity, datetime.now(UTC), 1.0))
     collect(run, Catalog.load())

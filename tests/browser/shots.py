@@ -14,7 +14,7 @@ from typing import Literal
 
 from playwright.sync_api import Page, sync_playwright
 
-from l4sbench.api import find_run
+from l4sbench.app.api import find_run
 from tests.browser.conftest import chromium
 
 

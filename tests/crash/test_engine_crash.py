@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.matrix import Matrix
-from l4sbench.store import Run
+from l4sbench.store import Run, locked
 from tests.unit.l4sbench import small
 
 ROOT = Path(small.__file__).parents[3]
@@ -121,7 +121,7 @@ def test_kill_between_any_two_system_calls_of_the_store(tmp_path: Path) -> None:
         run = Run.latest(runs, "small")
         if run is not None:
             check_whole(run, 1000)
-            with run.locked() as writer:
+            with locked(run) as writer:
                 assert not small.partials(run)
                 assert sum(len(names) for names in writer.view.folders.values()) == len(list(run.ended()))
         shutil.rmtree(runs)

@@ -22,7 +22,7 @@ from ruamel.yaml import YAML
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds import nodes
 from l4sbench.testbeds.nodes.checks import node_checks
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.fabric.account import LIMIT_S, environment, l4sbench, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
 from tests.lab.nodes import hosts

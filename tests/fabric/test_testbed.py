@@ -23,24 +23,26 @@ from collectors.assemble import collect
 from collectors.validity import judge
 from fablib_slices import SliceFile, Slices, spec_of
 from l4sbench.catalog import Catalog
-from l4sbench.engine import RunResult, execute
+from l4sbench.engine.loop import RunResult, execute
+from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import InputError, TestbedError, TrialFailed
 from l4sbench.events import Event, TrialDiscarded, TrialEnded
 from l4sbench.matrix import Matrix
-from l4sbench.plan import plan
-from l4sbench.store import Run
-from l4sbench.testbed import Stage, Stages, TrialStopped
+from l4sbench.planning.plan import plan
+from l4sbench.store import Run, locked
 from l4sbench.testbeds.fabric import FabricTestbed, keeping, testbed
 from l4sbench.testbeds.virtual import VirtualTestbed
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.topology import topology
+from l4sbench.traits import Stage, Stages
 from reports.load import load
 from tests.fabric.conftest import StandIn, matrix_text
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
-    from l4sbench.testbed import Identity, Outcome
-    from l4sbench.trial import TrialSpec
+    from l4sbench.engine.testbed import Outcome
+    from l4sbench.program.trial import TrialSpec
+    from l4sbench.traits import Identity
 
 pytestmark = [pytest.mark.lab, pytest.mark.filterwarnings("ignore")]  # the libraries' own
 
@@ -135,7 +137,7 @@ class Sweep:
             on_state=self.states.append,
         )
         identity, stages = fabric.identity(), fabric.stages()
-        with self.run.locked() as writer:
+        with locked(self.run) as writer:
             cost = fabric.traits.cost
             planned = plan(self.matrix, writer.view, identity, fabric.traits, cost, stages=stages)
             assert not fabric.check(planned.needs)

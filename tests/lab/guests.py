@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from l4sbench.testbeds.virtual.build import Lab
 from l4sbench.testbeds.virtual.guest import Boot, Ended, run_guest
+from l4sbench.testbeds.virtual.lab import Lab
 
 WALL_LIMIT_S = 300.0
 """For guests that hang; the longest of a test takes some 6 s of CPU, which is minutes on a busy machine."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import l4sbench
-from l4sbench.api import plan_of
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.app.api import plan_of
+from l4sbench.testbeds.virtual.lab import Lab
 
 pytestmark = pytest.mark.lab
 

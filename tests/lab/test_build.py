@@ -16,15 +16,15 @@ import pytest
 
 from l4sbench import assets
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.build import BuildOptions, Lab, Progress, build, with_modules
-from l4sbench.testbeds.virtual.build.cache import remove_tree
+from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, Progress, build, with_modules
+from l4sbench.testbeds.virtual.lab.cache import remove_tree
 
 pytestmark = pytest.mark.lab
 
 KILL_ME = """
 import os, sys, signal
 from pathlib import Path
-from l4sbench.testbeds.virtual.build import BuildOptions, build
+from l4sbench.testbeds.virtual.lab import BuildOptions, build
 def on_progress(progress):
     if progress.stage == "check":
         (Path(sys.argv[1]) / "modules" / "half.partial").mkdir()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.cli import main
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-thing.md"
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from collectors.ss import parse_ss
-from l4sbench.testbeds.virtual.build import GUEST_MODULES, Lab
+from l4sbench.testbeds.virtual.lab import GUEST_MODULES, Lab
 from tests.lab.guests import Outcome, Script, boot
 
 pytestmark = pytest.mark.lab

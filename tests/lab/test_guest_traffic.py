@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.guests import Outcome, Script, boot
 
 pytestmark = pytest.mark.lab

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from l4sbench import tables
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 
 ROOT = Path(__file__).parents[2]
 

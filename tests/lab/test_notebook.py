@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import l4sbench
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 
 PAGE = Path(__file__).parents[2] / "docs" / "notebook.md"
 

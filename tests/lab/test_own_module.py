@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import api
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.app import api
+from l4sbench.testbeds.virtual.lab import Lab
 
 pytestmark = pytest.mark.lab
 

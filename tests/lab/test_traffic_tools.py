@@ -13,8 +13,8 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
-from l4sbench import api
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.app import api
+from l4sbench.testbeds.virtual.lab import Lab
 from reports.load import RunTables
 
 pytestmark = pytest.mark.lab

@@ -13,14 +13,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from l4sbench import api
+from l4sbench.app import api
+from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TrialFailed
 from l4sbench.events import Status
 from l4sbench.program import Command
-from l4sbench.testbed import TrialStopped
+from l4sbench.program.trial import TrialSpec
 from l4sbench.testbeds.virtual import VirtualTestbed
-from l4sbench.testbeds.virtual.build import Lab
-from l4sbench.trial import TrialSpec
+from l4sbench.testbeds.virtual.lab import Lab
 
 pytestmark = pytest.mark.lab
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import api
+from l4sbench.app import api
 from l4sbench.catalog import Catalog
 
 ROOT = Path(__file__).parents[2]

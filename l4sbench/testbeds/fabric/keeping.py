@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TestbedError, TrialFailed
-from l4sbench.testbed import TrialStopped
 
 if TYPE_CHECKING:
     from fablib_slices import Slice, Slices, SliceSpec
-    from l4sbench.testbed import Testbed
+    from l4sbench.engine.testbed import Testbed
 
 RETRY: Final = timedelta(minutes=10)
 """How long to wait before FABRIC is asked again for what it refused."""

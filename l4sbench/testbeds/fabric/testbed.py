@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.engine.testbed import Staged, TrialStopped
 from l4sbench.errors import InputError, L4sbenchError, PlaceLost, Problem, TestbedError, TrialFailed
-from l4sbench.testbed import Staged, TrialStopped
 from l4sbench.testbeds.fabric.keeping import Held, Keeper
 from l4sbench.testbeds.fabric.specs import specs_of
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
@@ -29,9 +29,10 @@ from l4sbench.testbeds.ssh import SshTestbed
 if TYPE_CHECKING:
     from fablib_slices import Slices, SliceSpec
     from l4sbench.catalog import Catalog
+    from l4sbench.engine.testbed import Outcome, Testbed
     from l4sbench.matrix import Matrix
-    from l4sbench.testbed import Identity, Needs, Outcome, Stage, Stages, Testbed, TestbedTraits
-    from l4sbench.trial import TrialSpec
+    from l4sbench.program.trial import TrialSpec
+    from l4sbench.traits import Identity, Needs, Stage, Stages, TestbedTraits
 
 CHANGE_LIMIT_S: Final = 3600.0
 """What a lease must last for a change of kernels: they may have to be installed first."""

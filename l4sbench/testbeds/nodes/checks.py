@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from l4sbench.testbeds.virtual.build.doctor import Check, install_command
+from l4sbench.testbeds.virtual.lab.doctor import Check, install_command
 
 PROGRAMS = {
     "ssh": "openssh-client",

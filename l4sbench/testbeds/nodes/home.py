@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.testbeds.nodes.plan import LabPlan  # noqa: TC001  (pydantic reads it)
 from l4sbench.testbeds.nodes.process import Process  # noqa: TC001  (pydantic reads it)
-from l4sbench.testbeds.virtual.build.cache import Cache, read_note
+from l4sbench.testbeds.virtual.lab.cache import Cache, read_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,9 +28,9 @@ from l4sbench.testbeds.nodes.keeper import SOCKET
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_lab
 from l4sbench.testbeds.nodes.starting import key, no_keeper, start
 from l4sbench.testbeds.nodes.userland import node_userland
-from l4sbench.testbeds.virtual.build import Lab, Progress
-from l4sbench.testbeds.virtual.build.cache import Cache
-from l4sbench.testbeds.virtual.build.doctor import require
+from l4sbench.testbeds.virtual.lab import Lab, Progress
+from l4sbench.testbeds.virtual.lab.cache import Cache
+from l4sbench.testbeds.virtual.lab.doctor import require
 from l4sbench.topology import topology as find_topology
 
 if TYPE_CHECKING:

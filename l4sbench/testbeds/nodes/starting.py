@@ -23,11 +23,11 @@ from l4sbench.testbeds.nodes.keeper import GO, RESTART, Order
 from l4sbench.testbeds.nodes.plan import BASTION
 from l4sbench.testbeds.nodes.process import Process
 from l4sbench.testbeds.nodes.userland import USER, NodeUserland
-from l4sbench.testbeds.virtual.build.cache import digest_of, write_whole
+from l4sbench.testbeds.virtual.lab.cache import digest_of, write_whole
 
 if TYPE_CHECKING:
     from l4sbench.testbeds.nodes.plan import LabPlan
-    from l4sbench.testbeds.virtual.build import Lab
+    from l4sbench.testbeds.virtual.lab import Lab
     from l4sbench.topology import Topology
 
 _BASTION_SSHD = "ForceCommand /usr/bin/echo this is a bastion: it only lets through\nPermitTTY no\n"

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.build.aptsources import debian_archives, read_sources
-from l4sbench.testbeds.virtual.build.cache import Cache, digest_of, read_note, remove_tree, write_whole
-from l4sbench.testbeds.virtual.build.scratchapt import Package, ScratchApt, why
-from l4sbench.testbeds.virtual.build.userland import (
+from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
+from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note, remove_tree, write_whole
+from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
+from l4sbench.testbeds.virtual.lab.userland import (
     PACKAGES,
     Userland,
     find_userland,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from l4sbench.testbeds.virtual.build import Lab
-    from l4sbench.testbeds.virtual.build.command import Commands
+    from l4sbench.testbeds.virtual.lab import Lab
+    from l4sbench.testbeds.virtual.lab.command import Commands
 
     Say = Callable[[str, float | None], None]
 

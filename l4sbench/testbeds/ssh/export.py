@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import assets
 from l4sbench.errors import InputError
 from l4sbench.program import programs
+from l4sbench.program.trial import draw_conditions, seed_of
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import node_needs
 from l4sbench.testbeds.ssh.kernels import module_sources
 from l4sbench.testbeds.ssh.layout import TO_FILL_IN, hosts_of, require_placed, trial_variables
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
 from l4sbench.topology import topology as find_topology
-from l4sbench.trial import draw_conditions, seed_of
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell

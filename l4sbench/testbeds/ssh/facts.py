@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import InputError, Problem
-from l4sbench.testbed import Identity
 from l4sbench.topology import topology as find_topology
+from l4sbench.traits import Identity
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CongestionControl, Needs, Queue

@@ -15,18 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
+from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import Problem, TestbedError, TrialFailed
 from l4sbench.program import captures
-from l4sbench.testbed import (
-    CostModel,
-    Identity,
-    Needs,
-    Outcome,
-    Stage,
-    Stages,
-    TestbedTraits,
-    TrialStopped,
-)
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import (
     HostFacts,
@@ -59,6 +50,7 @@ from l4sbench.testbeds.ssh.layout import (
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Memory, Told
 from l4sbench.testbeds.ssh.results import skew_ms, unpack, write_start
 from l4sbench.topology import topology as find_topology
+from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,8 +58,8 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
     from l4sbench.program import Program
+    from l4sbench.program.trial import TrialSpec
     from l4sbench.topology import Topology
-    from l4sbench.trial import TrialSpec
 
 TRAITS: Final = TestbedTraits(
     default_traffic="iperf3",

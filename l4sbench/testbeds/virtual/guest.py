@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TestbedError, TrialFailed
-from l4sbench.testbed import TrialStopped
-from l4sbench.testbeds.virtual.build import GUEST_BIN
+from l4sbench.testbeds.virtual.lab import GUEST_BIN
 
 if TYPE_CHECKING:
     import threading

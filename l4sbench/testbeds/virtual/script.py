@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
 from l4sbench.program import captures
-from l4sbench.testbeds.virtual.build import GUEST_BIN, GUEST_MODULES
+from l4sbench.testbeds.virtual.lab import GUEST_BIN, GUEST_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from l4sbench.program import Program
-    from l4sbench.testbeds.virtual.build import Lab
+    from l4sbench.testbeds.virtual.lab import Lab
     from l4sbench.topology import Topology
 
 

@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench import assets
+from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem, TrialFailed
-from l4sbench.testbed import CostModel, Identity, Needs, Outcome, TestbedTraits
 from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, run_guest
+from l4sbench.traits import CostModel, Identity, Needs, TestbedTraits
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
-    from l4sbench.testbeds.virtual.build import Lab
-    from l4sbench.trial import TrialSpec
+    from l4sbench.program.trial import TrialSpec
+    from l4sbench.testbeds.virtual.lab import Lab
 
 TRAITS: Final = TestbedTraits(
     default_traffic="lean",

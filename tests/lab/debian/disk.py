@@ -9,9 +9,9 @@ from pathlib import Path
 
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_members
-from l4sbench.testbeds.virtual.build import Lab
-from l4sbench.testbeds.virtual.build.cache import Cache, remove_tree
-from l4sbench.testbeds.virtual.build.command import Commands
+from l4sbench.testbeds.virtual.lab import Lab
+from l4sbench.testbeds.virtual.lab.cache import Cache, remove_tree
+from l4sbench.testbeds.virtual.lab.command import Commands
 from tests.lab.debian.kernels import KernelPackages, index, pack, second_release
 from tests.lab.debian.root import (
     DiskImage,

@@ -29,7 +29,7 @@ from l4sbench.testbeds.nodes.keeper import GO, RESTART, SOCKET, Order
 from l4sbench.testbeds.nodes.lab import answers
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_members
 from l4sbench.testbeds.nodes.starting import launch, memory_dir
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.topology import LINE6
 from tests.lab.debian import loader
 from tests.lab.debian.disk import PROXY_PORT, debian_disk

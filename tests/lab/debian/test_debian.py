@@ -16,8 +16,9 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 
-from l4sbench import api, assets, events
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench import assets, events
+from l4sbench.app import api
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.debian.disk import KERNELS, SUITE
 from tests.lab.debian.hosts import TWO, DebianHosts, debian_hosts
 from tests.lab.debian.kernels import second_release

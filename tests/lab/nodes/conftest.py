@@ -5,7 +5,7 @@
 import pytest
 
 from l4sbench.testbeds.nodes.checks import node_checks
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 
 from l4sbench.errors import InputError
 from l4sbench.testbeds import nodes
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.topology import LINE6
 from tests.lab.nodes.hosts import booted, on
 

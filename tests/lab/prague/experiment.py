@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from l4sbench.testbeds.virtual.build.lab import GUEST_MODULES, Lab
+from l4sbench.testbeds.virtual.lab.lab import GUEST_MODULES, Lab
 from tests.lab.guests import Outcome, Script, boot
 from tests.lab.prague.captures import Segment, segments
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.testbeds.virtual.build import Lab
 from l4sbench.testbeds.virtual.guest import EPOCH_NS
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.prague.captures import bursts
 from tests.lab.prague.experiment import Experiment, sender_samples, sent_segments
 

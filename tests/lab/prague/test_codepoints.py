@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.prague.captures import Segment, segments
 from tests.lab.prague.experiment import PORT, RX, RX6, Experiment
 

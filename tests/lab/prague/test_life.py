@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.guests import Outcome
 from tests.lab.prague.experiment import MODULE, MS, PORT, RX, Experiment
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.guests import Outcome
 from tests.lab.prague.experiment import Experiment, delay, sender_samples
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.prague.experiment import Experiment, random_marking, sender_samples, sent_segments
 
 pytestmark = pytest.mark.lab

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.prague.experiment import Experiment, rate_mbps
 
 pytestmark = pytest.mark.lab

@@ -9,7 +9,7 @@ import pytest
 
 from l4sbench.testbeds.nodes import NodesStatus
 from l4sbench.testbeds.nodes.checks import node_checks
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.nodes.hosts import booted
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from l4sbench import api, events
+from l4sbench import events
+from l4sbench.app import api
 from l4sbench.testbeds.nodes import NodesStatus
 from tests.lab.nodes.hosts import on
 from tests.lab.ssh.test_ssh import matrix

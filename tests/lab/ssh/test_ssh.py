@@ -20,7 +20,7 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 
-from l4sbench import api
+from l4sbench.app import api
 from l4sbench.catalog import Catalog
 from l4sbench.events import Event, TrialEnded, TrialStarted
 from l4sbench.matrix import Matrix

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 
-from l4sbench import api
+from l4sbench.app import api
 from l4sbench.testbeds.nodes import lab as nodes_lab
 from l4sbench.testbeds.nodes.checks import node_checks
-from l4sbench.testbeds.virtual.build import Lab
+from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.topology import LINE6, Address, Network, Node, Pair, Port, Topology
 from tests.lab.nodes.hosts import booted, on
 from tests.lab.ssh.test_ssh import matrix

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.build.cache import Cache
-from l4sbench.testbeds.virtual.build.command import Commands
+from l4sbench.testbeds.virtual.lab.cache import Cache
+from l4sbench.testbeds.virtual.lab.command import Commands
 from tests.lab.debian import root
 from tests.lab.debian.root import DiskImage, Recipe
 

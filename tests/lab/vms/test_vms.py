@@ -16,7 +16,8 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 
-from l4sbench import api, assets
+from l4sbench import assets
+from l4sbench.app import api
 from l4sbench.testbeds.ssh.ansible import environment
 from tests.lab.debian.hosts import TWO
 from tests.lab.playbooks import only_in_next, prepare

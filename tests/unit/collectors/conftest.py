@@ -17,8 +17,8 @@ from collectors.validity import judge
 from l4sbench.cell import Cell
 from l4sbench.events import Status
 from l4sbench.program import Program
+from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
 from l4sbench.topology import topology
-from l4sbench.trial import EndedTrial, Judgement, TrialSpec
 
 CASES = Path(__file__).parents[2] / "cases"
 

@@ -19,10 +19,10 @@ from collectors.assemble import Collected, collect
 from l4sbench import tables
 from l4sbench.catalog import Catalog
 from l4sbench.events import Status
-from l4sbench.store import Ending, Run
-from l4sbench.testbed import Identity
+from l4sbench.program.trial import TrialSpec
+from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
-from l4sbench.trial import TrialSpec
+from l4sbench.traits import Identity
 
 Load = Callable[[str], Any]
 IDENTITY = Identity("virtual", "7.3.4-l4slab", {}, {}, {})
@@ -44,7 +44,7 @@ def add(
     """Store a captured trial as an ended one."""
     spec = TrialSpec(trial.cell, number, 7, trial.programs, topology(trial.cell.topology), inputs)
     reasons = () if status is Status.OK else ("because",)
-    with run.locked() as writer, writer.begin(spec) as partial:
+    with locked(run) as writer, writer.begin(spec) as partial:
         shutil.copytree(trial.raw, partial.raw, dirs_exist_ok=True)
         return partial.end(Ending(status, reasons, IDENTITY, datetime.now(UTC), 1.0))
 

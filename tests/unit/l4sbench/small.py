@@ -26,14 +26,15 @@ from pathlib import Path
 
 from l4sbench import events
 from l4sbench.catalog import Catalog
-from l4sbench.engine import RunResult, execute
+from l4sbench.engine.loop import RunResult, execute
+from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import Problem, TrialFailed
 from l4sbench.events import Status
 from l4sbench.matrix import Matrix
-from l4sbench.plan import plan
-from l4sbench.store import Run
-from l4sbench.testbed import CostModel, Identity, Needs, Outcome, TestbedTraits, TrialStopped
-from l4sbench.trial import EndedTrial, Judgement, TrialSpec
+from l4sbench.planning.plan import plan
+from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
+from l4sbench.store import Run, locked
+from l4sbench.traits import CostModel, Identity, Needs, TestbedTraits
 
 IDENTITY = Identity("small", "7.0.0", {"kernel": "k1"}, {"tcp_prague": "p1"}, {"lean": "t1"})
 TRAITS = TestbedTraits("lean", noise=True, parallel=True, cost=CostModel(0.5, 0.01, 0.0001), memory_mb=10)
@@ -149,7 +150,7 @@ def run_matrix(
     **options: object,
 ) -> RunResult:
     """Plan and run, as the command line does."""
-    with run.locked("l4sbench run small") as writer:
+    with locked(run, "l4sbench run small") as writer:
         planned = plan(wanted, writer.view, testbed.identity(), testbed.traits, testbed.traits.cost)
         return execute(planned, writer, testbed, judge, **options)  # type: ignore[arg-type]
 

@@ -20,10 +20,10 @@ from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.events import Status
 from l4sbench.program import Program
-from l4sbench.store import Ending, Run
-from l4sbench.testbed import Identity
+from l4sbench.program.trial import TrialSpec
+from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
-from l4sbench.trial import TrialSpec
+from l4sbench.traits import Identity
 from reports.claims import Outcome, as_document, check, load_study, markdown, measures, offered
 from reports.claims.model import Claim, Study
 from reports.load import RunTables, load
@@ -232,7 +232,7 @@ def test_claims_of_ones_own_are_asked_of_a_real_run(
     programs = {node: Program.from_json(program) for node, program in plain.items()}
     run = Run.create(tmp_path / "runs", "captured", MATRIX.encode(), 1, {})
     spec = TrialSpec(cell, 1, 7, programs, topology(cell.topology), "0123456789abcdef")
-    with run.locked() as writer, writer.begin(spec) as partial:
+    with locked(run) as writer, writer.begin(spec) as partial:
         shutil.copytree(case / "raw", partial.raw, dirs_exist_ok=True)
         identity = Identity("virtual", "7.3.4", {}, {}, {})
         partial.end(Ending(Status.OK, (), identity, datetime.now(UTC), 1.0))

@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from l4sbench import api
+from l4sbench.app import api
 from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.program import Program

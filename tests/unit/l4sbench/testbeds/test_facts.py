@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from l4sbench.api import load_matrix
+from l4sbench.app.api import load_matrix
 from l4sbench.testbeds.ssh.facts import HostFacts, Module, identity, node_needs, older, read_facts, unfit
 from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import LINE6

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.api import load_matrix
+from l4sbench.app.api import load_matrix
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.facts import HostFacts, Module

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from l4sbench.api import find_matrix, programs_of
+from l4sbench.app.api import find_matrix, programs_of
 from l4sbench.errors import InputError
 from l4sbench.program.data import Command
 from l4sbench.testbeds.ssh.layout import TO_FILL_IN, Host, hosts_of, misplaced, parts

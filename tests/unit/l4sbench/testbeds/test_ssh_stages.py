@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.api import load_matrix
+from l4sbench.app.api import load_matrix
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.matrix import Matrix
-from l4sbench.testbed import Stages
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.facts import HostFacts
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Memory, Told
 from l4sbench.topology import LINE6
+from l4sbench.traits import Stages
 
 OLD = HostFacts(kernel_release="6.12.48+deb13-amd64", distribution="debian 13", accecn=False)
 NEW = OLD.model_copy(update={"kernel_release": "7.3.4+deb13-amd64", "accecn": True})

@@ -19,10 +19,10 @@ from l4sbench.catalog import Catalog
 from l4sbench.cell import Cell
 from l4sbench.events import Status
 from l4sbench.program import Program
-from l4sbench.store import Ending, Run
-from l4sbench.testbed import Identity
+from l4sbench.program.trial import TrialSpec
+from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
-from l4sbench.trial import TrialSpec
+from l4sbench.traits import Identity
 from reports.load import RunTables, load
 from reports.published import FACTORS, published_cells
 from reports.rules import load_rule
@@ -54,7 +54,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> RunTables:
         plain = json.loads((case / "raw" / "programs.json").read_text())
         programs = {node: Program.from_json(program) for node, program in plain.items()}
         spec = TrialSpec(cell, 1, 7, programs, topology(cell.topology), "0123456789abcdef")
-        with run.locked() as writer, writer.begin(spec) as partial:
+        with locked(run) as writer, writer.begin(spec) as partial:
             shutil.copytree(case / "raw", partial.raw, dirs_exist_ok=True)
             partial.end(Ending(Status.OK, (), identity, datetime.now(UTC), 1.0))
     collect(run, Catalog.load())

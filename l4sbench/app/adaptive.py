@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`trials: {until: decided}`: the engine's question, answered by collectors and reports.
+
+A decision depends on the matrix, the cell and its own trials alone, so a run comes to the same trials
+whatever the number of workers, and however often it was interrupted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from l4sbench.errors import InputError
+from l4sbench.planning.plan import looks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from l4sbench.cell import Cell
+    from l4sbench.engine.loop import Decide
+    from l4sbench.matrix import Matrix
+    from l4sbench.planning.plan import Plan
+    from l4sbench.program.trial import EndedTrial
+    from reports.rules import Rule
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How many trials adaptive cells will probably get on top of those of the first look.
+
+    `known`: cells whose own trials say so; of the others it is what published experiments needed.
+    """
+
+    trials: int
+    most: int
+    known: int
+    work_s: float
+
+
+def number_of_looks(matrix: Matrix) -> int:
+    """At how many numbers of trials a cell of this matrix may be looked at."""
+    return len(looks(matrix.trials))
+
+
+def decider(matrix: Matrix) -> Decide | None:
+    """What tells the engine whether a cell has enough trials; None when their number is fixed.
+
+    Raises:
+        InputError: the matrix's rule is unknown, or compares flow groups that no cell has.
+    """
+    from reports.rules import load_rule
+
+    if matrix.trials.until is None:
+        return None
+    rule = load_rule(matrix.rule)
+    if not any(_compares(rule, cell) for cell in matrix.asked):
+        raise InputError(
+            f"rule {rule.rule} compares the flow groups {rule.l4s} and {rule.classic}, and no cell has both",
+            f"give a number: trials: {matrix.trials.max}",
+        )
+    return _Decider(rule, matrix.baseline_ids, number_of_looks(matrix))
+
+
+def _compares(rule: Rule, cell: Cell) -> bool:
+    return {rule.l4s, rule.classic} <= set(cell.group_names)
+
+
+@dataclass(frozen=True)
+class _Decider:
+    rule: Rule
+    baseline_ids: frozenset[str]
+    looks: int
+
+    def __call__(self, cell: Cell, ended: Sequence[EndedTrial]) -> Literal["more", "enough"]:
+        from l4sbench.events import Status
+        from reports.adaptive import decided
+
+        # A baseline has no verdict, and trials that are all invalid will not become valid by more of them.
+        valid = [trial for trial in ended if trial.status is Status.OK]
+        if cell.id in self.baseline_ids or not _compares(self.rule, cell) or not valid:
+            return "enough"
+        goodputs = [found for trial in valid if (found := self._goodputs(trial)) is not None]
+        flows = {group.name: group.count for group in cell.groups}
+        enough = decided(
+            self.rule,
+            [l4s for l4s, _ in goodputs],
+            [classic for _, classic in goodputs],
+            cell.rate.mbps,
+            l4s_flows=flows[self.rule.l4s],
+            classic_flows=flows[self.rule.classic],
+            looks=self.looks,
+        )
+        return "enough" if enough else "more"
+
+    def _goodputs(self, trial: EndedTrial) -> tuple[float, float] | None:
+        """What both groups got, as the tables will have it; None where the raw files cannot be read."""
+        from collectors import COLLECTORS, BadRawError
+
+        try:
+            frames = [found.rows(trial) for found in COLLECTORS if found.table == "flows"]
+        except BadRawError:
+            return None
+        rows = [row for flows in frames for row in flows.select("group", self.rule.value).iter_rows()]
+        l4s, classic = (
+            [mbps for group, mbps in rows if group == name] for name in (self.rule.l4s, self.rule.classic)
+        )
+        if not l4s or not classic or None in (*l4s, *classic):
+            return None
+        return sum(l4s), sum(classic)
+
+
+def forecast(plan: Plan, run: Path | None) -> Forecast | None:
+    """How many trials a run of this plan will probably add; None when their number is fixed.
+
+    `run`: the directory of the run that goes on, whose tables say how its cells spread.
+    """
+    matrix = plan.matrix
+    if matrix.trials.until is None:
+        return None
+    from reports.adaptive import still_undecided
+
+    at = looks(matrix.trials)
+    ends = _known(matrix, run, at)
+    trials, work_s, known = 0.0, 0.0, 0
+    for planned in plan.asked:
+        end = ends.get(planned.cell.id)
+        if end is not None:
+            known += 1
+            had = max(at[0], end[1])
+            added = float(max(0, end[0] - had))
+        else:
+            added = sum(
+                (after - before) * still_undecided(before) for before, after in itertools.pairwise(at)
+            )
+        trials += added
+        work_s += added * planned.trial_s
+    return Forecast(round(trials), plan.most_added, known, work_s)
+
+
+def _known(matrix: Matrix, run: Path | None, at: Sequence[int]) -> dict[str, tuple[int, int]]:
+    """By cell of which the run's tables know enough: trials in the end, and trials so far."""
+    if run is None:
+        return {}
+    from reports.adaptive import forecast as forecast_cells
+    from reports.cells import cell_means
+    from reports.load import load
+    from reports.rules import load_rule
+
+    rule = load_rule(matrix.rule)
+    try:
+        cells = cell_means(load(run), rule.l4s, rule.classic, rule.value, len(at))
+    except InputError:  # no tables yet, or nothing to compare in them
+        return {}
+    had = {row["cell"]: row["valid"] + row["left_out"] for row in cells.iter_rows(named=True)}
+    return {cell: (end, had[cell]) for cell, end in forecast_cells(rule, cells, at).items()}

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What trials cost, learnt from those that ended: kept with the run, and in the user's cache for the next.
+
+A testbed states the shape of its cost (`CostModel`); what is measured are two numbers, its fixed part and a
+factor on the part that grows. They are fitted by least squares over sums, so that any number of trials is a
+few numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from platformdirs import user_cache_path
+
+from l4sbench.store import write_whole
+from l4sbench.traits import CostModel
+
+FILE: Final = "cost.json"
+_FORMAT: Final = 1
+_MEMORY: Final = 400.0
+"""Weight in trials at which the past is halved: costs follow a machine that got faster or slower."""
+
+_SPREAD: Final = 0.2
+"""Relative spread of lengths below which fixed and growing cost cannot be told apart."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Sums over ended trials of a testbed: x is the growing cost foreseen by `shape`, y the wall seconds."""
+
+    shape: CostModel
+    n: float = 0.0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    xy: float = 0.0
+
+    def with_trial(self, virtual_s: float, rate_mbps: float, wall_s: float) -> Measured:
+        """The sums once a trial of this length and rate took `wall_s`."""
+        x = self.shape.running_s(virtual_s, rate_mbps)
+        kept = 0.5 if self.n >= _MEMORY else 1.0
+        return replace(
+            self,
+            n=self.n * kept + 1,
+            x=self.x * kept + x,
+            y=self.y * kept + wall_s,
+            xx=self.xx * kept + x * x,
+            xy=self.xy * kept + x * wall_s,
+        )
+
+    def model(self) -> CostModel:
+        """The testbed's cost model, its two numbers as measured; as stated while nothing is measured."""
+        if self.n <= 0:
+            return self.shape
+        mean_x, mean_y = self.x / self.n, self.y / self.n
+        variance = self.xx / self.n - mean_x**2
+        if variance > (_SPREAD * mean_x) ** 2:
+            factor = (self.xy / self.n - mean_x * mean_y) / variance
+            fixed_s = mean_y - factor * mean_x
+            if factor > 0 and fixed_s >= 0:
+                return self._scaled(fixed_s, factor)
+        stated_s = self.shape.fixed_s + mean_x
+        if mean_x > 0 and mean_y > self.shape.fixed_s:
+            return self._scaled(self.shape.fixed_s, (mean_y - self.shape.fixed_s) / mean_x)
+        scale = mean_y / stated_s if stated_s > 0 else 1.0
+        return self._scaled(self.shape.fixed_s * scale, scale)
+
+    def _scaled(self, fixed_s: float, factor: float) -> CostModel:
+        return CostModel(fixed_s, self.shape.per_virtual_s * factor, self.shape.per_mbit_s * factor)
+
+
+class CostBook:
+    """The measured costs of one testbed in the files that keep them.
+
+    A run of its own history is believed first, then the user's cache, then what the testbed states. Files
+    that cannot be read or written cost an estimate and nothing else.
+    """
+
+    def __init__(self, testbed: str, shape: CostModel, files: tuple[Path, ...]) -> None:
+        self._testbed = testbed
+        self._shape = shape
+        self._files = files
+        self._books = [self._load(file) for file in files]
+
+    @classmethod
+    def of(cls, testbed: str, shape: CostModel, run: Path | None = None) -> CostBook:
+        """The costs known to this run (if there is one yet) and to this user."""
+        cache = user_cache_path("l4sbench") / FILE
+        return cls(testbed, shape, (cache,) if run is None else (run / FILE, cache))
+
+    def model(self) -> CostModel:
+        """The best that is known."""
+        return next((book.model() for book in self._books if book.n > 0), self._shape)
+
+    def add(self, virtual_s: float, rate_mbps: float, wall_s: float) -> None:
+        """Learn from a trial that ended by itself."""
+        self._books = [book.with_trial(virtual_s, rate_mbps, wall_s) for book in self._books]
+
+    def save(self) -> None:
+        """Write what was learnt. A disk that refuses is no reason to stop."""
+        for file, book in zip(self._files, self._books, strict=True):
+            plain = _plain(file)
+            plain[self._testbed] = asdict(book)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(file, json.dumps({"format": _FORMAT, "testbeds": plain}, indent=1) + "\n")
+            except OSError:
+                continue
+
+    def _load(self, file: Path) -> Measured:
+        fresh = Measured(self._shape)
+        try:
+            sums = dict(_plain(file)[self._testbed])  # type: ignore[call-overload]
+            if CostModel(**sums.pop("shape")) != self._shape:
+                return fresh
+            return Measured(self._shape, **{name: float(value) for name, value in sums.items()})
+        except (KeyError, TypeError, ValueError):
+            return fresh
+
+
+def _plain(file: Path) -> dict[str, object]:
+    try:
+        plain = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    known = isinstance(plain, dict) and plain.get("format") == _FORMAT
+    testbeds = plain.get("testbeds") if known else None
+    return dict(testbeds) if isinstance(testbeds, dict) else {}

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The inputs digest: names everything that decides what a trial does, and costs next to nothing to compute.
+
+It covers the cell, the catalog entries that the cell uses, the source of the program's author, the seed, and
+what the testbed runs: kernel, userland and sampler, the modules and the traffic tool that this cell uses.
+Programs themselves are not made for it. A queue that is added to the catalog, or a rebuilt module that a cell
+does not load, changes nothing for that cell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from l4sbench import assets
+from l4sbench.program.trial import seed_of, traffic_of
+from l4sbench.traits import Needs
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog, CongestionControl, Queue
+    from l4sbench.cell import Cell
+    from l4sbench.traits import Identity, TestbedTraits
+
+DIGITS: Final = 12
+"""Hex digits of an inputs digest; it only has to tell apart the inputs of one trial of one cell."""
+
+AUTHORS: Final = ("catalog", "program", "topology.py", "units.py")
+"""What below this package decides on programs and conditions."""
+
+READERS: Final = frozenset({"check.py", "outside.py", "readback.py"})
+"""Files there that only look at cells and results: a better warning makes no trial new."""
+
+
+@cache
+def authors_digest() -> str:
+    """Digest over the source of everything that has a say in programs."""
+    here = Path(__file__).parents[1]
+    files = (
+        file
+        for name in AUTHORS
+        for file in ((here / name).glob("*.py") if (here / name).is_dir() else [here / name])
+    )
+    return _hash([[file.name, assets.digest(file)] for file in sorted(files) if file.name not in READERS])
+
+
+class Inputs:
+    """Digests of the trials of one matrix on one testbed."""
+
+    def __init__(self, catalog: Catalog, matrix_seed: int, identity: Identity, traits: TestbedTraits) -> None:
+        self._catalog = catalog
+        self._matrix_seed = matrix_seed
+        self.identity = identity
+        self._traits = traits
+        about = [
+            authors_digest(),
+            identity.testbed,
+            identity.kernel_release,
+            dict(identity.common),
+            traits.noise,
+        ]
+        self._base = hashlib.sha256(_canonical(about))
+        self._parts: dict[tuple[str, ...], bytes] = {}
+        self._seeds: dict[int, bytes] = {}
+
+    def digests(self, cell: Cell, trials: Iterable[int]) -> list[str]:
+        """The inputs digests of these trials of a cell."""
+        total = self._base.copy()
+        total.update(self._part(uses(cell, self._traits)))
+        total.update("\0".join((cell.id, *cell.group_names)).encode())
+        found = []
+        for trial in trials:
+            one = total.copy()
+            one.update(self._seed(trial))
+            found.append(one.hexdigest()[:DIGITS])
+        return found
+
+    def _seed(self, trial: int) -> bytes:
+        if trial not in self._seeds:
+            self._seeds[trial] = f"\0{seed_of(self._matrix_seed, trial)}".encode()
+        return self._seeds[trial]
+
+    def _part(self, names: tuple[str, ...]) -> bytes:
+        """What catalog and testbed have for the queue, the traffic tool and the congestion controls."""
+        if names not in self._parts:
+            used = entries(self._catalog, names)
+            loaded = sorted(modules(used))
+            about = [
+                [entry.digest for entry in used],
+                {name: self.identity.modules[name] for name in loaded if name in self.identity.modules},
+                self.identity.tools.get(names[1], ""),
+                names[1],
+            ]
+            self._parts[names] = _canonical(about)
+        return self._parts[names]
+
+
+def uses(cell: Cell, traits: TestbedTraits) -> tuple[str, ...]:
+    """Names of what a cell is made from: queue, traffic tool, congestion controls in order of the groups."""
+    factors = cell.factors
+    ccs = (cast("str", factors[f"{group}.cc"]) for group in cell.group_names)
+    return cast("str", factors["aqm"]), traffic_of(cell, traits), *ccs
+
+
+def entries(catalog: Catalog, names: tuple[str, ...]) -> list[Queue | CongestionControl]:
+    """The catalog entries that `uses` names.
+
+    Raises:
+        InputError: the catalog has no such entry.
+    """
+    queue, _, *ccs = names
+    return [catalog.queue(queue), *(catalog.congestion_control(cc) for cc in ccs)]
+
+
+def modules(used: Iterable[Queue | CongestionControl]) -> set[str]:
+    """Names of the kernel modules that bring these entries and are built from our own source."""
+    return {
+        entry.module.name for entry in used if entry.module is not None and entry.module.source is not None
+    }
+
+
+def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits) -> Needs:
+    """What these cells ask of a testbed."""
+    kinds = {(cell.factors["topology"], uses(cell, traits)) for cell in cells}
+    names = {used for _, used in kinds}
+    return Needs(
+        topologies=frozenset(str(topology) for topology, _ in kinds),
+        queues=frozenset(queue for queue, *_ in names),
+        traffic=frozenset(traffic for _, traffic, *_ in names),
+        congestion_controls=frozenset(cc for _, _, *ccs in names for cc in ccs),
+        modules=frozenset(name for used in names for name in modules(entries(catalog, used))),
+    )
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(_canonical(value)).hexdigest()
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Tables of a run: `schemas` has every column with type, unit and meaning, `files` reads and writes them."""
+
+from __future__ import annotations
+
+from l4sbench.tables.files import FORMAT, columns, conform, empty, format_of, key, scan, shape, write
+from l4sbench.tables.schemas import OF_TRIALS, SCHEMAS
+
+__all__ = [
+    "FORMAT",
+    "OF_TRIALS",
+    "SCHEMAS",
+    "columns",
+    "conform",
+    "empty",
+    "format_of",
+    "key",
+    "scan",
+    "shape",
+    "write",
+]

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Tables as frames and as Parquet files: shape, check, write whole, scan."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import dataframely as dy
+import polars as pl
+
+from l4sbench.errors import InputError
+from l4sbench.tables.schemas import SCHEMAS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+FORMAT: Final = 1
+"""Version of the tables' format, in every file's metadata. A reader refuses a newer one."""
+
+ROW_GROUP_ROWS: Final = 100_000
+FORMAT_KEY: Final = "l4sbench.format"
+TABLE_KEY: Final = "l4sbench.table"
+
+
+@cache
+def key(table: str) -> tuple[str, ...]:
+    """The columns a table is sorted by; together they tell its rows apart."""
+    return tuple(SCHEMAS[table].primary_key())
+
+
+@cache
+def columns(table: str) -> Mapping[str, pl.DataType]:
+    """The columns of a table with their types, in order; of `trials` those that are no factors."""
+    return {name: column.dtype for name, column in SCHEMAS[table].columns().items()}
+
+
+@cache
+def empty(table: str) -> pl.DataFrame:
+    """A table without rows."""
+    return SCHEMAS[table].create_empty()
+
+
+def shape(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the table's columns in order, of their types, sorted by key; values are not checked.
+
+    Columns that the frame lacks become null. `trials` keeps columns its schema does not know, which are the
+    factors: they stand behind the key, by name. Anywhere else an unknown column is an error.
+
+    Raises:
+        ValueError: a column that is not in the schema, or one of another type.
+    """
+    own, key_columns = columns(table), list(key(table))
+    others = sorted(set(frame.columns) - own.keys())
+    if others and table != "trials":
+        raise ValueError(f"columns {', '.join(others)} are not in table {table}")
+    names = [*key_columns, *others, *(name for name in own if name not in key_columns)]
+    if not others:
+        names = list(own)
+    there = set(frame.columns)
+    typed = [
+        pl.col(name)
+        if name not in own
+        else pl.col(name).cast(own[name])
+        if name in there
+        else pl.lit(None, own[name]).alias(name)
+        for name in names
+    ]
+    try:
+        return frame.select(typed).sort(key_columns)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"table {table}: {error}") from error
+
+
+def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame as the table stores it: in `shape`, and every value as the schema says.
+
+    Raises:
+        ValueError: as `shape`, or values that break the schema (dataframely's message).
+    """
+    shaped = shape(table, frame)
+    try:
+        SCHEMAS[table].validate(shaped.select(list(columns(table))))
+    except (dy.exc.ValidationError, dy.exc.SchemaError) as error:
+        raise ValueError(f"table {table}: {error}") from error
+    return shaped
+
+
+def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
+    """Write a table from parts that are in key order; the file appears whole or not at all.
+
+    How the rows are cut into parts does not show in the file.
+    """
+    partial = path.with_name(path.name + ".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame = pl.concat(parts, how="vertical") if parts else empty(table).lazy()
+    frame.sink_parquet(
+        partial,
+        compression="zstd",
+        row_group_size=ROW_GROUP_ROWS,
+        maintain_order=True,
+        metadata={FORMAT_KEY: str(FORMAT), TABLE_KEY: table},
+        engine="streaming",
+    )
+    with partial.open("rb") as written:
+        os.fsync(written.fileno())
+    partial.replace(path)
+
+
+def format_of(path: Path) -> int | None:
+    """The format version of a table's file; None when the file is not there or is no table of ours."""
+    try:
+        text = pl.read_parquet_metadata(path).get(FORMAT_KEY, "")
+    except (OSError, pl.exceptions.PolarsError):
+        return None
+    return int(text) if text.isdecimal() else None
+
+
+def scan(path: Path) -> pl.LazyFrame:
+    """A table as a lazy frame.
+
+    Raises:
+        InputError: no table is there, or a newer l4sbench wrote it.
+    """
+    version = format_of(path)
+    if version is None:
+        raise InputError(f"{path} is no table of l4sbench", "l4sbench collect writes the tables of a run")
+    if version > FORMAT:
+        raise InputError(
+            f"{path} has format {version}, and this l4sbench reads up to {FORMAT}",
+            "a newer l4sbench reads it",
+        )
+    return pl.scan_parquet(path)

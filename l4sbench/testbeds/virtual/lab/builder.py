@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Building a lab: which parts there are, in which order they are made, and what is done only once."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.lab import source as sources
+from l4sbench.testbeds.virtual.lab.aptsources import Archive, debian_archives, read_sources
+from l4sbench.testbeds.virtual.lab.cache import PARTS, Cache, remove_tree, write_whole
+from l4sbench.testbeds.virtual.lab.doctor import build_checks, require
+from l4sbench.testbeds.virtual.lab.inputs import Inputs
+from l4sbench.testbeds.virtual.lab.kernel import Kernel, build_kernel, find_kernel, kernel_digest
+from l4sbench.testbeds.virtual.lab.lab import HINT, Lab, LabRecord, ModuleRecord, read_record
+from l4sbench.testbeds.virtual.lab.programs import Module, ModuleInfo, Tools, build_modules, build_tools
+from l4sbench.testbeds.virtual.lab.rootfs import compose_rootfs, first_boot
+from l4sbench.testbeds.virtual.lab.source import Say, Source
+from l4sbench.testbeds.virtual.lab.userland import Userland, build_userland, cached_userland, find_userland
+
+_LOCK_S = 3600.0
+_KEPT_RECORDS = 8
+_KEPT_S = 7 * 24 * 3600
+"""What no kept record names is removed after a week: a run may still be using it."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How to build.
+
+    Attributes:
+        tarball: A kernel source tarball (`linux-7.*.tar.*`) to build from.
+        kernel_tree: A kernel source folder to build from; a copy is built, the folder is left alone.
+        jobs: Compilations at a time; the cores by default.
+        force: Build every part anew, from the newest source and packages that can be had.
+        cache: The cache folder; the user's own by default.
+        kernels: The folder with `lab/` and the modules' sources; the project's own by default.
+    """
+
+    tarball: Path | None = None
+    kernel_tree: Path | None = None
+    jobs: int | None = None
+    force: bool = False
+    cache: Path | None = None
+    kernels: Path | None = None
+
+    @property
+    def own_kernel(self) -> bool:
+        """Whether the user names the kernel source."""
+        return self.tarball is not None or self.kernel_tree is not None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a build is.
+
+    Attributes:
+        stage: source, kernel, userland, tools, modules, check or done.
+        message: What happens, in words.
+        fraction: Share of the stage that is done, 0 to 1; None when it is not known.
+    """
+
+    stage: str
+    message: str
+    fraction: float | None = None
+
+
+def build(options: BuildOptions, on_progress: Callable[[Progress], None] = lambda _: None) -> Lab:
+    """Build what is missing of the lab and return it; does nothing but look when nothing is missing.
+
+    Once built, a lab is looked for nowhere else: a newer kernel in the archive, or newer packages, come in by
+    `force` only.
+
+    Raises:
+        TestbedError: Something this machine lacks (with the command that mends it), no kernel source could be
+            had, another build holds the lock, or a step failed (with the end of its log).
+    """
+    if options.tarball is not None and options.kernel_tree is not None:
+        raise TestbedError("a tarball and a kernel tree at once: name one of them")
+    cache, inputs = Cache.open(options.cache), Inputs.read(options.kernels)
+    if (lab := _finished(cache, inputs, options)) is not None:
+        return lab
+    require(build_checks(options.cache))
+
+    def on_wait(message: str) -> None:
+        on_progress(Progress("check", message))
+
+    with cache.lock(on_wait, _LOCK_S) as lost:
+        if lost is not None:
+            on_progress(Progress("check", f"an earlier build did not come to its end: {lost}; cleaning up"))
+        cache.clean()
+        # whoever held the lock may have built what we need
+        if (lab := _finished(cache, inputs, options)) is not None:
+            return lab
+        record = _Build(cache, inputs, options, on_progress).run()
+        write_whole(cache.record(inputs.key), record.model_dump_json(indent=1))
+        _prune(cache)
+    lab = Lab.locate(options.cache, options.kernels)
+    on_progress(Progress("done", f"the lab is ready: Linux {lab.kernel_release}", 1.0))
+    return lab
+
+
+def with_modules(
+    lab: Lab, folders: Mapping[str, Path], on_progress: Callable[[Progress], None] = lambda _: None
+) -> Lab:
+    """A lab with further kernel modules, from outside the project; they are built when they are not there.
+
+    Args:
+        lab: The lab; it stays as it is.
+        folders: Folders with C and a Kbuild file, by the name of the module each makes. A name that the lab
+            has already replaces the lab's own.
+        on_progress: Told what happens.
+
+    Raises:
+        TestbedError: A module cannot be built: what is missing, or what the compiler said.
+    """
+    if not folders:
+        return lab
+    cache = Cache.open(lab.kernel.parents[2])
+    kernel, userland = find_kernel(cache, lab.kernel.parent.name), find_userland(cache, lab.userland.name)
+    if kernel is None or userland is None:
+        raise TestbedError("the lab is incomplete: its kernel or userland is gone", hint=HINT)
+
+    def say(message: str, fraction: float | None) -> None:
+        on_progress(Progress("modules", message, fraction))
+
+    with cache.lock(lambda message: say(message, None), _LOCK_S):
+        added = build_modules(cache, folders, kernel, say)
+        kept = [
+            Module(name, path, ModuleInfo(srcversion=lab.srcversions[name], digest=lab.digests.modules[name]))
+            for name, path in lab.modules.items()
+            if name not in folders
+        ]
+        modules = sorted([*kept, *added], key=lambda module: module.name)
+        rootfs = compose_rootfs(cache, userland, Tools(lab.tools, lab.digests.tools), modules)
+        for path in (rootfs, *(module.path.parent for module in added)):
+            os.utime(path)  # no record names them; pruning goes by age
+    return replace(
+        lab,
+        rootfs=rootfs,
+        modules={module.name: module.path for module in modules},
+        srcversions={module.name: module.info.srcversion for module in modules},
+        digests=replace(lab.digests, modules={module.name: module.info.digest for module in modules}),
+    )
+
+
+def _finished(cache: Cache, inputs: Inputs, options: BuildOptions) -> Lab | None:
+    """The lab, when it is there and is what these options would build."""
+    record = read_record(cache, inputs.key)
+    if record is None or options.force or options.own_kernel or record.own_kernel:
+        return None
+    if compiler_version() not in (record.compiler, None):  # without a compiler the lab is as good as ever
+        return None
+    try:
+        return Lab.locate(options.cache, options.kernels)
+    except TestbedError:
+        return None
+
+
+def compiler_version() -> str | None:
+    """The versions of compiler and linker; None when there is none."""
+    try:
+        said = [
+            subprocess.run([name, "--version"], capture_output=True, text=True, timeout=20, check=True).stdout
+            for name in ("gcc", "ld")
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return "; ".join(text.splitlines()[0] for text in said)
+
+
+@dataclass(frozen=True)
+class _Build:
+    """One run through all parts, each made only when it is not there."""
+
+    cache: Cache
+    inputs: Inputs
+    options: BuildOptions
+    on_progress: Callable[[Progress], None]
+
+    def run(self) -> LabRecord:
+        """Make all parts; what fails soonest comes first."""
+        cache, inputs, force = self.cache, self.inputs, self.options.force
+        compiler = compiler_version() or ""
+        tools = build_tools(cache, inputs, compiler, self._say("tools"), force=force)
+        source = self._source()
+        userland = self._userland()
+        kernel = self._kernel(source, compiler)
+        modules = build_modules(cache, inputs.modules, kernel, self._say("modules"), force=force)
+        rootfs = compose_rootfs(cache, userland, tools, modules, force=force)
+        self._say("check")("booting the guest once", None)
+        first_boot(kernel, rootfs, cache.logs / "first-boot.log")
+        return LabRecord(
+            inputs=inputs.digests,
+            compiler=compiler,
+            own_kernel=self.options.own_kernel,
+            source=kernel.info.source,
+            kernel=self._part(kernel.path),
+            kernel_digest=kernel.info.digest,
+            kernel_release=kernel.info.release,
+            userland=self._part(userland.path),
+            userland_digest=userland.path.name,
+            tools=self._part(tools.path),
+            tools_digest=tools.digest,
+            rootfs=self._part(rootfs),
+            modules={
+                module.name: ModuleRecord(
+                    part=self._part(module.path.parent),
+                    srcversion=module.info.srcversion,
+                    digest=module.info.digest,
+                )
+                for module in modules
+            },
+        )
+
+    def _say(self, stage: str) -> Say:
+        def say(message: str, fraction: float | None) -> None:
+            self.on_progress(Progress(stage, message, fraction))
+
+        return say
+
+    def _part(self, path: Path) -> str:
+        return path.relative_to(self.cache.root).as_posix()
+
+    def _source(self) -> Source:
+        say = self._say("source")
+        if self.options.tarball is not None:
+            return sources.from_tarball(self.options.tarball)
+        if self.options.kernel_tree is not None:
+            say("looking through the kernel tree", None)
+            return sources.from_tree(self.options.kernel_tree)
+        known = None if self.options.force else sources.cached(self.cache)
+        return known or sources.fetch(self.cache, _archives(), say)
+
+    def _userland(self) -> Userland:
+        """The last userland, whatever it was made for; a new one when there is none."""
+        known = None if self.options.force else cached_userland(self.cache)
+        if known is not None:
+            return known
+        return build_userland(self.cache, _archives(), self._say("userland"), force=self.options.force)
+
+    def _kernel(self, source: Source, compiler: str) -> Kernel:
+        digest = kernel_digest(self.inputs, source, compiler)
+        known = None if self.options.force else find_kernel(self.cache, digest)
+        jobs = self.options.jobs or len(os.sched_getaffinity(0))
+        return known or build_kernel(self.cache, self.inputs, source, digest, jobs, self._say("kernel"))
+
+
+def _archives() -> tuple[Archive, ...]:
+    return debian_archives(read_sources())
+
+
+def _prune(cache: Cache) -> None:
+    """Remove old labs and what only they used, and the scratch state of apt."""
+    for old in cache.records()[_KEPT_RECORDS:]:
+        old.unlink()
+    used = set[str]()
+    for path in cache.records():
+        record = read_record(cache, path.stem)
+        used |= record.parts() if record is not None else set()
+    newest = sources.cached(cache)
+    if newest is not None:
+        used.add(f"source/{newest.digest}")
+    for kind in PARTS:
+        for part in (cache.root / kind).glob("*"):
+            if f"{kind}/{part.name}" not in used and time.time() - part.stat().st_mtime > _KEPT_S:
+                remove_tree(part)
+    if (cache.root / "apt").exists():
+        remove_tree(cache.root / "apt")

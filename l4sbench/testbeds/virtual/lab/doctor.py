@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What this machine lacks for building and running the lab, and the command that mends it."""
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
+from l4sbench.testbeds.virtual.lab.cache import Cache
+from l4sbench.testbeds.virtual.lab.lab import HINT, Lab
+
+PROGRAMS = {
+    "gcc": "gcc",
+    "ld": "binutils",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "xz": "xz-utils",
+    "tar": "tar",
+    "patch": "patch",
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
+    "setpriv": "util-linux",
+}
+"""Programs that building and running start, by the Debian package that brings them."""
+
+_TO_RUN = ("machine", "setpriv")
+"""Checks that also a finished lab depends on."""
+
+_FREE_BYTES = 2 << 30
+_SHM_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What was looked at.
+        ok: Whether it is as it should be.
+        detail: What was found, in words.
+        mend: The command that mends it; None when it is right or when no single command does.
+        packages: The Debian packages that it lacks.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    mend: str | None = None
+    packages: tuple[str, ...] = ()
+
+
+def doctor(cache: Path | None = None, kernels: Path | None = None) -> list[Check]:
+    """Look at everything that building and running the lab needs; changes nothing.
+
+    Args:
+        cache: The cache folder; the user's own by default.
+        kernels: The folder with `lab/` and the modules' sources; the project's own by default.
+    """
+    lab = _lab(cache, kernels)
+    building = build_checks(cache)
+    if lab.ok:  # what only a build needs is missed by nobody now
+        building = [check if check.ok or check.name in _TO_RUN else _excused(check) for check in building]
+    return [*building, _memory_files(), lab]
+
+
+def _excused(check: Check) -> Check:
+    return Check(check.name, ok=True, detail=f"{check.detail} (needed only to build the lab anew)")
+
+
+def build_checks(cache: Path | None = None) -> list[Check]:
+    """Look at what building needs."""
+    return [_machine(), *_programs(), _place(Cache.open(cache).root), _archive()]
+
+
+def require(checks: list[Check], what_for: str = "build the lab") -> None:
+    """Refuse when something is missing; `what_for` says what this machine then cannot do.
+
+    Raises:
+        TestbedError: Says all that is missing, and the command that mends it.
+    """
+    missing = [check for check in checks if not check.ok]
+    if missing:
+        what = "; ".join(f"{check.name}: {check.detail}" for check in missing)
+        mends = dict.fromkeys(check.mend for check in missing if check.mend)
+        raise TestbedError(f"this machine cannot {what_for}: {what}", hint=" && ".join(mends) or None)
+
+
+def _machine() -> Check:
+    machine = platform.machine()
+    right = machine == "x86_64" and platform.system() == "Linux"
+    detail = f"{platform.system()} on {machine}"
+    return Check("machine", right, detail if right else f"{detail}; the lab needs Linux on x86_64")
+
+
+def _programs() -> list[Check]:
+    found = {name: shutil.which(name) is not None for name in PROGRAMS}
+    lacking = {name: (package,) for name, package in PROGRAMS.items() if not found[name]}
+    if not found["gcc"] or not _has_static_libc():
+        lacking["libc.a"] = (
+            "libc6-dev",
+        )  # the C library's headers and its static form; gcc only recommends it
+    mend = install_command(sorted({package for named in lacking.values() for package in named}))
+    return [
+        Check(name, False, "not found", mend, lacking[name])
+        if name in lacking
+        else Check(name, True, "found")
+        for name in (*PROGRAMS, "libc.a")
+    ]
+
+
+def install_command(packages: Sequence[str]) -> str:
+    """The command that installs Debian packages."""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    install = f"{sudo}apt-get install --yes --no-install-recommends {' '.join(packages)}"
+    return f"{sudo}apt-get update && {install}"  # fresh machines have no package lists
+
+
+def _has_static_libc() -> bool:
+    try:
+        done = subprocess.run(
+            ["gcc", "-print-file-name=libc.a"], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return Path(done.stdout.strip()).is_absolute()  # gcc echoes the bare name when it finds nothing
+
+
+def _place(root: Path) -> Check:
+    if any(character.isspace() or character in ":#" for character in str(root)):
+        detail = f"{root} has a blank, a colon or a # in it, and make cannot build there"
+        return Check("cache folder", False, detail, 'export XDG_CACHE_HOME="$(mktemp -d)"')
+    existing = next(path for path in (root, *root.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if not os.access(existing, os.W_OK):
+        return Check("cache folder", False, f"{existing} is not yours to write")
+    right = free >= _FREE_BYTES
+    detail = f"{root}, {free / 1e9:.1f} GB free"
+    return Check(
+        "cache folder", right, detail if right else f"{detail}; building needs {_FREE_BYTES / 1e9:.0f}"
+    )
+
+
+def _archive() -> Check:
+    archives = debian_archives(read_sources())
+    if archives:
+        return Check("Debian archive", True, f"{archives[0].uri} (from the machine's apt configuration)")
+    return Check("Debian archive", False, "no Debian mirror stands in the machine's apt configuration")
+
+
+def _memory_files() -> Check:
+    """User-mode Linux keeps a guest's memory in a file that it executes from."""
+    name, shm = "guest memory", Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
+    if not os.access(shm, os.W_OK):
+        return Check(name, True, f"{shm} cannot be written; guests use the disk, and are slower")
+    if os.statvfs(shm).f_flag & os.ST_NOEXEC:
+        return Check(name, False, f"{shm} is mounted noexec", f"mount -o remount,exec {shm}")
+    free = shutil.disk_usage(shm).free
+    if free < _SHM_BYTES:
+        return Check(name, True, f"{shm} has {free / 1e6:.0f} MB; guests will use the disk, and be slower")
+    return Check(name, True, f"{shm}, {free / 1e9:.1f} GB free")
+
+
+def _lab(cache: Path | None, kernels: Path | None) -> Check:
+    try:
+        lab = Lab.locate(cache, kernels)
+    except TestbedError as error:
+        return Check("lab", False, error.message, HINT)
+    return Check("lab", True, f"Linux {lab.kernel_release} from {lab.source}")

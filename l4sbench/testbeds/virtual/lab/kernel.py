@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Building the kernel: unpack, patch, configure, compile, and keep what building modules needs."""
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.lab.cache import (
+    Cache,
+    digest_of,
+    digest_of_file,
+    read_note,
+    remove_tree,
+    write_whole,
+)
+from l4sbench.testbeds.virtual.lab.command import Commands
+from l4sbench.testbeds.virtual.lab.inputs import RECIPE, Inputs
+from l4sbench.testbeds.virtual.lab.source import OLDEST, PRODUCTS, Say, Source, version_key
+
+_UNPACK_S = 900
+_CONFIG_S = 300
+_COMPILE_S = 3600
+_TYPICAL_OBJECTS = 800
+"""How many files a build compiles, as long as no build of this cache has counted them."""
+
+_SKIPPED = (
+    *(f"drivers/{name}" for name in ("gpu", "iio", "infiniband", "media", "scsi", "staging")),
+    *("drivers/net/ethernet", "drivers/net/wireless", "sound/pci", "sound/soc", "sound/usb"),
+    *("Documentation", "tools/perf", "tools/testing"),
+    *(f"arch/{name}" for name in ("arm", "arm64", "loongarch", "m68k", "mips", "parisc", "powerpc")),
+    *(f"arch/{name}" for name in ("riscv", "s390", "sh", "sparc")),
+)
+_SKIPPED_SUFFIXES = (".c", ".h", ".rst", ".yaml", ".dts", ".dtsi", ".json")
+"""What no guest can have is not unpacked: half the time and the space. Kconfig files all stay, they refer to
+each other."""
+
+REPEATABLE = {
+    "KBUILD_BUILD_USER": "l4sbench",
+    "KBUILD_BUILD_HOST": "lab",
+    "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
+    "KBUILD_BUILD_VERSION": "1",
+    "KCONFIG_NOTIMESTAMP": "1",
+}
+"""So that equal sources give equal kernels."""
+
+
+_ABSENT = ("RUSTC=none", "BINDGEN=none", "PAHOLE=none")
+"""Tools that the lab's kernel does not need; found or not, they would show in its configuration."""
+
+
+class KernelInfo(BaseModel):
+    """What the cache remembers of a built kernel."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    release: str
+    digest: str
+    source: str
+    objects: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel: `path` holds `linux`, `config`, `info.json` and the trimmed `tree` for modules."""
+
+    path: Path
+    info: KernelInfo
+
+    @property
+    def tree(self) -> Path:
+        """What building modules needs of the source tree."""
+        return self.path / "tree"
+
+
+def kernel_digest(inputs: Inputs, source: Source, compiler: str) -> str:
+    """The name of the part that these inputs make."""
+    config, patches = inputs.digests["kernel configuration"], inputs.digests["kernel patches"]
+    return digest_of([RECIPE["kernel"], source.digest, config, patches, compiler])
+
+
+def find_kernel(cache: Cache, digest: str) -> Kernel | None:
+    """A kernel that was built before."""
+    path = cache.part("kernel", digest)
+    info = read_note(path / "info.json", KernelInfo)
+    return None if info is None else Kernel(path, info)
+
+
+def build_kernel(cache: Cache, inputs: Inputs, source: Source, digest: str, jobs: int, say: Say) -> Kernel:
+    """Build a kernel into the cache.
+
+    Raises:
+        TestbedError: A patch does not apply, an option of the configuration did not take effect, or a step
+            failed.
+    """
+    commands = Commands.logging_to(cache.logs / "kernel.log", REPEATABLE)
+    expected = _objects_last_time(cache)
+    with cache.stage("kernel", digest) as stage:
+        tree = stage / "tree"
+        _unpack(commands, source, tree, say)
+        version = _version(tree)
+        _patch(commands, inputs.patches, tree, version, say)
+        _configure(commands, inputs.config, tree, say)
+        objects = _compile(commands, tree, jobs, expected, say)
+        say("keeping what modules need", None)
+        release = (tree / "include" / "config" / "kernel.release").read_text(encoding="utf-8").strip()
+        commands.run(["strip", "-o", stage / "linux", tree / "linux"], what="stripping", timeout_s=60)
+        shutil.copy(tree / ".config", stage / "config")
+        _trim(tree)
+        info = KernelInfo(
+            release=release,
+            digest=digest_of_file(stage / "linux"),
+            source=f"{source.description} (Linux {version})",
+            objects=objects,
+        )
+        write_whole(stage / "info.json", info.model_dump_json(indent=1))
+    return Kernel(cache.part("kernel", digest), info)
+
+
+def _objects_last_time(cache: Cache) -> int:
+    found = (find_kernel(cache, path.name) for path in sorted((cache.root / "kernel").glob("*")))
+    return max((kernel.info.objects for kernel in found if kernel is not None), default=_TYPICAL_OBJECTS)
+
+
+def _unpack(commands: Commands, source: Source, tree: Path, say: Say) -> None:
+    tree.mkdir()
+    skipped = [f"--exclude=*/{name}/*{suffix}" for name in _SKIPPED for suffix in _SKIPPED_SUFFIXES]
+    into: list[str | Path] = ["tar", "-x", "-C", tree, "--no-same-owner"]
+    if source.path.is_dir():
+        say("copying the kernel tree", None)
+        objects = [f"--exclude=*{suffix}" for suffix in PRODUCTS]
+        commands.pipe(
+            ["tar", "-c", "-C", source.path, "--mode=u+rw", "--exclude=./.git", *objects, *skipped, "."],
+            into,
+            what="copying the kernel tree",
+            timeout_s=_UNPACK_S,
+        )
+        for arch in ("x86_64", "um"):  # whatever it was built for before
+            _make(commands, tree, "mrproper", arch=arch, what="cleaning the copy of the kernel tree")
+    else:
+        say("unpacking the kernel source", None)
+        commands.run(
+            [*into, "-f", source.path, "--strip-components=1", *skipped],
+            what="unpacking the kernel source",
+            timeout_s=_UNPACK_S,
+        )
+
+
+def _version(tree: Path) -> str:
+    try:
+        text = (tree / "Makefile").read_text(encoding="utf-8")
+    except OSError as error:
+        raise TestbedError(f"the kernel source has no Makefile at its top: {error}") from error
+    names = ("VERSION", "PATCHLEVEL", "SUBLEVEL")
+    found = [re.search(rf"^{name} = (\d+)$", text, re.MULTILINE) for name in names]
+    version = ".".join(match[1] for match in found if match)
+    if version_key(version) < OLDEST:
+        raise TestbedError(f"Linux {version or '?'} is too old: AccECN and DualPI2 came with 7.0")
+    return version
+
+
+def _patch(commands: Commands, patches: tuple[Path, ...], tree: Path, version: str, say: Say) -> None:
+    base = ["patch", "-p1", "--batch", "--no-backup-if-mismatch", "-d", str(tree)]
+    for path in patches:
+        say(f"patching: {path.name}", None)
+        try:
+            commands.run([*base, "--forward", "-i", path], what=f"the patch {path.name}", timeout_s=60)
+        except TestbedError as error:
+            try:  # the user's own tree may have it already
+                commands.run([*base, "-R", "--dry-run", "-f", "-i", path], what="a try", timeout_s=60)
+            except TestbedError:
+                raise TestbedError(
+                    f"the patch {path.name} does not apply to Linux {version}, and the lab needs it: "
+                    f"{error.message}",
+                    hint=f"adapt {path} to this kernel, or build another one; the log is {commands.log}",
+                ) from None
+
+
+def _configure(commands: Commands, fragment: Path, tree: Path, say: Say) -> None:
+    say("configuring", None)
+    _make(commands, tree, "tinyconfig", what="making the smallest configuration")
+    asked = fragment.read_text(encoding="utf-8")
+    with (tree / ".config").open("a", encoding="utf-8") as config:
+        config.write(asked)
+    _make(commands, tree, "olddefconfig", what="completing the configuration")
+    missing = missing_options(asked, (tree / ".config").read_text(encoding="utf-8"))
+    if missing:
+        raise TestbedError(
+            f"this kernel does not take {len(missing)} of the lab's options: {', '.join(missing)}",
+            hint=f"they stand in {fragment}; each may need another option, or be unknown to this version",
+        )
+
+
+def missing_options(asked: str, got: str) -> tuple[str, ...]:
+    """The options of a configuration fragment that a complete configuration lacks or has otherwise.
+
+    An option asked for as `n` is there when it is not set at all. Those below the line `# ---- optional` may
+    be unknown to a kernel.
+    """
+    asked = re.split(r"^# ---- optional", asked, maxsplit=1, flags=re.MULTILINE)[0]
+    have = dict(re.findall(r"^(CONFIG_\w+)=(.*)$", got, re.MULTILINE))
+    wanted = re.findall(r"^(CONFIG_\w+)=(.*)$", asked, re.MULTILINE)
+    return tuple(f"{name}={value}" for name, value in wanted if have.get(name, "n") != value)
+
+
+def _compile(commands: Commands, tree: Path, jobs: int, expected: int, say: Say) -> int:
+    count = 0
+
+    def on_line(line: str) -> None:
+        nonlocal count
+        if re.match(r"  (CC|AS|USER) ", line):
+            count += 1
+            say(f"compiling the kernel, {count} files", min(0.99, count / expected))
+
+    _make(commands, tree, f"-j{jobs}", what="compiling the kernel", timeout_s=_COMPILE_S, on_line=on_line)
+    _make(commands, tree, "modules_prepare", what="preparing to build modules")
+    return count
+
+
+def _make(
+    commands: Commands,
+    tree: Path,
+    *goals: str,
+    what: str,
+    arch: str = "um",
+    timeout_s: float = _CONFIG_S,
+    on_line: Callable[[str], None] | None = None,
+) -> None:
+    commands.run(
+        ["make", "-C", tree, f"ARCH={arch}", *_ABSENT, *goals],
+        what=what,
+        timeout_s=timeout_s,
+        on_line=on_line,
+    )
+
+
+def _trim(tree: Path) -> None:
+    """Keep of a built tree only what building a module reads: about 60 MB of 2 GB."""
+    for entry in tree.iterdir():
+        if entry.is_dir() and entry.name not in ("include", "scripts", "arch"):
+            remove_tree(entry)
+    remove_tree(tree / "include" / "dt-bindings")
+    for entry in (tree / "arch").iterdir():
+        if entry.is_dir() and entry.name not in ("um", "x86"):
+            remove_tree(entry)
+    for pattern in (
+        "linux",
+        "vmlinux*",
+        ".vmlinux*",
+        ".tmp_vmlinux*",
+        "built-in*",
+        "System.map",
+        "*.o",
+        ".*.cmd",
+    ):
+        for path in tree.glob(pattern):
+            path.unlink()
+    kept = re.compile(r".*\.h|Makefile.*|Kbuild.*|Kconfig.*|.*\.lds")
+    for path in (tree / "arch").rglob("*"):
+        if path.is_file() and not kept.fullmatch(path.name):
+            path.unlink()

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Compiling our own C: the guest's static programs, and the kernel modules."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.lab.cache import (
+    Cache,
+    digest_of,
+    digest_of_file,
+    digest_of_files,
+    read_note,
+    write_whole,
+)
+from l4sbench.testbeds.virtual.lab.command import Commands
+from l4sbench.testbeds.virtual.lab.inputs import RECIPE, Inputs, source_files
+from l4sbench.testbeds.virtual.lab.kernel import REPEATABLE, Kernel
+from l4sbench.testbeds.virtual.lab.source import Say
+
+PROGRAMS = ("lab-init", "lab-sampler", "lab-traffic")
+_COMPILE_S = 300
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The guest's programs, compiled; `digest` is over what they do, not over how they were made."""
+
+    path: Path
+    digest: str
+
+
+class ModuleInfo(BaseModel):
+    """What the cache remembers of a compiled kernel module."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    srcversion: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Module:
+    """A compiled kernel module; `path` is its `.ko`."""
+
+    name: str
+    path: Path
+    info: ModuleInfo
+
+
+def build_tools(cache: Cache, inputs: Inputs, compiler: str, say: Say, *, force: bool = False) -> Tools:
+    """Compile the guest's programs into the cache, unless they are there.
+
+    Raises:
+        TestbedError: The compiler refused, or a program is missing afterwards.
+    """
+    name = digest_of([RECIPE["tools"], inputs.digests["guest programs"], compiler])
+    part = cache.part("tools", name)
+    if force or not part.is_dir():
+        say("compiling the guest's programs", None)
+        commands = Commands.logging_to(cache.logs / "tools.log")
+        with cache.stage("tools", name) as stage:
+            commands.run(
+                ["make", "-C", inputs.guest, f"OUT={stage}"],
+                what="compiling the guest's programs",
+                timeout_s=_COMPILE_S,
+            )
+            missing = [program for program in PROGRAMS if not (stage / program).is_file()]
+            if missing:
+                raise TestbedError(f"make in {inputs.guest} did not make {', '.join(missing)}")
+            for path in stage.iterdir():
+                if path.name not in PROGRAMS:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return Tools(part, digest_of_files(part, part.iterdir()))
+
+
+def build_modules(
+    cache: Cache, folders: Mapping[str, Path], kernel: Kernel, say: Say, *, force: bool = False
+) -> tuple[Module, ...]:
+    """Compile kernel modules for a kernel into the cache, those that are not there.
+
+    Args:
+        cache: The cache.
+        folders: Folders with C and a Kbuild file, by the name of the module each makes.
+        kernel: The kernel to build for.
+        say: Told what happens.
+        force: Compile also what is there.
+
+    Raises:
+        TestbedError: The compiler refused, or the module has a name other than its folder.
+    """
+    modules = []
+    for number, (name, folder) in enumerate(sorted(folders.items())):
+        files = source_files(folder)
+        digest = digest_of([RECIPE["modules"], kernel.path.name, name, digest_of_files(folder, files)])
+        part = cache.part("modules", digest)
+        info = None if force else read_note(part / "info.json", ModuleInfo)
+        if info is None:
+            say(f"compiling the module {name}", number / len(folders))
+            info = _build_module(cache, name, folder, kernel, digest)
+        modules.append(Module(name, part / f"{name}.ko", info))
+    return tuple(modules)
+
+
+def _build_module(cache: Cache, name: str, folder: Path, kernel: Kernel, digest: str) -> ModuleInfo:
+    commands = Commands.logging_to(cache.logs / f"module-{name}.log", REPEATABLE)
+    with cache.stage("modules", digest) as stage:
+        work = stage / "work"
+        for path in source_files(folder):  # the sources may be read-only, and several kernels share them
+            copy = work / path.relative_to(folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+        commands.run(
+            ["make", "-C", kernel.tree, "ARCH=um", f"M={work}", "modules"],
+            what=f"compiling the module {name}",
+            timeout_s=_COMPILE_S,
+        )
+        built = work / f"{name}.ko"
+        if not built.is_file():
+            made = ", ".join(sorted(path.name for path in work.glob("*.ko"))) or "nothing"
+            raise TestbedError(f"{folder / 'Kbuild'} must make {name}.ko, it made {made}")
+        commands.run(["strip", "--strip-debug", built], what="stripping", timeout_s=60)
+        built.rename(stage / built.name)
+        shutil.rmtree(work)
+        info = ModuleInfo(
+            srcversion=_srcversion(stage / built.name),
+            digest=digest_of_file(stage / built.name),
+        )
+        write_whole(stage / "info.json", info.model_dump_json(indent=1))
+    return info
+
+
+def _srcversion(module: Path) -> str:
+    """The `srcversion=` entry of a module's .modinfo section, as the kernel shows it in /sys/module.
+
+    Raises:
+        TestbedError: The kernel was built without MODULE_SRCVERSION_ALL.
+    """
+    for entry in module.read_bytes().split(b"\0"):
+        if entry.startswith(b"srcversion="):
+            return entry.removeprefix(b"srcversion=").decode()
+    raise TestbedError(f"{module.name} carries no srcversion: the kernel lacks CONFIG_MODULE_SRCVERSION_ALL")

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Where the kernel source comes from: what the user names, else the newest packaged one, else kernel.org."""
+
+import hashlib
+import os
+import re
+import subprocess
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pydantic import BaseModel, ConfigDict
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.lab.aptsources import Archive
+from l4sbench.testbeds.virtual.lab.cache import (
+    DIGEST_LENGTH,
+    Cache,
+    digest_of,
+    digest_of_file,
+    read_note,
+    write_whole,
+)
+from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
+
+KERNEL_SUITES = ("trixie-backports", "forky", "sid")
+"""Suites that may hold a Linux with AccECN and DualPI2 (7.0 or later), besides the machine's own."""
+
+OLDEST = (7, 0)
+"""The first Linux with both AccECN and DualPI2."""
+
+KERNEL_ORG = "https://cdn.kernel.org/pub/linux/kernel/v7.x"
+_CONNECT_S = 10
+_TARBALL_S = 900
+_CHUNK = 1 << 20
+
+PRODUCTS = (".o", ".a", ".ko", ".cmd", ".mod", ".mod.c", ".order", ".symvers", ".d", ".so", ".s", ".i")
+"""What a build leaves in a tree; it is no part of the source."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel source to build from: a tarball or a folder.
+
+    Attributes:
+        path: The tarball or the folder.
+        digest: Digest of what it holds.
+        description: In words, without a path of this machine.
+    """
+
+    path: Path
+    digest: str
+    description: str
+
+
+class SourceInfo(BaseModel):
+    """What the cache remembers of a source it fetched."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    file: str
+    version: str
+    description: str
+
+
+Say = Callable[[str, float | None], None]
+"""Takes what happens and, when known, the share that is done."""
+
+
+def from_tarball(path: Path) -> Source:
+    """A tarball the user names.
+
+    Raises:
+        TestbedError: There is no such file.
+    """
+    if not path.is_file():
+        raise TestbedError(f"{path} is no kernel source tarball: no such file")
+    return Source(path.absolute(), digest_of(["tarball", digest_of_file(path)]), path.name)
+
+
+def from_tree(path: Path) -> Source:
+    """A folder the user names. Its digest comes from names, sizes and times of its files, as make sees them.
+
+    Raises:
+        TestbedError: It holds no Linux that can be built as a program.
+    """
+    if not (path / "arch" / "um" / "Kconfig").is_file():
+        raise TestbedError(f"{path} is no Linux source tree: it has no arch/um/Kconfig")
+    files: list[str] = []
+    for folder, names, entries in os.walk(path):
+        names[:] = sorted(name for name in names if name != ".git")
+        for entry in sorted(entries):
+            if not entry.endswith(PRODUCTS):
+                info = Path(folder, entry).lstat()
+                files.append(f"{folder}/{entry} {info.st_size} {info.st_mtime_ns}")
+    return Source(path.absolute(), digest_of(["tree", *files]), f"kernel tree {_describe(path)}".strip())
+
+
+def _describe(tree: Path) -> str:
+    """`git describe` of a tree, without touching its index; empty when it is no work tree."""
+    if not (tree / ".git").exists():
+        return ""
+    argv = ["git", "--no-optional-locks", "-C", str(tree), "describe", "--always", "--dirty"]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout.strip()
+    return ""
+
+
+def cached(cache: Cache) -> Source | None:
+    """The newest source that was fetched before."""
+    found: list[tuple[tuple[int, ...], Source]] = []
+    for part in (cache.root / "source").glob("*"):
+        info = read_note(part / "info.json", SourceInfo)
+        if info is not None and (part / info.file).is_file():
+            found.append((version_key(info.version), _source(part, info)))
+    return max(found, key=lambda pair: (pair[0], pair[1].digest))[1] if found else None
+
+
+def fetch(cache: Cache, archives: tuple[Archive, ...], say: Say) -> Source:
+    """The newest packaged source this machine can get at, else kernel.org's newest.
+
+    Raises:
+        TestbedError: Neither can be had; says what was tried and why it failed.
+    """
+    failures = [] if archives else ["no Debian archive stands in this machine's apt configuration"]
+    for archive in archives:
+        offers = _offers(cache, archive, say, failures)
+        if offers:
+            package, apt = max(offers, key=lambda offer: version_key(offer[0].version))
+            return _fetch_package(cache, package, apt, say)
+    try:
+        return fetch_kernel_org(cache, say)
+    except TestbedError as error:
+        tried = "".join(f"\n  {line}" for line in (*failures, error.message))
+        raise TestbedError(
+            f"no kernel source could be had; tried:{tried}",
+            hint="give one by `l4sbench lab build --tarball FILE` or `--kernel-tree DIR`",
+        ) from error
+
+
+def _offers(
+    cache: Cache, archive: Archive, say: Say, failures: list[str]
+) -> list[tuple[Package, ScratchApt]]:
+    """The kernel sources in an archive that are new enough, each with the apt that can download it."""
+    offers: list[tuple[Package, ScratchApt]] = []
+    for suite in dict.fromkeys([*archive.suites, *_backports(archive), *KERNEL_SUITES]):
+        say(f"looking for a kernel source in {suite}", None)
+        try:
+            apt = ScratchApt.open(cache.root / "apt", archive, suite, cache.logs / f"source-{suite}.log")
+            found = apt.offered(r"^linux-source-[0-9]+\.[0-9.]+$")
+        except TestbedError as error:
+            failures.append(f"{suite} at {archive.uri}: {why(error)}")
+            continue
+        fitting = [package for package in found if version_key(package.version) >= OLDEST]
+        if not fitting:
+            failures.append(f"{suite} at {archive.uri}: no linux-source-7.0 or later")
+        offers += [(package, apt) for package in fitting]
+    return offers
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """The numbers of an upstream version, for ordering: `7.3.4-1~bpo13+1` gives (7, 3, 4)."""
+    upstream = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", version)
+    return tuple(int(number) for number in upstream[1].split(".")) if upstream else ()
+
+
+def _backports(archive: Archive) -> list[str]:
+    return [f"{suite}-backports" for suite in archive.suites if "-" not in suite]
+
+
+def _fetch_package(cache: Cache, package: Package, apt: ScratchApt, say: Say) -> Source:
+    digest = digest_of(["package", package.name, package.version, package.digest])
+    part = cache.part("source", digest)
+    info = read_note(part / "info.json", SourceInfo)
+    if info is None:
+        description = f"{package.name} {package.version}"
+        say(f"downloading {description}", None)
+        with cache.stage("source", digest) as stage:
+            (deb,) = apt.download([package], stage)
+            flat = ["--transform", "s,.*/,,", "--wildcards", "*.tar.*"]
+            apt.commands.pipe(
+                ["dpkg-deb", "--fsys-tarfile", deb],
+                ["tar", "-x", "-C", stage, "--no-same-owner", *flat],
+                what=f"unpacking {deb.name}",
+                timeout_s=_TARBALL_S,
+            )
+            deb.unlink()
+            info = _note(stage, next(stage.glob("linux-source-*.tar.*")), package.version, description)
+    return _source(part, info)
+
+
+def fetch_kernel_org(cache: Cache, say: Say, url: str | None = None) -> Source:
+    """The newest release of kernel.org, checked against the checksums published there.
+
+    Raises:
+        TestbedError: kernel.org cannot be reached, or what came does not match its checksum.
+    """
+    url = url or KERNEL_ORG
+    say("looking at kernel.org", None)
+    try:
+        with _open(f"{url}/sha256sums.asc") as stream:
+            sums = stream.read().decode(errors="replace")
+        listed = re.findall(r"^([0-9a-f]{64})  (linux-([0-9.]+)\.tar\.xz)$", sums, re.MULTILINE)
+        if not listed:
+            raise TestbedError(f"{url}/sha256sums.asc lists no tarball")
+        checksum, name, version = max(listed, key=lambda row: version_key(row[2]))
+        digest = checksum[:DIGEST_LENGTH]
+        part = cache.part("source", digest)
+        info = read_note(part / "info.json", SourceInfo)
+        if info is None:
+            with cache.stage("source", digest) as stage, _open(f"{url}/{name}") as stream:
+                _download(stream, stage / name, checksum, say)
+                info = _note(stage, stage / name, version, f"{name} from kernel.org")
+    except OSError as error:
+        raise TestbedError(f"kernel.org: {error}") from error
+    return _source(part, info)
+
+
+def _open(url: str) -> IO[bytes]:
+    if not url.startswith(("https://", "http://", "file://")):
+        raise ValueError(f"not an address: {url}")
+    return urllib.request.urlopen(url, timeout=_CONNECT_S)  # type: ignore[no-any-return]  # noqa: S310
+
+
+def _download(stream: IO[bytes], to: Path, checksum: str, say: Say) -> None:
+    length = int(getattr(stream, "length", None) or 0)
+    seen, sha256 = 0, hashlib.sha256()
+    with to.open("wb") as out:
+        while chunk := stream.read(_CHUNK):
+            out.write(chunk)
+            sha256.update(chunk)
+            seen += len(chunk)
+            say(f"downloading {to.name}", min(1.0, seen / length) if length else None)
+    if sha256.hexdigest() != checksum:
+        raise TestbedError(f"{to.name} does not match its checksum: damaged on its way")
+
+
+def _note(stage: Path, tarball: Path, version: str, description: str) -> SourceInfo:
+    info = SourceInfo(file=tarball.name, version=version, description=description)
+    write_whole(stage / "info.json", info.model_dump_json(indent=1))
+    return info
+
+
+def _source(part: Path, info: SourceInfo) -> Source:
+    return Source(part / info.file, part.name, info.description)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The guest's userland: files of a few Debian packages, unpacked. No root, no chroot, no maintainer scripts.
+
+PID 1 of a guest is the lab's own static program, so nothing needs to be installed or configured: the tools
+need their libraries, and the kernel a root to mount.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.lab.aptsources import Archive
+from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note, remove_tree, write_whole
+from l4sbench.testbeds.virtual.lab.command import Commands
+from l4sbench.testbeds.virtual.lab.inputs import RECIPE
+from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
+from l4sbench.testbeds.virtual.lab.source import Say, version_key
+
+PACKAGES = (
+    "base-files",
+    "bash",
+    "busybox-static",
+    "dash",
+    "ethtool",
+    "iperf3",
+    "iproute2",
+    "kmod",
+    "mount",
+    "nftables",
+    "procps",
+    "tcpdump",
+)
+GUEST_SUITES = ("forky", "sid")
+"""Suites to take the guest from, the preferred one first."""
+
+OLDEST_IPROUTE2 = (6, 18)
+"""The first iproute2 whose tc knows dualpi2."""
+
+_LEFT_OUT = ("doc", "man", "locale", "info", "lintian", "bug", "bash-completion", "zsh", "systemd")
+"""Folders below /usr/share that no guest reads; fewer files make a quicker build."""
+
+_MOUNT_POINTS = ("dev", "proc", "sys", "run", "tmp", "trial", "lab/bin", "lab/modules", "root", "mnt")
+_FILES = {
+    "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
+    "etc/hostname": "lab\n",
+    "etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n",
+}
+_UNPACK_S = 120
+
+
+_RECIPE = digest_of(
+    [
+        RECIPE["userland"],
+        *PACKAGES,
+        *_LEFT_OUT,
+        *_MOUNT_POINTS,
+        *(text for pair in _FILES.items() for text in pair),
+    ]
+)
+
+
+class UserlandInfo(BaseModel):
+    """What the cache remembers of an unpacked userland."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    recipe: str
+    suite: str
+    packages: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Userland:
+    """An unpacked userland: `path` holds `root` and `info.json`; its name is the digest of its packages."""
+
+    path: Path
+    info: UserlandInfo
+
+    @property
+    def root(self) -> Path:
+        """The files, as a guest sees them."""
+        return self.path / "root"
+
+
+def find_userland(cache: Cache, name: str) -> Userland | None:
+    """The userland of this name, when it is there."""
+    path = cache.part("userland", name)
+    info = read_note(path / "info.json", UserlandInfo)
+    return None if info is None else Userland(path, info)
+
+
+def cached_userland(cache: Cache) -> Userland | None:
+    """The userland that was unpacked last, of those with the packages a guest needs now."""
+    found: list[tuple[float, Userland]] = []
+    for file in (cache.root / "userland").glob("*/info.json"):
+        info = read_note(file, UserlandInfo)
+        if info is not None and info.recipe == _RECIPE:
+            found.append((file.stat().st_mtime, Userland(file.parent, info)))
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def build_userland(cache: Cache, archives: tuple[Archive, ...], say: Say, *, force: bool = False) -> Userland:
+    """Unpack the newest packages into the cache; only look when these are there already.
+
+    Raises:
+        TestbedError: No suite has packages that are new enough, or a step failed.
+    """
+    failures: list[str] = []
+    for archive in archives:
+        for suite in GUEST_SUITES:
+            say(f"fetching the package lists of {suite}", None)
+            try:
+                apt = ScratchApt.open(
+                    cache.root / "apt", archive, suite, cache.logs / f"userland-{suite}.log"
+                )
+                packages = apt.resolve(PACKAGES)
+            except TestbedError as error:
+                failures.append(f"{suite} at {archive.uri}: {why(error)}")
+                continue
+            found = [package.version for package in packages if package.name == "iproute2"]
+            if found and version_key(found[0]) >= OLDEST_IPROUTE2:
+                return _unpack(cache, apt, suite, packages, say, force)
+            failures.append(f"{suite} at {archive.uri}: its iproute2 is too old for dualpi2")
+    tried = "".join(f"\n  {line}" for line in failures) or "\n  no Debian archive in the apt configuration"
+    raise TestbedError(
+        f"no packages for the guest's userland could be had; tried:{tried}",
+        hint="add a Debian mirror to the machine's apt sources",
+    )
+
+
+def _unpack(
+    cache: Cache, apt: ScratchApt, suite: str, packages: tuple[Package, ...], say: Say, force: bool
+) -> Userland:
+    listed = (f"{package.name} {package.version} {package.digest}" for package in packages)
+    digest = digest_of([_RECIPE, *listed])
+    part = cache.part("userland", digest)
+    info = UserlandInfo(recipe=_RECIPE, suite=suite, packages={p.name: p.version for p in packages})
+    if read_note(part / "info.json", UserlandInfo) is not None and not force:
+        return Userland(part, info)
+    say(f"downloading {len(packages)} packages of {suite}", None)
+    with cache.stage("userland", digest) as stage:
+        root, downloads = stage / "root", stage / "downloads"
+        root.mkdir()
+        downloads.mkdir()
+        debs = apt.download(packages, downloads)
+        # base-files first: it brings the links /bin -> usr/bin ..., and other packages go through them
+        ordered = sorted(debs, key=lambda deb: (not deb.name.startswith("base-files_"), deb.name))
+        for number, deb in enumerate(ordered):
+            say("unpacking packages", number / len(ordered))
+            unpack_package(apt.commands, deb, root)
+        remove_tree(downloads)
+        _complete(apt.commands, root)
+        write_whole(stage / "info.json", info.model_dump_json(indent=1))
+    return Userland(part, info)
+
+
+def unpack_package(commands: Commands, deb: Path, root: Path) -> None:
+    """Unpack a package's files below a root, without what no guest reads.
+
+    Raises:
+        TestbedError: It cannot be unpacked.
+    """
+    left_out = [f"--exclude=./usr/share/{name}/*" for name in _LEFT_OUT]
+    commands.pipe(
+        ["dpkg-deb", "--fsys-tarfile", deb],
+        ["tar", "-x", "-C", root, "--no-same-owner", "--keep-directory-symlink", *left_out],
+        what=f"unpacking {deb.name}",
+        timeout_s=_UNPACK_S,
+    )
+
+
+def _complete(commands: Commands, root: Path) -> None:
+    """Do what maintainer scripts would have done, as far as the guest notices."""
+    open_modes(root)
+    for name in _MOUNT_POINTS:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name, text in _FILES.items():
+        (root / name).write_text(text, encoding="utf-8")
+    _link_busybox(commands, root)
+    # The loader finds libraries in its standard folders without this; it makes starting programs cheaper.
+    ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if ldconfig:
+        try:
+            commands.run([ldconfig, "-r", root, "-X"], what="ldconfig", timeout_s=60)
+        except TestbedError:
+            (root / "etc" / "ld.so.cache").unlink(missing_ok=True)
+
+
+def open_modes(root: Path) -> None:
+    """Let everybody read all files below a root, and take the set-id bits away.
+
+    A guest runs as whoever starts it, and set-id bits in a user's cache would be a gift to others.
+    """
+    for folder, names, files in os.walk(root):
+        for name in (*names, *files):
+            path = Path(folder, name)
+            if not path.is_symlink():
+                mode = path.stat().st_mode & 0o777
+                path.chmod(mode | (0o755 if path.is_dir() or mode & 0o100 else 0o644))
+
+
+def _link_busybox(commands: Commands, root: Path) -> None:
+    """Give the guest `cat`, `ls`, `less` and so on; what a package brings stays."""
+    busybox = root / "usr" / "bin" / "busybox"
+    listed = commands.output([busybox, "--list"], what="asking busybox what it can do", timeout_s=20)
+    for name in listed.split():
+        if not any(os.path.lexists(root / "usr" / folder / name) for folder in ("bin", "sbin")):
+            (root / "usr" / "bin" / name).symlink_to("busybox")

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Facts about testbeds as values: traits and costs of a kind, what one runs, what a plan needs of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Traffic = Literal["lean", "iperf3"]
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Wall seconds of one trial: `fixed_s + virtual_s * (per_virtual_s + per_mbit_s * rate_mbps)`.
+
+    `fixed_s` is what even the shortest trial costs (boot, collection); `per_virtual_s` is wall seconds per
+    second of measured time (1 on real hosts, near 0 in virtual time); `per_mbit_s` is wall seconds per
+    megabit carried.
+    """
+
+    fixed_s: float = 1.0
+    per_virtual_s: float = 1.0
+    per_mbit_s: float = 0.0
+
+    def running_s(self, virtual_s: float, rate_mbps: float) -> float:
+        """Wall seconds that grow with the trial's length, without the fixed part."""
+        return virtual_s * (self.per_virtual_s + self.per_mbit_s * rate_mbps)
+
+    def wall_s(self, virtual_s: float, rate_mbps: float) -> float:
+        """Wall seconds of a trial of `virtual_s` seconds at a bottleneck of `rate_mbps`."""
+        return self.fixed_s + self.running_s(virtual_s, rate_mbps)
+
+
+@dataclass(frozen=True)
+class TestbedTraits:
+    """Facts about a kind of testbed that plan and engine need before anything runs.
+
+    `noise`: the testbed has no noise of its own, so `path.noise` applies. `parallel`: several trials may run
+    at once, `slots` of them at most where there is a limit. `cost` is what a trial costs before any was
+    measured; `memory_mb` is what one running trial takes.
+    """
+
+    __test__: ClassVar[bool] = False  # not a test class, whatever its name looks like to pytest
+
+    default_traffic: Traffic = "iperf3"
+    noise: bool = False
+    parallel: bool = False
+    slots: int | None = None
+    cost: CostModel = CostModel()
+    memory_mb: int = 0
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a testbed runs, by digest; part of a trial's inputs.
+
+    `common` counts for every trial (kernel, guest userland, sampler), `modules` by kernel module name and
+    `tools` by traffic tool (`lean`, `iperf3`) only for the trials that use them: a rebuilt module makes only
+    its own trials new.
+    """
+
+    testbed: str
+    kernel_release: str
+    common: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a plan asks of a testbed: names from the catalog, kernel modules, topologies, traffic tools."""
+
+    topologies: frozenset[str] = frozenset()
+    queues: frozenset[str] = frozenset()
+    congestion_controls: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
+    traffic: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Cells that run on one state of a testbed: one choice of kernels for its hosts.
+
+    Attributes:
+        state: Host -> name of the kernel that it runs, of the hosts that may change theirs.
+        cells: Ids.
+        identity: What runs there: as it was told when the testbed was last in this state, otherwise named
+            after the kernels that are to be booted.
+        known: Whether it was told.
+    """
+
+    state: Mapping[str, str]
+    cells: frozenset[str]
+    identity: Identity
+    known: bool
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The states that the cells of a plan need; which cell needs which never depends on what runs now.
+
+    Attributes:
+        all: In no order; together they have every cell once, save those that no state is good enough for.
+        now: Host -> name of the kernel that runs, as far as known.
+        change_s: Wall seconds from one state to the next, about; hosts restart at the same time.
+    """
+
+    all: tuple[Stage, ...]
+    now: Mapping[str, str]
+    change_s: float

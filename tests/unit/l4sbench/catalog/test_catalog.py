@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The catalog: what is offered, tc lines as published, read-backs of a kernel, strict `module.yml` files.
+
+tests/cases/readback/<queue>.json was captured from Linux 7.3.4 with tc of iproute2 7.2: for each set of
+parameters the command that was given and the qdiscs that `tc -s -j qdisc show` showed after it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from l4sbench.catalog import Catalog, Expectation, Param, Setting
+from l4sbench.catalog.template import parse_text, render_text, write
+from l4sbench.errors import InputError
+from l4sbench.program import Expected, differences
+from l4sbench.units import Duration, Packets, Rate, Size, Value, parse_quantity
+
+READBACK = Path(__file__).parents[3] / "cases" / "readback"
+CATALOG = Catalog.load()
+
+
+def setting(buffer_bdp: float, rate: str = "100mbit", rtt: str = "10ms") -> Setting:
+    return Setting(Rate.parse(rate), Duration.parse(rtt), buffer_bdp)
+
+
+def test_offers_what_the_design_names() -> None:
+    queues = "codel codel-drop dualpi2 fifo fifo-ecn fq fq-codel fq-codel-l4s pie pie-drop red"
+    assert " ".join(CATALOG.queues) == queues
+    assert " ".join(CATALOG.congestion_controls) == "bbr1 cubic dctcp prague reno"
+
+
+@pytest.mark.parametrize(
+    ("buffer_bdp", "size_bytes", "packets"),
+    [(0.5, 62_500, 42), (1, 125_000, 84), (2, 250_000, 167), (4, 500_000, 334), (8, 1_000_000, 667)],
+)
+def test_buffers_are_the_published_ones(buffer_bdp: float, size_bytes: int, packets: int) -> None:
+    assert setting(buffer_bdp).buffer_bytes == size_bytes
+    assert setting(buffer_bdp).buffer_packets == packets
+    assert CATALOG.queue("fifo").tc({}, setting(buffer_bdp)) == ("bfifo", "limit", str(size_bytes))
+    assert CATALOG.queue("codel").tc({}, setting(buffer_bdp))[:3] == ("codel", "limit", str(packets))
+
+
+def test_buffers_are_exact_where_floats_are_not() -> None:
+    # 0.29 * 100 is 28.999... in binary; the published formula would lose a byte
+    assert setting(0.29, "8mbit", "100us").buffer_bytes == 29
+
+
+@pytest.mark.parametrize(
+    ("queue", "params", "line"),
+    [
+        ("fifo", {}, "bfifo limit 125000"),
+        (
+            "fifo-ecn",
+            {"form": "literal"},
+            "fq limit 84 flow_limit 84 orphan_mask 0 ce_threshold 5ms",
+        ),
+        ("fifo-ecn", {}, "codel limit 84 target 10s interval 20s ce_threshold 5ms"),
+        ("codel", {}, "codel limit 84 target 5ms interval 100ms ecn"),
+        ("codel-drop", {}, "codel limit 84 target 5ms interval 100ms noecn"),
+        ("fq", {"form": "literal"}, "fq limit 84 flow_limit 84 ce_threshold 5ms"),
+        ("fq", {}, "fq_codel limit 84 target 10s interval 20s ce_threshold 5ms noecn"),
+        ("fq-codel", {}, "fq_codel limit 84 target 5ms interval 100ms ecn"),
+        (
+            "fq-codel-l4s",
+            {},
+            (
+                "fq_codel limit 84 target 5ms interval 100ms ecn ce_threshold 1ms "
+                "ce_threshold_selector 0x01/0x01"
+            ),
+        ),
+        ("pie", {}, "pie limit 84 target 5ms ecn"),
+        ("pie-drop", {}, "pie limit 84 target 5ms noecn"),
+        (
+            "red",
+            {},
+            "red limit 125000 min 3000 max 3001 avpkt 1500 burst 3 probability 1 bandwidth 100mbit ecn",
+        ),
+        ("dualpi2", {}, "dualpi2 limit 84 target 5ms"),
+        ("dualpi2", {"limit": "default"}, "dualpi2 target 5ms"),
+        ("dualpi2", {"target": "default", "limit": "100p"}, "dualpi2 limit 100"),
+    ],
+)
+def test_tc_lines(queue: str, params: dict[str, Value], line: str) -> None:
+    declared = CATALOG.queue(queue).params
+    values = {name: declared[name].parse(raw) for name, raw in params.items()}
+    assert " ".join(CATALOG.queue(queue).tc(values, setting(1))) == line
+
+
+def captured() -> list[Any]:
+    return [
+        pytest.param(file.stem, case, id=f"{file.stem}: {case['case']}")
+        for file in sorted(READBACK.glob("*.json"))
+        for case in json.loads(file.read_text())
+    ]
+
+
+def test_every_queue_was_captured() -> None:
+    assert {file.stem for file in READBACK.glob("*.json")} == set(CATALOG.queues)
+
+
+@pytest.mark.parametrize(("name", "case"), captured())
+def test_a_kernel_shows_what_is_expected(name: str, case: dict[str, Any]) -> None:
+    queue = CATALOG.queue(name)
+    values = {key: queue.params[key].parse(raw) for key, raw in case["given"].items()}
+    assert " ".join(queue.tc(values, setting(2))) == case["tc"]
+    assert shows(name, values, case["shown"]) == ()
+
+
+@pytest.mark.parametrize(("name", "case"), captured())
+def test_a_kernel_that_shows_something_else_is_noticed(name: str, case: dict[str, Any]) -> None:
+    """Every stated number, changed on its own, is a difference."""
+    queue = CATALOG.queue(name)
+    values = {key: queue.params[key].parse(raw) for key, raw in case["given"].items()}
+    _, expected = queue.expects(values, setting(2))
+    numbers = [item for item in expected if not isinstance(item.value, bool | str)]
+    for item in numbers:
+        shown = json.loads(json.dumps(case["shown"]))
+        shown[-1]["options"][item.key] += 10 * item.within + 3
+        assert [item.key in message for message in shows(name, values, shown)] == [True]
+
+
+def shows(name: str, values: dict[str, Value], shown: object) -> tuple[str, ...]:
+    kind, options = CATALOG.queue(name).expects(values, setting(2))
+    listed = tuple(Expectation(f"options.{item.key}", item.value, item.within) for item in options)
+    return differences(Expected("it", "", (("kind", kind), ("parent", "1:3")), listed), json.dumps(shown))
+
+
+def test_parameters_apply_by_form() -> None:
+    queue = CATALOG.queue("fq")
+    assert "flow_limit" in queue.applicable({"form": "literal"})
+    assert "flow_limit" not in queue.applicable({})
+    assert "flows" in queue.applicable({"form": "robust"})
+
+
+def test_a_derived_limit_follows_the_limit_that_is_given() -> None:
+    args = CATALOG.queue("fq").tc({"form": "literal", "limit": Packets(50)}, setting(1))
+    assert args[:5] == ("fq", "limit", "50", "flow_limit", "50")
+
+
+def test_prague_states_all_its_module_parameters() -> None:
+    prague = CATALOG.congestion_control("prague")
+    params = dict(prague.module_params({"rtt_target": Duration.parse("10ms")}))
+    assert params["prague_rtt_target"] == "10000"
+    assert params["prague_burst_shift"] == "12"
+    assert prague.module is not None
+    source = "".join(file.read_text() for file in prague.folder.glob("*.c"))
+    assert [name for name in params if name not in source] == []
+
+
+def test_lookup_lists_what_is_offered() -> None:
+    with pytest.raises(InputError, match=r"no queue codl in the catalog; it offers codel, .*; did you mean"):
+        CATALOG.queue("codl")
+    with pytest.raises(
+        InputError, match=r"l4s\.cc: no congestion control bbr3 in the catalog; it offers bbr1,"
+    ):
+        CATALOG.congestion_control("bbr3", "l4s.cc")
+
+
+PFIFO = """\
+    name: pfifo
+    kind: queue
+    label: FIFO of packets
+    about: One queue limited in packets.
+    family: sq-drop
+    marks: []
+    buffer: limit
+    params:
+      limit: {kind: packets, from: buffer, doc: Packets it holds}
+    tc: [pfifo, [limit, "{limit}"]]
+    readback: {limit: "{limit}"}
+    """
+
+
+def entry(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True)
+    file = folder / "module.yml"
+    file.write_text(dedent(text))
+    return file
+
+
+def test_a_queue_is_added_by_a_folder(tmp_path: Path) -> None:
+    entry(tmp_path / "mine" / "pfifo", PFIFO)
+    for place in (tmp_path / "mine", tmp_path / "mine" / "pfifo"):
+        catalog = Catalog.load([place])
+        assert catalog.queue("pfifo").tc({}, setting(1)) == ("pfifo", "limit", "84")
+        assert set(catalog.queues) == {*CATALOG.queues, "pfifo"}
+
+
+def test_an_added_queue_changes_no_other_entry(tmp_path: Path) -> None:
+    entry(tmp_path / "pfifo", PFIFO)
+    catalog = Catalog.load([tmp_path])
+    assert catalog.digest() != CATALOG.digest()
+    assert {name: queue.digest for name, queue in catalog.queues.items() if name != "pfifo"} == {
+        name: queue.digest for name, queue in CATALOG.queues.items()
+    }
+
+
+def test_a_digest_is_about_what_runs(tmp_path: Path) -> None:
+    texts = {
+        "base": PFIFO,
+        "label": PFIFO.replace("FIFO of packets", "pfifo"),
+        "tc": PFIFO.replace("[pfifo,", "[pfifo_fast,"),
+    }
+    digests = {}
+    for name, text in texts.items():
+        entry(tmp_path / name / "pfifo", text)
+        digests[name] = Catalog.load([tmp_path / name]).queue("pfifo").digest
+    assert digests["base"] == digests["label"]
+    assert digests["base"] != digests["tc"]
+
+
+def test_a_folder_without_module_yml_is_no_entry(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    assert set(Catalog.load([tmp_path]).queues) == set(CATALOG.queues)
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        Catalog.load([tmp_path / "nowhere"])
+
+
+def test_two_entries_of_one_name_are_an_error(tmp_path: Path) -> None:
+    entry(tmp_path / "codel2", PFIFO.replace("name: pfifo", "name: codel"))
+    with pytest.raises(
+        InputError, match=r"codel2/module\.yml: name: codel is already offered by .*codel/module\.yml"
+    ):
+        Catalog.load([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("label:", "lable:", "3:1: lable: unknown key lable; did you mean label or value?"),
+        ("about: One queue limited in packets.\n", "\n", "1:1: about: this key is missing"),
+        (
+            "family: sq-drop",
+            "family: sq",
+            "5:1: family: expected 'sq-drop', 'sq-ecn', 'dualq' or 'fq', not \"sq\"",
+        ),
+        ("kind: queue", "kind: que", "2:1: kind: expected one of 'queue', 'congestion-control'"),
+        (
+            "buffer: limit",
+            "buffer: limt",
+            "7:1: buffer: no parameter limt; there is limit; did you mean limit?",
+        ),
+        ('"{limit}"]]', '"{limt}"]]', "tc.1.1: no parameter limt; there is limit; did you mean limit?"),
+        ('"{limit}"]]', '"{limit"]]', "tc.1.1: '{limit' has a brace that is no field"),
+        ('"{limit}"]]', '"{limit.feet}"]]', "tc.1.1: unknown unit 'feet'"),
+        ("kind: packets", "kind: packet", "params.limit.kind: expected"),
+        ("from: buffer", "from: bufer", "params.limit.from: cannot be derived from bufer"),
+        ("from: buffer", "from: rate", "params.limit.from: a packets cannot be derived from rate"),
+        (
+            "from: buffer",
+            "default: 9",
+            "params.limit.default: expected a number of packets such as 42p, not 9",
+        ),
+        ("from: buffer", "default: 1p, minimum: 2p", "params.limit.default: 1p is out of range: at least 2p"),
+        ("tc: [pfifo,", "tc: [[pfifo],", "tc.0: the first argument names the kind of queue"),
+        ("tc: [pfifo,", "tc: [{when: {form: x}, args: [a]}, pfifo,", "tc.0.when.form: no parameter form"),
+        ("marks: []", "marks: [ect2]", "marks.0: expected 'ect0' or 'ect1', not \"ect2\""),
+        (
+            "marks: []",
+            "marks: []\nmarks: []",
+            "7:1: marks: stands here a second time; the first is in line 6",
+        ),
+        ("name: pfifo", "name: P_fifo", "1:1: name:"),
+    ],
+)
+def test_a_bad_file_says_where_and_what(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = dedent(PFIFO)
+    assert old in text
+    file = entry(tmp_path / "pfifo", text.replace(old, new))
+    with pytest.raises(InputError) as error:
+        Catalog.load([tmp_path])
+    assert message in str(error.value)
+    assert all(problem.where.startswith(str(file)) for problem in error.value.problems)
+
+
+def test_all_problems_come_at_once(tmp_path: Path) -> None:
+    entry(tmp_path / "one", PFIFO.replace("marks: []", "marks: [x]").replace("label:", "lable:"))
+    entry(tmp_path / "two", PFIFO.replace("buffer: limit", "buffer: size"))
+    with pytest.raises(InputError) as error:
+        Catalog.load([tmp_path])
+    assert sorted(problem.path for problem in error.value.problems) == ["buffer", "label", "lable", "marks.0"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "tc", "message"),
+    [
+        ("kind: packets, from: buffer", '[pfifo, limit, "{limit}"]', None),
+        (
+            "kind: packets, from: buffer, own: 9p",
+            '[pfifo, limit, "{limit}"]',
+            "tc.2: limit may have no value here",
+        ),
+        ("kind: packets", '[pfifo, limit, "{limit}"]', "tc.2: limit may have no value here"),
+        ("kind: packets", '[pfifo, [limit, "{limit}"]]', None),
+        ("kind: duration", "[pfifo]", "buffer: limit is a duration; it must be one of size, packets"),
+        (
+            "kind: packets, default: 1p, when: {form: a}",
+            '[pfifo, {when: {form: a}, args: [limit, "{limit}"]}]',
+            None,
+        ),
+        (
+            "kind: packets, default: 1p, when: {form: a}",
+            '[pfifo, {when: {form: b}, args: [limit, "{limit}"]}]',
+            "tc.1.args.1: limit may have no value here",
+        ),
+        ("kind: packets, default: 1p, when: {form: c}", "[pfifo]", "when.form: expected one of a, b"),
+    ],
+)
+def test_no_cell_can_lack_an_argument(tmp_path: Path, limit: str, tc: str, message: str | None) -> None:
+    text = dedent(PFIFO).replace("kind: packets, from: buffer", limit)
+    text = text.replace("params:", "params:\n  form: {kind: str, choices: [a, b], default: a, doc: Form}")
+    entry(tmp_path / "pfifo", text.replace('[pfifo, [limit, "{limit}"]]', tc))
+    if message is None:
+        assert Catalog.load([tmp_path]).queue("pfifo").tc({}, setting(1))[0] == "pfifo"
+        return
+    with pytest.raises(InputError) as error:
+        Catalog.load([tmp_path])
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("param", "raw", "value"),
+    [
+        (Param("a", "duration"), "5ms", Duration(5_000_000)),
+        (Param("a", "int"), "12", 12),
+        (Param("a", "float"), 2, 2.0),
+        (Param("a", "float"), "1e-3", 0.001),
+        (Param("a", "bool"), True, True),
+        (Param("a", "bool"), "false", False),
+        (Param("a", "packets", own=Packets(9)), "default", "default"),
+        (Param("a", "size"), Size(9), Size(9)),
+    ],
+)
+def test_values_are_parsed(param: Param, raw: object, value: Value) -> None:
+    assert param.parse(raw) == value
+    assert type(param.parse(raw)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("param", "raw", "message"),
+    [
+        (Param("a", "duration"), 5, "expected a duration such as 10ms, not 5"),
+        (Param("a", "duration"), "default", "expected a duration"),
+        (Param("a", "packets", own=Packets(9)), 5, r"such as 42p, not 5 \(or the word default\)"),
+        (Param("a", "int"), True, "expected a whole number, not True"),
+        (Param("a", "int"), 1.5, "expected a whole number, not 1.5"),
+        (Param("a", "bool"), "maybe", "expected true or false"),
+        (Param("a", "bool"), 1, "expected true or false"),
+        (Param("a", "str", choices=("x", "y")), "z", "expected one of x, y, not 'z'"),
+        (Param("a", "str", pattern="0x[0-9]"), "; rm", "does not look like"),
+        (Param("a", "int", minimum=1), 0, "out of range: at least 1"),
+        (Param("a", "duration", maximum=Duration(1)), "2ns", "out of range: at most 1ns"),
+    ],
+)
+def test_bad_values_say_what_is_expected(param: Param, raw: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        param.parse(raw)
+
+
+@given(st.integers(0, 2**62))
+def test_tc_reads_what_we_write(amount: int) -> None:
+    """tc's suffixes are a subset of ours, and no digit is lost."""
+    assert parse_quantity("rate", write(Rate(amount))) == Rate(amount)
+    assert parse_quantity("duration", write(Duration(amount))) == Duration(amount)
+    assert write(Duration(amount)).isascii()
+    assert "." not in write(Rate(amount)) + write(Duration(amount))
+
+
+def test_fields_convert() -> None:
+    assert (
+        render_text(parse_text("{t.us}:{r.kbit}"), {"t": Duration(1500), "r": Rate(2_500_000)}) == "1.5:2500"
+    )
+    with pytest.raises(ValueError, match="not to be had in us"):
+        render_text(parse_text("{r.us}"), {"r": Rate(1)})

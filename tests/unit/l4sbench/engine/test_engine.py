@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The engine on a small real testbed: order, workers, failures, limits, adaptive trials, interrupts."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from l4sbench import events
+from l4sbench.cell import Cell
+from l4sbench.engine import loop, worker
+from l4sbench.engine.loop import RunResult
+from l4sbench.engine.testbed import Outcome, TrialStopped
+from l4sbench.engine.work import workers
+from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
+from l4sbench.events import Progress, Status
+from l4sbench.matrix import Matrix
+from l4sbench.planning.cost import CostBook
+from l4sbench.planning.plan import Reason, plan
+from l4sbench.program.trial import EndedTrial, TrialSpec
+from l4sbench.store import Run, locked
+from l4sbench.traits import CostModel
+from tests.unit.l4sbench import small
+
+ADAPTIVE = "{min: 3, max: 10, until: decided}"
+
+
+@pytest.fixture
+def wanted(tmp_path: Path) -> Matrix:
+    return small.matrix(tmp_path)
+
+
+@pytest.fixture
+def run(tmp_path: Path, wanted: Matrix) -> Run:
+    return small.new_run(tmp_path / "runs", wanted)
+
+
+def failing(*numbers: int) -> Callable[[TrialSpec, Path], None]:
+    """A fault: the trials of these numbers fail in every DualPI2 cell."""
+
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        (raw / "console.log").write_text("Kernel panic")
+        if spec.trial in numbers and spec.cell.aqm == "dualpi2":
+            raise TrialFailed("the guest panicked")
+
+    return fault
+
+
+# ---- what becomes of trials
+def test_a_run_ends_every_trial_and_a_second_has_nothing_to_do(wanted: Matrix, run: Run) -> None:
+    result = small.run_matrix(wanted, run, small.SmallTestbed())
+    assert result == RunResult(ok=10, invalid=2, failed=0, left=0)
+    assert result.exit_code == 1
+    assert len(small.contents(run)) == 12
+    again = small.SmallTestbed()
+    assert small.run_matrix(wanted, run, again) == RunResult(0, 0, 0, 0)
+    assert again.ran == []
+
+
+def test_jobs_and_order_change_no_result(tmp_path: Path, wanted: Matrix) -> None:
+    found = []
+    for jobs, seed in ((1, 1), (4, 1), (3, 77)):
+        run = Run.create(tmp_path / "runs", "small", wanted.source, seed, {})
+        testbed = small.SmallTestbed(sleep_s=0.01)
+        small.run_matrix(wanted, run, testbed, jobs=jobs)
+        found.append((small.contents(run), testbed.ran))
+    assert found[0][0] == found[1][0] == found[2][0]
+    assert found[0][1] != found[2][1]
+    assert found[0][1] != sorted(found[0][1])
+
+
+def test_workers_run_at_the_same_time_and_no_more_than_asked(wanted: Matrix, run: Run) -> None:
+    meeting = threading.Barrier(3, timeout=20)  # broken unless three trials are under way at once
+    lock, under_way, most = threading.Lock(), 0, 0
+
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        meeting.wait()
+        with lock:
+            under_way -= 1
+
+    result = small.run_matrix(wanted, run, small.SmallTestbed(fault=fault), jobs=3)
+    assert (result.ok + result.invalid, most) == (12, 3)
+
+
+def test_a_testbed_that_is_not_parallel_gets_one_worker() -> None:
+    assert workers(replace(small.TRAITS, parallel=False), 8) == 1
+    assert workers(small.TRAITS, 8) == 8
+    assert workers(small.TRAITS) >= 1
+
+
+def test_failed_trials_are_kept_and_tried_again(wanted: Matrix, run: Run) -> None:
+    result = small.run_matrix(wanted, run, small.SmallTestbed(fault=failing(1, 2)))
+    assert (result.ok, result.invalid, result.failed, result.exit_code) == (6, 2, 4, 1)
+    failed = [ended for ended in run.ended() if ended.status is Status.FAILED]
+    assert {ended.reasons for ended in failed} == {("the guest panicked",)}
+    assert (failed[0].raw / "console.log").read_text() == "Kernel panic"
+    planned = plan(wanted, run.view(), small.IDENTITY, small.TRAITS, small.TRAITS.cost)
+    assert planned.trials[Reason.FAILED_BEFORE] == 4
+
+    again = small.SmallTestbed(fault=failing(2))
+    result = small.run_matrix(wanted, run, again)
+    assert (result.ok, result.failed, len(again.ran)) == (2, 2, 4)
+    statuses = [ended.status for ended in run.ended() if ended.cell.aqm == "dualpi2"]
+    assert statuses == [Status.OK, Status.FAILED] * 2
+    folders = [name for cell in wanted.cells if cell.aqm == "dualpi2" for name in run.view().of(cell.id)]
+    assert sorted(name.partition(".")[2] for name in folders) == [
+        "",
+        "",
+        *["failed-1"] * 4,
+        *["failed-2"] * 2,
+    ]
+
+
+def test_a_process_that_dies_fails_its_trial_with_what_it_said(wanted: Matrix, run: Run) -> None:
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        if spec.trial == 2:
+            (raw / "b.txt").mkdir()  # the process cannot open it
+
+    result = small.run_matrix(wanted, run, small.SmallTestbed(fault=fault))
+    assert (result.ok, result.failed) == (6, 6)
+    (reason,) = next(ended.reasons for ended in run.ended() if ended.trial == 2)
+    assert "b.txt" in reason
+
+
+def test_changed_inputs_run_again_and_stand_beside_the_old(wanted: Matrix, run: Run) -> None:
+    small.run_matrix(wanted, run, small.SmallTestbed())
+    module = replace(small.IDENTITY, modules={"tcp_prague": "p2"})
+    result = small.run_matrix(wanted, run, small.SmallTestbed(identity_=module))
+    assert result.ok + result.invalid == 12
+    assert all(len(run.view().of(cell.id)) == 4 for cell in wanted.cells)
+    assert len(list(run.ended())) == 12
+
+
+# ---- what stops a run
+def test_a_testbed_error_stops_the_run_cleanly(wanted: Matrix, run: Run) -> None:
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        if len(testbed.ran) == 4:
+            raise TestbedError("the lab is gone", "l4sbench lab build")
+
+    testbed = small.SmallTestbed(fault=fault)
+    result = small.run_matrix(wanted, run, testbed, jobs=1)
+    assert (result.ok + result.invalid, result.left, result.exit_code) == (3, 9, 3)
+    assert str(result.error) == "the lab is gone; l4sbench lab build"
+    assert len(list(run.ended())) == 3
+    assert not small.partials(run)
+    assert small.run_matrix(wanted, run, small.SmallTestbed()).left == 0
+    assert len(list(run.ended())) == 12
+
+
+def test_a_bug_is_raised_and_its_trial_kept_as_evidence(wanted: Matrix, run: Run) -> None:
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        (raw / "seen").write_text("raw")
+        if len(testbed.ran) == 3:
+            raise ZeroDivisionError("oops")
+
+    testbed = small.SmallTestbed(fault=fault)
+    with pytest.raises(ZeroDivisionError, match="oops"):
+        small.run_matrix(wanted, run, testbed, jobs=1)
+    ended = list(run.ended())
+    (failed,) = [each for each in ended if each.status is Status.FAILED]
+    assert len(ended) == 3
+    assert failed.reasons == ("internal error: ZeroDivisionError('oops')",)
+    assert "ZeroDivisionError: oops" in (failed.raw / "traceback.txt").read_text()
+    assert (failed.raw / "seen").exists()
+
+
+def test_a_listener_that_raises_ends_the_run(wanted: Matrix, run: Run) -> None:
+    def on_event(event: events.Event) -> None:
+        if event.at_s and isinstance(event, events.TrialEnded):
+            raise LookupError("no terminal")
+
+    with pytest.raises(LookupError, match="no terminal"):
+        small.run_matrix(wanted, run, small.SmallTestbed(), on_event=on_event, jobs=1)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# ---- limits
+def test_a_hanging_trial_fails_at_its_limit_and_the_run_goes_on(
+    wanted: Matrix, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "LEAST_LIMIT_S", 0.5)
+    monkeypatch.setattr(worker, "LIMIT_FACTOR", 0.0)
+    one = replace(wanted, cells=wanted.cells[:1])
+    result = small.run_matrix(one, run, small.SmallTestbed(sleep_s=60.0))
+    assert (result.failed, result.left) == (2, 0)
+    assert {ended.reasons for ended in run.ended()} == {("no end within 0.5 s",)}
+
+
+def losing(places: int) -> Callable[[TrialSpec, Path], None]:
+    """A fault: the second trial and those after it each find their place gone, until one is left for good."""
+    lock, taken = threading.Lock(), []
+
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        with lock:
+            taken.append((spec.cell.id, spec.trial))
+            number = len(taken)
+        if 2 <= number <= places:
+            raise PlaceLost(f"place {number} is gone", left=places - number + 1)
+
+    return fault
+
+
+def test_the_places_that_are_left_do_the_trials_of_a_lost_one(wanted: Matrix, run: Run) -> None:
+    traits = replace(small.TRAITS, slots=3)
+    heard: list[events.Event] = []
+    testbed = small.SmallTestbed(fault=losing(3), traits=traits, sleep_s=0.02)
+    result = small.run_matrix(wanted, run, testbed, on_event=heard.append)
+    assert (result.ok, result.invalid, result.failed, result.left) == (10, 2, 0, 0)
+    assert {lost.message for lost in result.lost} == {"place 2 is gone", "place 3 is gone"}
+    assert (result.error, result.exit_code) == (None, 1)
+    assert len(small.contents(run)) == 12
+    assert len(testbed.ran) == 14
+    # one worker is left: from the second loss on no two trials are under way at once
+    under_way, after = 0, []
+    for event in heard:
+        under_way += isinstance(event, events.TrialStarted)
+        under_way -= isinstance(event, (events.TrialEnded, events.TrialDiscarded))
+        after.append(under_way)
+    lost = max(place for place, event in enumerate(heard) if isinstance(event, events.TrialDiscarded))
+    assert max(after[lost:]) == 1
+
+
+def test_the_last_place_ends_the_run_when_it_is_lost(wanted: Matrix, run: Run) -> None:
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        left = 2 - len(testbed.ran)
+        if left < 2:
+            raise PlaceLost("gone", left=max(0, left))
+
+    testbed = small.SmallTestbed(fault=fault, traits=replace(small.TRAITS, slots=2))
+    result = small.run_matrix(wanted, run, testbed, jobs=1)
+    assert (result.ok, result.left, result.exit_code) == (0, 12, 3)
+    again = small.run_matrix(wanted, run, small.SmallTestbed())
+    assert (again.ok, again.invalid, again.left) == (10, 2, 0)
+
+
+def test_a_testbed_that_forgets_the_limit_is_told(
+    wanted: Matrix, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "LEAST_LIMIT_S", 0.2)
+    monkeypatch.setattr(worker, "LIMIT_FACTOR", 0.0)
+    monkeypatch.setattr(loop, "GRACE_S", 0.3)
+    stopped = []
+
+    class Forgetful(small.SmallTestbed):
+        def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
+            if spec.trial == 2:
+                return super().run(spec, raw, stop)
+            stopped.append(stop.wait(20.0))
+            raise TrialStopped
+
+    one = replace(wanted, cells=wanted.cells[:1])
+    result = small.run_matrix(one, run, Forgetful(), jobs=1)
+    assert (stopped, result.ok, result.failed) == ([True], 1, 1)
+    assert next(ended.reasons for ended in run.ended()) == ("no end within 0.2 s of wall time",)
+
+
+def test_a_testbed_that_does_not_stop_is_given_up(
+    wanted: Matrix, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "GRACE_S", 0.3)
+    release = threading.Event()
+
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        if len(testbed.ran) == 1:
+            release.wait(30.0)
+            raise TrialStopped
+        raise TestbedError("gone")
+
+    testbed = small.SmallTestbed(fault=fault)
+    result = small.run_matrix(wanted, run, testbed, jobs=2)
+    release.set()
+    assert (result.ok, result.left, result.exit_code) == (0, 12, 3)
+    assert not list(run.ended())
+
+
+def test_a_limit_is_generous(wanted: Matrix) -> None:
+    costly = CostModel(fixed_s=100.0)
+    planned = plan(wanted, Run(Path("/nonexistent")).view(), small.IDENTITY, small.TRAITS, costly)
+    chosen = planned.cells[0]
+    assert worker.Task(chosen, 1, "aa").limit_s == pytest.approx(1020.0)
+    assert worker.Task(chosen._replace(trial_s=1.0), 1, "aa").limit_s == 180.0
+
+
+# ---- adaptive trials
+def numbers(run: Run) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for ended in run.ended():
+        found.setdefault(ended.cell.aqm, []).append(ended.trial)
+    return found
+
+
+class Decider:
+    """FIFO is decided at once, CoDel with five trials, DualPI2 never."""
+
+    def __init__(self) -> None:
+        self.looks: set[tuple[str, tuple[int, ...]]] = set()
+
+    def __call__(self, cell: Cell, ended: Sequence[EndedTrial]) -> Literal["more", "enough"]:
+        self.looks.add((cell.aqm, tuple(each.trial for each in ended)))
+        enough = {"fifo": 3, "codel": 5, "dualpi2": 99}[cell.aqm]
+        return "enough" if len(ended) >= enough else "more"
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_adaptive_cells_are_looked_at_after_3_5_and_10(tmp_path: Path, jobs: int) -> None:
+    wanted = small.matrix(tmp_path, "  aqm: [fifo, codel, dualpi2]\n", trials=ADAPTIVE)
+    run = small.new_run(tmp_path / "runs", wanted)
+    decide, happened = Decider(), list[events.Event]()
+    result = small.run_matrix(
+        wanted, run, small.SmallTestbed(), jobs=jobs, decide=decide, on_event=happened.append
+    )
+    assert numbers(run) == {"fifo": [1, 2, 3], "codel": [1, 2, 3, 4, 5], "dualpi2": list(range(1, 11))}
+    first, second = (1, 2, 3), (1, 2, 3, 4, 5)
+    looks = {("fifo", first), ("codel", first), ("dualpi2", first), ("codel", second), ("dualpi2", second)}
+    assert decide.looks == looks
+    assert result.ok + result.invalid == 18
+    progress = Progress()
+    for event in happened:
+        progress = progress.after(event)
+    assert (progress.trials, progress.ended) == (18, 18)
+    assert progress.fraction == pytest.approx(1.0)
+
+
+def test_an_adaptive_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    wanted = small.matrix(tmp_path, "  aqm: [fifo, codel, dualpi2]\n", trials=ADAPTIVE)
+    run = small.new_run(tmp_path / "runs", wanted)
+    small.run_matrix(wanted, run, small.SmallTestbed())  # nobody decides: the least number
+    assert numbers(run) == {queue: [1, 2, 3] for queue in ("fifo", "codel", "dualpi2")}
+    some = replace(wanted, cells=tuple(cell for cell in wanted.cells if cell.aqm == "codel"))
+    small.run_matrix(
+        some, run, small.SmallTestbed(), decide=lambda cell, ended: "more" if len(ended) < 4 else "enough"
+    )
+    assert numbers(run)["codel"] == [1, 2, 3, 4, 5]
+    testbed = small.SmallTestbed()
+    result = small.run_matrix(wanted, run, testbed, decide=Decider())
+    assert numbers(run) == {"fifo": [1, 2, 3], "codel": [1, 2, 3, 4, 5], "dualpi2": list(range(1, 11))}
+    assert len(testbed.ran) == result.ok + result.invalid == 7
+    assert small.run_matrix(wanted, run, small.SmallTestbed(), decide=Decider()) == RunResult(0, 0, 0, 0)
+
+
+def test_cells_whose_trials_all_fail_get_no_more(tmp_path: Path) -> None:
+    wanted = small.matrix(tmp_path, "  aqm: [dualpi2]\n", trials=ADAPTIVE)
+    run = small.new_run(tmp_path / "runs", wanted)
+    result = small.run_matrix(wanted, run, small.SmallTestbed(fault=failing(1, 2, 3)), decide=Decider())
+    assert (result.failed, result.ok) == (3, 0)
+
+
+def test_a_decision_that_breaks_is_raised(tmp_path: Path) -> None:
+    wanted = small.matrix(tmp_path, "  aqm: [fifo]\n", trials=ADAPTIVE)
+    run = small.new_run(tmp_path / "runs", wanted)
+
+    def decide(cell: Cell, ended: Sequence[EndedTrial]) -> Literal["more", "enough"]:
+        raise LookupError("no such rule")
+
+    with pytest.raises(LookupError, match="no such rule"):
+        small.run_matrix(wanted, run, small.SmallTestbed(), decide=decide)
+    assert len(list(run.ended())) == 3
+
+
+# ---- interrupts
+def test_one_interrupt_discards_what_runs_and_keeps_what_ended(wanted: Matrix, run: Run) -> None:
+    happened = []
+
+    def on_event(event: events.Event) -> None:
+        happened.append(event)
+        if isinstance(event, events.TrialEnded) and len(small.contents(run)) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    testbed = small.SmallTestbed(sleep_s=0.2)
+    result = small.run_matrix(wanted, run, testbed, jobs=1, on_event=on_event)
+    assert (result.interrupted, result.exit_code, result.ok + result.invalid) == (True, 130, 2)
+    assert result.left == 10
+    assert len(small.contents(run)) == 2
+    assert not small.partials(run)
+    assert [type(event) for event in happened[-3:]] in (
+        [events.RunStopping, events.TrialDiscarded, events.RunEnded],
+        [events.TrialEnded, events.RunStopping, events.RunEnded],
+    )
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    small.run_matrix(wanted, run, small.SmallTestbed())
+    assert len(small.contents(run)) == 12
+
+
+def test_two_interrupts_stop_at_once(wanted: Matrix, run: Run) -> None:
+    def on_event(event: events.Event) -> None:
+        if isinstance(event, events.TrialStarted | events.RunStopping):
+            signal.raise_signal(signal.SIGINT)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        small.run_matrix(
+            wanted, run, small.SmallTestbed(sleep_s=2.0, stubborn=True), jobs=1, on_event=on_event
+        )
+    assert time.monotonic() - began < 1.5
+    assert not list(run.ended())
+
+
+# ---- events and costs
+def test_events_tell_the_whole_story(wanted: Matrix, run: Run) -> None:
+    happened = list[events.Event]()
+    thread = set()
+
+    def on_event(event: events.Event) -> None:
+        happened.append(event)
+        thread.add(threading.current_thread())
+
+    small.run_matrix(wanted, run, small.SmallTestbed(fault=failing(1)), jobs=4, on_event=on_event)
+    assert thread == {threading.main_thread()}
+    planned, *middle, last = happened
+    assert isinstance(planned, events.RunPlanned)
+    assert (planned.trials, planned.cells, planned.jobs) == (12, 6, 4)
+    assert isinstance(last, events.RunEnded)
+    started = {(e.cell_id, e.trial) for e in middle if isinstance(e, events.TrialStarted)}
+    ended = {(e.cell_id, e.trial): e for e in middle if isinstance(e, events.TrialEnded)}
+    assert started == ended.keys()
+    assert {e.path for e in ended.values()} == set((run.path / "cells").glob("*/*"))
+    assert {e.status for e in ended.values()} == set(Status)
+    assert [event.at_s for event in happened] == sorted(event.at_s for event in happened)
+
+
+def test_costs_are_learnt_and_make_the_next_estimate(wanted: Matrix, run: Run, tmp_path: Path) -> None:
+    files = (tmp_path / "cache" / "cost.json",)
+    book = CostBook("small", small.TRAITS.cost, files)
+    testbed = small.SmallTestbed(sleep_s=0.1, fault=failing(2))
+    small.run_matrix(wanted, run, testbed, jobs=1, costs=book)
+    measured = CostBook("small", small.TRAITS.cost, files).model()
+    real_s = [ended.wall_s for ended in run.ended() if ended.status is not Status.FAILED]
+    assert measured.wall_s(2.0, 100.0) == pytest.approx(sum(real_s) / len(real_s), rel=0.05)
+    assert measured != small.TRAITS.cost
+
+
+def test_a_plan_without_a_testbed_cannot_be_run(wanted: Matrix, run: Run) -> None:
+    planned = plan(wanted, run.view(), None, small.TRAITS, small.TRAITS.cost)
+    with locked(run) as writer, pytest.raises(ValueError, match="identity"):
+        loop.execute(planned, writer, small.SmallTestbed(), small.judge)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Estimates come from what trials really took."""
+
+from pathlib import Path
+
+import pytest
+
+from l4sbench.planning.cost import CostBook, Measured
+from l4sbench.traits import CostModel
+
+SHAPE = CostModel(fixed_s=1.0, per_virtual_s=0.0, per_mbit_s=0.001)
+
+
+def measured(*trials: tuple[float, float, float]) -> CostModel:
+    sums = Measured(SHAPE)
+    for virtual_s, rate_mbps, wall_s in trials:
+        sums = sums.with_trial(virtual_s, rate_mbps, wall_s)
+    return sums.model()
+
+
+def test_nothing_measured_is_what_the_testbed_states() -> None:
+    assert Measured(SHAPE).model() == SHAPE
+
+
+def test_fixed_and_growing_cost_are_told_apart_by_trials_of_different_length() -> None:
+    # In truth: 0.4 s and 3 ms a megabit.
+    found = measured(*((s, 100.0, 0.4 + 0.3 * s) for s in (10, 30, 60)))
+    assert found.fixed_s == pytest.approx(0.4)
+    assert found.per_mbit_s == pytest.approx(0.003)
+    assert found.wall_s(20.0, 10.0) == pytest.approx(1.0)
+
+
+def test_trials_of_one_length_correct_the_growing_part() -> None:
+    found = measured(*[(10.0, 100.0, 6.0)] * 5)
+    assert (found.fixed_s, found.per_virtual_s) == (1.0, 0.0)
+    assert found.per_mbit_s == pytest.approx(0.005)
+
+
+def test_trials_shorter_than_the_stated_fixed_cost_correct_all() -> None:
+    found = measured((10.0, 100.0, 0.5))
+    assert found.wall_s(10.0, 100.0) == pytest.approx(0.5)
+    assert found.fixed_s == pytest.approx(0.25)
+
+
+def test_noise_that_would_give_a_negative_cost_gives_none() -> None:
+    found = measured((10.0, 100.0, 5.0), (60.0, 100.0, 2.0))
+    assert found.fixed_s >= 0
+    assert found.per_mbit_s >= 0
+    assert found.wall_s(35.0, 100.0) == pytest.approx(3.5)
+
+
+def test_a_machine_that_got_faster_is_believed_soon() -> None:
+    slow, fast = [(10.0, 100.0, 11.0)] * 400, [(10.0, 100.0, 3.0)] * 800
+    assert measured(*slow, *fast).wall_s(10.0, 100.0) < 4.5
+
+
+def test_books_are_kept_and_the_runs_own_is_believed_first(tmp_path: Path) -> None:
+    run, cache = tmp_path / "run.json", tmp_path / "deep" / "cache.json"
+    book = CostBook("small", SHAPE, (run, cache))
+    assert book.model() == SHAPE
+    book.add(10.0, 100.0, 6.0)
+    book.save()
+    elsewhere = CostBook("small", SHAPE, (tmp_path / "other.json", cache))
+    assert elsewhere.model().wall_s(10.0, 100.0) == pytest.approx(6.0)
+    elsewhere.add(10.0, 100.0, 26.0)
+    elsewhere.save()
+    assert CostBook("small", SHAPE, (run, cache)).model().wall_s(10.0, 100.0) == pytest.approx(6.0)
+    assert CostBook("small", SHAPE, (cache,)).model().wall_s(10.0, 100.0) == pytest.approx(16.0)
+
+
+def test_testbeds_do_not_mix_and_neither_do_shapes(tmp_path: Path) -> None:
+    files = (tmp_path / "cost.json",)
+    for name in ("one", "two"):
+        book = CostBook(name, SHAPE, files)
+        book.add(10.0, 100.0, 6.0 if name == "one" else 60.0)
+        book.save()
+    assert CostBook("one", SHAPE, files).model().wall_s(10.0, 100.0) == pytest.approx(6.0)
+    other = CostModel(fixed_s=2.0)
+    assert CostBook("one", other, files).model() == other
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": 2}', '{"format": 1, "testbeds": {"small": {"shape": 3}}}']
+)
+def test_damaged_books_cost_an_estimate_and_nothing_else(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "cost.json"
+    file.write_text(text)
+    book = CostBook("small", SHAPE, (file, tmp_path))
+    assert book.model() == SHAPE
+    book.add(1.0, 1.0, 1.0)
+    book.save()
+    assert CostBook("small", SHAPE, (file,)).model() != SHAPE
+
+
+def test_the_cache_is_where_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    book = CostBook.of("small", SHAPE)
+    book.add(10.0, 100.0, 6.0)
+    book.save()
+    assert (tmp_path / "l4sbench" / "cost.json").is_file()

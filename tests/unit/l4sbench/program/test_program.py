@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Programs of whole cells, compared with tests/cases/program/<cell>.json, and what their parts must hold to.
+
+After a wanted change `L4SBENCH_UPDATE_CASES=1 pytest tests/unit/l4sbench/test_program.py` writes the cases
+anew; read their diff before committing it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from l4sbench.catalog import Catalog, Expectation
+from l4sbench.cell import Cell
+from l4sbench.errors import InputError
+from l4sbench.program import (
+    Conditions,
+    Expected,
+    Program,
+    differences,
+    problems,
+    programs,
+    warnings,
+)
+from l4sbench.topology import LINE6
+from l4sbench.units import Duration, Packets, Value
+
+CASES = Path(__file__).parents[3] / "cases" / "program"
+CATALOG = Catalog.load()
+PLAIN: Mapping[str, Value] = {
+    "rate": "100mbit",
+    "rtt": "10ms",
+    "duration": "30s",
+    "aqm": "codel",
+    "l4s.cc": "prague",
+    "l4s.ecn": "accecn",
+    "classic.cc": "cubic",
+    "classic.ecn": "off",
+}
+
+
+def cell(**factors: Value) -> Cell:
+    """A cell that differs from `PLAIN`; `__` stands for a dot, parameters may be text."""
+    stated = dict(PLAIN) | {name.replace("__", "."): value for name, value in factors.items()}
+    groups = [name.removesuffix(".cc") for name in stated if name.endswith(".cc")]
+    declared = {f"aqm.{name}": param for name, param in CATALOG.queue(str(stated["aqm"])).params.items()}
+    for group in groups:
+        entry = CATALOG.congestion_controls.get(str(stated[f"{group}.cc"]))
+        declared |= {f"{group}.{name}": param for name, param in (entry.params if entry else {}).items()}
+    return Cell.of({name: declared[name].parse(v) if name in declared else v for name, v in stated.items()})
+
+
+def build(wanted: Cell, **conditions: Any) -> Mapping[str, Program]:
+    return programs(wanted, LINE6, CATALOG, Conditions(**conditions))
+
+
+def cases() -> list[Any]:
+    return [pytest.param(file, id=file.stem) for file in sorted(CASES.glob("*.json"))]
+
+
+@pytest.mark.parametrize("file", cases())
+def test_whole_cells(file: Path) -> None:
+    case = json.loads(file.read_text())
+    offsets = {flow: Duration.parse(text) for flow, text in case["start_offsets"].items()}
+    made = build(
+        cell(**case["cell"]), traffic=case["traffic"], noise_seed=case["noise_seed"], start_offsets=offsets
+    )
+    plain = {node: program.to_json() for node, program in made.items()}
+    if os.environ.get("L4SBENCH_UPDATE_CASES"):
+        file.write_text(json.dumps(case | {"programs": plain}, indent=1) + "\n")
+        return
+    assert plain == case["programs"]
+    assert {node: Program.from_json(program) for node, program in case["programs"].items()} == made
+
+
+def test_a_damaged_program_is_refused() -> None:
+    plain = build(cell())["router"].to_json()
+    with pytest.raises(ValueError, match="setup"):
+        Program.from_json(plain | {"setup": [{"argv": "tc qdisc"}]})
+
+
+def test_the_bottleneck_is_set_up_as_published() -> None:
+    router = build(cell(aqm="fifo", buffer_bdp=0.5))["router"]
+    assert [" ".join(command.argv) for command in router.setup] == [
+        "tc qdisc replace dev @net-rx root handle 1: htb default 3",
+        "tc class add dev @net-rx parent 1: classid 1:3 htb rate 100mbit",
+        "tc qdisc replace dev @net-rx parent 1:3 handle 3: bfifo limit 62500",
+    ]
+
+
+@pytest.mark.parametrize(("rtt", "half"), [("10ms", "5ms"), ("25ms", "12500us"), ("1us", "500ns")])
+def test_the_delay_is_split_on_both_ports(rtt: str, half: str) -> None:
+    delay = build(cell(rtt=rtt))["delay"]
+    assert [" ".join(command.argv) for command in delay.setup] == [
+        f"tc qdisc replace dev @net-tx root netem delay {half} limit 60000",
+        f"tc qdisc replace dev @net-mid root netem delay {half} limit 60000",
+    ]
+
+
+def test_noise_is_one_packet_time_at_most_and_differs_between_senders() -> None:
+    made = build(cell(rate="10mbit"), noise_seed=7)
+    argv = made["tx-l4s"].setup[0].argv
+    # 1514 bytes at 10 Mbit/s take 1211.2 us
+    assert argv[argv.index("delay") :][:4] == ("delay", "605600ns", "605600ns", "rate")
+    seeds = {node: made[node].setup[0].argv[-3] for node in ("tx-l4s", "tx-classic")}
+    assert seeds["tx-l4s"] != seeds["tx-classic"]
+    assert build(cell(rate="10mbit"), noise_seed=8)["tx-l4s"].setup[0].argv[-3] != seeds["tx-l4s"]
+    assert not any(program.setup for node, program in made.items() if node.startswith("rx"))
+
+
+@pytest.mark.parametrize(("noise", "seed"), [(0.0, 7), (1.0, None)])
+def test_no_noise_where_none_is_wanted(noise: float, seed: int | None) -> None:
+    made = build(cell(path__noise=noise), noise_seed=seed)
+    assert made["tx-l4s"].setup == ()
+
+
+@pytest.mark.parametrize(
+    ("cc", "ecn", "tcp_ecn", "route"),
+    [
+        ("cubic", "off", "0", ()),
+        ("cubic", "classic", "1", ()),
+        ("cubic", "accecn", "3", ()),
+        ("dctcp", "dctcp", "1", ("congctl", "dctcp")),
+        ("prague", "accecn", "3", ("congctl", "prague")),
+    ],
+)
+def test_ecn_is_set_at_both_ends(cc: str, ecn: str, tcp_ecn: str, route: tuple[str, ...]) -> None:
+    made = build(cell(classic__cc=cc, classic__ecn=ecn))
+    for node in ("tx-classic", "rx-classic"):
+        assert dict(made[node].sysctls)["net.ipv4.tcp_ecn"] == tcp_ecn
+    assert made["rx-classic"].routes[0].options == route
+    assert made["tx-classic"].routes[0].options == ()
+    assert made["tx-classic"].flows[0].ecn == ecn
+
+
+def test_every_node_forwards_and_forgets() -> None:
+    for program in build(cell()).values():
+        sysctls = dict(program.sysctls)
+        assert sysctls["net.ipv4.ip_forward"] == sysctls["net.ipv4.tcp_no_metrics_save"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("factors", "rmem", "wmem"),
+    [
+        ({"buffer_bdp": 1.0}, 6_291_456, 4_194_304),
+        ({"buffer_bdp": 8.0}, 6_291_456, 4_500_000),  # (8 + 1) * 125,000 bytes * 4
+        (
+            {"aqm": "dualpi2", "aqm__limit": "default"},
+            60_500_000,
+            60_500_000,
+        ),  # (10,000 * 1500 + 125,000) * 4
+    ],
+)
+def test_sockets_hold_what_the_path_can(factors: dict[str, Value], rmem: int, wmem: int) -> None:
+    sysctls = dict(build(cell(**factors))["tx-l4s"].sysctls)
+    assert sysctls["net.ipv4.tcp_rmem"] == f"4096 131072 {rmem}"
+    assert sysctls["net.ipv4.tcp_wmem"] == f"4096 16384 {wmem}"
+
+
+@pytest.mark.parametrize("tool", ["lean", "iperf3"])
+def test_flows_have_names_ports_and_starts(tool: str) -> None:
+    wanted = cell(l4s__count=2, classic__start="5s", warmup="10s")
+    offsets = {"l4s-1": Duration(7), "classic-0": Duration(9)}
+    made = build(wanted, traffic=tool, start_offsets=offsets)
+    flows = [flow for program in made.values() for flow in program.flows]
+    assert [(f.flow, f.port, f.start.ns, f.seconds) for f in flows] == [
+        ("l4s-0", 5001, 0, 40.0),
+        ("l4s-1", 5002, 7, 40.0),
+        ("classic-0", 5003, 5_000_000_009, 40.0),
+    ]
+    servers = {server.id: (node, server) for node, p in made.items() for server in p.servers}
+    for flow in flows:
+        node, server = servers[flow.flow]
+        assert node == flow.receiver
+        assert str(flow.port) in server.argv
+        assert str(flow.port) in flow.argv
+    outputs = [(node, s.output) for node, s in servers.values()] + [("", f.output) for f in flows]
+    assert len(set(outputs)) == 6
+
+
+def test_offloads_are_off_on_every_port() -> None:
+    made = build(cell())
+    links = [link for program in made.values() for link in program.links]
+    assert len(links) == 8
+    assert {link.offloads for link in links} == {
+        (("tso", False), ("gso", False), ("gro", False), ("lro", False))
+    }
+
+
+def test_what_is_sampled() -> None:
+    made = build(cell(sample__interval="20ms"))
+    sampled = {(node, s.kind, s.network, s.interval.ms) for node, p in made.items() for s in p.samplers}
+    assert sampled == {
+        *((node, "sockets", None, 20.0) for node in ("tx-l4s", "tx-classic", "rx-l4s", "rx-classic")),
+        ("router", "queues", "net-rx", 20.0),
+    }
+
+
+def test_packets_are_captured_on_both_sides_of_the_queue_where_asked() -> None:
+    found = build(cell(capture="headers"))
+    captured = {
+        node: [s for s in program.servers if s.argv[0] == "tcpdump"] for node, program in found.items()
+    }
+    before, behind = captured.pop("router")
+    assert not any(captured.values())
+    assert (before.output, behind.output) == ("net-mid.pcap", "net-rx.pcap")
+    assert " -i @net-mid -Q in " in " ".join(before.argv)
+    assert "-Q" not in behind.argv
+    assert not any(s.argv[0] == "tcpdump" for program in build(cell()).values() for s in program.servers)
+
+
+def test_capturing_packets_makes_another_cell_and_not_capturing_does_not() -> None:
+    assert cell(capture="off").id == cell().id != cell(capture="headers").id
+
+
+def test_every_expectation_is_read_back() -> None:
+    for aqm in CATALOG.queues:
+        for program in build(cell(aqm=aqm), noise_seed=1).values():
+            outputs = {readback.output for readback in program.readback}
+            assert len(outputs) == len(program.readback)
+            assert {expected.output for expected in program.expected} <= outputs
+
+
+def test_modules_go_where_the_flows_are() -> None:
+    made = build(cell(l4s__burst_shift=10))
+    found = {node: [m for m in p.modules if m.ours] for node, p in made.items()}
+    assert {node for node, modules in found.items() if modules} == {"tx-l4s", "rx-l4s"}
+    assert dict(found["tx-l4s"][0].params)["prague_burst_shift"] == "10"
+    assert found["tx-l4s"] == found["rx-l4s"]
+
+
+@pytest.mark.parametrize(
+    ("factors", "message"),
+    [
+        (
+            {"classic__from": "tx-l4s", "classic__to": "rx-classic"},
+            "l4s (ECN accecn) and classic (ECN off) share tx-l4s, and net.ipv4.tcp_ecn cannot be both 3 and",
+        ),
+        (
+            {"classic__cc": "prague", "classic__ecn": "accecn", "classic__rtt_target": "10ms"},
+            "classic: tcp_prague has one prague_rtt_target for all flows: l4s wants 25000 and this",
+        ),
+        ({"l4s__ecn": "classic"}, "l4s.ecn: prague does not run with ECN classic; it runs with accecn"),
+        ({"l4s__cc": "bbr3"}, "l4s.cc: no congestion control bbr3 in the catalog; it offers bbr1, cubic,"),
+        (
+            {"flood__cc": "cubic", "flood__ecn": "off"},
+            "flood: line6 has 2 pairs of nodes, and this is group 3",
+        ),
+    ],
+)
+def test_cells_that_cannot_be_run(factors: dict[str, Value], message: str) -> None:
+    wanted = cell(**factors)
+    assert message in "\n".join(str(problem) for problem in problems(wanted, CATALOG))
+    with pytest.raises(InputError) as error:
+        build(wanted)
+    assert error.value.problems == problems(wanted, CATALOG)
+
+
+def test_groups_that_agree_share_a_node() -> None:
+    shared = {"mice__cc": "cubic", "mice__ecn": "off", "mice__from": "tx-classic", "mice__to": "rx-classic"}
+    assert problems(cell(**shared), CATALOG) == ()
+    made = build(cell(**shared))
+    assert [flow.flow for flow in made["tx-classic"].flows] == ["classic-0", "mice-0"]
+
+
+def test_iperf3_needs_whole_seconds() -> None:
+    wanted = cell(duration="1500ms", traffic__tool="iperf3")
+    assert [problem.path for problem in problems(wanted, CATALOG)] == ["duration"]
+
+
+def test_a_plain_cell_gives_no_warning() -> None:
+    for aqm in CATALOG.queues:
+        assert warnings(cell(aqm=aqm, buffer_bdp=1.5), CATALOG) == ()
+
+
+@pytest.mark.parametrize(
+    ("factors", "message"),
+    [
+        (
+            {"buffer_bdp": 0.5},
+            "codel seldom marks: its aqm.target (5ms of queue) is not below its buffer (5ms at 100mbit)",
+        ),
+        (
+            {"aqm": "codel-drop", "aqm__limit": "20p"},
+            "codel-drop seldom drops early: its aqm.target (5ms of queue) is not below its buffer (2400us",
+        ),
+        (
+            {"aqm": "fifo", "buffer_bdp": 0.02},
+            "the buffer of fifo is 2500 bytes: less than two full-size packets",
+        ),
+        (
+            {"aqm": "dualpi2", "l4s__cc": "reno", "l4s__ecn": "accecn"},
+            "dualpi2 treats L4S flows apart, and no group of this cell sends any (AccECN, ECT(1))",
+        ),
+        (
+            {"classic__cc": "bbr1", "classic__ecn": "classic"},
+            "classic.ecn is classic, but bbr1 does not react to marks",
+        ),
+        (
+            {"aqm__limit": "100p", "buffer_bdp": 2.0},
+            "aqm.limit replaces buffer_bdp for codel: other buffers are the same cell",
+        ),
+        (
+            {"aqm": "fq", "aqm__flow_limit": "10p"},
+            "aqm.flow_limit has no effect on fq with these other parameters",
+        ),
+    ],
+)
+def test_warnings(factors: dict[str, Value], message: str) -> None:
+    assert message in "\n".join(warnings(cell(**factors), CATALOG))
+
+
+def test_a_hundred_thousand_cells_are_checked_in_seconds() -> None:
+    cells = [cell(buffer_bdp=n / 8, aqm=aqm) for n in range(1, 100) for aqm in CATALOG.queues]
+    start = time.process_time()
+    for each in cells:
+        problems(each, CATALOG)
+        warnings(each, CATALOG)
+    # tens of microseconds a cell is wanted; the limit leaves room for a busy machine
+    assert (time.process_time() - start) / len(cells) < 200e-6
+
+
+QDISCS = """[
+ {"kind": "htb", "handle": "1:", "root": true, "options": {"default": "0x3"}},
+ {"kind": "codel", "handle": "3:", "parent": "1:3", "options": {"limit": 42, "target": 4999, "ecn": true}}
+]"""
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ((Expectation("options.limit", 42), Expectation("options.target", 5000.0, 2.0)), ()),
+        ((Expectation("options.ecn", value=True),), ()),
+        ((Expectation("options.limit", 84),), ("it: options.limit is 42, not 84",)),
+        ((Expectation("options.target", 5000),), ("it: options.target is 4999, not 5000",)),
+        ((Expectation("options.ecn", value=False),), ("it: options.ecn is set and should not be",)),
+        ((Expectation("options.ce", 5),), ("it: options.ce is not shown; 5 was asked for",)),
+    ],
+)
+def test_differences(values: tuple[Expectation, ...], found: tuple[str, ...]) -> None:
+    assert differences(Expected("it", "", (("kind", "codel"), ("parent", "1:3")), values), QDISCS) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (QDISCS, "it: not there; there is htb, codel"),
+        ("[]", "it: not there; there is nothing"),
+        ("Cannot find device", "it: what tc shows is no JSON"),
+        ('{"kind": "pie"}', "it: not there; there is nothing"),
+    ],
+)
+def test_a_missing_qdisc_is_a_difference(text: str, found: str) -> None:
+    assert differences(Expected("it", "", (("kind", "pie"),), ()), text) == (found,)
+
+
+def test_limits_may_be_given_in_packets() -> None:
+    assert CATALOG.queue("codel").params["limit"].parse("20p") == Packets(20)

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What stands in a run directory has ended, and stays as it is."""
+
+import json
+import multiprocessing
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from l4sbench.errors import InputError
+from l4sbench.events import Status
+from l4sbench.matrix import Matrix
+from l4sbench.planning.plan import plan
+from l4sbench.program import programs
+from l4sbench.program.trial import TrialSpec, draw_conditions, seed_of
+from l4sbench.store import Ending, Run, RunLocked, RunWriter, locked, write_whole
+from l4sbench.topology import topology
+from l4sbench.traits import Identity
+from tests.unit.l4sbench import small
+
+OK = Ending(Status.OK, (), small.IDENTITY, datetime.now(UTC), 1.5, 0.5, 2.0, 0.1)
+FAILED = Ending(Status.FAILED, ("it hung",), small.IDENTITY, datetime.now(UTC), 60.0)
+
+
+@pytest.fixture
+def wanted(tmp_path: Path) -> Matrix:
+    return small.matrix(tmp_path)
+
+
+@pytest.fixture
+def run(tmp_path: Path, wanted: Matrix) -> Run:
+    return small.new_run(tmp_path / "runs", wanted)
+
+
+@pytest.fixture
+def writer(run: Run) -> Iterator[RunWriter]:
+    with locked(run) as writer:
+        yield writer
+
+
+def spec_of(wanted: Matrix, cell: int = 0, trial: int = 1, digest: str = "aaaa") -> TrialSpec:
+    chosen, place = wanted.cells[cell], topology("line6")
+    seed = seed_of(wanted.seed, trial)
+    made = programs(chosen, place, wanted.catalog, draw_conditions(chosen, seed, small.TRAITS))
+    return TrialSpec(chosen, trial, seed, made, place, digest)
+
+
+def end(writer: RunWriter, spec: TrialSpec, ending: Ending = OK, text: str = "raw") -> Path:
+    with writer.begin(spec) as partial:
+        (partial.raw / "router").mkdir()
+        (partial.raw / "router" / "qdisc.json").write_text(text)
+        return partial.end(ending)
+
+
+# ---- the directory
+def test_a_new_run_has_manifest_matrix_and_latest(tmp_path: Path, wanted: Matrix, run: Run) -> None:
+    home = tmp_path / "runs" / "small"
+    assert sorted(path.name for path in home.iterdir() if not path.name.startswith(".")) == [
+        run.path.name,
+        "latest",
+    ]
+    assert (home / "latest").readlink() == Path(run.path.name)
+    assert (run.path / "matrix.yaml").read_bytes() == wanted.source
+    assert run.manifest.matrix == "small"
+    assert run.manifest.provenance == {"git": "v0"}
+    assert datetime.fromisoformat(run.manifest.created).tzinfo is not None
+    for path in (run.path, home, home / "latest"):
+        assert Run.open(path).path == run.path
+
+
+def test_runs_of_one_second_do_not_share_a_directory(tmp_path: Path, wanted: Matrix) -> None:
+    runs = [small.new_run(tmp_path / "runs", wanted) for _ in range(3)]
+    assert len({run.path for run in runs}) == 3
+    newest = Run.latest(tmp_path / "runs", "small")
+    assert newest is not None
+    assert newest.path == runs[-1].path
+    assert max(run.path for run in runs) == runs[-1].path
+
+
+def test_latest_before_the_first_run_is_none(tmp_path: Path) -> None:
+    assert Run.latest(tmp_path, "small") is None
+    with pytest.raises(InputError, match="no run directory"):
+        Run.open(tmp_path)
+
+
+def test_half_made_runs_are_removed_by_the_next(tmp_path: Path, wanted: Matrix, run: Run) -> None:
+    half = run.path.with_name("20200101T000000Z.partial")
+    (half / "cells").mkdir(parents=True)
+    run.path.with_name("latest.partial").symlink_to("nowhere")
+    small.new_run(tmp_path / "runs", wanted)
+    assert not [path for path in run.path.parent.iterdir() if path.name.endswith(".partial")]
+
+
+def test_a_newer_format_is_refused_with_what_to_do(run: Run) -> None:
+    manifest = run.path / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format": 2}))
+    with pytest.raises(InputError, match=r"format 2, .* knows formats up to 1; a newer l4sbench made it"):
+        Run.open(run.path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": "1"}', '{"format": 1}', '{"format": 1, "x": 2}']
+)
+def test_a_damaged_manifest_is_bad_input(run: Run, text: str) -> None:
+    (run.path / "manifest.json").write_text(text)
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        Run.open(run.path)
+
+
+# ---- trials
+def test_an_ended_trial_comes_back_as_it_was(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    spec = spec_of(wanted)
+    place = end(writer, spec)
+    assert place == run.path / "cells" / spec.cell.id / "1-aaaa"
+    (ended,) = run.ended()
+    assert (ended.cell, ended.trial, ended.seed, ended.inputs_digest) == (spec.cell, 1, spec.seed, "aaaa")
+    assert (ended.status, ended.reasons) == (Status.OK, ())
+    assert ended.programs == spec.programs
+    assert (ended.raw / "router" / "qdisc.json").read_text() == "raw"
+    assert (ended.testbed, ended.kernel_release, ended.virtual_s) == ("small", "7.0.0", 2.0)
+    plain = json.loads((place / "trial.json").read_text())
+    assert plain["format"] == 1
+    assert plain["cell"]["factors"]["rate"] == "100mbit"
+    assert plain["identity"]["modules"] == {"tcp_prague": "p1"}
+
+
+def test_a_trial_that_does_not_end_leaves_nothing(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    with writer.begin(spec_of(wanted)) as partial:
+        assert partial.folder.name.endswith(".partial")
+        (partial.raw / "a").write_text("x")
+    assert not list((run.path / "cells").glob("*/*"))
+    assert not list(run.ended())
+
+
+def test_failed_tries_stand_beside_each_other(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    spec = spec_of(wanted)
+    assert end(writer, spec, FAILED).name == "1-aaaa.failed-1"
+    assert end(writer, spec, FAILED).name == "1-aaaa.failed-2"
+    (failed,) = run.ended()
+    assert (failed.status, failed.reasons, failed.raw.parent.name) == (
+        Status.FAILED,
+        ("it hung",),
+        "1-aaaa.failed-2",
+    )
+    assert end(writer, spec).name == "1-aaaa"
+    (ended,) = run.ended()
+    assert ended.status is Status.OK
+    assert len(run.view().of(spec.cell.id)) == 3
+
+
+def test_other_inputs_stand_beside_and_the_newest_counts(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    end(writer, spec_of(wanted, digest="ffff"))
+    end(writer, spec_of(wanted, digest="bbbb"), text="newer")
+    (ended,) = run.ended()
+    assert (ended.inputs_digest, (ended.raw / "router" / "qdisc.json").read_text()) == ("bbbb", "newer")
+
+
+def test_an_ended_trial_is_never_overwritten(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    end(writer, spec_of(wanted), text="first")
+    with pytest.raises(OSError, match="not empty"):
+        end(writer, spec_of(wanted), text="second")
+    (ended,) = run.ended()
+    assert (ended.raw / "router" / "qdisc.json").read_text() == "first"
+    assert not small.partials(run)
+
+
+def test_trials_come_sorted_and_by_cell(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    for cell, trial in ((2, 10), (2, 9), (0, 1)):
+        end(writer, spec_of(wanted, cell, trial))
+    found = [(ended.cell.id, ended.trial) for ended in run.ended()]
+    assert found == sorted(found)
+    assert len(found) == 3
+    chosen = wanted.cells[2].id
+    assert [ended.trial for ended in run.ended([chosen, "no-such-cell"])] == [9, 10]
+    assert [ended.trial for ended in run.ended_as(chosen, ["10-aaaa", "9-bbbb"])] == [10]
+
+
+def test_what_is_no_trial_is_not_taken_for_one(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    end(writer, spec_of(wanted))
+    cell = run.path / "cells" / wanted.cells[0].id
+    for name in ("2-aaaa.partial", "2-aaaa.bak", "notes", "0-aaaa", "2-aaaa.failed-0"):
+        (cell / name).mkdir()
+    (run.path / "cells" / "README").write_text("mine")
+    assert run.view().of(wanted.cells[0].id) == ("1-aaaa",)
+
+
+def test_damage_is_told_with_what_to_do(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    place = end(writer, spec_of(wanted))
+    (place / "raw" / "programs.json").unlink()
+    with pytest.raises(InputError, match=r"is damaged.*move it away"):
+        list(run.ended())
+
+
+def test_the_copy_of_the_matrix_is_what_ran_last(run: Run, writer: RunWriter) -> None:
+    writer.keep_matrix(b"matrix: small\n")
+    assert (run.path / "matrix.yaml").read_bytes() == b"matrix: small\n"
+
+
+# ---- the lock
+def test_the_second_process_is_refused_and_told_who_runs(run: Run) -> None:
+    with locked(run, "l4sbench run quickstart"), pytest.raises(RunLocked) as refused, locked(run, "second"):
+        pass
+    assert f"process {os.getpid()} on " in str(refused.value)
+    assert "l4sbench run quickstart" in str(refused.value)
+    since = str(refused.value).partition(" since ")[2].partition(": ")[0]
+    assert timedelta(0) < datetime.now(UTC) - datetime.fromisoformat(since) < timedelta(minutes=1)
+    assert refused.value.exit_code == 2
+    with locked(run, "third"):
+        pass
+    assert not (run.path / "lock.json").exists()
+
+
+def _hold_and_die(path: Path) -> None:
+    with locked(Run.open(path), "dies"):
+        (path / "cells" / "some-cell" / "1-aaaa.partial" / "raw").mkdir(parents=True)
+        os._exit(9)
+
+
+def test_a_dead_process_holds_no_lock_and_its_leftovers_go(run: Run) -> None:
+    left = run.path / "cells" / "some-cell" / "1-aaaa.partial" / "raw"
+    process = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(run.path,))
+    process.start()
+    process.join(30)
+    assert process.exitcode == 9
+    assert (run.path / "lock.json").exists()
+    assert left.exists()
+    with locked(run) as writer:
+        assert not left.parent.exists()
+        assert writer.view.folders == {}
+
+
+def test_reading_removes_nothing(run: Run) -> None:
+    left = run.path / "cells" / "some-cell" / "1-aaaa.partial"
+    left.mkdir(parents=True)
+    assert list(run.ended()) == []
+    assert left.exists()
+
+
+# ---- files
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, "one")
+    write_whole(path, b"two")
+    assert path.read_text() == "two"
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_cannot_be_written_leaves_the_old(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.mkdir()
+    with pytest.raises(OSError, match="file"):
+        write_whole(path, "text")
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_plan_reads_what_the_store_wrote(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    identity = Identity("small", "7.0.0")
+    first = plan(wanted, writer.view, identity, small.TRAITS, small.TRAITS.cost)
+    chosen = first.cells[0].trials[0]
+    end(writer, spec_of(wanted, digest=chosen.digest))
+    second = plan(wanted, run.view(), identity, small.TRAITS, small.TRAITS.cost)
+    assert not second.cells[0].trials[0].runs
+    assert second.to_run == first.to_run - 1

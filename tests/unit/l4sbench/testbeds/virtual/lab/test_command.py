@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Programs are run with a time limit, and an error says what they said."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.lab.command import Commands
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Commands:
+    return Commands.logging_to(tmp_path / "log" / "step.log", {"LAB_TEST": "yes"})
+
+
+def test_lines_reach_the_callback_and_the_log(commands: Commands) -> None:
+    lines: list[str] = []
+    commands.run(["sh", "-c", "echo one; echo two >&2"], what="a try", timeout_s=10, on_line=lines.append)
+    assert lines == ["one", "two"]
+    assert commands.log.read_text() == "$ sh -c 'echo one; echo two >&2'\none\ntwo\n"
+
+
+def test_output_is_what_was_printed_and_no_more(commands: Commands) -> None:
+    assert commands.output(["sh", "-c", "echo $LAB_TEST; echo no >&2"], what="a try", timeout_s=10) == "yes\n"
+    assert "no\n" in commands.log.read_text()
+
+
+def test_a_failure_carries_the_end_of_the_log_and_its_name(commands: Commands) -> None:
+    with pytest.raises(TestbedError) as caught:
+        commands.run(["sh", "-c", "seq 100; echo gcc: no space >&2; exit 3"], what="compiling", timeout_s=10)
+    message = str(caught.value)
+    assert "compiling failed (exit code 3)" in message
+    assert "gcc: no space" in message
+    assert "\n  50\n" not in message
+    assert str(commands.log) in message
+
+
+def test_a_late_program_is_ended_with_its_children(commands: Commands, tmp_path: Path) -> None:
+    began = time.monotonic()
+    argv = ["sh", "-c", f"sh -c 'sleep 1; echo alive >{tmp_path}/mark' & sleep 60"]
+    with pytest.raises(TestbedError, match="took longer than"):
+        commands.run(argv, what="waiting", timeout_s=0.2)
+    assert time.monotonic() - began < 5
+    time.sleep(1.2)
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_killed_program_is_told_from_one_that_failed(commands: Commands) -> None:
+    with pytest.raises(TestbedError, match="killed by SIGSEGV"):
+        commands.run(["sh", "-c", "kill -SEGV $$"], what="a try", timeout_s=10)
+
+
+def test_a_program_that_is_not_there_sends_to_the_doctor(commands: Commands) -> None:
+    with pytest.raises(TestbedError, match="l4sbench doctor"):
+        commands.run(["no-such-program"], what="a try", timeout_s=10)
+
+
+def test_a_pipe_hands_bytes_on(commands: Commands, tmp_path: Path) -> None:
+    commands.pipe(["printf", "a\\nb\\n"], ["tee", tmp_path / "out"], what="a pipe", timeout_s=10)
+    assert (tmp_path / "out").read_text() == "a\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "sink"),
+    [("exit 2", "cat"), ("yes", "exit 2"), ("yes | head -c 100000000", "head -c 10; exit 2")],
+)
+def test_a_pipe_fails_when_either_end_does(commands: Commands, source: str, sink: str) -> None:
+    with pytest.raises(TestbedError, match=r"a pipe failed \(exit code 2\)"):
+        commands.pipe(["sh", "-c", source], ["sh", "-c", sink], what="a pipe", timeout_s=10)
+
+
+def test_a_callers_make_does_not_steer_ours(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAKEFLAGS", "--dry-run")
+    monkeypatch.setenv("ARCH", "arm64")
+    said = commands.output(["sh", "-c", "echo [$MAKEFLAGS$ARCH]"], what="a try", timeout_s=10)
+    assert said == "[]\n"

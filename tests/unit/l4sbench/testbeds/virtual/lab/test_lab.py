@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A lab is found for the sources it was built from, and for no others."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, build, status
+from l4sbench.testbeds.virtual.lab.builder import compiler_version
+from l4sbench.testbeds.virtual.lab.cache import Cache, write_whole
+from l4sbench.testbeds.virtual.lab.inputs import Inputs
+from l4sbench.testbeds.virtual.lab.lab import LabRecord, ModuleRecord
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    root = tmp_path / "kernels"
+    for name, text in {
+        "lab/kernel.config": "CONFIG_NET=y\n",
+        "lab/patches/0001-hz.patch": "--- a\n",
+        "lab/guest/Makefile": "all:\n",
+        "lab/guest/lab-init.c": "int main;\n",
+        "tcp_prague/Kbuild": "obj-m := tcp_prague.o\n",
+        "tcp_prague/tcp_prague.c": "int x;\n",
+        "codel/module.yml": "name: codel\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def pretend_built(cache: Path, kernels: Path) -> None:
+    """Leave what a build leaves, as far as finding it goes."""
+    home, inputs = Cache.open(cache), Inputs.read(kernels)
+    for name in ("kernel/k/linux", "kernel/k/config", "rootfs/r/init", "tools/t/lab-init", "userland/u/x"):
+        write_whole(home.root / name, "x")
+    write_whole(home.root / "modules/m/tcp_prague.ko", "x")
+    record = LabRecord(
+        inputs=inputs.digests,
+        compiler=compiler_version() or "none",
+        own_kernel=False,
+        source="linux-source-7.3",
+        kernel="kernel/k",
+        kernel_digest="1",
+        kernel_release="7.3.4-l4sbench",
+        userland="userland/u",
+        userland_digest="2",
+        tools="tools/t",
+        tools_digest="3",
+        rootfs="rootfs/r",
+        modules={"tcp_prague": ModuleRecord(part="modules/m", srcversion="ABC", digest="4")},
+    )
+    write_whole(home.record(inputs.key), record.model_dump_json())
+
+
+def test_without_a_build_the_hint_says_what_to_do(cache: Path, kernels: Path) -> None:
+    with pytest.raises(TestbedError, match="the lab is not built; l4sbench lab build"):
+        Lab.locate(cache, kernels)
+    assert not cache.exists()  # looking changes nothing
+
+
+def test_a_built_lab_is_found_and_building_it_again_does_nothing(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    lab = Lab.locate(cache, kernels)
+    assert lab.modules == {"tcp_prague": cache / "modules/m/tcp_prague.ko"}
+    assert lab.srcversions == {"tcp_prague": "ABC"}
+    assert lab.kernel == cache / "kernel/k/linux"
+    said: list[object] = []
+    assert build(BuildOptions(cache=cache, kernels=kernels), said.append) == lab
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("lab/kernel.config", "kernel configuration"),
+        ("lab/patches/0001-hz.patch", "kernel patches"),
+        ("lab/patches/0002-new.patch", "kernel patches"),
+        ("lab/guest/new/lab.h", "guest programs"),
+        ("tcp_prague/tcp_prague.c", "module tcp_prague"),
+        ("sch_new/Kbuild", "module sch_new"),
+    ],
+)
+def test_a_change_of_any_input_makes_it_another_lab(cache: Path, kernels: Path, name: str, what: str) -> None:
+    pretend_built(cache, kernels)
+    (kernels / name).parent.mkdir(parents=True, exist_ok=True)
+    with (kernels / name).open("a") as file:
+        file.write("more\n")
+    with pytest.raises(TestbedError, match=f"changed since the last build: {what}"):
+        Lab.locate(cache, kernels)
+
+
+def test_objects_and_catalog_entries_are_no_inputs(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    for name in ("tcp_prague/tcp_prague.o", "tcp_prague/tcp_prague.ko", "codel/module.yml", "lab/README.md"):
+        (kernels / name).write_text("changed")
+    Lab.locate(cache, kernels)
+
+
+def test_two_checkouts_share_a_cache(cache: Path, kernels: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(kernels, tmp_path / "other"))
+    pretend_built(cache, kernels)
+    assert Lab.locate(cache, other) == Lab.locate(cache, kernels)
+    (other / "tcp_prague" / "tcp_prague.c").write_text("int y;\n")
+    pretend_built(cache, other)
+    for at in (kernels, other):
+        Lab.locate(cache, at)
+
+
+def test_a_lab_with_parts_missing_says_which(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    (cache / "modules/m/tcp_prague.ko").unlink()
+    with pytest.raises(TestbedError, match=r"incomplete: .*tcp_prague\.ko is gone"):
+        Lab.locate(cache, kernels)
+
+
+def test_status_tells_what_is_used_and_what_is_not(cache: Path, kernels: Path) -> None:
+    assert status(cache, kernels).reason == "the lab is not built"
+    pretend_built(cache, kernels)
+    write_whole(cache / "tools/old/lab-init", "x")
+    state = status(cache, kernels)
+    assert state.lab is not None
+    assert {part.path.name: part.used for part in state.parts} == {
+        "k": True, "u": True, "t": True, "old": False, "m": True, "r": True,
+    }  # fmt: skip
+
+
+def test_an_installation_without_the_labs_files_says_so(cache: Path, tmp_path: Path) -> None:
+    with pytest.raises(TestbedError, match="the installation is damaged"):
+        Lab.locate(cache, tmp_path)
+
+
+def test_a_tarball_and_a_tree_at_once_are_refused(tmp_path: Path, kernels: Path) -> None:
+    with pytest.raises(TestbedError, match="name one of them"):
+        build(BuildOptions(tarball=tmp_path, kernel_tree=tmp_path, cache=tmp_path, kernels=kernels))
