@@ -80,7 +80,7 @@ def test_flows_that_do_not_end_are_a_failure(execute: Execute) -> None:
     line = script.line("at", "-", 0, "-", "-", "sleep", "1000")
     wait = script.line("wait", 20 * SECOND)
     reason = execute(script).end["reason"]
-    assert reason == f"line {line}: sleep still runs at the time limit of line {wait}"
+    assert reason == f"line {line}: sleep was still running at the time limit of line {wait}"
 
 
 def test_last_words_stand_in_the_reason(execute: Execute) -> None:
@@ -101,11 +101,11 @@ def test_last_words_stand_in_the_reason(execute: Execute) -> None:
     ("fields", "reason"),
     [
         (("frobnicate", "x"), "unknown instruction frobnicate"),
-        (("netns",), "netns with 0 fields behind it"),
+        (("netns",), "netns does not take 0 fields"),
         (("run", "nowhere", 1, "-", "-", "true"), "no network namespace nowhere"),
         (("run", "-", 1, "-", "-", "no-such-program"), "cannot run no-such-program: No such file"),
         (("run", "-", 1, "no-such-file", "-", "cat"), "cannot read /trial/no-such-file: No such file"),
-        (("run", "-", "soon", "-", "-", "true"), "the time limit is no whole number: soon"),
+        (("run", "-", "soon", "-", "-", "true"), "the time limit is not a whole number: soon"),
         (("sysctl", "-", "net/ipv4/tcp_no", "1"), "no sysctl net/ipv4/tcp_no: No such file"),
         (("sysctl", "-", "net/ipv4/tcp_ecn", "99"), "sysctl net/ipv4/tcp_ecn = 99: Invalid argument"),
         (("module", "/lab/modules/no.ko", "-"), "cannot read module /lab/modules/no.ko: No such file"),

@@ -3,10 +3,12 @@
 /*
  * Children of lab-init.
  *
- * A child's output goes to memory first and to the trial's folder when it has
- * ended. Programs such as tc do not look whether their output could be written;
+ * A child's output goes to memory first, and to the trial's folder when the child
+ * has ended. Programs such as tc do not check whether their output was written;
  * lab-init does, so a file in the trial's folder is whole or the trial failed.
  */
+
+#include "init-child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,28 +24,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "init-trial.h"
 #include "util.h"
 
-#define GRACE_NS	(2 * NSEC_PER_SEC) /* for children to end by themselves at the end */
+#define GRACE_NS	(2 * NSEC_PER_SEC) /* at the end, for children to end by themselves */
 #define KILL_GRACE_NS	(1 * NSEC_PER_SEC) /* between SIGTERM and SIGKILL */
-#define DEFAULT_SLACK	50000UL		   /* ns; what a process has that asked for nothing */
+#define DEFAULT_SLACK	50000UL		   /* ns; the kernel's default for a process */
 #define FAILED_TO_START 127
 #define STACK_SIZE	(64 * 1024) /* of a child before exec */
+#define STDERR_SHOWN	2048	    /* bytes of a child's stderr in its status line */
 
 static struct child *children; /* all that were started, in that order */
-static sigset_t before;	       /* the signal mask that children get back */
+static sigset_t before;	       /* the signal mask that children start with */
 
-void children_prepare(void)
-{
-	sigset_t mask;
-
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &mask, &before);
-}
-
-/* PATH and the two instants; LAB_START_NS is the child's own planned one. */
+/* PATH and two instants: T0 in LAB_T0_NS, the child's planned start in LAB_START_NS. */
 static char **environment(const struct child *child)
 {
 	static char t0[40], start[40];
@@ -75,7 +69,7 @@ static const char *full_path(const char *file)
 	return path;
 }
 
-/* What the child-to-be is told, and what it leaves behind if it comes to nothing. */
+/* Input of a child before exec, and its error if it does not get that far. */
 struct birth {
 	const struct child *child;
 	int in;
@@ -84,8 +78,8 @@ struct birth {
 };
 
 /*
- * The child until exec, in our memory and on a stack of its own: it makes system
- * calls and changes nothing but its birth's error.
+ * The child until exec. It shares our memory and has its own stack, so it makes
+ * system calls and changes nothing but its birth's error.
  */
 static int become(void *data)
 {
@@ -112,7 +106,7 @@ static int memory_file(int line, const char *name)
 	return fd;
 }
 
-/* As vfork() does: a copy of our memory would be made only to be thrown away. */
+/* Like vfork(), without a copy of our memory, which exec would discard at once. */
 void child_start(struct child *child)
 {
 	static char stack[STACK_SIZE] __attribute__((aligned(16)));
@@ -139,7 +133,7 @@ void child_start(struct child *child)
 	*end = child;
 }
 
-/* Note which children have ended; orphans of theirs go unnoticed. */
+/* Record which children have ended; ignore orphans that they left to us. */
 static bool reap(void)
 {
 	bool found = false;
@@ -190,7 +184,7 @@ const struct child *first_running(enum kind kind)
 
 /* -- outputs -------------------------------------------------------------------- */
 
-/* Make the folders above @path. Failing shows when the file is opened. */
+/* Make the folders above @path. A failure shows when the file is opened. */
 static void make_parents(const char *path)
 {
 	char folder[4096];
@@ -205,7 +199,7 @@ static void make_parents(const char *path)
 	}
 }
 
-/* Write what is in memory file @from to @path. Returns 0 or a negative errno. */
+/* Write the content of memory file @from to @path. Returns 0 or a negative errno. */
 static int save(int from, const char *path)
 {
 	static char buffer[64 * 1024];
@@ -241,7 +235,7 @@ static void save_or_fail(const struct child *child, int from, const char *file)
 		fail(child->line, "cannot write %s: %s", file, strerror(-error));
 }
 
-/* The last bytes of what a child said on stderr, without the final newline. */
+/* The last bytes that a child wrote to stderr, without the final newline. */
 static ssize_t last_words(int fd, char *buffer, size_t size)
 {
 	off_t length = lseek(fd, 0, SEEK_END);
@@ -253,7 +247,7 @@ static ssize_t last_words(int fd, char *buffer, size_t size)
 	return n < 0 ? 0 : n;
 }
 
-/* Exit code as a shell would tell it: 128 + signal if one ended the child. */
+/* Exit code as a shell reports it: 128 + signal if a signal ended the child. */
 static int exit_code(const struct child *child)
 {
 	if (WIFSIGNALED(child->wait_status))
@@ -338,7 +332,8 @@ void stop_all(void)
 	wait_for_all(now_ns() + KILL_GRACE_NS);
 }
 
-void kill_all(void)
+/* Kill all children at once and keep what they wrote to stderr. */
+static void kill_all(void)
 {
 	for (struct child *c = children; c; c = c->next) {
 		if (c->pid)
@@ -346,4 +341,14 @@ void kill_all(void)
 		if (c->err >= 0 && c->err_path)
 			save(c->err, full_path(c->err_path));
 	}
+}
+
+void children_prepare(void)
+{
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &mask, &before);
+	on_failure(kill_all);
 }

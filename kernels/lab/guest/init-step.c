@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The l4sbench authors
-/* The instructions of a script. Formats: docs/guest.md. */
+
+#include "init-step.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "init-child.h"
+#include "init-trial.h"
 #include "util.h"
 
 struct netns {
@@ -43,11 +45,11 @@ static int64_t number(int line, const char *what, const char *text)
 	int64_t value;
 
 	if (!parse_int64(text, &value))
-		fail(line, "%s is no whole number: %s", what, text);
+		fail(line, "%s is not a whole number: %s", what, text);
 	return value;
 }
 
-/* "-" stands for nothing. */
+/* "-" means none. */
 static const char *optional(const char *field)
 {
 	return strcmp(field, "-") ? field : NULL;
@@ -75,7 +77,7 @@ static struct netns *add_netns(int line, const char *name, int fd)
 	return ns;
 }
 
-/* Descriptor of the namespace called @name; "-" is the one lab-init began in. */
+/* Descriptor of the namespace called @name; "-" is the one lab-init started in. */
 static int netns(int line, const char *name)
 {
 	for (const struct netns *ns = namespaces; ns; ns = ns->next)
@@ -105,7 +107,7 @@ static void loopback_up(int line)
 	close(fd);
 }
 
-/* Write a sysctl of the namespace lab-init is in. */
+/* Write a sysctl of the namespace that lab-init is in. */
 static void set_sysctl(int line, const char *name, const char *value)
 {
 	char path[512];
@@ -123,12 +125,12 @@ static void set_sysctl(int line, const char *name, const char *value)
 }
 
 /*
- * netns NAME: as `ip netns add`, and with the loopback up.
+ * netns NAME: like `ip netns add`, with the loopback interface up.
  *
- * Each gets a small table of TCP connections of its own. Looking all connections
- * up, which the sampler does, walks the whole table, and the global one has
- * thousands of empty rows. The limit on connections in TIME_WAIT, which the
- * kernel derives from the table's size, goes back to its usual order.
+ * Each namespace gets a small table of TCP connections of its own. The sampler
+ * lists all connections and so walks the whole table, and the global table has
+ * thousands of empty rows. The kernel derives the limit on connections in
+ * TIME_WAIT from the table's size, so set that limit back to its usual order.
  */
 static void step_netns(int line, char **field, int count)
 {
@@ -238,7 +240,7 @@ static void step_start(int line, char **field, int count)
 	t0_ns = (now_ns() + lead_ns + NSEC_PER_SEC - 1) / NSEC_PER_SEC * NSEC_PER_SEC;
 }
 
-/* at NS OFFSET_NS STDOUT STDERR ARGV...: remembered until wait. */
+/* at NS OFFSET_NS STDOUT STDERR ARGV...: schedule a program for wait to start. */
 static void step_at(int line, char **field, int count)
 {
 	struct child *child = new_child(line, AT, field[0], field + 4, count - 4);
@@ -266,7 +268,7 @@ static void start_due(int64_t now)
 	}
 }
 
-/* wait LIMIT_NS: start what is due, until all of it has ended. */
+/* wait LIMIT_NS: start programs as they fall due, until all have ended. */
 static void step_wait(int line, char **field, int count)
 {
 	int64_t limit_ns = number(line, "the limit", field[0]);
@@ -293,14 +295,14 @@ static void step_wait(int line, char **field, int count)
 	late = first_running(AT);
 	if (!late)
 		late = scheduled;
-	fail(late->line, "%s still %s at the time limit of line %d", late->argv[0],
-	     late->pid ? "runs" : "waits to start", line);
+	fail(late->line, "%s was still %s at the time limit of line %d", late->argv[0],
+	     late->pid ? "running" : "waiting to start", line);
 }
 
-/* console: a shell for a human, then the end. */
+/* console: give the console to an interactive shell until it ends. */
 static void step_console(int line, char **field, int count)
 {
-	/* not busybox's shell: it takes its own ip and tc before the real ones */
+	/* not busybox's shell: it prefers its own ip and tc to the real ones */
 	static char *const argv[] = { "bash", "--norc", "-i", NULL };
 	static char *const env[] = {
 		"PATH=" SEARCH_PATH, "HOME=/root", "TERM=linux", "PS1=lab:\\w# ", NULL,
@@ -316,7 +318,7 @@ static void step_console(int line, char **field, int count)
 		int fd;
 
 		setsid();
-		fd = open("/dev/tty0", O_RDWR); /* the console proper can control no session */
+		fd = open("/dev/tty0", O_RDWR); /* /dev/console cannot control a session */
 		if (fd < 0)
 			_exit(1);
 		ioctl(fd, TIOCSCTTY, 1);
@@ -336,7 +338,7 @@ static void step_console(int line, char **field, int count)
 
 static const struct {
 	const char *name;
-	int least, most; /* fields behind the name */
+	int least, most; /* fields after the name */
 	void (*execute)(int line, char **field, int count);
 } steps[] = {
 	{ "netns", 1, 1, step_netns },	    { "module", 2, 2, step_module },
@@ -352,7 +354,7 @@ void step(int line, char **fields, int count)
 		if (strcmp(steps[i].name, fields[0]))
 			continue;
 		if (count - 1 < steps[i].least || count - 1 > steps[i].most)
-			fail(line, "%s with %d fields behind it", fields[0], count - 1);
+			fail(line, "%s does not take %d fields", fields[0], count - 1);
 		steps[i].execute(line, fields + 1, count - 1);
 		return;
 	}

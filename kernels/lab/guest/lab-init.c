@@ -4,112 +4,48 @@
  * lab-init: process 1 of a lab guest. It executes one trial's script and turns
  * the machine off.
  *
- * The kernel's command line hands over, as environment,
+ * The kernel's command line sets these environment variables:
  *
  *   LAB_TRIAL   the trial's folder on the host, mounted at /trial
  *   LAB_TOOLS   a folder on the host to use instead of the guest's /lab/bin,
- *               which is searched before the usual PATH (optional)
+ *               which comes first in PATH (optional)
  *   LAB_SCRIPT  the script (default /trial/script)
  *
- * (Names without a dot: the kernel takes lab.trial=... for a module's parameter
- * and drops it.) Script, outputs and status file are described in docs/guest.md.
+ * (The names have no dot: the kernel treats lab.trial=... as a module parameter
+ * and drops it.) docs/guest.md describes the script, outputs and status file.
  *
- * Nothing here runs a shell, and nothing forks that a system call can do, since
- * a fork and exec costs the host 14 ms and a system call some microseconds.
+ * Nothing here runs a shell, and nothing forks where a system call is enough: a
+ * fork and exec costs the host 14 ms, a system call a few microseconds.
  *
- * All time limits are virtual time. Code that computes without ever sleeping
- * takes no virtual time and so is never stopped from here: whoever runs the
- * guest bounds it by a limit of wall time.
+ * All time limits are virtual time. Code that computes without sleeping takes no
+ * virtual time and so is never stopped from here; the caller that runs the guest
+ * sets a limit of wall time.
  *
  * The status file's last line, {"end":true,...}, is the only mark of a script
- * that came to its end: whatever goes wrong, a full disk under the trial's
- * folder included, either says "ok":false there or leaves the line out.
+ * that reached its end. Any failure, including a full disk under the trial's
+ * folder, either makes that line say "ok":false or leaves it out.
  */
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/reboot.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "init-child.h"
+#include "init-step.h"
+#include "init-trial.h"
 #include "util.h"
 
 const char *program = "lab-init";
-
-int64_t t0_ns = NO_TIME;
-static int status_fd = -1;
-
-static void power_off(void) __attribute__((noreturn));
-static void end(const char *reason) __attribute__((noreturn));
-
-static void power_off(void)
-{
-	sync();
-	reboot(RB_POWER_OFF);
-	_exit(1); /* process 1 is gone: the kernel panics, which ends the guest too */
-}
-
-/* The last line. Losing it is no silent loss: it is what makes a trial ended. */
-static void end(const char *reason)
-{
-	struct text t = { 0 };
-
-	text_puts(&t, "{\"end\":true");
-	text_field(&t, "ok");
-	text_puts(&t, reason ? "false" : "true");
-	text_field_json(&t, "reason", reason ? reason : "");
-	text_field(&t, "t0_ns");
-	if (t0_ns == NO_TIME)
-		text_puts(&t, "null");
-	else
-		text_s64(&t, t0_ns);
-	text_puts(&t, "}\n");
-	if (status_fd < 0 || write_all(status_fd, t.data, t.length) || close(status_fd) < 0)
-		fprintf(stderr, "lab-init: the status file cannot be written; its end: %s", t.data);
-	power_off();
-}
-
-void fail(int line, const char *format, ...)
-{
-	static bool failing;
-	char message[4096];
-	size_t length = 0;
-	va_list args;
-
-	if (failing) /* failed again while cleaning up: the first reason stands */
-		power_off();
-	failing = true;
-	if (line)
-		length = snprintf(message, sizeof(message), "line %d: ", line);
-	va_start(args, format);
-	vsnprintf(message + length, sizeof(message) - length, format, args);
-	va_end(args);
-	fprintf(stderr, "lab-init: %s\n", message);
-	kill_all();
-	end(message);
-}
-
-void status_line(const struct text *line)
-{
-	int error = write_all(status_fd, line->data, line->length);
-
-	if (error)
-		fail(0, "cannot write the status file: %s", strerror(-error));
-}
 
 /* -- boot ------------------------------------------------------------------------- */
 
 static void mount_at(const char *type, const char *target, const char *data)
 {
 	if (mkdir(target, 0755) < 0 && errno != EEXIST)
-		fail(0, "no mount point %s and cannot make it: %s", target, strerror(errno));
+		fail(0, "cannot make mount point %s: %s", target, strerror(errno));
 	if (mount("none", target, type, 0, data) < 0)
 		fail(0, "cannot mount %s%s%s at %s: %s", type, data ? " of " : "", data ? data : "",
 		     target, strerror(errno));
@@ -130,9 +66,7 @@ static void boot(void)
 	if (!trial || !*trial)
 		fail(0, "LAB_TRIAL=FOLDER is not on the kernel's command line");
 	mount_at("hostfs", TRIAL_DIR, trial);
-	status_fd = open(TRIAL_DIR "/status.jsonl", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (status_fd < 0)
-		fail(0, "cannot write %s/status.jsonl: %s", trial, strerror(errno));
+	open_status(trial);
 	if (tools && *tools)
 		mount_at("hostfs", TOOLS_DIR, tools);
 	if (mkdir(NETNS_DIR, 0755) < 0)
@@ -140,11 +74,11 @@ static void boot(void)
 }
 
 /*
- * A kernel turns to high-resolution timers at its first ticks, and until then
- * /proc/net/psched tells tc of a coarse clock: HTB without a burst then gets
- * one of a whole jiffy, 14,100 bytes at 100 Mbit/s instead of 1600, and lets
- * packets pass the queue under test in bursts of nine. No tick comes while the
- * script only computes, so let some pass first.
+ * The kernel switches to high-resolution timers at its first ticks. Until then
+ * /proc/net/psched reports a coarse clock, from which tc derives the default
+ * burst of HTB: 14,100 bytes at 100 Mbit/s (one jiffy) instead of 1600, which
+ * lets packets pass the queue under test in bursts of nine. No tick comes while
+ * the script only computes, so let a few pass first.
  */
 static void wait_for_timers(void)
 {
@@ -153,7 +87,7 @@ static void wait_for_timers(void)
 
 /* -- script ----------------------------------------------------------------------- */
 
-/* Undo \\, \t and \n in place. Anything else behind a backslash is an error. */
+/* Undo \\, \t and \n in place. Any other character after a backslash is an error. */
 static void unescape(int line, char *field)
 {
 	char *to = field;
@@ -168,7 +102,7 @@ static void unescape(int line, char *field)
 			else if (c == 'n')
 				c = '\n';
 			else if (c != '\\')
-				fail(line, "a backslash before neither \\, t nor n");
+				fail(line, "a backslash must be followed by \\, t or n");
 		}
 		*to++ = c;
 	}
@@ -208,7 +142,7 @@ int main(void)
 	ssize_t length;
 
 	if (getpid() != 1)
-		die("is process 1 of a lab guest; it does nothing anywhere else");
+		die("runs only as process 1 of a lab guest");
 	boot();
 	wait_for_timers();
 	exact_sleeps();
@@ -219,8 +153,8 @@ int main(void)
 	if (length < 0)
 		fail(0, "cannot read the script %s: %s", path, strerror(-length));
 	if (strlen(script) != (size_t)length)
-		fail(0, "the script %s has a NUL byte in it", path);
+		fail(0, "the script %s contains a NUL byte", path);
 	execute(script);
 	stop_all();
-	end(NULL);
+	succeed();
 }

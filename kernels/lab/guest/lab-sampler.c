@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The l4sbench authors
 /*
- * lab-sampler: what `ss -tin` and `tc -s -j qdisc` show, at fixed instants, of
- * every node of a lab guest.
+ * lab-sampler: samples what `ss -tin` and `tc -s -j qdisc` show, at fixed instants,
+ * on every node of a lab guest.
  *
  *   lab-sampler --interval-ms N --seconds S [--t0 NS] [--sockets-of NS[,NS...]]
  *               [--queues NS:IFNAME[,NS:IFNAME...]]
  *               [--out-sockets FILE] [--out-queues FILE]
  *
- * One process for all namespaces: a netlink socket belongs to the namespace it
- * was opened in for good, so they are opened once. A tick then costs two system
- * calls a source; running ss and tc would cost six forks. Ticks are absolute:
- * T0 + k * interval, T0 from LAB_T0_NS unless given, and at last T0 + seconds.
+ * One process samples all namespaces: a netlink socket always belongs to the
+ * namespace it was opened in, so each is opened once. A tick then costs two system
+ * calls per source; running ss and tc would cost six forks. Ticks are absolute:
+ * T0 + k * interval, and finally T0 + seconds. T0 is --t0, by default LAB_T0_NS.
  * Formats: docs/guest.md.
  */
 
@@ -30,7 +30,7 @@
 
 const char *program = "lab-sampler";
 
-/* A file of samples, and the sources of its lines in the order asked for. */
+/* A file of samples, and the sources of its lines in the order of the options. */
 struct output {
 	const char *path;
 	int fd;
@@ -59,7 +59,7 @@ static void open_output(struct output *output, const char *what)
 	if (!output->sources)
 		return;
 	if (!output->path)
-		die("%s are sampled but no file is named for them", what);
+		die("%s need an output file: --out-%s FILE", what, what);
 	output->fd = open(output->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (output->fd < 0)
 		die_errno(errno, "cannot write %s", output->path);
@@ -189,9 +189,9 @@ static void parse_options(int argc, char **argv)
 		usage();
 	interval_ns = interval_ms * NSEC_PER_MSEC;
 	if (!t0)
-		die("neither --t0 nor LAB_T0_NS says when the trial starts");
+		die("the start instant is missing: give --t0 or set LAB_T0_NS");
 	if (!parse_int64(t0, &t0_ns))
-		die("the start is no instant: %s", t0);
+		die("the start instant is not a whole number: %s", t0);
 }
 
 int main(int argc, char **argv)

@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The l4sbench authors
 /*
- * lab-traffic: one TCP flow at full speed, told about by TCP_INFO.
+ * lab-traffic: one TCP flow at full speed, measured by TCP_INFO.
  *
  *   lab-traffic receive --port P --seconds S [--interval S]
  *   lab-traffic send --to ADDRESS --port P --cc NAME --seconds S [--interval S]
  *                    [--flow ID]
  *
- * It stands in for iperf3 where virtual time makes system calls the dearest
- * thing there is: a call costs two context switches of the host, a packet far
- * less. So each side makes one call that lasts:
+ * It replaces iperf3 in the lab, where system calls are the largest cost: a call
+ * takes two context switches of the host, a packet far less. So each side makes
+ * one call that lasts:
  *
  *  - The sender hands the kernel 128 MiB at a time and sleeps inside sendmsg();
  *    the socket fills its buffer whenever the kernel finds room in it, as for
  *    any bulk sender.
  *  - The receiver sleeps inside recv(MSG_WAITALL | MSG_TRUNC). The kernel takes
- *    every segment off the queue the moment it arrives and throws it away; only
- *    a thread of the kernel wakes for it, never the program.
+ *    every segment off the queue the moment it arrives and discards it; only a
+ *    thread of the kernel wakes for it, never the program.
  *
- * What the network sees is then a reader without delay, which is what iperf3 is
- * in virtual time too, where it wakes for each segment and reads at no cost:
+ * The network then sees a reader without delay. So is iperf3 in virtual time,
+ * where it wakes for each segment and reads at no cost:
  *
  *  - ACKs. __tcp_ack_snd_check() acknowledges every second full segment as long
- *    as the window need not shrink for it, and an emptied queue lets
- *    tcp_cleanup_rbuf() acknowledge at once what came with PSH. Both see the
+ *    as the window need not shrink for it, and with an empty queue
+ *    tcp_cleanup_rbuf() acknowledges at once what came with PSH. Both see the
  *    same queue as under iperf3: empty.
- *  - Window. tcp_rcv_space_adjust() grows the buffer by what was read in the
- *    last round trip less what still waits in the queue. A reader that lets
- *    the queue fill up (a low-water mark of a round trip's data, or reading on
- *    a timer) measures next to nothing there, and the window stays small.
+ *  - Window. tcp_rcv_space_adjust() grows the buffer by the bytes read in the
+ *    last round trip less those still in the queue. A reader that lets the queue
+ *    fill up (a low-water mark of a round trip's data, or reading on a timer)
+ *    gives a measurement near zero, and the window stays small.
  *
  * A low-water mark (SO_RCVLOWAT) would let even the kernel's thread wake once in
- * many segments, for 8 % of a trial's cost. It would leave the ACKs alone, as the
- * kernel acknowledges while a reader's mark is not reached, but the window would
- * be measured too small by the mark, and a mark over half of tcp_rmem[1] would
- * make tcp_set_rcvlowat() grow the buffer by itself. So there is none. Nor is
- * the buffer set by SO_RCVBUF, which would turn its tuning off.
+ * many segments and save 8 % of a trial's cost. It would not change the ACKs, as
+ * the kernel acknowledges while a reader's mark is not reached. But the window
+ * would be measured too small by the mark, and a mark over half of tcp_rmem[1]
+ * would make tcp_set_rcvlowat() grow the buffer by itself. So no mark is set. Nor
+ * is SO_RCVBUF, which would turn the buffer's tuning off.
  *
  * A second thread sleeps until each interval's end, counted in CLOCK_MONOTONIC
  * from the flow's planned start (LAB_START_NS), and reads TCP_INFO there: no
  * figure depends on when a call returned or on the sizes of reads. The receiver
- * learns the start from /run/lab-flow/PORT, which the sender writes before it
+ * reads the start from /run/lab-flow/PORT, which the sender writes before it
  * connects. Formats: docs/guest.md.
  */
 
@@ -83,7 +83,7 @@ struct flow {
 	int fd;
 	int64_t start_ns;
 	_Atomic int64_t connect_ns;	/* when connect() was called */
-	_Atomic int64_t established_ns; /* when it came back */
+	_Atomic int64_t established_ns; /* when it returned */
 	atomic_bool stopping;
 
 	struct text intervals; /* JSON of the intervals so far, */
@@ -98,7 +98,7 @@ static void start_thread(struct flow *flow, void *(*body)(void *), pthread_t *th
 		die_errno(error, "pthread_create");
 }
 
-/* Decimal seconds with at least one digit behind the point. */
+/* Decimal seconds with at least one digit after the point. */
 static void text_seconds(struct text *t, int64_t ns)
 {
 	int64_t part = ns % NSEC_PER_SEC;
@@ -133,7 +133,7 @@ static void record_interval(struct flow *flow, int64_t end_ns, const struct tcpi
 	text_puts(t, "}");
 }
 
-/* Sleep from interval to interval; leaves the last TCP_INFO. Returns its length. */
+/* Sleep from interval to interval; @info gets the last TCP_INFO. Returns its length. */
 static int measure(struct flow *flow, struct tcpinfo *info)
 {
 	int64_t end_ns = 0;
@@ -221,7 +221,7 @@ static void report_receiver(struct flow *flow, const struct tcpinfo *info, int l
 	report_end(flow, &t);
 }
 
-/* Ask for the congestion control by name, and make sure that it is what we got. */
+/* Request the congestion control by name, and verify that it is in use. */
 static void set_congestion_control(struct flow *flow)
 {
 	char name[16] = "";
@@ -232,7 +232,7 @@ static void set_congestion_control(struct flow *flow)
 	if (getsockopt(flow->fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) < 0)
 		die_errno(errno, "reading back the congestion control");
 	if (strncmp(name, flow->cc, sizeof(name)))
-		die("asked for congestion control %s, got %.*s", flow->cc, (int)sizeof(name), name);
+		die("requested congestion control %s, got %.*s", flow->cc, (int)sizeof(name), name);
 }
 
 static void flow_path(const struct flow *flow, char *path, size_t size)
@@ -240,7 +240,7 @@ static void flow_path(const struct flow *flow, char *path, size_t size)
 	snprintf(path, size, LAB_FLOW_DIR "/%d", flow->port);
 }
 
-/* Leave the start instant where the receiver of this port will look for it. */
+/* Write the start instant where the receiver of this port will read it. */
 static void announce_start(const struct flow *flow)
 {
 	struct text t = { 0 };
@@ -273,7 +273,7 @@ static void learn_start(struct flow *flow)
 	if (length < 0)
 		die_errno(-length, "cannot read the flow's start from %s", path);
 	if (!parse_int64(data, &flow->start_ns))
-		die("no instant in %s: %s", path, data);
+		die("the instant in %s is not a whole number: %s", path, data);
 	free(data);
 }
 
@@ -317,7 +317,7 @@ static void run_sender(struct flow *flow)
 	if (!start)
 		flow->start_ns = now_ns();
 	else if (!parse_int64(start, &flow->start_ns))
-		die("LAB_START_NS is no instant: %s", start);
+		die("LAB_START_NS is not a whole number: %s", start);
 	announce_start(flow);
 	start_thread(flow, send_all, &thread);
 	length = measure(flow, &info);
@@ -329,7 +329,7 @@ static void run_sender(struct flow *flow)
 	exit(0);
 }
 
-/* The thread that takes everything off the socket, seeing none of it. */
+/* The thread that takes everything off the socket without looking at it. */
 static void *drain(void *data)
 {
 	struct flow *flow = data;
@@ -372,7 +372,7 @@ static void run_receiver(struct flow *flow)
 	length = measure(flow, &info);
 	flow->stopping = true;
 	report_receiver(flow, &info, length);
-	/* What is still on its way is read too: no reset disturbs the other flows. */
+	/* Read what is still in flight too, so that no reset disturbs the other flows. */
 	pthread_join(thread, NULL);
 	exit(0);
 }

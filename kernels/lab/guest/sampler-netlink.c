@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The l4sbench authors
-/* Netlink as the sampler needs it: dumps, attributes, fields. */
+/* The sampler's netlink: dumps, attributes, fields. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include "sampler.h"
 #include "util.h"
 
-#define ANSWERS	    4		/* messages taken by one system call */
-#define ANSWER_SIZE (32 * 1024) /* what the kernel puts into one at most */
+#define ANSWERS	    4		/* messages received by one system call */
+#define ANSWER_SIZE (32 * 1024) /* the most that the kernel puts into a message */
 
 int netlink_open(const char *node, int protocol)
 {
@@ -35,7 +35,7 @@ int netlink_open(const char *node, int protocol)
 	return fd;
 }
 
-/* Parse one datagram; false when it held the end of the dump. */
+/* Parse one datagram; false if it held the end of the dump. */
 static bool parse_answer(const struct source *source, const void *data, size_t length)
 {
 	const struct nlmsghdr *message = data;
@@ -55,9 +55,9 @@ static bool parse_answer(const struct source *source, const void *data, size_t l
 }
 
 /*
- * A dump is answered by data and, in a datagram of its own, its end. The kernel
- * makes the next while it hands over the one before, so recvmmsg() has both in
- * one call.
+ * The answer to a dump is data and, in a datagram of its own, its end. The kernel
+ * prepares the next datagram while it hands over the one before, so recvmmsg()
+ * gets both in one call.
  */
 void netlink_dump(struct source *source)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The l4sbench authors
 /*
- * What TCP Prague tells of its sockets in /proc/net/tcp_prague, as there is no
- * record for it in sock_diag. kernels/tcp_prague/README.md describes the file:
- * a line of names, then one line per socket.
+ * TCP Prague's state per socket, from /proc/net/tcp_prague, as sock_diag has no
+ * record for it. kernels/tcp_prague/README.md describes the file: a line of
+ * names, then one line per socket.
  */
 
 #include <errno.h>
@@ -21,10 +21,10 @@
 
 struct prague {
 	int fd;
-	struct text content; /* of the last look, with a NUL behind it */
+	struct text content; /* as last read, and a NUL */
 };
 
-/* The columns behind the two addresses, in their order */
+/* The columns after the two addresses, in order */
 static const char *const names[] = {
 	"prague_segsize", "prague_mode",  "prague_cwnd",  "prague_rate",   "prague_mss",
 	"prague_packet",  "prague_alpha", "prague_score", "prague_rtt_us", "prague_mdev_us",
@@ -61,7 +61,7 @@ void prague_look(struct prague *prague)
 	text_add(&prague->content, "", 1);
 }
 
-/* The port at the end of an address such as [fd00::1]:5001, and what follows it */
+/* Parse the port of an address such as [fd00::1]:5001; returns the text after it. */
 static const char *port_of(const char *address, unsigned int *port)
 {
 	size_t length = strcspn(address, " \n");

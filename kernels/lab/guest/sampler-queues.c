@@ -147,7 +147,7 @@ static void own_statistics(struct text *t, const char *kind, const void *data, s
 			text_fields(t, kinds[i].fields, kinds[i].count, data, size);
 }
 
-/* -- what all kinds have --------------------------------------------------------------- */
+/* -- statistics of every kind ----------------------------------------------------------- */
 
 static const struct field queue_fields[] = {
 	FIELD(struct gnet_stats_queue, drops, U32),
@@ -182,7 +182,7 @@ static void text_statistics(struct text *t, const char *kind, const struct nlatt
 		memcpy(&basic, data, size < sizeof(basic) ? size : sizeof(basic));
 	packets = basic.packets;
 	data = attribute(stats, length, TCA_STATS_PKT64, &size);
-	if (data && size >= sizeof(packets)) /* sent once the count is past 32 bits */
+	if (data && size >= sizeof(packets)) /* sent once the count exceeds 32 bits */
 		memcpy(&packets, data, sizeof(packets));
 	text_field_u64(t, "bytes", basic.bytes);
 	text_field_u64(t, "packets", packets);
@@ -205,7 +205,7 @@ static void parse_queue(const struct sample *sample, const struct nlmsghdr *mess
 	size_t size;
 
 	if (message->nlmsg_len < NLMSG_LENGTH(sizeof(*queue)))
-		die("a message of rtnetlink is cut short");
+		die("an rtnetlink message is truncated");
 	length = message->nlmsg_len - NLMSG_LENGTH(sizeof(*queue));
 	kind = attribute(first, length, TCA_KIND, &size);
 	if (!kind || !size || kind[size - 1])

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The l4sbench authors
 /*
- * TCP sockets over sock_diag: what `ss -ti` shows. All connected sockets of a
- * namespace are asked for, as in a guest they are the flows' (and iperf3's
- * control connections, which a reader tells apart by their bytes).
+ * TCP sockets over sock_diag: what `ss -ti` shows. The request is for all connected
+ * sockets of a namespace, as in a guest they belong to the flows (and to iperf3's
+ * control connections, which a reader recognizes by their bytes).
  */
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@
 #define BIT(n)	     (1U << (n))
 #define EXTENSION(n) BIT((n)-1)
 
-/* Connected, in whatever stage. (Asking for more makes the kernel walk more tables.) */
+/* Connected, in any state. (More states would make the kernel walk more tables.) */
 #define STATES                                                                                \
 	(BIT(TCP_ESTABLISHED) | BIT(TCP_SYN_SENT) | BIT(TCP_FIN_WAIT1) | BIT(TCP_FIN_WAIT2) | \
 	 BIT(TCP_CLOSE_WAIT) | BIT(TCP_LAST_ACK) | BIT(TCP_CLOSING))
@@ -89,7 +89,7 @@ static const struct field info_fields[] = {
 	INFO(received_ce_bytes, U32),
 };
 
-/* What a congestion control tells of itself; an own one may use either shape. */
+/* Records that congestion controls report; one of ours may use either layout. */
 static const struct field dctcp_fields[] = {
 	NAMED("alpha", struct tcp_dctcp_info, dctcp_alpha, U32),
 	NAMED("ab_ecn", struct tcp_dctcp_info, dctcp_ab_ecn, U32),
@@ -116,13 +116,13 @@ static void parse_socket(const struct sample *sample, const struct nlmsghdr *mes
 	const void *data;
 
 	if (message->nlmsg_len < NLMSG_LENGTH(sizeof(*socket)))
-		die("a message of sock_diag is cut short");
+		die("a sock_diag message is truncated");
 	length = message->nlmsg_len - NLMSG_LENGTH(sizeof(*socket));
 	if (socket->idiag_state < ARRAY_SIZE(states))
 		state = states[socket->idiag_state];
 	data = attribute(first, length, INET_DIAG_INFO, &size);
 	if (!data)
-		return; /* the remains of a closed socket: FIN-WAIT-2 kept as TIME-WAIT */
+		return; /* a closed socket in FIN-WAIT-2, which the kernel keeps as TIME-WAIT */
 	memcpy(&info, data, size < sizeof(info) ? size : sizeof(info));
 	info_size = size;
 
@@ -163,7 +163,7 @@ struct source *sockets_of(const char *node)
 	request->header.nlmsg_len = sizeof(*request);
 	request->header.nlmsg_type = TCPDIAG_GETSOCK; /* all families: iperf3's server is IPv6 */
 	request->header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	/* VEGASINFO stands for whatever the congestion control has to say */
+	/* VEGASINFO requests the congestion control's own record, whichever it is */
 	request->body.idiag_ext = EXTENSION(INET_DIAG_INFO) | EXTENSION(INET_DIAG_CONG) |
 				  EXTENSION(INET_DIAG_VEGASINFO);
 	request->body.idiag_states = STATES;

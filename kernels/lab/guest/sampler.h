@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The l4sbench authors */
-/* The parts of lab-sampler; lab-sampler.c says what it is. */
+/* The parts of lab-sampler; lab-sampler.c describes the program. */
 #ifndef LAB_SAMPLER_H
 #define LAB_SAMPLER_H
 
@@ -10,7 +10,7 @@
 
 #include "text.h"
 
-/* What is put at the front of every line: when and where. */
+/* The beginning of every line: when and where. */
 struct sample {
 	struct text *out;
 	const char *t_ms; /* since the start instant, as text */
@@ -29,7 +29,7 @@ struct source {
 	struct source *next;
 };
 
-/* A number to copy from a structure of the kernel's into a JSON field. */
+/* A number to copy from one of the kernel's structures into a JSON field. */
 struct field {
 	const char *name;
 	uint16_t offset;
@@ -47,16 +47,16 @@ struct field {
 
 /* -- sampler-netlink.c -------------------------------------------------------------- */
 
-/* A netlink socket in network namespace @node. Ends the program if it cannot. */
+/* Open a netlink socket in network namespace @node. Ends the program if it cannot. */
 int netlink_open(const char *node, int protocol);
 
-/* Send the request of @source and hand every message of the answer to its parser. */
+/* Send the request of @source and pass every message of the answer to its parser. */
 void netlink_dump(struct source *source);
 
 /* Payload of attribute @type among @length bytes at @first, or NULL; its size in @size. */
 const void *attribute(const struct nlattr *first, size_t length, uint16_t type, size_t *size);
 
-/* Append @count @fields of the @size bytes at @data, leaving out what lies behind them. */
+/* Append those of the @count @fields that are within the @size bytes at @data. */
 void text_fields(struct text *t, const struct field *fields, size_t count, const void *data,
 		 size_t size);
 
@@ -65,13 +65,13 @@ void begin_line(const struct sample *sample);
 
 /* -- sampler-prague.c ---------------------------------------------------------------- */
 
-/* Prague's own file in the network namespace that was entered last, or NULL. */
+/* Open Prague's file of the network namespace that was entered last; NULL: no module. */
 struct prague *prague_open(void);
 
-/* Read it anew. */
+/* Read the file again. */
 void prague_look(struct prague *prague);
 
-/* Append what it says of the socket with these ports, if anything. */
+/* Append the file's columns for the socket with these ports, if it has any. */
 void prague_fields(struct text *t, const struct prague *prague, unsigned int lport,
 		   unsigned int rport);
 

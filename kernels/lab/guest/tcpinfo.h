@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The l4sbench authors */
 /*
- * struct tcp_info as Linux 7.3 fills it. The headers of Debian 12 and 13 know
- * older and shorter ones, and they cannot stand beside <netinet/tcp.h>, so the
+ * struct tcp_info as Linux 7.3 fills it. The headers of Debian 12 and 13 declare
+ * older, shorter ones, and cannot be included beside <netinet/tcp.h>, so the
  * layout is declared here under a name of its own. The kernel only ever appends
- * to it: a shorter answer leaves the rest zero, and tcpinfo_has() tells whether
- * a field was in the answer at all.
+ * to it: a shorter answer leaves the rest zero.
  */
 #ifndef LAB_TCPINFO_H
 #define LAB_TCPINFO_H
@@ -102,19 +101,16 @@ struct tcpinfo {
 	uint32_t ecn_mode : 2, accecn_opt_seen : 2, accecn_fail_mode : 4, options2 : 24;
 };
 
-/* The 32 bits of AccECN flags, which as bit-fields have no offset. */
+/* The end of the 32 bits of AccECN flags, which as bit-fields have no offset. */
 #define TCPINFO_ECN_MODE_END sizeof(struct tcpinfo)
 
-#define tcpinfo_has(length, field) \
-	((length) >= offsetof(struct tcpinfo, field) + sizeof(((struct tcpinfo *)0)->field))
-
-/* Read it from socket @fd; returns how many bytes the kernel gave or -errno. */
+/* Read TCP_INFO of socket @fd. Returns the number of bytes the kernel gave or -errno. */
 int tcpinfo_read(int fd, struct tcpinfo *info);
 
 /*
- * "ecn":{...}: what the connection negotiated, whatever was asked for: mode
+ * "ecn":{...}: what the connection negotiated, whatever was requested: mode
  * ("off", "rfc3168", "accecn", "pending"; "ecn" or "off" from a kernel that does
- * not tell the kinds apart), option bits and AccECN's own health flags.
+ * not distinguish the kinds), option bits and AccECN's own health flags.
  */
 void tcpinfo_ecn(struct text *t, const struct tcpinfo *info, size_t length);
 
