@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Testbeds: the places where trials run. Each is a package here and implements `l4sbench.engine.testbed.Testbed`."""
+"""Testbeds, where trials run. Each package here implements `l4sbench.engine.testbed.Testbed`."""
