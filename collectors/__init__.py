@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Collectors: raw files of a trial -> rows of tables. One module per raw source, listed in `COLLECTORS`.
 
-`collectors.validity.judge` says whether a trial's apparatus did what its cell says, and
+`collectors.validity.judge` checks that a trial's apparatus did what its cell asks for, and
 `collectors.assemble.collect` writes the tables of a run.
 """
 
@@ -29,6 +29,6 @@ COLLECTORS: tuple[Collector, ...] = (
     Collector("packets", "packets", parse_packets),
     Collector("packets", "packet_flows", parse_packet_flows),
 )
-"""Every collector. Several may feed one table; of these at most one finds files in a given trial."""
+"""Every collector. Several may feed one table; at most one of these finds files in a given trial."""
 
 __all__ = ["COLLECTORS", "BadRawError", "Collector"]

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The tables of a run, from its ended trials.
 
-Tables are in the order of cells and trials, so a table is a sequence of trials' rows: those of trials that
-are in it already are copied from the old file, those of new ones are parsed, and the new file takes the
-old one's place when it is whole. What is parsed waits in files of its own as soon as it is much.
+Tables are sorted by cell and trial, so a table is a sequence of the rows of each trial. Rows of trials that
+the old file has are copied, those of new trials are parsed, and the new file replaces the old one once it is
+complete. Large amounts of parsed rows are kept in temporary files.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from l4sbench.store import Run
 
 LOW_UTILISATION: Final = 0.8
-"""Below this share of the link's rate, all flows together, a trial is flagged; published cells have 0.85
-and more."""
+"""A trial whose flows together use less than this share of the link's rate is flagged; published cells use
+0.85 and more."""
 
 SPILL_ROWS: Final = 300_000
-"""Parsed rows held in memory."""
+"""Number of parsed rows that are held in memory."""
 
 MEASUREMENTS: Final = frozenset({"flows", "intervals", "packets", "packet_flows"})
-"""Tables without rows of invalid trials: what was not measured as asked is never a number."""
+"""Tables without rows of invalid trials: a trial with the wrong apparatus gives no numbers."""
 
 OF_FAILED: Final = frozenset({"trials", "programs"})
-"""The only tables with rows of failed trials."""
+"""The only tables that have rows of failed trials."""
 
 
 @dataclass(frozen=True)
 class Collected:
-    """What `collect` did: how many trials it parsed, how many the tables hold, and what could not be read."""
+    """Trials that `collect` parsed, trials that the tables have now, and files that could not be read."""
 
     parsed: int
     trials: int
@@ -52,8 +52,8 @@ class Collected:
 
 
 @dataclass
-class _Part:
-    """Rows of consecutive trials of one table: of the old file, or parsed ones."""
+class _Rows:
+    """Rows of consecutive trials of one table: a range of the old file, or parsed rows."""
 
     old: tuple[int, int] | None = None
     parsed: list[pl.DataFrame] = field(default_factory=list)
@@ -75,13 +75,13 @@ def collect(
     full: bool = False,
     on_trial: Callable[[int], None] | None = None,
 ) -> Collected:
-    """Bring `tables/*.parquet` of a run up to date with its ended trials.
+    """Update `tables/*.parquet` of a run with its ended trials.
 
     Args:
         run: The run.
-        catalog: Describes the queues and congestion controls that the run's cells name.
+        catalog: Has the queues and congestion controls that the run's cells name.
         full: Parse every trial again.
-        on_trial: Told how many trials have been parsed.
+        on_trial: Called with the number of trials parsed so far.
 
     Raises:
         InputError: a newer l4sbench wrote the tables, or a trial's folder is damaged.
@@ -104,7 +104,7 @@ def collect(
 
 
 def _known(folder: Path) -> dict[tuple[str, int], str]:
-    """The trials that all tables hold, and the folders they came from; empty when all is to be parsed."""
+    """The trials that all tables have, and the folders they came from; empty when all must be parsed."""
     formats = [tables.format_of(folder / f"{name}.parquet") for name in tables.OF_TRIALS]
     if any(version is None or version < tables.FORMAT for version in formats):
         return {}
@@ -113,7 +113,7 @@ def _known(folder: Path) -> dict[tuple[str, int], str]:
 
 
 def _wanted(run: Run, known: Mapping[tuple[str, int], str]) -> Iterator[tuple[str, int, EndedTrial | None]]:
-    """Every trial the tables are to hold, in order; None in place of one that they hold already."""
+    """Every trial that belongs in the tables, in order; None in place of one that they already have."""
     view = run.view()
     held = {cell: _trials_held(cell, view.of(cell), known) for cell in view.folders}
     newest = run.ended([cell for cell, trials in held.items() if trials is None])
@@ -130,14 +130,14 @@ def _wanted(run: Run, known: Mapping[tuple[str, int], str]) -> Iterator[tuple[st
 def _trials_held(
     cell: str, folders: tuple[str, ...], known: Mapping[tuple[str, int], str]
 ) -> list[int] | None:
-    """A cell's trials when the tables hold all of them; None when its folders must be looked into."""
+    """A cell's trials when the tables have all of them; None when its folders must be read."""
     trials = [int(name.partition("-")[0]) for name in folders]
     same = all(known.get((cell, trial)) == name for trial, name in zip(trials, folders, strict=True))
     return sorted(trials) if same else None
 
 
 class _Assembly:
-    """The new tables while they are being put together."""
+    """The new tables, under construction."""
 
     def __init__(self, folder: Path, parts: Path, *, reuse: bool) -> None:
         self.parsed = 0
@@ -145,7 +145,7 @@ class _Assembly:
         self._folder = folder
         self._parts = parts
         self._waiting = 0
-        self._content: dict[str, list[_Part]] = {name: [] for name in tables.OF_TRIALS if name != "trials"}
+        self._content: dict[str, list[_Rows]] = {name: [] for name in tables.OF_TRIALS if name != "trials"}
         self._trials: list[pl.DataFrame] = []
         self._old_trials = tables.scan(folder / "trials.parquet").collect() if reuse else None
         self._kept: list[tuple[str, int]] = []
@@ -153,11 +153,11 @@ class _Assembly:
 
     @property
     def kept(self) -> int:
-        """Trials taken over."""
+        """Number of trials copied from the old tables."""
         return len(self._kept)
 
     def keep(self, cell: str, trial: int) -> None:
-        """Take a trial over from the old tables."""
+        """Copy a trial from the old tables."""
         self._kept.append((cell, trial))
         for name, parts in self._content.items():
             place = self._places[name].get((cell, trial))
@@ -167,7 +167,7 @@ class _Assembly:
             if last is not None and last[1] == place[0]:
                 parts[-1].old = (last[0], place[1])
             else:
-                parts.append(_Part(old=place))
+                parts.append(_Rows(old=place))
 
     def add(self, ended: EndedTrial) -> None:
         """Parse a trial."""
@@ -180,7 +180,7 @@ class _Assembly:
             elif frame.height:
                 parts = self._content[name]
                 if not parts or parts[-1].old is not None or parts[-1].spilt is not None:
-                    parts.append(_Part())
+                    parts.append(_Rows())
                 parts[-1].parsed.append(frame)
                 self._waiting += frame.height
         if self._waiting > SPILL_ROWS:
@@ -196,7 +196,7 @@ class _Assembly:
         self._waiting = 0
 
     def write(self) -> None:
-        """Put the new tables in the old ones' place; `trials`, which says what the others hold, at last."""
+        """Replace the old tables; `trials` comes last, since it lists the trials that the others have."""
         for name, parts in self._content.items():
             path = self._folder / f"{name}.parquet"
             tables.write(name, [part.lazy(name, path) for part in parts], path)
@@ -212,7 +212,7 @@ class _Assembly:
 
 
 def _places(path: Path) -> dict[tuple[str, int], tuple[int, int]]:
-    """Where in a table the rows of each trial begin and end."""
+    """The first row of each trial in a table, and the row after its last."""
     frame = (
         tables.scan(path)
         .select("cell", "trial")
@@ -225,7 +225,7 @@ def _places(path: Path) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
-    """The rows of one trial in every table it may have rows in, and what could not be read."""
+    """Return the rows of one trial in every table, and the files that could not be read."""
     frames: dict[str, pl.DataFrame] = {}
     problems: list[str] = []
     unread: list[str] = []
@@ -268,7 +268,7 @@ def _busy(lateness: pl.DataFrame | None) -> bool:
 
 
 def _write_catalog(folder: Path, catalog: Catalog) -> None:
-    """Table `catalog`: what the cells name. What the catalog no longer offers keeps the row it had."""
+    """Write table `catalog`: the entries that cells name. One that left the catalog keeps its old row."""
     trials = tables.scan(folder / "trials.parquet").collect()
     path = folder / "catalog.parquet"
     had = tables.scan(path).collect() if tables.format_of(path) == tables.FORMAT else tables.empty("catalog")

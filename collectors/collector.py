@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What a collector is: one kind of raw file in, rows of one table out."""
+"""The form of a collector: one kind of raw file in, rows of one table out."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class BadRawError(Exception):
-    """A raw file does not say what it must. The message names the file and what is wrong with it."""
+    """A raw file cannot be read. The message names the file and the problem."""
 
 
 @dataclass(frozen=True)
 class Collector:
-    """Turns one kind of raw output into rows of one table.
+    """A function from one kind of raw output to rows of one table.
 
     `parse` is a pure function of the trial's raw files. It leaves out the columns `cell` and `trial`, and
-    gives None when the trial has no such files (the testbed writes another kind, or the trial ended
-    before). It raises `BadRawError` for files that are there and cannot be read.
+    returns None when the trial has no such files (the testbed writes another kind, or the trial ended
+    early). It raises `BadRawError` for files that exist and cannot be read.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Collector:
     parse: Callable[[EndedTrial], pl.DataFrame | None]
 
     def rows(self, trial: EndedTrial) -> pl.DataFrame:
-        """The rows of one trial in the table's shape.
+        """Return the rows of one trial with the table's columns.
 
-        Their values are checked when many trials' rows are put together (`tables.conform`), which costs less.
+        Values are checked once the rows of many trials are joined (`tables.conform`), which is cheaper.
 
         Raises:
             BadRawError: a raw file cannot be read.
-            ValueError: columns that are not the table's, which is a bug of the collector.
+            ValueError: the columns are not the table's, which is a bug of the collector.
         """
         frame = self.parse(trial)
         if frame is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the nodes ran and how they were set, as read back -> table `hosts`.
+"""Kernels and settings of the nodes, as read back -> table `hosts`.
 
-`host.json` (of the whole trial, or of one node in its folder) says which kernel and which modules; the
-outputs of a program's read-backs say qdiscs (`tc -j qdisc`), offloads (`ethtool -k`) and sysctls (`sysctl`).
+`host.json` (of the whole trial, or of one node in its folder) has the kernel and the modules; the outputs of
+a program's read-backs have qdiscs (`tc -j qdisc`), offloads (`ethtool -k`) and sysctls (`sysctl`).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ OFFLOAD_NAMES: Final[Mapping[str, str]] = {
     "generic-receive-offload": "gro",
     "large-receive-offload": "lro",
 }
-"""What ethtool prints -> what it takes, of the offloads a program sets."""
+"""Offloads that a program sets: the name that ethtool prints -> the name that it accepts."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Kernel of a node, and the source versions of the modules it could load."""
+    """Kernel of a node, and the source versions of the modules that it can load."""
 
     release: str
     modules: Mapping[str, str]
 
 
 def read_kernel(raw: Path, node: str) -> Kernel | None:
-    """What a node's `host.json` says, or the whole trial's; None when there is none. Raises BadRawError."""
+    """Read a node's `host.json`, or else the whole trial's; None without either. Raises BadRawError."""
     for path in (raw / node / HOST_FILE, raw / HOST_FILE):
         if path.is_file():
             try:
@@ -55,28 +55,28 @@ def read_kernel(raw: Path, node: str) -> Kernel | None:
 
 
 def port_of(reading: Readback) -> str | None:
-    """The network whose port a read-back is about."""
+    """Return the network whose port a read-back is about; None for one about the whole node."""
     return next((word[1:] for word in reading.argv if word.startswith("@")), None)
 
 
 def is_qdisc(reading: Readback) -> bool:
-    """Whether it is `tc ... qdisc ...`."""
+    """Return True for `tc ... qdisc ...`."""
     return reading.argv[0] == "tc" and "qdisc" in reading.argv
 
 
 def parse_qdiscs(text: str) -> list[dict[str, object]]:
-    """What `tc -s -j qdisc show` says, one map per qdisc. Raises BadRawError."""
+    """Parse `tc -s -j qdisc show` into one map per qdisc. Raises BadRawError."""
     try:
         plain = json.loads(text)
     except json.JSONDecodeError as error:
-        raise BadRawError("is no JSON of tc") from error
+        raise BadRawError("is not JSON from tc") from error
     if not isinstance(plain, list) or not all(isinstance(item, dict) for item in plain):
-        raise BadRawError("is no list of qdiscs")
+        raise BadRawError("is not a list of qdiscs")
     return plain
 
 
 def parse_offloads(text: str) -> dict[str, bool]:
-    """tso, gso, gro and lro of `ethtool -k`, as far as the device has them."""
+    """Parse tso, gso, gro and lro from `ethtool -k`, those that the device has."""
     found = {}
     for line in text.splitlines():
         name, colon, state = line.partition(":")
@@ -86,13 +86,13 @@ def parse_offloads(text: str) -> dict[str, bool]:
 
 
 def parse_sysctls(text: str) -> dict[str, str]:
-    """Lines `name = value`; blanks within a value become single spaces."""
+    """Parse lines `name = value`; runs of blanks in a value become single spaces."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {name.strip(): " ".join(value.split()) for name, _, value in pairs}
 
 
 def parse_parameters(text: str) -> dict[str, str]:
-    """Module parameters as `<module> <parameter>`, from lines `<folder of the parameters>/<name>:<value>`."""
+    """Parse lines `<folder of the parameters>/<name>:<value>` into `<module> <parameter>` -> value."""
     found = {}
     for line in text.splitlines():
         path, colon, value = line.partition(":")
@@ -103,7 +103,7 @@ def parse_parameters(text: str) -> dict[str, str]:
 
 
 def read_output(raw: Path, node: str, output: str) -> str | None:
-    """A raw file of a node; None when it is not there."""
+    """Read a raw file of a node; None when it is missing."""
     try:
         return (raw / node / output).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -111,7 +111,7 @@ def read_output(raw: Path, node: str, output: str) -> str | None:
 
 
 def parse_hosts(trial: EndedTrial) -> pl.DataFrame | None:
-    """Table `hosts`."""
+    """Return table `hosts`; None when the trial has no such files."""
     rows: dict[tuple[str, str, str], str] = {}
     for node, program in trial.programs.items():
         for kind, name, value in _facts(trial.raw, node, program):

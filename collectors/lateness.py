@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Whether nodes had a CPU when they needed one: `lateness.json` of every node -> table `lateness`.
+"""Did nodes have a CPU when they needed one? `lateness.json` of every node -> table `lateness`.
 
-roles/helper writes it: how late a node answered instants 50 ms apart, and what its kernel says of its CPUs
-meanwhile. Trials in virtual time have no such files, as nothing can be late there.
+roles/helper writes these files: how late a timer every 50 ms fired on a node, and how its CPUs spent their
+time meanwhile. Trials in virtual time have none, as nothing can be late there.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 FILE: Final = "lateness.json"
 
 LATE_MS: Final = 5.0
-"""An instant that is answered so much later counts as late: five steps of DualPI2, half an RTT of 10 ms."""
+"""A timer that fires later than this counts as late: five DualPI2 steps, or half an RTT of 10 ms."""
 
 MOST_LATE: Final = 0.1
-"""Share of late instants on any node above which a trial is invalid; docs/nodes.md has what it rests on."""
+"""Share of late instants on any node above which a trial is invalid; docs/nodes.md explains the choice."""
 
 REMARKABLE: Final = 0.02
 """Share above which a valid trial is flagged."""
@@ -36,10 +36,10 @@ REMARKABLE: Final = 0.02
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late a node answered, and what its CPUs did meanwhile (shares of their time, 0 to 1).
+    """Lateness of a node's timers, and how its CPUs spent their time meanwhile (shares, 0 to 1).
 
-    `late_ms` is sorted. `busy`, `stolen` (taken by the machine below) and `waited` (some task waited for a
-    CPU) are None where the kernel does not tell.
+    `late_ms` is sorted. `busy`, `stolen` (taken by the hypervisor) and `waited` (some task waited for a CPU)
+    are None where the kernel does not report them.
     """
 
     late_ms: Sequence[float]
@@ -49,18 +49,18 @@ class Lateness:
 
     @property
     def late(self) -> float:
-        """The share of instants that came late."""
+        """Share of instants that were late."""
         return sum(late > LATE_MS for late in self.late_ms) / len(self.late_ms)
 
     def quantile(self, q: float) -> float | None:
-        """Milliseconds; None with fewer than 10/(1-q) instants."""
+        """Return quantile q in milliseconds; None with fewer than 10/(1-q) instants."""
         if len(self.late_ms) < round(10 / (1 - q)):
             return None
         return self.late_ms[math.ceil(q * len(self.late_ms)) - 1]
 
 
 def read_lateness(raw: Path, node: str) -> Lateness | None:
-    """What a node left; None when it left nothing, or no instant came. Raises BadRawError."""
+    """Read the file of a node; None when it is missing or has no instants. Raises BadRawError."""
     path = raw / node / FILE
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
@@ -73,32 +73,31 @@ def read_lateness(raw: Path, node: str) -> Lateness | None:
 
 
 def _shares(cpus: Mapping[str, float], seconds: float) -> tuple[float | None, float | None, float | None]:
-    did = {name: spent for name, spent in cpus.items() if name != "pressure"}
-    total = sum(did.values())
+    spent = {name: time for name, time in cpus.items() if name != "pressure"}
+    total = sum(spent.values())
     waited = min(1.0, cpus["pressure"] / seconds) if "pressure" in cpus and seconds > 0 else None
     if total <= 0:
         return None, None, waited
-    idle = did.get("idle", 0.0) + did.get("iowait", 0.0)
-    return 1 - idle / total, did.get("steal", 0.0) / total, waited
+    idle = spent.get("idle", 0.0) + spent.get("iowait", 0.0)
+    return 1 - idle / total, spent.get("steal", 0.0) / total, waited
 
 
 def parse_lateness(trial: EndedTrial) -> pl.DataFrame | None:
-    """Table `lateness`: one row per node."""
-    found = {node: read_lateness(trial.raw, node) for node in trial.programs}
+    """Return table `lateness`: one row per node."""
     rows = [
         {
             "node": node,
-            "instants": len(told.late_ms),
-            "late_share": told.late,
-            "late_p50_ms": told.quantile(0.5),
-            "late_p90_ms": told.quantile(0.9),
-            "late_p99_ms": told.quantile(0.99),
-            "late_max_ms": told.late_ms[-1],
-            "busy_share": told.busy,
-            "stolen_share": told.stolen,
-            "waited_share": told.waited,
+            "instants": len(found.late_ms),
+            "late_share": found.late,
+            "late_p50_ms": found.quantile(0.5),
+            "late_p90_ms": found.quantile(0.9),
+            "late_p99_ms": found.quantile(0.99),
+            "late_max_ms": found.late_ms[-1],
+            "busy_share": found.busy,
+            "stolen_share": found.stolen,
+            "waited_share": found.waited,
         }
-        for node, told in found.items()
-        if told is not None
+        for node in trial.programs
+        if (found := read_lateness(trial.raw, node)) is not None
     ]
     return pl.DataFrame(rows, infer_schema_length=None) if rows else None

@@ -1,69 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Results of lab-traffic, the lean traffic tool of the virtual testbed (docs/guest.md)."""
+"""Results of lab-traffic, the lean traffic tool of the virtual testbed; docs/guest.md has its format."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, Any
 
 from collectors.result import Interval, Result, ecn_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
-class _Ecn(TypedDict):
-    mode: str
+def parse_lean(raw: Mapping[str, Any]) -> Result:
+    """Parse the result of one side of a flow.
 
-
-class _Interval(TypedDict, total=False):
-    """Counters are totals so far."""
-
-    end_s: float
-    bytes_acked: int
-    bytes_received: int
-    retransmits: int
-    delivered: int
-    delivered_ce: int
-    rtt_us: int
-    cwnd: int
-
-
-class _Lean(TypedDict, total=False):
-    role: str
-    cc: str
-    mss: int
-    seconds: float
-    bytes_acked: int
-    bytes_received: int
-    retransmits: int
-    delivered: int
-    delivered_ce: int
-    ecn: _Ecn
-    busy_us: int
-    rwnd_limited_us: int
-    sndbuf_limited_us: int
-    intervals: list[_Interval]
-
-
-def parse_lean(plain: Mapping[str, object]) -> Result:
-    """One side of a flow. Raises KeyError or TypeError for what is missing or of another type."""
-    raw = cast("_Lean", plain)
+    Raises:
+        KeyError, TypeError: a field is missing or has another type.
+    """
     ecn = ecn_name(raw["ecn"]["mode"]) if "ecn" in raw else None
+    seconds = float(raw["seconds"])
     if raw["role"] == "receiver":
-        return Result(
-            tool="lean",
-            seconds=float(raw["seconds"]),
-            bytes=int(raw["bytes_received"]),
-            intervals=_intervals(raw, sender=False),
-            ecn=ecn,
-        )
+        intervals = tuple(_received(raw["intervals"]))
+        return Result("lean", seconds, int(raw["bytes_received"]), intervals, ecn=ecn)
     return Result(
         tool="lean",
-        seconds=float(raw["seconds"]),
+        seconds=seconds,
         bytes=int(raw["bytes_acked"]),
-        intervals=_intervals(raw, sender=True),
+        intervals=tuple(_sent(raw["intervals"])),
         cc=raw["cc"],
         ecn=ecn,
         mss_bytes=raw["mss"],
@@ -76,25 +42,26 @@ def parse_lean(plain: Mapping[str, object]) -> Result:
     )
 
 
-def _intervals(raw: _Lean, *, sender: bool) -> tuple[Interval, ...]:
-    zero: _Interval = {"end_s": 0.0, "bytes_acked": 0, "bytes_received": 0, "retransmits": 0}
-    zero |= {"delivered": 0, "delivered_ce": 0}
-    found = []
-    for before, now in pairwise([zero, *raw["intervals"]]):
-        start_s, end_s = float(before["end_s"]), float(now["end_s"])
-        if not sender:
-            found.append(Interval(start_s, end_s, now["bytes_received"] - before["bytes_received"]))
-            continue
-        found.append(
-            Interval(
-                start_s,
-                end_s,
-                now["bytes_acked"] - before["bytes_acked"],
-                srtt_ms=now["rtt_us"] / 1e3,
-                cwnd_packets=float(now["cwnd"]),
-                retransmits=now["retransmits"] - before["retransmits"],
-                delivered=now["delivered"] - before["delivered"],
-                delivered_ce=now["delivered_ce"] - before["delivered_ce"],
-            )
+def _steps(listed: list[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Each interval after the one before it, as the counters are totals since the start of the flow."""
+    return pairwise([defaultdict(int), *listed])
+
+
+def _received(listed: list[Mapping[str, Any]]) -> Iterator[Interval]:
+    for last, now in _steps(listed):
+        received = now["bytes_received"] - last["bytes_received"]
+        yield Interval(float(last["end_s"]), float(now["end_s"]), received)
+
+
+def _sent(listed: list[Mapping[str, Any]]) -> Iterator[Interval]:
+    for last, now in _steps(listed):
+        yield Interval(
+            float(last["end_s"]),
+            float(now["end_s"]),
+            now["bytes_acked"] - last["bytes_acked"],
+            srtt_ms=now["rtt_us"] / 1e3,
+            cwnd_packets=float(now["cwnd"]),
+            retransmits=now["retransmits"] - last["retransmits"],
+            delivered=now["delivered"] - last["delivered"],
+            delivered_ce=now["delivered_ce"] - last["delivered_ce"],
         )
-    return tuple(found)

@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Captures at both sides of the bottleneck's queue -> tables `packets` and `packet_flows`.
 
-A packet that went into the queue and the one that left it are the same when flow, IP identification,
-sequence number and length agree; Linux gives every packet of a connection, retransmissions included, an
-identification of its own. The time between the two is the packet's sojourn. It includes what the shaper above
-the queue holds a packet back, and not the time the packet itself takes on the link.
+A packet that entered the queue and one that left it are the same packet when flow, IP identification,
+sequence number and length agree; Linux gives every packet of a connection, retransmissions included, its own
+identification. The time between the two is the packet's sojourn. It includes the time for which the shaper
+above the queue holds a packet back, but not the packet's own time on the link.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ QUANTILES: Final[Mapping[str, float]] = {
     "sojourn_p99_ms": 0.99,
     "sojourn_p999_ms": 0.999,
 }
-"""Of these a flow has those with at least 10/(1-q) packets behind them."""
+"""Columns of quantiles; quantile q is null for a flow with fewer than 10/(1-q) packets."""
 
 BIN_S: Final = 0.05
-"""Length of the bins over which throughput varies."""
+"""Length of the bins from which the variation of throughput is computed."""
 
 START_FILE: Final = "start.json"
 
@@ -47,14 +47,14 @@ _SAME: Final = ("flow", "src_port", "ip_id", "seq", "payload_bytes", "copy")
 
 
 class _Capture(NamedTuple):
-    """The packets of a trial: those that arrived, with when they left, and the ACKs that came back."""
+    """The packets of a trial: data packets that arrived, each with the time it left, and returning ACKs."""
 
     data: pl.DataFrame
     acks: pl.DataFrame
 
 
 def parse_packets(trial: EndedTrial) -> pl.DataFrame | None:
-    """Table `packets`: every data packet that arrived at the bottleneck; None without captures."""
+    """Return table `packets`: every data packet that arrived at the bottleneck; None without captures."""
     capture = _capture(trial)
     if capture is None:
         return None
@@ -75,7 +75,7 @@ def parse_packets(trial: EndedTrial) -> pl.DataFrame | None:
 
 
 def parse_packet_flows(trial: EndedTrial) -> pl.DataFrame | None:
-    """Table `packet_flows`: what the packets of every flow were after the warm-up; None without captures."""
+    """Return table `packet_flows`: each flow's packets after the warm-up; None without captures."""
     capture = _capture(trial)
     if capture is None:
         return None
@@ -98,7 +98,7 @@ def parse_packet_flows(trial: EndedTrial) -> pl.DataFrame | None:
 def _measures(
     capture: _Capture, flow: str, span: tuple[float, float], rtt_ms: float | None
 ) -> dict[str, object]:
-    """What the flow's packets were from `span[0]` to `span[1]` ms after the start instant."""
+    """Statistics of the flow's packets from `span[0]` to `span[1]` ms after the start instant."""
     own = capture.data.filter(pl.col("flow") == flow)
     arrived = own.filter(pl.col("t_ms").is_between(*span))
     left = own.filter(pl.col("left_ms").is_between(*span)).sort("left_ms")
@@ -146,7 +146,7 @@ def _variation(left: pl.DataFrame, span: tuple[float, float]) -> float | None:
 
 
 def _capture(trial: EndedTrial) -> _Capture | None:
-    """The trial's packets; None when it has no captures. Raises BadRawError for what cannot be read."""
+    """The trial's packets; None when it has no captures. Raises BadRawError."""
     sides = _sides(trial)
     if sides is None:
         return None
@@ -159,7 +159,7 @@ def _capture(trial: EndedTrial) -> _Capture | None:
 
 
 def _sides(trial: EndedTrial) -> tuple[tuple[Path, ...], Path] | None:
-    """The captures before and behind the queue; None when the trial has none."""
+    """The captures before and after the queue; None when the trial has none."""
     for node, program in trial.programs.items():
         behind = [sampler.network for sampler in program.samplers if sampler.kind == "queues"]
         there = {
@@ -171,13 +171,13 @@ def _sides(trial: EndedTrial) -> tuple[tuple[Path, ...], Path] | None:
             continue
         out = there.pop(str(behind[0]), None)
         if out is None or not there:
-            raise BadRawError(f"{node}: packets were captured at one side of the queue only")
+            raise BadRawError(f"{node}: packets were captured on one side of the queue only")
         return tuple(there.values()), out
     return None
 
 
 def _start_ns(raw: Path) -> int | None:
-    """The start instant in nanoseconds since the epoch, where the trial's testbed tells (`start.json`)."""
+    """The start instant in nanoseconds since the epoch; None when the testbed wrote no `start.json`."""
     path = raw / START_FILE
     if not path.is_file():
         return None
@@ -187,15 +187,15 @@ def _start_ns(raw: Path) -> int | None:
         raise BadRawError(f"{START_FILE}: {error}") from error
 
 
-@lru_cache(maxsize=1)  # two tables are made of one trial's captures
+@lru_cache(maxsize=1)  # two tables are made from one trial's captures
 def _join(
     before: tuple[Path, ...], behind: Path, flows: tuple[tuple[int, str, str, float], ...], t0_ns: int | None
 ) -> _Capture:
-    """The packets before and behind the queue as one row each.
+    """One row per packet, joined from the captures before and after the queue.
 
     Args:
         before: Captures where flows arrive.
-        behind: The capture where they leave and ACKs come in.
+        behind: The capture where they leave and ACKs arrive.
         flows: Port, id, group and start (ms) of every flow.
         t0_ns: The start instant; None: take it from the first packet.
     """
@@ -228,7 +228,7 @@ def _join(
 
 
 def _connections(arrived: pl.DataFrame) -> pl.DataFrame:
-    """The connection of every flow: the one with most payload, as traffic tools may have one for control."""
+    """The data connection of every flow: the one with most payload, as tools may open one for control."""
     return (
         arrived.group_by("flow", "src_port")
         .agg(pl.col("payload_bytes").cast(pl.Int64).sum())
@@ -239,24 +239,24 @@ def _connections(arrived: pl.DataFrame) -> pl.DataFrame:
 
 
 def _first_ns(arrived: pl.DataFrame) -> int:
-    """The start instant as far as the packets tell: the first flow's first packet less its planned start."""
+    """The start instant as seen in the packets: the first flow's first packet minus its planned start."""
     starts = (pl.col("time_ns") - (pl.col("start_ms") * 1e6).cast(pl.Int64)).min()
     first = arrived.select(starts).item() if arrived.height else 0
     return int(first)
 
 
 def _data(side: pl.DataFrame) -> pl.DataFrame:
-    """The packets with payload; `copy` tells apart any that agree in everything else."""
+    """The packets with payload; `copy` numbers packets that are otherwise identical."""
     data = side.filter(pl.col("payload_bytes") > 0)
     same = [name for name in _SAME if name != "copy"]
     return data.with_columns(pl.int_range(pl.len()).over(same).alias("copy"))
 
 
 def _of_flow(own: pl.DataFrame) -> pl.DataFrame:
-    """The packets of one flow, in order, with what follows from their order.
+    """The packets of one flow, in order, with the columns that depend on the order.
 
-    A packet is sent again when it begins before the highest byte seen so far, and lost when it never left
-    the queue though one that arrived later did.
+    A packet is a retransmission when it begins before the highest byte seen so far. It is lost when it never
+    left the queue although a later packet did.
     """
     sequence = own["seq"].to_numpy()
     # sequence numbers wrap at 2^32; no packet is 2^31 bytes from the one before

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Packet captures as columns: pcap and pcapng files, plain or gzipped, of TCP over IPv4 over Ethernet.
 
-Libraries that read captures make an object per packet, which takes minutes for the millions of packets of a
-trial. Here only the chain of record lengths is walked packet by packet; every header field is then read for
-all packets at once.
+Capture libraries make an object per packet, which takes minutes for the millions of packets of a trial. Here
+only the chain of record lengths is followed packet by packet; each header field is then read for all packets
+at once.
 
 Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng (section header, interface description and enhanced
 packet blocks; other blocks are skipped).
@@ -59,13 +59,13 @@ SCHEMA: Final = pl.Schema(
     }
 )
 """Columns of a capture. `time_ns` counts from the epoch; `ecn` is the IP header's codepoint (0 Not-ECT, 1
-ECT(1), 2 ECT(0), 3 CE); `flags` holds the nine bits from AE down to FIN; `ip_bytes` is the packet's length on
-the wire from its IP header on, whatever of it was captured."""
+ECT(1), 2 ECT(0), 3 CE); `flags` has the nine bits from AE down to FIN; `ip_bytes` is the packet's length on
+the wire from the IP header on, however much of it was captured."""
 
 
 @dataclass(frozen=True)
 class _Records:
-    """Where the packets of a file begin, how many bytes of each are there, and when they were seen."""
+    """Start offset, captured bytes and time of every packet of a file."""
 
     start: NDArray[np.int64]
     captured: NDArray[np.int64]
@@ -73,7 +73,7 @@ class _Records:
 
 
 def find_capture(folder: Path, name: str) -> Path | None:
-    """The capture of that name in a folder, plain or gzipped; None when there is none."""
+    """Return the capture of that name in a folder, plain or gzipped; None when there is none."""
     for path in (folder / name, folder / (name + GZIPPED)):
         if path.is_file():
             return path
@@ -81,12 +81,12 @@ def find_capture(folder: Path, name: str) -> Path | None:
 
 
 def read_capture(path: Path) -> pl.DataFrame:
-    """The TCP packets of a capture in the file's order, columns as in `SCHEMA`; other packets are left out.
+    """Read the TCP packets of a capture in file order, with the columns of `SCHEMA`; skip other packets.
 
-    A last record that is cut short is left out too.
+    A last record that is cut short is skipped too.
 
     Raises:
-        BadRawError: the file is no capture, is damaged, or is not of Ethernet.
+        BadRawError: the file is not a capture, is damaged, or is not from Ethernet.
     """
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == GZIPPED else path.read_bytes()
@@ -146,7 +146,7 @@ def _pcapng(data: bytes) -> _Records:
         elif kind == _ENHANCED:
             (interface,) = struct.unpack_from(f"{order}I", data, at + 8)
             if interface >= len(ticks_per_s):
-                raise ValueError(f"a packet of interface {interface}, which the file does not describe")
+                raise ValueError(f"a packet of interface {interface}, which the file does not declare")
             starts.append(at)
             resolution.append(ticks_per_s[interface])
         at += length
@@ -162,7 +162,7 @@ def _pcapng(data: bytes) -> _Records:
 
 
 def _ticks_per_s(options: bytes, order: str) -> int:
-    """The resolution of an interface's times: 10^-n or 2^-n s, microseconds unless it says so."""
+    """Ticks per second of an interface's times: 10^n or 2^n by its option, microseconds by default."""
     at = 0
     while at + 4 <= len(options):
         code, length = struct.unpack_from(f"{order}HH", options, at)
@@ -182,7 +182,7 @@ def _check_link(link: int) -> None:
 
 
 def _word(raw: NDArray[np.uint8], at: NDArray[np.int64], order: str) -> NDArray[np.int64]:
-    """The 32-bit numbers at these places."""
+    """The 32-bit numbers at these offsets."""
     found = np.zeros(len(at), np.int64)
     for place in range(4) if order == ">" else range(3, -1, -1):
         found = (found << 8) | raw[at + place]
@@ -190,7 +190,7 @@ def _word(raw: NDArray[np.uint8], at: NDArray[np.int64], order: str) -> NDArray[
 
 
 def _short(raw: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The 16-bit numbers in network order at these places."""
+    """The 16-bit numbers in network order at these offsets."""
     return (raw[at].astype(np.int64) << 8) | raw[at + 1]
 
 

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What one side of a flow says it did, whatever traffic tool said it."""
+"""The result of one side of a flow, in one form for all traffic tools."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from collectors.collector import BadRawError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -19,7 +16,7 @@ class Interval:
     """One interval. Times count from the flow's own start; `bytes` and all counts are of this interval alone.
 
     `bytes` is payload: received, or at a sender acknowledged (iperf3: written). `srtt_ms` and `cwnd_packets`
-    are values at the interval's end. None is what this side or tool does not tell.
+    are values at the interval's end. None: this side or this tool does not report it.
     """
 
     start_s: float
@@ -33,7 +30,7 @@ class Interval:
 
     @property
     def mbps(self) -> float | None:
-        """Payload rate, 10^6 bit/s; None for an interval without length."""
+        """Payload rate, 10^6 bit/s; None for an interval of no length."""
         return rate_mbps(self.bytes, self.end_s - self.start_s)
 
 
@@ -46,7 +43,7 @@ class Result:
         seconds: How long it ran by its own clock.
         bytes: Payload received, or at a sender acknowledged (iperf3: written).
         intervals: In order of time, without gaps.
-        far: What a sender was told by its receiver at the end (iperf3), when the receiver left no file.
+        far: The receiver's result as sent to the sender (iperf3), for when the receiver left no file.
         cc: Kernel name of the congestion control.
         ecn: As negotiated: `off`, `classic`, `accecn`, `pending`, or `on` when the kind is not known.
     """
@@ -72,58 +69,27 @@ class Result:
         return rate_mbps(self.bytes, self.seconds)
 
     def after(self, warmup_s: float) -> tuple[Interval, ...]:
-        """The intervals whose middle lies after the warm-up."""
+        """The intervals whose middle is after the warm-up."""
         return tuple(i for i in self.intervals if (i.start_s + i.end_s) / 2 >= warmup_s)
 
 
 def rate_mbps(amount_bytes: int, seconds: float) -> float | None:
-    """10^6 bit/s; None when no time passed."""
+    """Return 10^6 bit/s; None when no time passed."""
     return amount_bytes * 8 / seconds / 1e6 if seconds > 0 else None
 
 
 def goodput_mbps(intervals: Sequence[Interval]) -> float | None:
-    """Payload rate over consecutive intervals; None without any."""
+    """Return the payload rate over consecutive intervals; None without any."""
     if not intervals:
         return None
     return rate_mbps(sum(i.bytes for i in intervals), intervals[-1].end_s - intervals[0].start_s)
 
 
 def ecn_name(mode: object) -> str | None:
-    """Our word for the negotiated ECN: from `tcpi_ecn_mode` (its number or its name), or from the ECN option.
+    """Return our word for the negotiated ECN, from `tcpi_ecn_mode` (number or name) or from the ECN option.
 
-    Numbers are those of linux/tcp.h: 0 disabled, 1 RFC 3168, 2 AccECN, 3 still pending.
+    The numbers are those of linux/tcp.h: 0 disabled, 1 RFC 3168, 2 AccECN, 3 still pending.
     """
     known = {0: "off", 1: "classic", 2: "accecn", 3: "pending"}
     named = {"off": "off", "rfc3168": "classic", "accecn": "accecn", "pending": "pending", "ecn": "on"}
     return named.get(mode) if isinstance(mode, str) else known.get(mode) if isinstance(mode, int) else None
-
-
-def parse_result(text: str) -> Result:
-    """Read a traffic tool's JSON, telling the tools apart by what it holds.
-
-    Raises:
-        BadRawError: no JSON, cut short, of no known tool, or the tool's own error message.
-    """
-    from collectors.iperf3 import parse_iperf3
-    from collectors.lean import parse_lean
-
-    if not text.strip():
-        raise BadRawError("is empty")
-    try:
-        plain = json.loads(text)
-    except json.JSONDecodeError as error:
-        where = "is cut short" if error.pos >= len(text.rstrip()) - 1 else f"is no JSON at byte {error.pos}"
-        raise BadRawError(where) from error
-    if not isinstance(plain, dict):
-        raise BadRawError("is of no known traffic tool")
-    parse: Callable[[Mapping[str, object]], Result]
-    if "role" in plain:
-        parse = parse_lean
-    elif "error" in plain or {"start", "intervals", "end"} <= plain.keys():
-        parse = parse_iperf3
-    else:
-        raise BadRawError("is of no known traffic tool")
-    try:
-        return parse(plain)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise BadRawError(f"lacks what a result holds: {type(error).__name__} {error}") from error

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Files of samples that a tool printed again and again on a real host."""
+"""Sample files: the output of a tool that ran periodically on a real host."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 def timed_rows(
     text: str, name: str, rows: Callable[[str], Iterable[dict[str, object]]], orphan: str
 ) -> Iterator[dict[str, object]]:
-    """Rows of a file of samples, each with its time `t_ms`.
+    """Yield the rows of a sample file, each with its time `t_ms`.
 
-    A sample is a line `@ <milliseconds since the start instant>`, then lines of the tool's output.
+    A sample is a line `@ <milliseconds since the start instant>`, followed by lines of the tool's output.
 
     Args:
         text: The file's content.
         name: The file's name, for messages.
-        rows: The rows that a line of output makes; ValueError or BadRawError when it is no such line.
-        orphan: What to say of output before the first time.
+        rows: Parses one line of output into rows; raises ValueError or BadRawError.
+        orphan: The message for output before the first time.
 
     Raises:
-        BadRawError: a line is neither; the last line may be cut short.
+        BadRawError: a line cannot be parsed. A last line that is cut short is ignored.
     """
     t_ms: float | None = None
     lines = text.splitlines()

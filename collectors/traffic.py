@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Traffic results -> tables `flows` and `intervals`."""
+"""Results of traffic tools -> tables `flows` and `intervals`."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from collectors.collector import BadRawError
-from collectors.result import Interval, Result, goodput_mbps, parse_result
+from collectors.iperf3 import parse_iperf3
+from collectors.lean import parse_lean
+from collectors.result import Interval, Result, goodput_mbps
 from collectors.sockets import socket_rows
 
 if TYPE_CHECKING:
@@ -30,9 +33,9 @@ QUANTILES: Final[Mapping[str, float]] = {
 
 @dataclass(frozen=True)
 class FlowResult:
-    """One flow of a trial with what both its sides left.
+    """One flow of a trial with the results of both its sides.
 
-    `problems` says what could not be read; a side without a file, or with one that cannot be read, is None.
+    A side whose file is missing or unreadable is None; `problems` has the reasons.
     """
 
     run: FlowRun
@@ -43,12 +46,12 @@ class FlowResult:
 
     @property
     def received(self) -> Result | None:
-        """The receiver's figures, its own or as it told the sender."""
+        """The receiver's result: its own file, or else what the sender got from it."""
         return self.receiver or (self.sender.far if self.sender else None)
 
 
 def read_flows(programs: Mapping[str, Program], raw: Path) -> tuple[FlowResult, ...]:
-    """Results of all flows of a trial, by name. Never raises for what is in the files."""
+    """Read the results of all flows of a trial, sorted by name. Never raises for what is in the files."""
     found = []
     for node, program in programs.items():
         for run in program.flows:
@@ -58,8 +61,8 @@ def read_flows(programs: Mapping[str, Program], raw: Path) -> tuple[FlowResult, 
             receiver = None
             if output is not None:
                 path = raw / run.receiver / output
-                told = sender is not None and sender.far is not None
-                if not told or path.is_file():
+                reported = sender is not None and sender.far is not None
+                if not reported or path.is_file():
                     receiver = _read(path, f"{run.flow}: the receiver's result", problems)
             found.append(FlowResult(run, node, sender, receiver, tuple(problems)))
     return tuple(sorted(found, key=lambda flow: flow.run.flow))
@@ -80,8 +83,34 @@ def _read(path: Path, what: str, problems: list[str]) -> Result | None:
     return None
 
 
+def parse_result(text: str) -> Result:
+    """Parse a traffic tool's JSON; its keys show which tool wrote it.
+
+    Raises:
+        BadRawError: not JSON, cut short, from an unknown tool, or the tool's own error message.
+    """
+    if not text.strip():
+        raise BadRawError("is empty")
+    try:
+        plain = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = "is cut short" if error.pos >= len(text.rstrip()) - 1 else f"is not JSON at byte {error.pos}"
+        raise BadRawError(where) from error
+    keys = plain.keys() if isinstance(plain, dict) else set[str]()
+    if "role" in keys:
+        parse = parse_lean
+    elif "error" in keys or {"start", "intervals", "end"} <= keys:
+        parse = parse_iperf3
+    else:
+        raise BadRawError("is not from a known traffic tool")
+    try:
+        return parse(plain)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise BadRawError(f"lacks a field of every result: {type(error).__name__} {error}") from error
+
+
 def parse_flows(trial: EndedTrial) -> pl.DataFrame | None:
-    """Table `flows`. A flow that left nothing has a row of nulls, so that it is seen to be missing."""
+    """Return table `flows`. A flow without results has a row of nulls, so that the gap is visible."""
     flows = read_flows(trial.programs, trial.raw)
     if not flows:
         return None
@@ -115,14 +144,14 @@ def _flow_row(trial: EndedTrial, flow: FlowResult, samples: pl.DataFrame) -> dic
         row[name] = last.get(name)
     for name in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms"):
         row[name] = last.get(name)
-    row |= _told(sender) if sender else {}
+    row |= _reported(sender) if sender else {}
     measured = pl.col("t_ms").is_between(start_ms + warmup_s * 1e3, start_ms + run.seconds * 1e3)
     return row | _srtt_quantiles(own.filter(measured)["srtt_ms"])
 
 
-def _told(sender: Result) -> dict[str, object]:
-    """What the sender itself says, where it says it: nearer to the flow's end than any sample."""
-    said: dict[str, object] = {
+def _reported(sender: Result) -> dict[str, object]:
+    """The figures that the sender's result has: they are closer to the flow's end than any sample."""
+    found: dict[str, object] = {
         "mss_bytes": sender.mss_bytes,
         "ecn": sender.ecn,
         "retransmits_packets": sender.retransmits,
@@ -133,11 +162,11 @@ def _told(sender: Result) -> dict[str, object]:
         "sndbuf_limited_ms": sender.sndbuf_limited_ms,
         "sent_bytes": sender.bytes if sender.tool == "lean" else None,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _measured_mbps(received: Result | None, warmup_s: float) -> float | None:
-    """Goodput after the warm-up; without one that is the whole flow's, even where no intervals are known."""
+    """Goodput after the warm-up; without a warm-up, of the whole flow, even where no intervals are known."""
     if received is None:
         return None
     return goodput_mbps(received.after(warmup_s)) if warmup_s > 0 else received.whole_mbps
@@ -149,7 +178,7 @@ def _srtt_minus_base_ms(sender: Result | None, warmup_s: float, base_rtt_ms: flo
 
 
 def _srtt_quantiles(samples: pl.Series) -> dict[str, object]:
-    """Quantiles of the samples, each only when at least 10/(1-q) samples stand behind it."""
+    """Quantiles of the samples; None for a quantile q with fewer than 10/(1-q) samples."""
     samples = samples.drop_nulls()
     count = samples.len()
     row: dict[str, object] = {"srtt_samples": count, "srtt_min_ms": samples.min()}
@@ -160,7 +189,7 @@ def _srtt_quantiles(samples: pl.Series) -> dict[str, object]:
 
 
 def parse_intervals(trial: EndedTrial) -> pl.DataFrame | None:
-    """Table `intervals`: the sender's and the receiver's intervals of the same number make one row."""
+    """Return table `intervals`: interval n of the sender and interval n of the receiver make one row."""
     flows = read_flows(trial.programs, trial.raw)
     rows: list[dict[str, object]] = []
     for flow in flows:
@@ -177,7 +206,7 @@ def _interval_row(
     flow: FlowResult, sent: Interval | None, received: Interval | None, warmup_s: float
 ) -> dict[str, object]:
     interval = received or sent
-    assert interval is not None  # noqa: S101  (the caller has at least one)
+    assert interval is not None  # noqa: S101  (the caller passes at least one)
     return {
         "flow": flow.run.flow,
         "t_ms": round(interval.end_s * 1e3),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What is known of a trial as a whole -> tables `trials` and `programs`."""
+"""Facts about a trial as a whole -> tables `trials` and `programs`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOOLS: Final = {"lab-traffic": "lean", "iperf3": "iperf3"}
 
 
 def parse_trials(trial: EndedTrial) -> pl.DataFrame:
-    """Table `trials`: one row, whatever became of the trial."""
+    """Return table `trials`: one row, however the trial ended."""
     row: dict[str, object] = dict(column_of(name, value) for name, value in trial.cell.factors.items())
     kernels, modules = _kernels(trial)
     row |= {
@@ -59,7 +59,7 @@ def _traffic(trial: EndedTrial) -> str | None:
 
 
 def parse_programs(trial: EndedTrial) -> pl.DataFrame | None:
-    """Table `programs`: every step of every node as a command line."""
+    """Return table `programs`: every step of every node as a command line."""
     rerun = _rerun(trial)
     rows = [
         {"node": node, "step": number, "phase": phase, "command": shlex.join(argv), "rerun": rerun}
@@ -93,7 +93,7 @@ def _steps(program: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _rerun(trial: EndedTrial) -> str:
-    """A command that selects this cell by all the factors its matrix states."""
+    """The command that runs this cell again, selected by every factor that its matrix sets."""
     stated = trial.cell.canonical()
     filters = [f"{name}={_plain(stated[name])}" for name in sorted(trial.cell.given)]
     return shlex.join(["l4sbench", "run", "matrix.yaml", *filters])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Did the apparatus of a trial do what its cell says? A trial where it did not is invalid, never a number.
+"""Validity: did the apparatus of a trial do what its cell asks for? If not, the trial is invalid.
 
-Low utilisation alone is a result. What a queue, a link or a flow must show stands in the programs; this
-module knows of no queue.
+Low utilisation alone is a result. The programs state what a queue, a link or a flow must show, so this module
+has no code for any particular queue.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from l4sbench.program.trial import TrialSpec
 
 HOST_LIMITED: Final = 0.01
-"""Share of its busy time that a flow may be limited by its host's buffers."""
+"""Share of its busy time in which a flow may be limited by its host's buffers."""
 
 SHORT_BY: Final = 0.01
 SHORT_BY_S: Final = 0.1
-"""A flow may end early by this share of its time, or by this many seconds: iperf3 counts time coarsely."""
+"""A flow may end early by this share of its time or by this many seconds, as iperf3's clock is coarse."""
 
 QUEUED_PACKETS: Final = 2
-"""A backlog of this many packets is a queue; one packet is what is just being sent."""
+"""A backlog of this many packets is a queue; a single packet is the one being sent."""
 
 NEGOTIATED: Final[Mapping[str, str]] = {
     "off": "off",
@@ -54,11 +54,11 @@ NEGOTIATED: Final[Mapping[str, str]] = {
     "accecn": "accecn",
     "dctcp": "classic",
 }
-"""What an `ecn` of a flow group must end up as. DCTCP's own echo is negotiated as classic ECN."""
+"""The ECN that each `ecn` of a flow group must negotiate. DCTCP's own echo is negotiated as classic ECN."""
 
 
 def judge(spec: TrialSpec, raw: Path) -> Judgement:
-    """`ok`, or `invalid` with every reason, from a trial's raw files."""
+    """Return `ok`, or `invalid` with every reason, from a trial's raw files."""
     evidence = _Evidence(spec.programs, raw)
     try:
         reasons = (
@@ -75,7 +75,7 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
 
 
 class _Evidence:
-    """The raw files of a trial, each read when it is first asked for."""
+    """The raw files of a trial, each read when it is first needed."""
 
     def __init__(self, programs: Mapping[str, Program], raw: Path) -> None:
         self.programs = programs
@@ -95,7 +95,7 @@ class _Evidence:
 
     @cached_property
     def qdiscs(self) -> Mapping[tuple[str, str], list[dict[str, object]]]:
-        """Port -> its qdiscs with their counters after the trial. Raises BadRawError."""
+        """Port -> its qdiscs with their counters after the trial."""
         found: dict[tuple[str, str], list[dict[str, object]]] = {}
         for node, program in self.programs.items():
             for reading in program.readback:
@@ -109,7 +109,7 @@ class _Evidence:
         return found
 
     def last_sample(self, flow: str, side: str) -> dict[str, object]:
-        """The newest sample of a flow's socket; empty when there is none."""
+        """The last sample of a flow's socket; empty when there is none."""
         own = self.sockets.filter((pl.col("flow") == flow) & (pl.col("side") == side))
         return own.row(-1, named=True) if own.height else {}
 
@@ -136,7 +136,7 @@ def _time(flow: FlowResult) -> Iterator[str]:
         if ran < least:
             yield f"{flow.run.flow}: the {side} ran {ran:.3g} s of {asked:g} s"
     if flow.received is not None and flow.received.bytes == 0:
-        yield f"{flow.run.flow}: not one byte arrived"
+        yield f"{flow.run.flow}: no data arrived"
 
 
 def _ecn(evidence: _Evidence, flow: FlowResult) -> Iterator[str]:
@@ -145,21 +145,21 @@ def _ecn(evidence: _Evidence, flow: FlowResult) -> Iterator[str]:
         shown = (result.ecn if result else None) or evidence.last_sample(flow.run.flow, side).get("ecn")
         if shown is None:
             if side == "sender":
-                yield f"{flow.run.flow}: nothing tells which ECN was negotiated"
+                yield f"{flow.run.flow}: no file has the negotiated ECN"
         elif shown != wanted and not (shown == "on" and wanted != "off"):
             yield f"{flow.run.flow}: the {side} negotiated ECN {shown}, not {wanted}"
 
 
 def _host_limited(evidence: _Evidence, flow: FlowResult) -> Iterator[str]:
-    told = flow.sender
-    if told is not None and told.busy_ms is not None:
-        busy, rwnd, sndbuf = told.busy_ms, told.rwnd_limited_ms, told.sndbuf_limited_ms
+    sender = flow.sender
+    if sender is not None and sender.busy_ms is not None:
+        busy, rwnd, sndbuf = sender.busy_ms, sender.rwnd_limited_ms, sender.sndbuf_limited_ms
     else:
         last = evidence.last_sample(flow.run.flow, "sender")
         busy = _number(last.get("busy_ms")) or 0.0
         rwnd, sndbuf = _number(last.get("rwnd_limited_ms")), _number(last.get("sndbuf_limited_ms"))
     if not busy:
-        yield f"{flow.run.flow}: nothing tells what limited it"
+        yield f"{flow.run.flow}: no file has the time for which it was limited"
         return
     for limited, by in ((rwnd, "its receiver's window"), (sndbuf, "its send buffer")):
         share = (limited or 0.0) / busy
@@ -172,7 +172,7 @@ def _number(value: object) -> float | None:
 
 
 def _readbacks(evidence: _Evidence) -> Iterator[str]:
-    """Queues, offloads and sysctls that are not as the program set them."""
+    """Queues, offloads and sysctls that differ from the program."""
     for node, program in evidence.programs.items():
         for expected in program.expected:
             text = read_output(evidence.raw, node, expected.output)
@@ -198,7 +198,7 @@ def _readbacks(evidence: _Evidence) -> Iterator[str]:
 
 
 def _captures(evidence: _Evidence) -> Iterator[str]:
-    """Captures that a program asked for and that are not there, or not whole."""
+    """Captures of the program that are missing or incomplete."""
     for node, program in evidence.programs.items():
         for server in program.servers:
             if server.argv[0] != "tcpdump":
@@ -206,21 +206,21 @@ def _captures(evidence: _Evidence) -> Iterator[str]:
             path = find_capture(evidence.raw / node, server.output)
             if path is None or not path.stat().st_size:
                 yield f"{node}: {server.output} was not captured"
-            said = read_output(evidence.raw, node, f"{server.output}.stderr") or ""
-            missed = re.search(r"^([1-9]\d*) packets? dropped by kernel", said, re.MULTILINE)
+            stderr = read_output(evidence.raw, node, f"{server.output}.stderr") or ""
+            missed = re.search(r"^([1-9]\d*) packets? dropped by kernel", stderr, re.MULTILINE)
             if missed:
                 yield f"{node}: {missed[1]} packets are missing from {server.output}"
 
 
 def _late(evidence: _Evidence) -> Iterator[str]:
-    """Nodes whose host had no CPU for them: what they delayed is not the queue's doing."""
+    """Nodes whose host had no CPU time for them: delays there are not the queue's."""
     for node in evidence.programs:
-        told = read_lateness(evidence.raw, node)
-        if told is not None and told.late > MOST_LATE:
-            stolen = f", {told.stolen:.0%} of its CPU time was stolen" if told.stolen else ""
+        found = read_lateness(evidence.raw, node)
+        if found is not None and found.late > MOST_LATE:
+            stolen = f", {found.stolen:.0%} of its CPU time was stolen" if found.stolen else ""
             yield (
-                f"{node}: its host was too busy: {told.late:.0%} of all instants came more than "
-                f"{LATE_MS:g} ms late, {told.late_ms[-1]:.0f} ms at most{stolen}"
+                f"{node}: its host was too busy: {found.late:.0%} of all instants were more than "
+                f"{LATE_MS:g} ms late, {found.late_ms[-1]:.0f} ms at most{stolen}"
             )
 
 
@@ -232,13 +232,13 @@ def _drops_elsewhere(evidence: _Evidence, bottleneck: tuple[str, ...]) -> Iterat
 
 
 def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[str]:
-    """The queue under test never held, marked or dropped a packet: the bottleneck was somewhere else."""
+    """The queue under test never queued, marked or dropped a packet: the bottleneck was elsewhere."""
     qdiscs = evidence.qdiscs.get((node, network), [])
     if any(_count(qdisc, name) for qdisc in qdiscs for name in ("drops", *MARK_FIELDS)):
         return
     samples = evidence.queues.filter((pl.col("node") == node) & (pl.col("network") == network))
     if not qdiscs and not samples.height:
-        yield f"{node}: nothing tells what the queue at {network} did"
+        yield f"{node}: no file has figures of the queue at {network}"
     elif not samples.filter(
         (pl.col("backlog_packets") >= QUEUED_PACKETS)
         | (pl.col("drops_packets") > 0)

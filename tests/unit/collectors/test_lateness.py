@@ -38,7 +38,7 @@ def test_a_quiet_host_is_valid_and_a_busy_one_is_not(captured: Load) -> None:
     put(trial, router="busy")
     (reason,) = trial.judged().reasons
     assert reason == (
-        "router: its host was too busy: 50% of all instants came more than 5 ms late, 210 ms at most"
+        "router: its host was too busy: 50% of all instants were more than 5 ms late, 210 ms at most"
     )
 
 

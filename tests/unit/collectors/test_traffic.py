@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors import COLLECTORS, BadRawError
-from collectors.result import Interval, Result, goodput_mbps, parse_result
-from collectors.traffic import parse_flows, parse_intervals
+from collectors.result import Interval, Result, goodput_mbps
+from collectors.traffic import parse_flows, parse_intervals, parse_result
 
 Load = Callable[[str], Any]
 
