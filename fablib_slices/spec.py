@@ -1,32 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What a slice has to be, as plain data: machines, switches and networks of a topology, at a site."""
+"""Slices as plain data: machines, switches and networks of a topology, at a site."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from l4sbench.errors import InputError, Problem, did_you_mean
+from l4sbench.document import Document, Flaw, KeyPath, load_model
+from l4sbench.errors import InputError, did_you_mean
+from l4sbench.factors import BadValueError
+from l4sbench.topology import topology as topology_named
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
     from l4sbench.topology import Topology
 
 DEFAULT_IMAGE: Final = "default_ubuntu_24"
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_\-][A-Za-z0-9_.\-]{1,254}$"
-"""What FABRIC's information model takes as a name (fabric_fim), without letters beyond ASCII and a dot first:
-folders have these names, too."""
+"""Names that FABRIC's information model accepts (fabric_fim), limited to ASCII and without a leading dot,
+because folders have these names, too."""
+
+
+def _slice_name(name: str) -> str:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise BadValueError(
+            f'"{name}" is not a valid name of a slice',
+            "use 2 to 255 letters, digits, dots, dashes or underscores, and no leading dot",
+        )
+    return name
+
+
+def _topology_name(name: str) -> str:
+    try:
+        return topology_named(name).name
+    except InputError as error:
+        raise BadValueError(error.problems[0].message, error.problems[0].hint) from None
 
 
 class _Strict(BaseModel):
@@ -34,7 +50,7 @@ class _Strict(BaseModel):
 
 
 class VmWishes(_Strict):
-    """What a machine should have; what is not said is as for all machines."""
+    """Properties of one machine; those that are None are the same as for all machines."""
 
     cores: Annotated[int, Field(ge=1)] | None = None
     ram_gb: Annotated[int, Field(ge=1)] | None = None
@@ -46,9 +62,9 @@ class SwitchWishes(_Strict):
     """A programmable switch in place of a topology's node.
 
     Attributes:
-        node: The node it stands for.
-        kind: What it is.
-        program: The folder below `p4/` with what it is to run.
+        node: The node it replaces.
+        kind: Type of switch.
+        program: Folder below `p4/` with the program to run.
     """
 
     node: str
@@ -57,21 +73,21 @@ class SwitchWishes(_Strict):
 
 
 class SliceFile(_Strict):
-    """What a user says about a slice (`slice.yaml`); everything has a default but its name.
+    """Description of a slice as users write it (`slice.yaml`); all but its name have defaults.
 
     Attributes:
-        slice: Its name; unique among one's slices.
-        topology: The topology it is made for.
-        site: FABRIC site; `auto` takes one that has room.
-        hours: Lease asked for.
-        cores, ram_gb, disk_gb, image: Of every machine.
-        nodes: Wishes for single machines, by the topology's node.
+        slice: Name, unique among the user's slices.
+        topology: Topology the slice is made for.
+        site: FABRIC site; `auto` picks one that has room.
+        hours: Lease to request.
+        cores, ram_gb, disk_gb, image: Properties of every machine.
+        nodes: Properties of single machines, by the topology's node.
         nic: Component model of all ports.
         switch: A programmable switch in place of a node.
     """
 
-    slice: Annotated[str, Field(pattern=NAME_PATTERN)]
-    topology: str = "line6"
+    slice: Annotated[str, AfterValidator(_slice_name)]
+    topology: Annotated[str, AfterValidator(_topology_name)] = "line6"
     site: str = "auto"
     hours: Annotated[int, Field(ge=1)] = 24
     cores: Annotated[int, Field(ge=1)] = 4
@@ -85,7 +101,7 @@ class SliceFile(_Strict):
 
 @dataclass(frozen=True)
 class VmSpec:
-    """A virtual machine; `role` is what its node is for (`sender`, `receiver`, `delay`, `router`)."""
+    """A virtual machine; `role` is the part its node plays (`sender`, `receiver`, `delay`, `router`)."""
 
     name: str
     role: str
@@ -128,7 +144,7 @@ class SliceSpec:
 
     @property
     def digest(self) -> str:
-        """What tells two slices of one name apart: all but the name, the lease and a site left open."""
+        """Digest over all but the name, the lease and the site; it differs if machines or networks do."""
         own = asdict(self)
         for name in ("name", "hours", "site"):
             del own[name]
@@ -137,88 +153,35 @@ class SliceSpec:
 
 
 def slice_file(name: str, **wishes: str | int) -> SliceFile:
-    """A slice by its name and what is said of it, as on a command line.
+    """Return the description of a slice from its name and the options of a command line.
 
     Raises:
-        InputError: a wish is none, or the name cannot be one.
+        InputError: all options that are not valid.
     """
-    try:
-        return SliceFile.model_validate({"slice": name, **wishes})
-    except ValidationError as error:
-        raise InputError([_problem("", item) for item in error.errors()]) from error
+    return Document("", {"slice": name, **wishes}).validate(SliceFile)
 
 
 def load_slice_file(path: Path) -> SliceFile:
-    """A slice as a YAML file describes it.
+    """Read the description of a slice from a YAML file.
 
     Raises:
-        InputError: it cannot be read, or is wrong; carries every problem.
+        InputError: all problems of the file.
     """
-    try:
-        read = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-        return SliceFile.model_validate(read)
-    except FileNotFoundError as error:
-        hint = "a file that describes a slice ends in .yaml; a name alone will do, too"
-        raise InputError(f"there is no file {path}", hint) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-    except YAMLError as error:
-        raise InputError(f"{path} is no YAML: {error}") from error
-    except ValidationError as error:
-        raise InputError([_problem(str(path), item) for item in error.errors()]) from error
-
-
-_NAMES: Final = "a name has 2 to 255 letters, digits, dots, dashes or underscores, and no dot first"
-_KEYS: Final[Mapping[str, type[_Strict]]] = {"nodes": VmWishes, "switch": SwitchWishes}
-
-
-def _problem(where: str, item: ErrorDetails) -> Problem:
-    """What is wrong with a wish, in words of ours rather than of the library that found it."""
-    place, given = item["loc"], item["input"]
-    key = str(place[-1]) if place else ""
-    limit = item.get("ctx", {}).get("ge")
-    messages = {
-        "extra_forbidden": "unknown key",
-        "missing": "is missing",
-        "string_pattern_mismatch": _NAMES,
-        "string_type": f"expected text, not {given!r}",
-        "greater_than_equal": f"must be at least {limit}, not {given!r}",
-        "literal_error": f"there is no {key} {given!r}; there is tofino",
-    }
-    hint = None
-    if item["type"].startswith("int_"):
-        message = f"expected a whole number, not {given!r}"
-    elif item["type"] in {"model_type", "dict_type", "mapping_type"}:
-        message = "expected keys with values" if key else "a slice is described by keys, such as slice: NAME"
-    else:
-        message = messages.get(item["type"], item["msg"])
-    if item["type"] == "extra_forbidden":
-        own = _KEYS.get(str(place[0]), SliceFile) if len(place) > 1 else SliceFile
-        hint = did_you_mean(key, own.model_fields) or f"there is {', '.join(own.model_fields)}"
-    return Problem(where, ".".join(map(str, place)), message, hint)
+    if not path.exists():
+        hint = "pass a file that ends in .yaml and describes a slice, or only the name of a slice"
+        raise InputError(f"there is no file {path}", hint)
+    return load_model(path, SliceFile, check=lambda wishes: _flaws(topology_named(wishes.topology), wishes))
 
 
 def spec_of(topology: Topology, wishes: SliceFile) -> SliceSpec:
-    """The slice that a topology needs, made as the user wishes.
+    """Return the slice that a topology needs, with the properties the user wants.
 
     Raises:
-        InputError: a wish is about a node that the topology does not have.
+        InputError: all wishes that do not fit the topology.
     """
     nodes = [node.name for node in topology.nodes]
     switch = wishes.switch.node if wishes.switch else None
-    named = [
-        *((f"nodes.{name}", name) for name in wishes.nodes),
-        *([("switch.node", switch)] if switch else []),
-    ]
-    problems = [
-        Problem("", path, f"topology {topology.name} has no node {name}", did_you_mean(name, nodes))
-        for path, name in named
-        if name not in nodes
-    ]
-    if not problems and switch:
-        problems = list(_switch_problems(topology, wishes, switch))
-    if problems:
-        raise InputError(problems)
+    Document("", None).refuse(_flaws(topology, wishes))
     return SliceSpec(
         name=wishes.slice,
         topology=topology.name,
@@ -230,18 +193,25 @@ def spec_of(topology: Topology, wishes: SliceFile) -> SliceSpec:
     )
 
 
-def _switch_problems(topology: Topology, wishes: SliceFile, switch: str) -> Iterator[Problem]:
-    """A switch neither sends, nor receives, nor holds packets back for milliseconds."""
-    if switch != topology.router:
-        hint = f"node: {topology.router}, where the queue is"
-        yield Problem("", "switch.node", f"a switch cannot stand for {switch}", hint)
-    if switch in wishes.nodes:
-        yield Problem(
-            "",
-            f"nodes.{switch}",
-            f"{switch} is a switch here, which has no size and no image",
-            "leave it out",
-        )
+def _flaws(topology: Topology, wishes: SliceFile) -> Iterator[Flaw]:
+    """Yield the wishes that do not fit the topology.
+
+    A switch can only replace the router: it cannot run flows, nor hold packets back for milliseconds.
+    """
+    nodes = [node.name for node in topology.nodes]
+    switch = wishes.switch.node if wishes.switch else None
+    named: list[tuple[KeyPath, str]] = [(("nodes", name), name) for name in wishes.nodes]
+    if switch:
+        named.append((("switch", "node"), switch))
+    for path, name in named:
+        if name not in nodes:
+            hint = did_you_mean(name, nodes) or f"choose from {', '.join(nodes)}"
+            yield Flaw(path, f"topology {topology.name} has no node {name}", hint)
+    if switch in nodes and switch != topology.router:
+        hint = f"use {topology.router}, where the bottleneck is"
+        yield Flaw(("switch", "node"), f"a switch cannot replace {switch}", hint)
+    if switch in nodes and switch in wishes.nodes:
+        yield Flaw(("nodes", switch), f"{switch} is a switch, which has no size and no image", "remove it")
 
 
 def _vm(name: str, topology: Topology, wishes: SliceFile) -> VmSpec:

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""YAML 1.2 files that know where each of their keys and values stands.
+"""YAML 1.2 files as pydantic models, every error with its line and column.
+
+    rule = load_model(Path("mine.yml"), Rule)   # InputError lists all problems of the file
+
+Below that, a document remembers the position of every key and value:
 
     document = read(Path("matrices/quickstart.yaml"))
     document.content["rate"]                    # "100mbit"
     document.where(("axes", "aqm", 2))          # "matrices/quickstart.yaml:14:28"
 
-Only maps, lists, texts, numbers, booleans and null come out; `off`, `on`, `yes` and `no` are texts, as YAML
-1.2 says. Tags are refused, a key that stands twice is a problem.
+Documents consist of maps, lists, texts, numbers, booleans and null only; `off`, `on`, `yes` and `no` are
+texts, as in YAML 1.2. Tags and duplicate keys are problems.
 """
 
 from __future__ import annotations
@@ -15,16 +19,16 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.factors import BadValueError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
     from ruamel.yaml.nodes import Node, ScalarNode
 
@@ -44,16 +48,16 @@ class _Cut:
 
 
 CUT: Final[Any] = _Cut()
-"""Stands in a list for an item that was wrong and has been reported, so that the others keep their places."""
+"""Replaces a list item whose problem has been reported, so that the other items keep their indexes."""
 
 MAX_NODES = 500_000
-"""Aliases can make a small file huge; nobody means that."""
+"""Limit against aliases that make a small file expand to a huge tree."""
 
 _M = TypeVar("_M", bound="BaseModel")
 _Mark: TypeAlias = tuple[int, int]
 
 _CORE = "tag:yaml.org,2002:"
-# what ruamel.yaml gives to an unquoted scalar without a tag
+# tags that ruamel.yaml resolves for unquoted scalars without a tag
 _IMPLICIT = frozenset({"str", "int", "float", "bool", "null", "timestamp", "merge", "value"})
 _INT = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]{1,400}|0x[0-9a-fA-F]{1,400}")
 _FLOAT = re.compile(
@@ -61,14 +65,31 @@ _FLOAT = re.compile(
 )
 
 
+class Flaw(NamedTuple):
+    """A problem at a key path of a document, before its line and column are looked up."""
+
+    path: KeyPath
+    message: str
+    hint: str | None = None
+
+
+def dotted(path: KeyPath) -> str:
+    """Return a key path as messages show it, such as `tc[1].args`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path if part != "[key]")
+    return text.removeprefix(".")
+
+
 @dataclass(frozen=True)
 class Document:
-    """A file's content and the places in it.
+    """The content of a file and the positions in it.
+
+    A document without a name holds values that come from elsewhere, such as a command line; its problems
+    have no position.
 
     Attributes:
         name: the file as messages name it.
-        content: what it says.
-        problems: what is wrong with it as YAML but did not keep it from being read: a key given twice, a tag.
+        content: its values.
+        problems: duplicate keys, tags and the like, which do not prevent reading the rest.
     """
 
     name: str
@@ -77,34 +98,63 @@ class Document:
     _marks: Mapping[KeyPath, tuple[_Mark, _Mark]] = field(default_factory=dict, repr=False)
 
     def where(self, path: KeyPath, *, key: bool = False) -> str:
-        """`file:line:column` of the value at `path` or of its key; if it is not there, of what is above."""
+        """Return `file:line:column` of the value at `path`, or of its key; else of the closest parent."""
+        if not self.name:
+            return ""
         while path not in self._marks and path:
             path, key = path[:-1], False
-        key_mark, value_mark = self._marks.get(path, ((0, 0), (0, 0)))
-        line, column = key_mark if key else value_mark
+        line, column = self._marks.get(path, ((0, 0), (0, 0)))[0 if key else 1]
         return f"{self.name}:{line + 1}:{column + 1}"
 
+    def problem(self, flaw: Flaw) -> Problem:
+        """Return a flaw with its position, that of the value at its path."""
+        return Problem(self.where(flaw.path), dotted(flaw.path), flaw.message, flaw.hint)
 
-@dataclass(frozen=True)
-class Checked(Generic[_M]):
-    """A document measured against a model.
+    def validate(self, model: type[_M]) -> _M:
+        """Return the content as an instance of `model`.
 
-    Attributes:
-        model: what is right about the document; its wrong parts are left out.
-        problems: every difference, in the order of the file.
-        bad: key paths of the parts that were left out.
+        A validator of the model may raise `BadValueError` to add a hint to its message.
+
+        Raises:
+            InputError: all differences from the model, and `problems`.
+        """
+        from pydantic import ValidationError
+
+        try:
+            return model.model_validate(self.content)
+        except ValidationError as error:
+            found = [problem for _, _, problem in _differences(self, self.content, error, model, dotted)]
+        raise InputError([*self.problems, *found])
+
+    def refuse(self, flaws: Iterable[Flaw]) -> None:
+        """Raise InputError if the document has `problems` or any of these flaws."""
+        found = [*self.problems, *map(self.problem, flaws)]
+        if found:
+            raise InputError(found)
+
+
+def load_model(path: Path, model: type[_M], *, check: Callable[[_M], Iterable[Flaw]] | None = None) -> _M:
+    """Read a YAML file as an instance of a pydantic model.
+
+    Args:
+        path: the file.
+        model: its grammar. Forbid extra keys (`extra="forbid"`) so that misspelt ones are reported.
+        check: yields what the model's own validators cannot know, such as a name that must be the file's.
+
+    Raises:
+        InputError: all problems of the file, each with line and column.
     """
-
-    model: _M
-    problems: tuple[Problem, ...]
-    bad: frozenset[KeyPath]
+    document = read(path)
+    found = document.validate(model)
+    document.refuse(check(found) if check else ())
+    return found
 
 
 def read(path: Path) -> Document:
-    """Reads a YAML file.
+    """Read a YAML file.
 
     Raises:
-        InputError: it cannot be read, is not UTF-8, or is no YAML.
+        InputError: the file cannot be read, is not UTF-8, or is not valid YAML.
     """
     try:
         data = path.read_bytes()
@@ -114,7 +164,7 @@ def read(path: Path) -> Document:
 
 
 def parse(data: bytes, name: str) -> Document:
-    """Reads YAML from memory; `name` is what messages call it.
+    """Read YAML from memory; messages call it `name`.
 
     Raises:
         InputError: as `read`.
@@ -132,11 +182,11 @@ def parse(data: bytes, name: str) -> Document:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        said = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise InputError([Problem(where, "", f"is no YAML: {said}")]) from None
+        reason = " ".join(str(part) for part in (error.context, error.problem) if part)
+        raise InputError([Problem(where, "", f"is not valid YAML: {reason}")]) from None
     except (YAMLError, ValueError, RecursionError) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError([Problem(name, "", f"is no YAML: {said}")]) from None
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError([Problem(name, "", f"is not valid YAML: {reason}")]) from None
     if root is None:
         raise InputError([Problem(f"{name}:1:1", "", "is empty")])
     reader = _Reader(name)
@@ -145,16 +195,16 @@ def parse(data: bytes, name: str) -> Document:
 
 
 class _Reader:
-    """Turns nodes into plain values and remembers where they stood."""
+    """Converts YAML nodes to plain values and records their positions."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.marks: dict[KeyPath, tuple[_Mark, _Mark]] = {}
         self.problems: list[Problem] = []
-        self._above: list[Node] = []
+        self._parents: list[Node] = []
 
     def tree(self, node: Node, path: KeyPath, key: Node | None = None) -> Tree:
-        """The plain value of `node`."""
+        """Return the plain value of `node`."""
         from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
         self.marks[path] = (_mark(key if key is not None else node), _mark(node))
@@ -162,9 +212,9 @@ class _Reader:
             raise InputError([Problem(self.name, "", f"is too large: more than {MAX_NODES} values")])
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
-        if any(above is node for above in self._above):
-            raise InputError([Problem(self._where(node), _dotted(path), "an alias must not contain itself")])
-        self._above.append(node)
+        if any(parent is node for parent in self._parents):
+            raise InputError([Problem(self._where(node), dotted(path), "an alias must not contain itself")])
+        self._parents.append(node)
         try:
             if isinstance(node, SequenceNode):
                 self._core_tag(node, "seq", path)
@@ -173,7 +223,7 @@ class _Reader:
                 self._core_tag(node, "map", path)
                 return self._map(node, path)
         finally:
-            self._above.pop()
+            self._parents.pop()
         raise TypeError(f"unknown YAML node {node!r}")
 
     def _map(self, node: Node, path: KeyPath) -> dict[str, Tree]:
@@ -182,14 +232,14 @@ class _Reader:
         result: dict[str, Tree] = {}
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
-                self.problems.append(Problem(self._where(key), _dotted(path), "a key must be a word"))
+                self._problem(key, path, "a key must be a word")
                 continue
             name = key.value
             own = (*path, name)
             if name in result:
-                line = self.marks[own][0][0] + 1
-                message = f"stands here a second time; the first is in line {line}"
-                self.problems.append(Problem(self._where(key), _dotted(own), message))
+                self._problem(
+                    key, own, f"duplicate key; it is first used in line {self.marks[own][0][0] + 1}"
+                )
                 continue
             result[name] = self.tree(value, own, key)
         return result
@@ -207,8 +257,10 @@ class _Reader:
 
     def _core_tag(self, node: Node, tag: str, path: KeyPath) -> None:
         if str(node.tag) != _CORE + tag:
-            message = f"the tag {node.tag} is not allowed; only plain values are"
-            self.problems.append(Problem(self._where(node), _dotted(path), message))
+            self._problem(node, path, f"the tag {node.tag} is not allowed; use plain values")
+
+    def _problem(self, node: Node, path: KeyPath, message: str) -> None:
+        self.problems.append(Problem(self._where(node), dotted(path), message))
 
     def _where(self, node: Node) -> str:
         line, column = _mark(node)
@@ -220,7 +272,7 @@ def _mark(node: Node) -> _Mark:
 
 
 def _plain_scalar(text: str) -> Scalar:
-    """An unquoted scalar by the core schema of YAML 1.2."""
+    """Resolve an unquoted scalar by the core schema of YAML 1.2."""
     if text in {"", "~", "null", "Null", "NULL"}:
         return None
     if text in {"true", "True", "TRUE"}:
@@ -234,83 +286,66 @@ def _plain_scalar(text: str) -> Scalar:
     return text
 
 
-def _dotted(path: KeyPath) -> str:
-    return ".".join(str(part) for part in path if isinstance(part, str))
+@dataclass(frozen=True)
+class Salvaged(Generic[_M]):
+    """A document without the parts that differ from its model.
+
+    Attributes:
+        model: the valid rest.
+        problems: all differences, in the order of the file.
+        complete: True if nothing was cut out.
+    """
+
+    model: _M
+    problems: tuple[Problem, ...]
+    complete: bool
 
 
-def check(
+def salvage(
     document: Document,
     model: type[_M],
     *,
-    offered: Callable[[KeyPath], Iterable[str]],
-    name_of: Callable[[KeyPath], str] = _dotted,
+    name_of: Callable[[KeyPath], str] = dotted,
     stand_ins: Mapping[str, Tree] | None = None,
-) -> Checked[_M]:
-    """Measures a document against a pydantic model and finds every difference.
+) -> Salvaged[_M]:
+    """Validate a document, cut out the parts that are wrong, and keep the rest.
 
-    What is wrong is cut out and the rest measured again, so that later steps can look at the rest and all
-    problems of a file come at once.
+    Later steps can then check the rest, so that all problems of a file are reported together.
 
     Args:
         document: the file.
-        model: its grammar.
-        offered: the keys that a wrong key at a path may have been meant to be.
-        name_of: what messages call a path.
-        stand_ins: values for keys of the whole document that are required and missing.
+        model: its grammar; all keys must be optional but those of `stand_ins`.
+        name_of: returns how messages name a path.
+        stand_ins: values for top-level keys that are required and missing.
     """
     from pydantic import ValidationError
 
-    problems: dict[tuple[str, str, str], Problem] = {}
-    bad: set[KeyPath] = set()
+    problems: dict[Problem, None] = {}
     content = copy.deepcopy(document.content)
     if not isinstance(content, dict):
         message = f"expected a map of keys, not {shown(content)}"
-        problems["", "", ""] = Problem(document.where(()), "", message)
+        problems[Problem(document.where(()), "", message)] = None
         content = dict(stand_ins or {})
-        bad.add(())
-    for _ in range(100):  # each round cuts out at least one part; a few rounds are enough for any real file
+    for _ in range(100):  # each round cuts out at least one part; real files need a few rounds
         try:
             found = model.model_validate(content)
         except ValidationError as error:
-            for details in error.errors(include_url=False):
-                path = _known(content, details["loc"])
-                problem = _problem(document, details, path, offered, name_of)
-                problems.setdefault((problem.where, problem.path, problem.message), problem)
-                bad.add(path)
-                _cut(
-                    content,
-                    path,
-                    str(details["loc"][-1]),
-                    stand_ins or {},
-                    missing=details["type"] == "missing",
-                )
+            for path, details, problem in list(_differences(document, content, error, model, name_of)):
+                problems.setdefault(problem)
+                _cut(content, path, details, stand_ins or {})
         else:
-            return Checked(found, tuple(problems.values()), frozenset(bad))
-    raise InputError(list(problems.values()))
+            return Salvaged(found, tuple(problems), not problems)
+    raise InputError(list(problems))
 
 
 def unless_cut(value: Any, handler: Callable[[Any], Any]) -> Any:
-    """For the items of lists in a model, as a pydantic `WrapValidator`: lets `CUT` pass."""
+    """Let `CUT` pass; a pydantic `WrapValidator` for the items of lists."""
     return value if value is CUT else handler(value)
 
 
-def _known(content: Tree, loc: KeyPath) -> KeyPath:
-    """As much of pydantic's path as is in the file; pydantic also names the variant of a union it tried."""
-    path: list[str | int] = []
-    tree = content
-    for part in loc:
-        if isinstance(tree, dict) and part in tree:
-            tree = tree[str(part)]
-        elif isinstance(tree, list) and isinstance(part, int) and part < len(tree):
-            tree = tree[part]
-        else:
-            continue
-        path.append(part)
-    return tuple(path)
-
-
-def _cut(content: Tree, path: KeyPath, key: str, stand_ins: Mapping[str, Tree], *, missing: bool) -> None:
-    if missing and not path and isinstance(content, dict):
+def _cut(content: Tree, path: KeyPath, details: ErrorDetails, stand_ins: Mapping[str, Tree]) -> None:
+    if details["type"] == "missing" and not path and isinstance(content, dict):
+        key = str(details["loc"][-1])
         content[key] = stand_ins[key]
         return
     for part in path[:-1]:
@@ -330,55 +365,120 @@ def _cut(content: Tree, path: KeyPath, key: str, stand_ins: Mapping[str, Tree], 
         cast("list[object]", content)[last] = CUT
 
 
-def _problem(
+def _known(content: Tree, loc: KeyPath) -> KeyPath:
+    """Return the part of pydantic's path that is in the file; pydantic also names variants of unions."""
+    path: list[str | int] = []
+    tree = content
+    for part in loc:
+        if isinstance(tree, dict) and part in tree:
+            tree = tree[str(part)]
+        elif isinstance(tree, list) and isinstance(part, int) and part < len(tree):
+            tree = tree[part]
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _differences(
     document: Document,
-    details: ErrorDetails,
-    path: KeyPath,
-    offered: Callable[[KeyPath], Iterable[str]],
+    content: Tree,
+    error: ValidationError,
+    model: type[BaseModel],
     name_of: Callable[[KeyPath], str],
-) -> Problem:
-    kind, last = details["type"], str(details["loc"][-1]) if details["loc"] else ""
-    context = details.get("ctx") or {}
-    hint: str | None = None
+) -> Iterator[tuple[KeyPath, ErrorDetails, Problem]]:
+    """Yield the key path, pydantic's details and the problem of every error."""
+    for details in error.errors(include_url=False):
+        path = _known(content, details["loc"])
+        last = details["loc"][-1] if details["loc"] else ""
+        named, by_key, hint = path, last == "[key]", None
+        match details["type"]:
+            case "missing":
+                named, by_key, message = (*path, last), True, "is missing"
+            case "extra_forbidden":
+                by_key, message = True, "unknown key"
+                offered = _keys_at(model, path[:-1])
+                few = f"choose from {', '.join(offered)}" if 0 < len(offered) <= _FEW else None
+                hint = did_you_mean(str(last), offered) or few
+            case "union_tag_not_found" | "union_tag_invalid":
+                context = {key: str(value).replace("'", "") for key, value in details["ctx"].items()}
+                path = named = (*path, context["discriminator"])
+                tags = context.get("expected_tags")
+                message = f"expected one of {tags}, not {shown(context['tag'])}" if tags else "is missing"
+            case "value_error":
+                cause = details["ctx"]["error"]
+                message, hint = str(cause), None
+                if isinstance(cause, BadValueError):
+                    message, hint = cause.message, cause.hint
+            case _:
+                message = _message(details)
+        yield path, details, Problem(document.where(path, key=by_key), name_of(named), message, hint)
+
+
+def _message(details: ErrorDetails) -> str:
+    """Return what was expected of a value, in the project's words where there are some."""
+    kind, given, limits = details["type"], shown(details["input"]), details.get("ctx", {})
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind]}, not {given}"
+    if kind in _RANGES:
+        limit = next(iter(limits.values()))
+        limit = f"{limit:g}" if isinstance(limit, float) else limit
+        return f"{given} is out of range; it must be {_RANGES[kind]} {limit}"
     match kind:
-        case "missing":
-            own = (*path, last)
-            return Problem(document.where(path, key=True), name_of(own), "is missing")
-        case "extra_forbidden":
-            hint = did_you_mean(last, offered(path[:-1]))
-            return Problem(
-                document.where(path, key=True), name_of(path), "is no key that means anything here", hint
-            )
-        case "value_error":
-            error = context["error"]
-            message, hint = (
-                (error.message, error.hint) if isinstance(error, BadValueError) else (str(error), None)
-            )
         case "literal_error":
-            message = f"expected {context['expected'].replace(chr(39), '')}, not {shown(details['input'])}"
-        case "greater_than_equal":
-            message = f"{shown(details['input'])} is out of range: at least {context['ge']} is allowed"
-        case "less_than_equal":
-            message = f"{shown(details['input'])} is out of range: at most {context['le']} is allowed"
-        case _:
-            expected = _EXPECTED.get(kind)
-            if expected is None:
-                message = f"{details['msg']}, not {shown(details['input'])}"
-            else:
-                message = f"expected {expected}, not {shown(details['input'])}"
-    return Problem(document.where(path, key=last == "[key]"), name_of(path), message, hint)
+            return f"expected {limits['expected']}, not {given}".replace("'", "")
+        case "string_pattern_mismatch":
+            return f"{given} does not match the pattern {limits['pattern']}"
+        case "string_too_short" | "too_short":
+            return "must not be empty" if limits["min_length"] == 1 else str(details["msg"])
+    return f"{details['msg']}, not {given}"
 
 
-_EXPECTED = {
+_FEW: Final = 12
+"""Number of keys that a hint lists in full."""
+
+_RANGES: Final = {
+    "greater_than_equal": "at least",
+    "greater_than": "more than",
+    "less_than_equal": "at most",
+    "less_than": "less than",
+}
+_EXPECTED: Final = {
     "string_type": "a text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "list_type": "a list",
-    "dict_type": "a map",
-    "model_type": "a map",
-    "model_attributes_type": "a map",
-    "mapping_type": "a map",
+    "tuple_type": "a list",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "mapping_type"), "a map"),
 }
+
+
+def _keys_at(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
+    """Return the keys that a model allows in the map at `path`, from its JSON Schema."""
+    schema = model.model_json_schema()
+    definitions = schema.get("$defs", {})
+
+    def variants(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if "$ref" in part:
+            part = definitions[part["$ref"].rpartition("/")[2]]
+        nested = part.get("anyOf") or part.get("oneOf")
+        if nested is None:
+            yield part
+        else:
+            for variant in nested:
+                yield from variants(variant)
+
+    def below(part: dict[str, Any], key: str | int) -> dict[str, Any]:
+        found = part.get("items") if isinstance(key, int) else part.get("properties", {}).get(key)
+        found = found or part.get("additionalProperties")
+        return found if isinstance(found, dict) else {}
+
+    parts = list(variants(schema))
+    for key in path:
+        parts = [variant for part in parts for variant in variants(below(part, key))]
+    return tuple(dict.fromkeys(name for part in parts for name in part.get("properties", ())))

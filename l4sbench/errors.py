@@ -57,11 +57,25 @@ class InputError(L4sbenchError):
 
     def __init__(self, problems: Sequence[Problem] | str, hint: str | None = None) -> None:
         """Takes either a list of problems or, for input that is one word, a message and a hint."""
-        listed = (Problem("", "", problems, hint),) if isinstance(problems, str) else tuple(problems)
+        listed = [Problem("", "", problems, hint)] if isinstance(problems, str) else _in_order(problems)
         if not listed:
             raise ValueError("an InputError needs at least one problem")
         super().__init__("\n".join(str(problem) for problem in listed))
-        self.problems = listed
+        self.problems = tuple(listed)
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Return each problem once; those of a file together, from its top to its bottom."""
+    unique = list(dict.fromkeys(problems))
+    files = {name: number for number, name in enumerate(dict.fromkeys(_place(p)[0] for p in unique))}
+    return sorted(unique, key=lambda problem: (files[_place(problem)[0]], *_place(problem)[1:]))
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    parts = problem.where.rsplit(":", 2)
+    if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
+        return parts[0], int(parts[1]), int(parts[2])
+    return problem.where, 0, 0
 
 
 class TestbedError(L4sbenchError):

@@ -6,7 +6,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    RootModel,
+    StringConstraints,
+    Tag,
+)
 
 from l4sbench.units import Kind  # noqa: TC001  (pydantic reads it)
 
@@ -160,25 +169,7 @@ class CongestionControlFile(_EntryFile):
 
 
 PartFile.model_rebuild()
-EntryFile = Annotated[QueueFile | CongestionControlFile, Field(discriminator="kind")]
 
-KEYS = tuple(
-    sorted(
-        {
-            field.alias or name
-            for grammar in (
-                ParamFile,
-                NeedsFile,
-                ModuleFile,
-                PartFile,
-                CheckFile,
-                EcnModeFile,
-                EcnFile,
-                SysctlsFile,
-            )
-            for name, field in grammar.model_fields.items()
-        }
-        | {*QueueFile.model_fields, *CongestionControlFile.model_fields}
-    )
-)
-"""Every key of the grammar, to guess what an unknown one meant."""
+
+class EntryFile(RootModel[Annotated[QueueFile | CongestionControlFile, Field(discriminator="kind")]]):
+    """A whole `module.yml`."""

@@ -21,8 +21,8 @@ from l4sbench.catalog.entries import (
     Queue,
 )
 from l4sbench.catalog.template import Condition, Item, Part, Text, fields, parse_text
-from l4sbench.catalog.yamlfile import YamlFile
-from l4sbench.errors import InputError, did_you_mean
+from l4sbench.document import Flaw, read
+from l4sbench.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,22 +43,19 @@ def read_entry(file: Path) -> Queue | CongestionControl:
     Raises:
         InputError: everything wrong with it, each with line, column and key.
     """
-    source = YamlFile(file)
-    model: files.QueueFile | files.CongestionControlFile = source.validate(files.EntryFile, files.KEYS)
-    reader = _Reader(source, file.parent, model)
+    document = read(file)
+    model = document.validate(files.EntryFile).root
+    reader = _Reader(file.parent, model)
     entry = reader.queue(model) if isinstance(model, files.QueueFile) else reader.congestion_control(model)
-    if source.problems:
-        raise InputError(source.problems)
+    document.refuse(reader.flaws)
     return entry
 
 
 class _Reader:
-    """Turns a grammatical file into an entry and notes in `source.problems` what makes no sense."""
+    """Turns a grammatical file into an entry and notes in `flaws` what makes no sense."""
 
-    def __init__(
-        self, source: YamlFile, folder: Path, model: files.QueueFile | files.CongestionControlFile
-    ) -> None:
-        self.source = source
+    def __init__(self, folder: Path, model: files.QueueFile | files.CongestionControlFile) -> None:
+        self.flaws: list[Flaw] = []
         self.folder = folder
         self.params = self._params(model.params)
         self._check_params(model.params)
@@ -70,9 +67,7 @@ class _Reader:
         template = self._items(model.tc, ("tc",), {})
         first = template[0]
         if isinstance(first, Part) and not first.when:
-            self.source.problem(
-                ("tc", 0), "the first argument names the kind of queue; it cannot be left out"
-            )
+            self._flaw(("tc", 0), "the first argument names the kind of queue; it cannot be left out")
         return Queue(
             name=model.name,
             label=model.label,
@@ -95,16 +90,12 @@ class _Reader:
         ecn = model.ecn
         allowed = tuple(ecn.allowed)
         if ecn.default not in allowed:
-            self.source.problem(
-                ("ecn", "default"), f"{ecn.default} is not among ecn.allowed: {', '.join(allowed)}"
-            )
+            self._flaw(("ecn", "default"), f"{ecn.default} is not among ecn.allowed: {', '.join(allowed)}")
         for key, names in (("reacts", ecn.reacts), ("modes", list(ecn.modes))):
             for place, name in enumerate(names):
                 if name not in allowed:
                     at = place if key == "reacts" else name
-                    self.source.problem(
-                        ("ecn", key, at), f"{name} is not among ecn.allowed: {', '.join(allowed)}"
-                    )
+                    self._flaw(("ecn", key, at), f"{name} is not among ecn.allowed: {', '.join(allowed)}")
         return CongestionControl(
             name=model.name,
             kernel_name=model.kernel_name,
@@ -155,15 +146,15 @@ class _Reader:
         for name, given in raw.items():
             at: KeyPath = ("params", name)
             if name in (BUFFER, RATE):
-                self.source.problem(at, f"{name} is what the cell says; a parameter needs another name")
+                self._flaw(at, f"{name} is what the cell says; a parameter needs another name")
             if given.from_ is not None:
                 self._check_derive(given, (*at, "from"), earlier=tuple(whole))
             if (given.choices is not None or given.pattern is not None) and given.kind != "str":
-                self.source.problem(at, f"choices and pattern are for kind str, not {given.kind}")
+                self._flaw(at, f"choices and pattern are for kind str, not {given.kind}")
             when = self._condition(given.when, (*at, "when"))
             for sibling in when:
                 if self.params[sibling].default is None:
-                    self.source.problem(
+                    self._flaw(
                         (*at, "when", sibling), f"{sibling} has no default, so nothing can depend on it"
                     )
             whole[name] = Param(**{**vars(self.params[name]), "when": when})
@@ -173,15 +164,18 @@ class _Reader:
         kinds = {BUFFER: ("packets", "size"), RATE: ("rate",)}
         name = given.from_ or ""
         if given.default is not None:
-            self.source.problem(at, "a parameter has a default or is derived, not both")
+            self._flaw(at, "a parameter has a default or is derived, not both")
         if name in earlier:
             kinds[name] = (self.params[name].kind,)
         if name not in kinds:
             offered = (*kinds, *earlier)
             message = f"cannot be derived from {name}; there is {', '.join(offered)}"
-            self.source.problem(at, message, did_you_mean(name, offered))
+            self._flaw(at, message, did_you_mean(name, offered))
         elif given.kind not in kinds[name]:
-            self.source.problem(at, f"a {given.kind} cannot be derived from {name}")
+            self._flaw(at, f"a {given.kind} cannot be derived from {name}")
+
+    def _flaw(self, at: KeyPath, message: str, hint: str | None = None) -> None:
+        self.flaws.append(Flaw(at, message, hint))
 
     def _value(self, param: Param, raw: object, at: KeyPath) -> Value | None:
         if raw is None:
@@ -189,7 +183,7 @@ class _Reader:
         try:
             return param.parse(raw)
         except ValueError as error:
-            self.source.problem(at, str(error))
+            self._flaw(at, str(error))
             return None
 
     def _condition(self, raw: files.When, at: KeyPath) -> Mapping[str, tuple[Value, ...]]:
@@ -205,14 +199,14 @@ class _Reader:
         if name in offered:
             return True
         message = f"no parameter {name}; there is {', '.join(offered) or 'none'}"
-        self.source.problem(at, message, did_you_mean(name, offered))
+        self._flaw(at, message, did_you_mean(name, offered))
         return False
 
     def _measure(self, name: str, at: KeyPath, kinds: Sequence[str]) -> None:
         """A parameter that arithmetic is done with."""
         if self._known(name, at) and self.params[name].kind not in kinds:
             message = f"{name} is a {self.params[name].kind}; it must be one of {', '.join(kinds)}"
-            self.source.problem(at, message)
+            self._flaw(at, message)
 
     def _sure(self, text: Text, at: KeyPath, within: Condition) -> None:
         """An argument that cannot drop out needs parameters that always have a value."""
@@ -226,13 +220,13 @@ class _Reader:
             )
             if not has_value or param.words or not applies:
                 hint = "write the argument as a list of its own, which is left out then"
-                self.source.problem(at, f"{field.name} may have no value here", hint)
+                self._flaw(at, f"{field.name} may have no value here", hint)
 
     def _text(self, raw: str, at: KeyPath) -> Text:
         try:
             text = parse_text(raw)
         except ValueError as error:
-            self.source.problem(at, str(error))
+            self._flaw(at, str(error))
             return Text((raw,))
         for field in fields([text]):
             self._known(field.name, at)

@@ -108,7 +108,7 @@ class Matrix:
         expansion = expand(source, Names(source.groups, catalog))
         problems += expansion.problems
         if problems:
-            raise InputError(_in_order(problems))
+            raise InputError(problems)
         settings = source.settings
         wanted = settings.get("baselines", DEFAULT_BASELINES)
         added = baselines(expansion.cells, wanted, catalog)
@@ -181,7 +181,7 @@ def _catalog(folders: Iterable[Path], source: Source, problems: list[Problem]) -
     try:
         return Catalog.load(usable)
     except InputError as error:
-        raise InputError(_in_order([*problems, *error.problems])) from None
+        raise InputError([*problems, *error.problems]) from None
 
 
 def _is_folder(path: Path) -> bool:
@@ -189,17 +189,3 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except OSError:  # too long a name, for instance
         return False
-
-
-def _in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Each problem once; those of a file together, from its top to its bottom."""
-    unique = list(dict.fromkeys(problems))
-    files = {name: number for number, name in enumerate(dict.fromkeys(_place(p)[0] for p in unique))}
-    return sorted(unique, key=lambda problem: (files[_place(problem)[0]], *_place(problem)[1:]))
-
-
-def _place(problem: Problem) -> tuple[str, int, int]:
-    parts = problem.where.rsplit(":", 2)
-    if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
-        return parts[0], int(parts[1]), int(parts[2])
-    return problem.where, 0, 0

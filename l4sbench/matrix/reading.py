@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from l4sbench.document import CUT, Document, KeyPath, check, parse
+from l4sbench.document import CUT, Document, KeyPath, parse, salvage
 from l4sbench.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -108,12 +108,12 @@ def read_source(path: Path) -> tuple[Source, bytes]:
 def _source(document: Document, path: Path, chain: tuple[Path, ...]) -> Source:
     from l4sbench.matrix.grammar import MatrixFile
 
-    checked = check(document, MatrixFile, offered=_offered, name_of=factor_path, stand_ins=_STAND_INS)
-    own = _Collector(document, checked.model, bool(checked.bad)).collect()
-    own.problems[:0] = [*document.problems, *checked.problems]
+    salvaged = salvage(document, MatrixFile, name_of=factor_path, stand_ins=_STAND_INS)
+    own = _Collector(document, salvaged.model, not salvaged.complete).collect()
+    own.problems[:0] = [*document.problems, *salvaged.problems]
     own.incomplete |= bool(document.problems)
     source: Source | None = None
-    for index, name in enumerate(checked.model.extends or ()):
+    for index, name in enumerate(salvaged.model.extends or ()):
         if name is CUT:
             continue
         where = document.where(("extends", index))
@@ -138,13 +138,6 @@ def _base(path: Path, where: str, chain: tuple[Path, ...]) -> Source:
         return Source(str(path), problems=[Problem(where, "extends", message)], incomplete=True)
     except InputError as error:
         return Source(str(path), problems=list(error.problems), incomplete=True)
-
-
-def _offered(path: KeyPath) -> Iterable[str]:
-    """What an unknown key may have been meant to be; factors are judged elsewhere."""
-    from l4sbench.matrix.grammar import TrialsRange
-
-    return TrialsRange.model_fields if path == ("trials",) else ()
 
 
 def factor_path(path: KeyPath) -> str:

@@ -9,19 +9,30 @@ needs and that can build the entry's module, if that is ours.
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from l4sbench import assets
+from l4sbench.document import Flaw, load_model
 from l4sbench.errors import InputError, Problem
 from l4sbench.testbeds.ssh.facts import older
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from l4sbench.testbeds.ssh.facts import NodeNeeds
 
 SHA256: Final = r"[0-9a-f]{64}"
+
+
+def _regular_expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is not a valid regular expression: {error}") from None
+    return text
 
 
 class _Strict(BaseModel):
@@ -105,7 +116,7 @@ class Image(_Strict):
     about: str
     rank: int = Field(ge=1)
     distributions: tuple[str, ...] = Field(min_length=1)
-    release: str
+    release: Annotated[str, AfterValidator(_regular_expression)]
     repository: Repository | None = None
     packages: tuple[str, ...] | None = None
     files: tuple[File, ...] | None = None
@@ -139,29 +150,33 @@ class Image(_Strict):
         return self.model_dump(mode="json", include=kept, exclude_none=True)
 
 
-def load_images(folder: Path | None = None) -> tuple[Image, ...]:
-    """All images, the preferred ones first.
+def read_image(path: Path) -> Image:
+    """Read an image from a file of `kernels/images`.
 
     Raises:
-        InputError: a file is wrong; all problems are told.
+        InputError: all problems of the file.
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+    return load_model(path, Image, check=lambda image: _misnamed(image, path.stem))
 
+
+def _misnamed(image: Image, stem: str) -> Iterator[Flaw]:
+    if image.name != stem:
+        yield Flaw(("name",), f"expected {stem}, the name of the file, not {image.name}")
+
+
+def load_images(folder: Path | None = None) -> tuple[Image, ...]:
+    """Read all images of a folder, `kernels/images` by default, and sort them by rank.
+
+    Raises:
+        InputError: all problems of all files.
+    """
     found: list[Image] = []
     problems: list[Problem] = []
     for path in sorted((folder or assets.folder("kernels") / "images").glob("*.yml")):
         try:
-            image = Image.model_validate(YAML(typ="safe").load(path))
-            re.compile(image.release)
-        except ValidationError as error:
-            problems += [Problem(str(path), ".".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
-        except (YAMLError, re.error) as error:
-            problems.append(Problem(str(path), "", str(error)))
-        else:
-            if image.name != path.stem:
-                problems.append(Problem(str(path), "name", f"{image.name} is not the file's name"))
-            found.append(image)
+            found.append(read_image(path))
+        except InputError as error:
+            problems += error.problems
     if problems:
         raise InputError(problems)
     return tuple(sorted(found, key=lambda image: (image.rank, image.name)))

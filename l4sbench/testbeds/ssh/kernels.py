@@ -16,11 +16,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
-
+from l4sbench.document import Document, Tree
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs
 from l4sbench.testbeds.ssh.images import Image, Offers
@@ -63,7 +62,7 @@ def allowed(
             message = "must be a list of kernels, the preferred one first"
             problems.append(Problem(where, place, message, f"{VARIABLE}: [debian-backports]"))
             continue
-        read = [_image(item, known, where, f"{place}.{number}") for number, item in enumerate(listed)]
+        read = [_image(item, known, where, f"{place}[{number}]") for number, item in enumerate(listed)]
         own = tuple(image for image in read if isinstance(image, Image))
         problems += [problem for wrong in read if not isinstance(wrong, Image) for problem in wrong]
         names = [image.name for image in own]
@@ -76,16 +75,19 @@ def allowed(
     return found
 
 
-def _image(item: object, known: Mapping[str, Image], where: str, place: str) -> Image | list[Problem]:
+def _image(item: Tree, known: Mapping[str, Image], where: str, place: str) -> Image | list[Problem]:
     if isinstance(item, str):
         if item in known:
             return known[item]
         hint = did_you_mean(item, known) or f"kernels/images has {', '.join(known)}"
         return [Problem(where, place, f"there is no kernel {item}", hint)]
     try:
-        return Image.model_validate(item)
-    except ValidationError as error:
-        return [Problem(where, ".".join([place, *map(str, e["loc"])]), e["msg"]) for e in error.errors()]
+        return Document("", item).validate(Image)
+    except InputError as error:
+        return [
+            replace(problem, where=where, path=f"{place}.{problem.path}".rstrip("."))
+            for problem in error.problems
+        ]
 
 
 @dataclass(frozen=True)

@@ -68,17 +68,17 @@ def test_duplicate_keys_are_problems_and_the_first_counts() -> None:
     document = parse(b"a: 1\nb: {c: 1, c: 2}\na: 3\n", "x.yaml")
     assert document.content == {"a": 1, "b": {"c": 1}}
     assert [str(problem) for problem in document.problems] == [
-        "x.yaml:2:11: b.c: stands here a second time; the first is in line 2",
-        "x.yaml:3:1: a: stands here a second time; the first is in line 1",
+        "x.yaml:2:11: b.c: duplicate key; it is first used in line 2",
+        "x.yaml:3:1: a: duplicate key; it is first used in line 1",
     ]
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"a: [1\nb: 2\n", "x.yaml:2:2: is no YAML: "),
-        (b"a: 1\n---\nb: 2\n", "x.yaml:2:1: is no YAML: expected a single document"),
-        (b"a: &x 1\nb: *y\n", "x.yaml:2:4: is no YAML: "),
+        (b"a: [1\nb: 2\n", "x.yaml:2:2: is not valid YAML: "),
+        (b"a: 1\n---\nb: 2\n", "x.yaml:2:1: is not valid YAML: expected a single document"),
+        (b"a: &x 1\nb: *y\n", "x.yaml:2:4: is not valid YAML: "),
         (b"a: \xff\xfe\n", "x.yaml:1:1: is not UTF-8 text"),
         (b"# nothing\n", "x.yaml:1:1: is empty"),
         (b"a: \x00\n", "x.yaml"),
@@ -104,7 +104,7 @@ def test_aliases_cannot_make_a_small_file_huge(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_deep_nesting_is_refused_and_no_crash() -> None:
-    with pytest.raises(InputError, match=r"x\.yaml: is no YAML"):
+    with pytest.raises(InputError, match=r"x\.yaml: is not valid YAML"):
         parse(b"[" * 5_000, "x.yaml")
 
 

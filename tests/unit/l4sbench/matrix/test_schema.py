@@ -59,4 +59,4 @@ def test_it_accepts_every_shipped_matrix(file: Path) -> None:
 
 @pytest.mark.parametrize("case", sorted(SHAPELY))
 def test_it_refuses_what_an_editor_can_know_to_be_wrong(case: str) -> None:
-    assert not SCHEMA.is_valid(read(ROOT / "tests" / "errors" / f"{case}.yaml").content)
+    assert not SCHEMA.is_valid(read(ROOT / "tests" / "errors" / "matrix" / f"{case}.yaml").content)

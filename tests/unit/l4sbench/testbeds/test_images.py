@@ -193,8 +193,8 @@ def test_an_inventory_names_kernels_or_holds_them_in_full() -> None:
             "there is no kernel debian-backport; did you mean debian-backports",
         ),
         ({"l4sbench_kernels": ["zzz"]}, "kernels/images has debian-backports"),
-        ({"l4sbench_kernels": [7]}, "router.l4sbench_kernels.0: Input should be"),
-        ({"l4sbench_kernels": [{"name": "x"}]}, "router.l4sbench_kernels.0.release: Field required"),
+        ({"l4sbench_kernels": [7]}, "router.l4sbench_kernels[0]: expected a map, not 7"),
+        ({"l4sbench_kernels": [{"name": "x"}]}, "router.l4sbench_kernels[0].release: is missing"),
         ({"l4sbench_kernels": ["debian-stock", "debian-stock"]}, "debian-stock stands there twice"),
         ({"l4sbench_kernels": ["debian-stock"], "l4sbench_kernel": {"name": "x"}}, "give one of the two"),
     ],
@@ -203,21 +203,6 @@ def test_wrong_kernels_in_an_inventory_are_told(given: dict[str, object], told: 
     with pytest.raises(InputError) as caught:
         allowed({"router": given}, IMAGES, HOSTS, "hosts.yml")
     assert told in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("name: other\n", "about"),
-        ("name: [\n", "expected"),
-        ("kernel: 7\n", "Extra inputs"),
-        ("files: [{url: 'ftp://x/y.deb'}]\n", "files.0.url"),
-    ],
-)
-def test_a_wrong_file_is_told(tmp_path: Path, text: str, told: str) -> None:
-    (tmp_path / "x.yml").write_text(text)
-    with pytest.raises(InputError, match=told):
-        load_images(tmp_path)
 
 
 def test_an_image_is_what_the_role_takes() -> None:

@@ -11,7 +11,7 @@ import pytest
 from l4sbench.catalog import Catalog, CongestionControl, Queue
 from l4sbench.catalog.reader import read_entry
 
-ERRORS = Path(__file__).parents[3] / "errors"
+ERRORS = Path(__file__).parents[1] / "errors"
 
 
 @pytest.fixture(scope="session")
