@@ -41,7 +41,7 @@ check-prague: env-run ## compile and install Prague with the kernel headers of D
 	@$(BIN)/python tools/prague_headers.py
 
 # one target each, so that `make -k check` shows everything that is wrong
-STATIC = check-ruff check-types check-layers check-shell check-c check-licences check-ansible
+STATIC = check-ruff check-types check-layers check-shell check-workflows check-c check-licences check-ansible
 .PHONY: check-static $(STATIC)
 check-static: $(STATIC)
 $(STATIC): env-dev
@@ -58,6 +58,9 @@ check-layers:
 
 check-shell:
 	@$(BIN)/shellcheck $(SHELL_FILES)
+
+check-workflows:
+	@tools/actionlint.sh
 
 check-c:
 	@$(BIN)/clang-format --dry-run --Werror $(C_FILES)

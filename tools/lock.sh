@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
 #
-# Writes requirements/*.txt: every package with its hashes, for all Pythons from
-# 3.11 on in one file. No index and no host is written: the machine's own pip
-# configuration says where packages come from. Arguments go to `uv pip compile`,
-# such as --upgrade or --upgrade-package NAME.
+# Writes requirements/*.txt: every package with its hashes, one file for all
+# Pythons from 3.11 on. run.txt has the dependencies of l4sbench, dev.txt adds its
+# extras and dependency groups. No index or host is written: pip's own
+# configuration names the index. Arguments go to `uv pip compile`, for example
+# --upgrade or --upgrade-package NAME.
 set -eu
 cd "$(dirname "$0")/.."
 
 lock() {
 	output=$1
 	shift
-	# hatchling is what the editable install builds with
+	# the editable install builds with hatchling
 	echo hatchling | .venv/bin/uv pip compile --quiet --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 		--custom-compile-command "make lock" --output-file "$output" pyproject.toml - "$@"
@@ -20,4 +21,4 @@ lock() {
 
 test -x .venv/bin/uv || .venv/bin/python -m pip install --quiet uv
 lock requirements/run.txt "$@"
-lock requirements/dev.txt --constraints requirements/run.txt --extra ansible --extra fabric --extra test --extra check "$@"
+lock requirements/dev.txt --constraints requirements/run.txt --extra ansible --extra fabric --group test --group check "$@"
