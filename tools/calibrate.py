@@ -23,10 +23,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import itertools
 
-from reports.adaptive import decided
-from reports.rules import load_rule
-from reports.stats import half_width
-from reports.stats.modes import GAP_LIMITS, bimodal, widest_gap
+from reports.result.adaptive import decided
+from reports.result.rules import load_rule
+from reports.result.stats import half_width
+from reports.result.stats.modes import GAP_LIMITS, bimodal, widest_gap
 
 Numbers: TypeAlias = "np.ndarray[tuple[int, int], np.dtype[np.float64]]"
 Draw: TypeAlias = Callable[[np.random.Generator, int, int], Numbers]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from l4sbench.matrix import Matrix
     from l4sbench.planning.plan import Plan
     from l4sbench.program.trial import EndedTrial
-    from reports.rules import Rule
+    from reports.result.rules import Rule
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def decider(matrix: Matrix) -> Decide | None:
     Raises:
         InputError: the matrix's rule is unknown, or compares flow groups that no cell has.
     """
-    from reports.rules import load_rule
+    from reports.result.rules import load_rule
 
     if matrix.trials.until is None:
         return None
@@ -76,7 +76,7 @@ class _Decider:
 
     def __call__(self, cell: Cell, ended: Sequence[EndedTrial]) -> Literal["more", "enough"]:
         from l4sbench.events import Status
-        from reports.adaptive import decided
+        from reports.result.adaptive import decided
 
         # A baseline has no verdict, and trials that are all invalid will not become valid by more of them.
         valid = [trial for trial in ended if trial.status is Status.OK]
@@ -120,7 +120,7 @@ def forecast(plan: Plan, run: Path | None) -> Forecast | None:
     matrix = plan.matrix
     if matrix.trials.until is None:
         return None
-    from reports.adaptive import still_undecided
+    from reports.result.adaptive import still_undecided
 
     at = looks(matrix.trials)
     ends = _known(matrix, run, at)
@@ -144,10 +144,10 @@ def _known(matrix: Matrix, run: Path | None, at: Sequence[int]) -> dict[str, tup
     """By cell of which the run's tables know enough: trials in the end, and trials so far."""
     if run is None:
         return {}
-    from reports.adaptive import forecast as forecast_cells
-    from reports.cells import cell_means
-    from reports.load import load
-    from reports.rules import load_rule
+    from reports.result.adaptive import forecast as forecast_cells
+    from reports.result.cells import cell_means
+    from reports.result.load import load
+    from reports.result.rules import load_rule
 
     rule = load_rule(matrix.rule)
     try:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from l4sbench.store import Run
     from l4sbench.topology import Topology
     from reports.comparing import Comparison
-    from reports.load import RunTables
-    from reports.verdicts import Decision
+    from reports.result.load import RunTables
+    from reports.result.verdicts import Decision
 
 RUNS: Final = Path("runs")
 """Where run directories are unless somebody says otherwise."""
@@ -84,7 +84,7 @@ def load(run: RunLike, *filters: str, runs: str | Path = RUNS) -> RunTables:
     Raises:
         InputError: there is no such run, or it has no tables.
     """
-    from reports.load import load as load_tables
+    from reports.result.load import load as load_tables
 
     path = run.path if isinstance(run, Ended) else find_run(run, Path(runs))
     return load_tables(path, _cells(load_matrix(path / "matrix.yaml"), filters) if filters else None)
@@ -364,8 +364,8 @@ def compare(
     from l4sbench.app.adaptive import number_of_looks
     from reports.comparing import compare as compare_tables
     from reports.comparing import load_margins
-    from reports.load import load as load_tables
-    from reports.rules import load_rule
+    from reports.result.load import load as load_tables
+    from reports.result.rules import load_rule
 
     paths = [find_run(run, Path(runs)) for run in (base, new)]
     matrices = [load_matrix(path / "matrix.yaml") for path in paths]
@@ -430,9 +430,9 @@ def _collect(run: Run, catalog: Catalog, *, full: bool = False) -> Collected:
 
 
 def _decide(path: Path, rule: str, cells: frozenset[str] | None = None, looks: int = 1) -> Decision:
-    from reports.load import load as load_tables
-    from reports.rules import load_rule
-    from reports.verdicts import decide as verdicts_of
+    from reports.result.load import load as load_tables
+    from reports.result.rules import load_rule
+    from reports.result.verdicts import decide as verdicts_of
 
     return verdicts_of(load_tables(path, cells), load_rule(rule), looks)
 

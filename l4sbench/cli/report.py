@@ -16,9 +16,9 @@ from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reports.pages import Panel
-    from reports.regret import Regret
-    from reports.verdicts import Decision
+    from reports.page import Panel
+    from reports.result.regret import Regret
+    from reports.result.verdicts import Decision
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -73,7 +73,7 @@ def report(args: argparse.Namespace) -> int:
         return _claims(args)
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
     if args.json:
-        from reports.documents import document
+        from reports.render.documents import document
 
         answer(as_json(document(decision, _regrets(decision, args.prevalence))))
         return 0
@@ -87,9 +87,9 @@ def report(args: argparse.Namespace) -> int:
 def _against(args: argparse.Namespace) -> int:
     """Print the run's cells beside the published ones; without filters, the report gets a part on them."""
     from l4sbench.app import api
-    from reports import pages
+    from reports import page as pages
     from reports.against import as_document, compare, markdown
-    from reports.load import load
+    from reports.result.load import load
 
     path, cells, command = _asked(args)
     found = compare(load(path, cells), args.against)
@@ -107,7 +107,7 @@ def _against(args: argparse.Namespace) -> int:
 def _claims(args: argparse.Namespace) -> int:
     """Print a study's claims and measures; without filters, write them beside the report too."""
     from reports import claims
-    from reports.load import load
+    from reports.result.load import load
 
     path, cells, command = _asked(args)
     found = claims.check(load(path, cells), claims.load_study(args.claims))
@@ -151,10 +151,10 @@ def _write_report(
     from l4sbench.app import api
     from l4sbench.store.files import write_whole
     from l4sbench.tables import write
-    from reports import pages
-    from reports.documents import documents
-    from reports.load import load
-    from reports.metrics import cell_metrics
+    from reports import page as pages
+    from reports.render.documents import documents
+    from reports.result.load import load
+    from reports.result.metrics import cell_metrics
 
     write("verdicts", [decision.frame().lazy()], run / "tables" / "verdicts.parquet")
     folder = run / "report"
@@ -171,7 +171,7 @@ def _write_report(
 
 def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:
     """Print a decision table for a person, or plainly into a pipe, and what switching costs; returns that."""
-    from reports.render import as_text, terminal
+    from reports.render.terminal import as_text, terminal
 
     regrets = _regrets(decision, prevalence)
     if not is_terminal(sys.stdout):
@@ -187,7 +187,7 @@ def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ..
 
 def _regrets(decision: Decision, prevalence: Path | None) -> tuple[Regret, ...]:
     """What switching costs; nothing where no trial is valid and nobody gave weights."""
-    from reports.regret import UNIFORM, load_prevalence, regret
+    from reports.result.regret import UNIFORM, load_prevalence, regret
 
     weights = load_prevalence(prevalence) if prevalence else UNIFORM
     if prevalence is None and not decision.trials:

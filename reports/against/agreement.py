@@ -14,7 +14,7 @@ from reports.published import FACTORS, Erratum, errata
 
 if TYPE_CHECKING:
     from reports.published.printed import PrintedEntry, PrintedTable
-    from reports.rules import Limits
+    from reports.result.rules import Limits
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,16 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from reports.against.agreement import EntryAgreement, agreement
-from reports.cells import cell_means
 from reports.published import FACTORS, published_cells
 from reports.published.printed import PrintedTable, printed_table
-from reports.rules import load_rule
+from reports.result.cells import cell_means
+from reports.result.rules import load_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reports.load import RunTables
-    from reports.rules import Limits
+    from reports.result.load import RunTables
+    from reports.result.rules import Limits
 
 NEAR_PERCENT: Final = 5.0
 

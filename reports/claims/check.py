@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reports.claims.model import Claim, Shown, Study
-    from reports.load import RunTables
+    from reports.result.load import RunTables
 
 
 class Outcome(StrEnum):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from l4sbench.errors import InputError
-from reports.cells import NOT_FACTORS
+from reports.result.cells import NOT_FACTORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reports.load import RunTables
+    from reports.result.load import RunTables
 
 _MEANS: Final = (
     *("length_mean_bytes", "length_sd_bytes", "rtt_mean_ms", "gap_mean_ms", "gap_sd_ms"),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reports.comparing.margins import Margins
-    from reports.load import RunTables
+    from reports.result.load import RunTables
 
 EQUIVALENCE_P: Final = 0.05
 """Level of each of the two one-sided tests that show a difference to lie within the margins."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from l4sbench.errors import InputError
 from reports.comparing.changes import CellChange, Change, Presence, changes
-from reports.verdicts import Word, decide
+from reports.result.verdicts import Word, decide
 
 if TYPE_CHECKING:
     from reports.comparing.margins import Margins
-    from reports.load import RunTables
-    from reports.rules import Rule
-    from reports.verdicts import Verdict
+    from reports.result.load import RunTables
+    from reports.result.rules import Rule
+    from reports.result.verdicts import Verdict
 
 
 @dataclass(frozen=True)

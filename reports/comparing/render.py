@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from reports.comparing.changes import CellChange, Change, MetricChange, Presence
-from reports.render import plural
+from reports.render.terminal import plural
 
 if TYPE_CHECKING:
     from reports.comparing.comparison import Comparison, Side

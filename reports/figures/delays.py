@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reports.figures.sheets import Panel, Sheet
-    from reports.load import RunTables
-    from reports.rules import Rule
+    from reports.result.load import RunTables
+    from reports.result.rules import Rule
 
 Kind: TypeAlias = Literal["cdf", "ccdf"]
 Group: TypeAlias = Literal["l4s", "classic"]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import altair as alt
 
     from reports.figures.sheets import Sheet
-    from reports.load import RunTables
-    from reports.rules import Rule
-    from reports.verdicts import Decision
+    from reports.result.load import RunTables
+    from reports.result.rules import Rule
+    from reports.result.verdicts import Decision
 
 Trials: TypeAlias = Literal["none", "median", "all"]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from reports.against import Comparison
     from reports.figures.sheets import Entry, Panel, Sheet
-    from reports.rules import Rule
+    from reports.result.rules import Rule
 
 LEAST_DELAY_MS: Final = 0.1
 MOST_DELAY_MS: Final = 100.0

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reports.figures.sheets import Panel, Sheet
-    from reports.load import RunTables
-    from reports.rules import Rule
+    from reports.result.load import RunTables
+    from reports.result.rules import Rule
 
 ROW_HEIGHT: Final = 13
 DOTS_WIDTH: Final = 260

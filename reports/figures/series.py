@@ -19,10 +19,10 @@ from l4sbench.errors import InputError
 from reports.figures.colours import OKABE_ITO
 from reports.figures.grid import configured, layered
 from reports.figures.style import DASHES, Theme, config
-from reports.labels import setting
+from reports.result.labels import setting
 
 if TYPE_CHECKING:
-    from reports.load import RunTables
+    from reports.result.load import RunTables
 
 POINTS: Final = 300
 """At most so many points per line; samples that are nearer to each other are put together."""

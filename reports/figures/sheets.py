@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from l4sbench.errors import InputError
 from l4sbench.factors import FACTORS
-from reports.cells import varying
-from reports.labels import setting
 from reports.published.look import ORDER
+from reports.result.cells import varying
+from reports.result.labels import setting
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from reports.verdicts import Decision
+    from reports.result.verdicts import Decision
 
 _COUNT: Final = re.compile(r"count \d+")
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9.+]+")

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
-from reports.load import RunTables
-from reports.pages import Heading, write
-from reports.rules import load_rule
-from reports.verdicts import decide
+from reports.page import Heading, write
+from reports.result.load import RunTables
+from reports.result.rules import load_rule
+from reports.result.verdicts import decide
 from tests.browser import runs
 
 Open = Callable[..., Page]

@@ -25,7 +25,7 @@ from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
-from reports.load import RunTables, load
+from reports.result.load import RunTables, load
 
 CASES = Path(__file__).parents[1] / "cases" / "trials"
 SOURCES = ("lean-dualpi2", "lean-codel-warmup")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from reports.load import RunTables
-from reports.pages import Heading
+from reports.page import Heading
+from reports.result.load import RunTables
 from tests.browser import runs
 from tests.browser.conftest import Open, page_of
 

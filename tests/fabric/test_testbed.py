@@ -35,7 +35,7 @@ from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.topology import topology
 from l4sbench.traits import Stage, Stages
-from reports.load import load
+from reports.result.load import load
 from tests.fabric.conftest import StandIn, matrix_text
 
 if TYPE_CHECKING:

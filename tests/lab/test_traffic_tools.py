@@ -15,7 +15,7 @@ import pytest
 
 from l4sbench.app import api
 from l4sbench.testbeds.virtual.lab import Lab
-from reports.load import RunTables
+from reports.result.load import RunTables
 
 pytestmark = pytest.mark.lab
 

@@ -14,7 +14,7 @@ import pytest
 
 from l4sbench import tables
 from l4sbench.catalog import Catalog
-from reports.load import RunTables, load
+from reports.result.load import RunTables, load
 
 Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
 

@@ -13,8 +13,8 @@ import pytest
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
 from reports.against import Comparison, as_document, compare, difference_maps, markdown
-from reports.load import RunTables
 from reports.published import ECN, FACTORS, QUEUES, errata, published_cells
+from reports.result.load import RunTables
 
 Make = Callable[[Any], RunTables]
 

@@ -26,7 +26,7 @@ from l4sbench.topology import topology
 from l4sbench.traits import Identity
 from reports.claims import Outcome, as_document, check, load_study, markdown, measures, offered
 from reports.claims.model import Claim, Study
-from reports.load import RunTables, load
+from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
 
 Values = Mapping[tuple[str, float], Sequence[float]]

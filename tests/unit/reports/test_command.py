@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from l4sbench.cli import main
-from reports.load import RunTables
+from reports.result.load import RunTables
 from tests.unit.reports.conftest import write
 
 MATRIX = """\

@@ -21,9 +21,9 @@ from reports.comparing import Change, Comparison, Presence, compare, load_margin
 from reports.comparing.changes import changes
 from reports.comparing.margins import DEFAULT
 from reports.comparing.render import as_document, as_junit, as_text
-from reports.load import RunTables
-from reports.rules import load_rule
-from reports.verdicts import Word
+from reports.result.load import RunTables
+from reports.result.rules import load_rule
+from reports.result.verdicts import Word
 
 Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
 

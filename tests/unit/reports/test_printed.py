@@ -9,7 +9,7 @@ import pytest
 from l4sbench.errors import InputError
 from reports.published import published_cells
 from reports.published.printed import PrintedEntry, printed_table
-from reports.rules import load_rule
+from reports.result.rules import load_rule
 
 
 def disagreeing(study: str, low: float, high: float) -> list[PrintedEntry]:

@@ -23,10 +23,10 @@ from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
-from reports.load import RunTables, load
 from reports.published import FACTORS, published_cells
-from reports.rules import load_rule
-from reports.verdicts import Decision, decide
+from reports.result.load import RunTables, load
+from reports.result.rules import load_rule
+from reports.result.verdicts import Decision, decide
 
 CASES = Path(__file__).parents[3] / "cases" / "trials"
 MATRIX = b"""

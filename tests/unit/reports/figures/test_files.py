@@ -18,9 +18,9 @@ from l4sbench.cli import main
 from l4sbench.errors import InputError
 from reports.figures import figures, formats, goodput_map, javascript, save, sheets, write
 from reports.figures.gallery import INDEX
-from reports.load import RunTables
-from reports.rules import load_rule
-from reports.verdicts import decide
+from reports.result.load import RunTables
+from reports.result.rules import load_rule
+from reports.result.verdicts import decide
 
 Make = Callable[[Any], RunTables]
 BEGINNINGS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF-"}

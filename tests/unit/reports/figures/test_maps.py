@@ -23,9 +23,9 @@ from reports.figures import (
 from reports.figures.colours import WCAG_AA, contrast
 from reports.figures.heatmaps import goodput_scale, painted_delay, painted_goodput
 from reports.figures.painting import hatch_lines
-from reports.load import RunTables
-from reports.rules import load_rule
-from reports.verdicts import Decision, decide
+from reports.result.load import RunTables
+from reports.result.rules import load_rule
+from reports.result.verdicts import Decision, decide
 
 Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")

@@ -27,9 +27,9 @@ from reports.figures import (
     trial_dots,
 )
 from reports.figures.delays import captured
-from reports.load import RunTables
-from reports.rules import load_rule
-from reports.verdicts import decide
+from reports.result.load import RunTables
+from reports.result.rules import load_rule
+from reports.result.verdicts import decide
 
 Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")

@@ -14,7 +14,7 @@ from l4sbench.errors import InputError
 from reports.figures import datasets, specification, time_series, trial_series
 from reports.figures.colours import contrast
 from reports.figures.style import config
-from reports.load import RunTables
+from reports.result.load import RunTables
 
 
 def cell_of(tables: RunTables, aqm: str) -> str:

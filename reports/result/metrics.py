@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Further figures of cells, beside those that verdicts go by: fairness, steadiness, quantiles of delay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from l4sbench.errors import InputError
+from l4sbench.tables import empty
+from reports.result.stats import binned_rates, jain, needed, throughput_ratio, utilisation, variation
+
+if TYPE_CHECKING:
+    from reports.result.load import RunTables
+
+BINS_MS: Final = (50, 100, 200, 500, 1000)
+
+QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+"""Of the delay of all samples of a cell's valid trials together."""
+
+
+def cell_metrics(
+    tables: RunTables, l4s: str = "l4s", classic: str = "classic", value: str = "goodput_mbps"
+) -> pl.DataFrame:
+    """One row per cell with a valid trial, each figure a mean over its trials.
+
+    `jain` over all `flows` of the cell; `utilisation` of the link; `ratio`: mean goodput of one L4S flow over
+    that of one classic flow. Of both groups, `l4s_` and `classic_`: `variation_<bin>ms`;
+    `sojourn_<quantile>_ms`, queuing delay per packet where packets were captured; `srtt_<quantile>_ms`, the
+    smoothed RTT, base RTT included, which is no queuing delay. Quantiles are of all samples of the cell's
+    trials together. Null: the cell has no such group, its packets were not captured, or there are too few
+    samples.
+    """
+    found = _shares(tables, l4s, classic, value)
+    srtt, sojourn, varied = _srtt(tables), _sojourn(tables), variations(tables)
+    columns = [_variation_column(bin_ms) for bin_ms in BINS_MS]
+    of_cell = varied.group_by("cell", "group").agg(pl.col(*columns).mean())
+    for frame in (of_cell, sojourn, srtt):
+        for name, group in (("l4s", l4s), ("classic", classic)):
+            own = frame.filter(pl.col("group") == group).drop("group")
+            named = own.rename({column: f"{name}_{column}" for column in own.columns if column != "cell"})
+            found = found.join(named, on="cell", how="left", maintain_order="left")
+    return found
+
+
+def _srtt(tables: RunTables) -> pl.DataFrame:
+    """Quantiles of the senders' samples of the smoothed RTT after the warm-up, by cell and group."""
+    return _quantiles(_samples(tables, "sender", "srtt_ms"), "srtt_ms", "srtt")
+
+
+def _sojourn(tables: RunTables) -> pl.DataFrame:
+    """Quantiles of the sojourn times of single packets after the warm-up, by cell and group."""
+    try:
+        packets = tables.scan("packets")
+    except InputError:  # older tables
+        packets = empty("packets").lazy()
+    return _quantiles(
+        _within(tables, packets.filter(pl.col("sojourn_ms").is_not_null())), "sojourn_ms", "sojourn"
+    )
+
+
+def _quantiles(samples: pl.LazyFrame, column: str, name: str) -> pl.DataFrame:
+    found = (
+        pl.when(pl.len() >= needed(q))
+        .then(pl.col(column).quantile(q, "linear"))
+        .alias(f"{name}_{quantile}_ms")
+        for quantile, q in QUANTILES.items()
+    )
+    return samples.group_by("cell", "group").agg(found).collect()
+
+
+def _samples(tables: RunTables, side: str, column: str) -> pl.LazyFrame:
+    """Socket samples of one side after the warm-up that have this column."""
+    own = tables.scan("sockets").filter(pl.col("side") == side, pl.col(column).is_not_null())
+    return _within(tables, own)
+
+
+def _within(tables: RunTables, samples: pl.LazyFrame) -> pl.LazyFrame:
+    """Those samples of valid trials' flows that lie between the end of the warm-up and the flow's end."""
+    inside = pl.col("t_ms").is_between(pl.col("from_ms"), pl.col("to_ms"))
+    return samples.join(_windows(tables).lazy(), on=["cell", "trial", "flow"]).filter(inside)
+
+
+def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFrame:
+    rates = dict(tables.trials.select("cell", "rate_mbps").unique("cell").iter_rows())
+    trials = tables.flows.group_by("cell", "trial", maintain_order=True).agg(pl.col("group"), pl.col(value))
+    rows: list[dict[str, object]] = []
+    for cell, _, groups, goodputs in trials.iter_rows():
+        got = [mbps or 0.0 for mbps in goodputs]
+        index = jain(got)
+        row: dict[str, object] = {
+            "cell": cell,
+            "flows": len(got),
+            "utilisation": utilisation(got, rates[cell]),
+        }
+        row["jain"] = None if index is None else index.index
+        for name, group in (("l4s", l4s), ("classic", classic)):
+            own = [mbps for whose, mbps in zip(groups, got, strict=True) if whose == group]
+            row |= {name: sum(own) if own else None, f"{name}_flows": len(own)}
+        rows.append(row)
+    whole = dict.fromkeys(("flows", "l4s_flows", "classic_flows"), pl.Int64())
+    real = dict.fromkeys(("jain", "utilisation", "l4s", "classic"), pl.Float64())
+    frame = pl.DataFrame(rows, schema={"cell": pl.String(), **whole, **real})
+    means = frame.group_by("cell", maintain_order=True).agg(pl.col(*whole).first(), pl.col(*real).mean())
+    ratios = [
+        _ratio(*row) for row in means.select("l4s", "l4s_flows", "classic", "classic_flows").iter_rows()
+    ]
+    ratio = pl.Series("ratio", ratios, dtype=pl.Float64)
+    return means.select("cell", "flows", "jain", "utilisation").with_columns(ratio)
+
+
+def _ratio(l4s: float | None, l4s_flows: int, classic: float | None, classic_flows: int) -> float | None:
+    """Of mean goodputs; None without both groups."""
+    if l4s is None or classic is None:
+        return None
+    return throughput_ratio(l4s, l4s_flows, classic, classic_flows)
+
+
+def variations(tables: RunTables) -> pl.DataFrame:
+    """One row per valid trial and flow group: the coefficient of variation of its goodput by length of bin.
+
+    What arrived is counted by the receiver's socket samples after the warm-up; the bins of a group's flows
+    are added up. Null where samples are farther apart than the bin, or there are not two bins.
+    """
+    samples = (
+        _samples(tables, "receiver", "received_bytes")
+        .sort("cell", "trial", "group", "flow", "t_ms")
+        .group_by("cell", "trial", "group", "flow", maintain_order=True)
+        .agg(pl.col("t_ms"), pl.col("received_bytes"))
+        .collect()
+    )
+    rows: list[dict[str, object]] = []
+    for (cell, trial, group), own in samples.group_by("cell", "trial", "group", maintain_order=True):
+        series = list(own.select("t_ms", "received_bytes").iter_rows())
+        found = {_variation_column(bin_ms): _variation(series, bin_ms) for bin_ms in BINS_MS}
+        rows.append({"cell": cell, "trial": trial, "group": group, **found})
+    real = {_variation_column(bin_ms): pl.Float64() for bin_ms in BINS_MS}
+    return pl.DataFrame(rows, schema={"cell": pl.String(), "trial": pl.Int64(), "group": pl.String(), **real})
+
+
+def _windows(tables: RunTables) -> pl.DataFrame:
+    """From the end of a flow's warm-up until its end."""
+    flows = tables.flows.select("cell", "trial", "flow", "start_ms", "seconds")
+    warmup = tables.trials.select("cell", "trial", _or_zero(tables.trials, "warmup_s").alias("warmup_s"))
+    begin = pl.col("start_ms").fill_null(0.0)
+    return flows.join(warmup, on=["cell", "trial"]).select(
+        "cell",
+        "trial",
+        "flow",
+        (begin + pl.col("warmup_s") * 1000).alias("from_ms"),
+        (begin + pl.col("seconds") * 1000).alias("to_ms"),
+    )
+
+
+def _or_zero(frame: pl.DataFrame, name: str) -> pl.Expr:
+    return pl.col(name).fill_null(0.0) if name in frame.columns else pl.lit(0.0)
+
+
+def _variation_column(bin_ms: int) -> str:
+    return f"variation_{bin_ms}ms"
+
+
+def _variation(series: Iterable[tuple[list[int], list[int]]], bin_ms: int) -> float | None:
+    every = [binned_rates(times, counts, bin_ms) for times, counts in series]
+    rates = [found for found in every if found is not None]
+    if not rates or len(rates) < len(every):
+        return None
+    return variation([sum(together) for together in zip(*rates, strict=False)])

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The files of a page: whole, equal for equal runs, and safe whatever the tables hold."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from markupsafe import Markup
+
+from l4sbench import tables as schema
+from l4sbench.errors import InputError
+from l4sbench.store.files import DiskFull
+from reports.against import compare
+from reports.page import Heading, Panel, beside_published, write
+from reports.page.model import questions
+from reports.page.others import others
+from reports.page.page import render
+from reports.page.series import scripts
+from reports.page.tones import STEPS, delay_steps, delay_tone, fair_percent, share_tone
+from reports.result.load import RunTables, load
+from reports.result.rules import load_rule
+from reports.result.verdicts import decide
+from tests.browser import runs
+
+HEADING = Heading("small", "about")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> RunTables:
+    return runs.make(tmp_path_factory.mktemp("small"), runs.small())
+
+
+@pytest.fixture(scope="module")
+def tiny(small: RunTables) -> RunTables:
+    """Four of its cells, for what writes series again and again."""
+    return load(small.folder, frozenset(small.trials["cell"].unique().sort()[:4]))
+
+
+def page(tables: RunTables, folder: Path, **rest: Any) -> Path:
+    return write(tables, decide(tables, load_rule("pam25")), HEADING, folder, **rest)
+
+
+def text_of(tables: RunTables, *panels: Panel) -> str:
+    """The page alone, which needs no series."""
+    return render(tables, decide(tables, load_rule("pam25")), HEADING, panels=panels)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def embedded(page: Path | str) -> dict[str, Any]:
+    text = page if isinstance(page, str) else page.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="page-data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    plain: dict[str, Any] = json.loads(found[1])
+    return plain
+
+
+def test_equal_tables_give_equal_files(tiny: RunTables, tmp_path: Path) -> None:
+    page(tiny, tmp_path / "a")
+    page(load(tiny.folder, tiny.cells), tmp_path / "b")
+    page(load(tiny.folder, tiny.cells), tmp_path / "b")
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    names = set(files(tmp_path / "a"))
+    assert len(names) == 1 + 4 + 1 + 1
+    assert {name.split("/")[0] for name in names} == {"index.html", "data"}
+
+
+def test_nothing_is_fetched_from_elsewhere(small: RunTables) -> None:
+    text = text_of(small)
+    assert re.findall(r'(?:src|href|action)="(?!#|data:)[^"]*"', text) == []
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+
+
+def test_what_is_embedded(small: RunTables) -> None:
+    data = embedded(text_of(small))
+    assert len(data["cells"]) == 24
+    assert sum(len(cell["trials"]) for cell in data["cells"]) == small.trials.height
+    assert len(data["programs"]) == 9, "of six nodes in two captured trials, three ran the same in both"
+    cell = next(cell for cell in data["cells"] if cell["factors"]["aqm"] == "dualpi2")
+    assert cell["rerun"].startswith("l4sbench run matrix.yaml ")
+    trial = dict(zip(data["trial_columns"], cell["trials"][0], strict=True))
+    assert [node for node, *_ in trial["programs"]] == sorted(node for node, *_ in trial["programs"])
+    readings = "\x1e".join(data["hosts"][place] for _, place, *_ in trial["hosts"])
+    assert "qdisc\x1fnet-mid 8004:\x1fnetem delay {" in readings, "in the manner of tc"
+    seeds = {number for _, _, *numbers in trial["hosts"] for number in numbers}
+    assert readings.count(" seed \x1d") >= 2
+    assert all(re.fullmatch("[0-9]{9,}", seed) for seed in seeds), "as text, so that no digit is lost"
+
+
+def test_beside_published_results(make: Callable[[Any], RunTables]) -> None:
+    published = {"l4s.fallback": "on", "classic.ecn": "classic", "aqm": "dualpi2"}
+    cells = [
+        published | {"buffer_bdp": b, "l4s": [43.7], "classic": [50.0]} for b in (0.5, 1.0, 2.0, 4.0, 8.0)
+    ]
+    tables = make(cells)
+    comparison = compare(tables, "anrw24")
+    body = beside_published(comparison).body
+    assert f"{comparison.mean_absolute_error:.1f} % of the link's rate" in body.unescape()
+    assert "Erratum: " in body
+    assert "L4STeam/linux" in body
+    assert "<b>differs</b>" in body
+    assert all(f'href="#cell/{cell}"' in body for cell in tables.trials["cell"])
+
+
+def test_remarks(small: RunTables) -> None:
+    decision = decide(small, load_rule("pam25"))
+    text = render(small, decision, HEADING, remarks=["switching costs < 3 %"])
+    assert '<p class="remark">switching costs &lt; 3 %</p>' in text
+
+
+def test_a_rule_that_looks_at_intervals(small: RunTables) -> None:
+    decision = decide(small, load_rule("l4sbench1"))
+    text = render(small, decision, HEADING)
+    assert "by the 95 % confidence interval of the mean over seeds" in text
+    assert text.count('<span class="word">undecided</span>') == sum(
+        verdict.word == "undecided" for verdict in decision.verdicts
+    )
+    doubtful = [cell for verdict in decision.verdicts for cell in verdict.cells if cell.word == "undecided"]
+    assert doubtful
+    cells = {cell["id"]: cell for cell in embedded(text)["cells"]}
+    for cell in doubtful:
+        assert cells[cell.cell]["straddles"]
+        assert cells[cell.cell]["limits"] is None, "its limits are not for percents of the link's rate"
+
+
+def test_baselines_are_cells_of_the_page(make: Callable[[Any], RunTables]) -> None:
+    no_classic = dict.fromkeys(("classic.cc", "classic.ecn", "classic.count"))
+    beside = {"aqm": "fifo", "l4s": [40.0, 41.0], "classic": [50.0, 52.0]}
+    tables = make([beside, {"aqm": "fifo", "l4s": [95.0, 95.2], "classic": [0.0, 0.0], **no_classic}])
+    for table in ("programs", "hosts"):
+        schema.write(table, [schema.empty(table).lazy()], tables.folder / f"{table}.parquet")
+    text = render(tables, decide(tables, load_rule("l4sbench1")), HEADING)
+    inside, outside = embedded(text)["cells"]
+    assert inside["harm"]["l4s_harm_percent"] == pytest.approx(57.4, abs=0.1)
+    assert "entry" not in outside
+    assert len(outside["trials"]) == 2
+
+
+def test_baselines_say_who_runs_there_and_what_it_gets(make: Callable[[Any], RunTables]) -> None:
+    about = {"classic.cc": None, "classic.ecn": None, "classic.count": None}
+    cells = [
+        {"aqm": "codel", "l4s": [80.0], "classic": [10.0]},
+        {"aqm": "codel", "l4s": [94.0, 95.0], **about},
+        {"aqm": "codel", "l4s": [47.0], "classic": [48.0], "l4s.cc": "cubic", "l4s.ecn": "off"},
+        {"aqm": "fifo", "status": ["failed"], **about},
+    ]
+    tables = make(cells)
+    found = others(tables, decide(tables, load_rule("pam25")))
+    alone, same, failed = (found[f"cell-000{number}"] for number in (1, 2, 3))
+    assert (alone["label"], alone["company"]) == ("CoDel (+ECN), 1 BDP", "Prague, ECN accecn, alone")
+    assert (alone["l4s_mbps"], alone["valid"], "classic_mbps" in alone) == (94.5, 2, False)
+    assert same["company"] == "CUBIC, ECN off beside CUBIC, ECN off"
+    assert (failed["valid"], "l4s_mbps" in failed) == (0, False)
+
+
+def test_what_stands_across_a_heat_map(make: Callable[[Any], RunTables]) -> None:
+    def heats(*factors: dict[str, Any]) -> list[tuple[tuple[str, ...], list[str]]]:
+        cells = [{"aqm": "fifo", "l4s": [40.0], "classic": [50.0]} | own for own in factors]
+        (question,) = questions(decide(make(cells), load_rule("pam25")))
+        found = [entry.heat for entry in question.entries]
+        assert all(len(row) == len(heat.columns) for heat in found for _, row in heat.rows)
+        return [(heat.columns, [name for name, _ in heat.rows]) for heat in found]
+
+    assert heats({}) == [(("1 BDP",), ["FIFO"])]
+    assert heats({"rtt_ms": 20.0}, {"rtt_ms": 5.0}) == [(("rtt 5 ms", "rtt 20 ms"), ["FIFO"])]
+    both = [{"rtt_ms": rtt, "buffer_bdp": buffer} for rtt in (5.0, 20.0) for buffer in (0.5, 8.0)]
+    assert heats(*both) == [(("0.5 BDP", "8 BDP"), ["FIFO, rtt 5 ms", "FIFO, rtt 20 ms"])]
+    assert heats({"rtt_ms": 5.0}, {"rtt_ms": 20.0, "classic.ecn": "classic"}) == [
+        (("1 BDP",), ["FIFO, rtt 5 ms"]),
+        (("1 BDP",), ["FIFO, rtt 20 ms"]),
+    ]
+
+
+def test_a_page_and_its_series_belong_together(
+    tiny: RunTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = page(tiny, tmp_path)
+    before = files(tmp_path)
+    assert tiny.cells
+    fewer = frozenset(sorted(tiny.cells)[:2])
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("reports.page.writing.write_whole", no_room)
+        with pytest.raises(DiskFull):
+            page(load(tiny.folder, fewer), tmp_path)
+    after = files(tmp_path)
+    assert before.items() <= after.items(), "the old page still has all it names"
+    page(load(tiny.folder, fewer), tmp_path)
+    assert (tmp_path / embedded(path)["series"]).is_dir()
+    assert len(files(tmp_path)) == 1 + 2 + 1 + 1, "what the old page named is gone"
+
+
+def test_a_cell_that_is_no_file_name(small: RunTables, tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "tables"
+    shutil.copytree(small.folder, folder)
+    first = small.trials["cell"][0]
+    for table in schema.OF_TRIALS:
+        frame = pl.read_parquet(folder / f"{table}.parquet")
+        frame = frame.with_columns(pl.col("cell").replace({first: "../../../escaped"}))
+        schema.write(table, [schema.conform(table, frame).lazy()], folder / f"{table}.parquet")
+    with pytest.raises(InputError, match="which is no cell's id"):
+        page(load(tmp_path / "run"), tmp_path / "report")
+    assert not list(tmp_path.rglob("escaped*"))
+    assert not (tmp_path / "report" / "index.html").exists()
+
+
+def test_panels(small: RunTables) -> None:
+    text = text_of(small, Panel("against", "Beside <others>", Markup("<p>as <b>printed</b></p>")))
+    assert '<h2 id="against-title">Beside &lt;others&gt;</h2>' in text
+    assert "<p>as <b>printed</b></p>" in text
+
+
+def test_scripts_of_series(small: RunTables) -> None:
+    found = dict(scripts(small))
+    assert len(found) == 24 + 1
+    last = found.pop("specifications").removeprefix("l4sbenchSpecifications(").removesuffix(");\n")
+    known = json.loads(last)
+    assert len(known["specs"]) == 2, "one per kind of trial that was captured, not one per trial"
+    assert set(known["configs"]) == {"light", "dark"}
+    ended: dict[str, int] = {}
+    for cell, script in found.items():
+        trials = json.loads(script.removeprefix(f'l4sbenchSeries("{cell}",').removesuffix(");\n"))
+        ended[cell] = len(trials)
+        series = trials["1"]
+        flows = series["flows"]
+        rows = len(flows["t_s"])
+        assert rows == len(flows["goodput_mbps"]) == len(flows["srtt_ms"]) == sum(n for _, n in flows["flow"])
+        assert [flow for flow, _ in flows["flow"]] == ["classic-0", "l4s-0"]
+        named = {panel.get("name", "goodput") for panel in known["specs"][series["spec"]]["vconcat"]}
+        assert {"goodput", "srtt_ms", "delay_ms", "ce_percent", "cwnd_packets"} == named
+    valid = small.trials.filter(pl.col("status") == "ok").group_by("cell").len()
+    assert ended == dict(valid.iter_rows())
+
+
+def test_series_are_made_once(tiny: RunTables, tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "tables"
+    shutil.copytree(tiny.folder, folder)
+    first = embedded(page(load(folder.parent, tiny.cells), tmp_path / "report"))["series"]
+    made = (tmp_path / "report" / first).stat()
+    again = embedded(page(load(folder.parent, tiny.cells), tmp_path / "report"))["series"]
+    assert again == first
+    assert (tmp_path / "report" / again).stat() == made
+    frame = pl.read_parquet(folder / "sockets.parquet").with_columns(pl.col("srtt_ms") + 1)
+    schema.write("sockets", [schema.conform("sockets", frame).lazy()], folder / "sockets.parquet")
+    assert embedded(page(load(folder.parent, tiny.cells), tmp_path / "report"))["series"] != first
+
+
+def test_tones() -> None:
+    assert [share_tone(percent, 50.0) for percent in (0.0, 10.0, 50.0, 54.0, 56.0, 100.0, 120.0)] == [
+        0,
+        1,
+        5,
+        5,
+        6,
+        10,
+        10,
+    ]
+    assert share_tone(None, 50.0) is None
+    # one flow against nine: a tenth is its fair share, so 10 % is no starvation and 50 % is much
+    assert fair_percent(1, 9) == pytest.approx(10.0)
+    assert share_tone(10.0, fair_percent(1, 9)) == STEPS
+    assert share_tone(55.0, fair_percent(1, 9)) == STEPS + 2
+    assert share_tone(0.0, 0.0) == STEPS
+    assert share_tone(100.0, 100.0) == STEPS
+    assert [delay_tone(delay) for delay in (0.3, 1.0, 4.9, 31.0)] == [0, 1, 2, 6]
+    assert delay_tone(None) is None
+    assert len(delay_steps()) == 7

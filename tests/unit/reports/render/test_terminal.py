@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The decision table as people see it."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from reports.render.terminal import as_text, markdown, terminal
+from reports.result.load import RunTables
+from reports.result.rules import load_rule
+from reports.result.verdicts import Decision, Word, decide
+
+Make = Callable[[Any], RunTables]
+
+
+@pytest.fixture
+def decision(make: Make) -> Decision:
+    cells: list[dict[str, Any]] = [
+        {"aqm": aqm, "buffer_bdp": buffer, "classic.ecn": ecn, "l4s": [l4s] * 3, "classic": [95 - l4s] * 3}
+        for aqm, ecn, l4s in (("fifo", "off", 45.9), ("codel", "off", 73.6), ("codel", "classic", 88.6))
+        for buffer in (1.0, 4.0)
+    ]
+    cells += [
+        {"aqm": "dualpi2", "delay": 0.3, "l4s": [42], "classic": [53]},
+        {
+            "aqm": "fifo-ecn",
+            "aqm.form": "robust",
+            "l4s": [1.6, 9],
+            "classic": [94, 9],
+            "status": ["ok", "invalid"],
+        },
+    ]
+    return decide(make(cells), load_rule("pam25"))
+
+
+def test_a_verdict_is_glyph_word_and_numbers(decision: Decision) -> None:
+    text = as_text(decision, 160)
+    assert "✓ ok ★" in text
+    assert "▲ classic-starved" in text
+    assert re.search(r"CoDel \(\+ECN\), [14] BDP: 88\.6 % \(88\.6 v 6\.4 Mbit/s\)", text)
+    assert "not run" in text, "there is no DualPI2 against CUBIC with ECN"
+
+
+def test_what_a_table_states_about_itself(decision: Decision) -> None:
+    for text in (as_text(decision, 300), markdown(decision)):
+        assert re.search(r"rule `?pam25`?, version 1", text, re.IGNORECASE)
+        assert "goodput of group l4s within 20-80 % of the link's rate in every cell" in text
+        assert "20 valid trials of 8 cells, 1 to 3 per cell, on virtual" in text
+        assert "kernels: 7.3.4; modules: tcp_prague=ABC" in text
+        assert "left out: 1 trial" in text
+        assert "invalid cell-0007/2: the apparatus was wrong" in text
+        assert "rate 100 Mbit/s, RTT 10 ms, 60 s measured" in text
+        assert "queue forms: FIFO (+ECN) robust" in text
+
+
+def test_only_words_that_occur_are_explained(decision: Decision) -> None:
+    text = as_text(decision, 200)
+    assert "▲ classic-starved: l4s gets more than 80 %" in text
+    assert "undecided" not in text
+    assert "without a valid trial" not in text
+
+
+def test_no_colours_where_there_is_no_terminal(decision: Decision, monkeypatch: pytest.MonkeyPatch) -> None:
+    def printed(*, terminal_: bool) -> str:
+        out = io.StringIO()
+        Console(file=out, force_terminal=terminal_, width=140).print(terminal(decision))
+        return out.getvalue()
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert "\x1b[" not in printed(terminal_=False)
+    assert "\x1b[" not in as_text(decision)
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]m", printed(terminal_=True)), "colours on a terminal"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", printed(terminal_=True)), "and none if they are not wanted"
+
+
+def test_markdown_has_equally_wide_tables(decision: Decision) -> None:
+    text = markdown(decision)
+    for table in re.findall(r"(?:^\|.*\|$\n?)+", text, re.MULTILINE):
+        widths = {line.replace("\\|", "").count("|") for line in table.strip().split("\n")}
+        assert len(widths) == 1, table
+    assert "| CoDel (+ECN) | 73.6 (21.4) | 73.6 (21.4) |" in text
+    assert "### Prague against CUBIC, ECN classic" in text
+
+
+def test_every_word_has_a_glyph_of_its_own() -> None:
+    from reports.render.terminal import GLYPHS
+
+    assert set(GLYPHS) == set(Word)
+    assert len(set(GLYPHS.values())) == len(GLYPHS)
+
+
+def test_cells_without_a_valid_trial(make: Make) -> None:
+    cells = [{"aqm": "fifo", "status": ["failed"]}, {"aqm": "codel", "l4s": [50], "classic": [40]}]
+    decision = decide(make(cells), load_rule("pam25"))
+    assert "x invalid" in as_text(decision)
+    assert "no valid trial" in as_text(decision)
+    assert "| FIFO | no valid trial |" in markdown(decision)
+    assert "x invalid: a cell without a valid trial" in markdown(decision)
+
+
+def test_the_deciding_cell_shows_its_interval_only_in_doubt(make: Make) -> None:
+    cells = [
+        {"aqm": "fifo", "l4s": [24.0, 26.0, 25.0], "classic": [60.0] * 3},
+        {"aqm": "dualpi2", "l4s": [19.0, 26.0, 24.0], "classic": [60.0] * 3},
+    ]
+    text = as_text(decide(make(cells), load_rule("pam25")), 200)
+    assert "FIFO: 25.0 % (25.0 v 60.0 Mbit/s)" in text
+    assert re.search(r"DualPI2: 23\.0 % \(23\.0 v 60\.0 Mbit/s, interval 14\.\d to 32\.\d %\)", text)
+
+
+def test_the_deciding_cell_shows_harm_where_there_are_baselines(make: Make) -> None:
+    beside = {"aqm": "fifo", "l4s": [90.0] * 3, "classic": [5.0] * 3}
+    alone: list[dict[str, Any]] = [
+        {"aqm": "fifo", "classic.cc": None, "classic.ecn": None, "classic.count": None, "l4s": [95.0] * 3},
+        {
+            "aqm": "fifo",
+            "l4s.cc": None,
+            "l4s.ecn": None,
+            "l4s.count": None,
+            "classic": [95.0] * 3,
+            "l4s": [0.0] * 3,
+        },
+    ]
+    text = as_text(decide(make([beside, *alone]), load_rule("l4sbench1")), 200)
+    assert "FIFO: 90.0 % (90.0 v 5.0 Mbit/s, harm 5 v 95 %)" in text
+    assert "harm: what l4s v classic lose of what they get alone, by 2 baselines" in text

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Cells find their baselines by factors, and the harm in the frame is that of the pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reports.result.load import RunTables
+from reports.result.rules import load_rule
+from reports.result.stats import estimate, harm_interval, harm_to_delay, harm_to_goodput
+from reports.result.verdicts import Word, decide
+
+Make = Callable[[Any], RunTables]
+OURS = load_rule("l4sbench1")
+
+ALONE: dict[str, dict[str, Any]] = {
+    "l4s": {"classic.cc": None, "classic.ecn": None, "classic.count": None, "l4s.from": "tx-l4s"},
+    "classic": {"l4s.cc": None, "l4s.ecn": None, "l4s.count": None, "classic.from": "tx-classic"},
+}
+SAME: dict[str, Any] = {"l4s.cc": "cubic", "l4s.ecn": "off"}
+
+
+def pair(aqm: str, l4s: list[float], classic: list[float], **more: Any) -> dict[str, Any]:
+    return {"aqm": aqm, "l4s": l4s, "classic": classic, **more}
+
+
+def test_harm_is_that_of_the_pure_functions(make: Make) -> None:
+    l4s, classic, alone, alone_classic = [20.0, 22, 21], [70.0, 71, 73], [94.0, 95, 94.5], [95.0, 95.5, 95.2]
+    cells = [
+        pair("fifo", l4s, classic, delay=15.0),
+        pair("fifo", alone, [0] * 3, delay=2.0, **ALONE["l4s"]),
+        pair("fifo", [0] * 3, alone_classic, **ALONE["classic"]),
+        pair("codel", [1.0] * 3, [1] * 3, delay=1.0, **ALONE["l4s"]),
+    ]
+    (row,) = decide(make(cells), OURS).cells.to_dicts()
+    for name, beside, solo in (("l4s", l4s, alone), ("classic", classic, alone_classic)):
+        with_, without = (
+            estimate(beside, least=0, most=100, confidence=0.955),
+            estimate(solo, least=0, most=100, confidence=0.995),
+        )
+        harm = harm_to_goodput(without.mean, with_.mean)
+        assert with_.low is not None
+        assert with_.high is not None
+        assert without.low is not None
+        assert without.high is not None
+        low, high = harm_interval((without.low, without.high), (with_.low, with_.high))
+        found = [row[f"{name}_harm{end}_percent"] / 100 for end in ("", "_low", "_high")]
+        assert found == pytest.approx([harm, low, high])
+    assert row["l4s_delay_harm_percent"] / 100 == harm_to_delay(12, 25)
+    assert row["l4s_alone_mbps"] == pytest.approx(94.5)
+    assert row["classic_same_harm_percent"] is None
+
+
+def test_a_group_is_measured_by_what_it_gets_alone(make: Make) -> None:
+    """23 % of the link's rate are half of what the flow gets alone."""
+    starved = pair("fifo", [23.0] * 3, [70.0] * 3)
+    alone = pair("fifo", [46.0] * 3, [0] * 3, **ALONE["l4s"])
+    assert decide(make([starved]), OURS).verdicts[0].word is Word.L4S_STARVED
+    (verdict,) = decide(make([starved, alone]), OURS).verdicts
+    assert verdict.word is Word.OK
+    assert verdict.cells[0].l4s_harm_percent == pytest.approx(50)
+    assert verdict.cells[0].classic_harm_percent is None
+
+
+def test_its_own_kind_does_as_much_harm(make: Make) -> None:
+    cells = [
+        pair("fifo", [85.0, 85.1, 85.2], [10.0, 10.1, 10.2]),
+        pair("fifo", [0] * 3, [95.0, 95.1, 95.2], **ALONE["classic"]),
+        pair("fifo", [85.0, 85.1, 85.2], [8.0, 8.1, 8.2], **SAME),
+    ]
+    assert decide(make(cells[:2]), OURS).verdicts[0].word is Word.CLASSIC_STARVED
+    decision = decide(make(cells), OURS)
+    (verdict,) = decision.verdicts
+    assert verdict.word is Word.OK
+    assert verdict.cells[0].classic_same_harm_percent == pytest.approx(100 * (95.1 - 8.1) / 95.1)
+    assert (decision.baselines, decision.solo) == (2, 0)
+
+
+def test_every_other_factor_must_be_the_same(make: Make) -> None:
+    cell = pair("codel", [50.0] * 2, [40.0] * 2, **{"aqm.target_ms": 5.0, "l4s.alpha_mode": 1})
+    near = pair("codel", [90.0] * 2, [0] * 2, **ALONE["l4s"])
+    others = [
+        near | {"aqm.target_ms": 1.0, "l4s.alpha_mode": 1},
+        near | {"aqm.target_ms": 5.0, "l4s.alpha_mode": 0},
+        near | {"aqm.target_ms": 5.0, "l4s.alpha_mode": 1, "buffer_bdp": 4.0},
+    ]
+    decision = decide(make([cell, *others]), OURS)
+    assert decision.verdicts[0].cells[0].l4s_harm_percent is None
+    assert (decision.baselines, decision.solo) == (0, 3)
+    own = near | {"aqm.target_ms": 5.0, "l4s.alpha_mode": 1}
+    found = decide(make([cell, own, *others]), OURS)
+    assert found.verdicts[0].cells[0].l4s_harm_percent == pytest.approx(100 * 40 / 90)
+    assert (found.baselines, found.solo) == (1, 3)
+
+
+def test_a_baseline_is_nobodys_question(make: Make) -> None:
+    cells = [pair("fifo", [50.0], [45.0]), pair("fifo", [50.0], [45.0], **SAME)]
+    assert decide(make(cells), OURS).questions == ("Prague",)
+    against_itself = pair("fifo", [50.0], [45.0], **{"classic.cc": "prague", "classic.ecn": "accecn"})
+    assert "Prague, ECN accecn" in decide(make([*cells, against_itself]), OURS).columns("Prague")

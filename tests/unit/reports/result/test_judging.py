@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What rules say of one cell, and of several together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports.result.judging import Measured, Range, Word, judge, together
+from reports.result.rules import Rule, load_rule
+
+PAM25, OURS = load_rule("pam25"), load_rule("l4sbench1")
+
+Three = tuple[float, float, float]
+
+
+def cell(l4s: Three, classic: Three, own_kind: Three | None = None, **flows: int) -> Measured:
+    """Means in the middle of their intervals, in percent; what is alone is the link's rate."""
+
+    def as_range(ends: Three) -> Range:
+        return Range(ends[1], ends[0], ends[2])
+
+    kind = None if own_kind is None else as_range(own_kind)
+    return Measured(as_range(l4s), as_range(l4s), as_range(classic), kind, **flows)
+
+
+@pytest.mark.parametrize(
+    ("l4s", "classic", "word"),
+    [
+        ((25, 45, 65), (30, 50, 70), Word.OK),
+        ((24, 45, 65), (30, 50, 70), Word.UNDECIDED),
+        ((25, 45, 65), (20, 45, 70), Word.UNDECIDED),
+        ((5, 10, 24), (70, 80, 90), Word.L4S_STARVED),
+        ((70, 80, 90), (5, 10, 24), Word.CLASSIC_STARVED),
+        ((5, 10, 24), (5, 10, 24), Word.BOTH),
+        ((5, 10, 24), (5, 40, 75), Word.L4S_STARVED),
+    ],
+)
+def test_ours_by_intervals(l4s: Three, classic: Three, word: Word) -> None:
+    assert judge(OURS, cell(l4s, classic)).word is word
+
+
+@pytest.mark.parametrize(
+    ("own_kind", "word", "decided"),
+    [
+        (None, Word.CLASSIC_STARVED, True),
+        ((40, 50, 60), Word.CLASSIC_STARVED, True),  # its own kind leaves it more
+        ((2, 6, 10), Word.OK, True),  # its own kind is worse
+        ((12, 14, 40), Word.UNDECIDED, False),
+    ],
+)
+def test_a_classic_flow_that_its_own_kind_harms_as_much_is_not_starved(
+    own_kind: Three | None, word: Word, decided: bool
+) -> None:
+    judged = judge(OURS, cell((70, 80, 90), (10, 15, 20), own_kind))
+    assert (judged.word, judged.decided) == (word, decided)
+
+
+def test_limits_move_with_the_fair_share() -> None:
+    """Nine L4S flows and a classic one: half the fair share is 45 % and 5 %."""
+    assert OURS.limits(9, 1).low == pytest.approx(45)
+    assert OURS.limits(9, 1).high == pytest.approx(95)
+    assert judge(OURS, cell((80, 85, 90), (6, 8, 10), l4s_flows=9, classic_flows=1)).word is Word.OK
+    assert (
+        judge(OURS, cell((30, 35, 40), (55, 60, 65), l4s_flows=9, classic_flows=1)).word is Word.L4S_STARVED
+    )
+    assert PAM25.limits(9, 1) == PAM25.limits_percent
+
+
+@pytest.mark.parametrize(
+    ("l4s", "word", "decided"),
+    [
+        ((30, 40, 50), Word.OK, True),
+        ((19, 40, 50), Word.OK, False),
+        ((10, 19, 28), Word.L4S_STARVED, False),
+        ((10, 15, 19), Word.L4S_STARVED, True),
+        ((79, 81, 83), Word.CLASSIC_STARVED, False),
+        ((81, 85, 89), Word.CLASSIC_STARVED, True),
+        ((20, 50, 80), Word.OK, True),
+    ],
+)
+def test_published_rules_go_by_means_and_are_decided_by_intervals(
+    l4s: Three, word: Word, decided: bool
+) -> None:
+    judged = judge(PAM25, cell(l4s, (5, 10, 15)))
+    assert (judged.word, judged.decided) == (word, decided)
+
+
+@pytest.mark.parametrize("rule", [PAM25, OURS])
+def test_one_trial_decides_nothing(rule: Rule) -> None:
+    judged = judge(rule, Measured(Range(50), Range(50), Range(45)))
+    assert judged.decided is False
+    assert judged.word is (Word.OK if rule is PAM25 else Word.UNDECIDED)
+
+
+@given(st.tuples(*[st.floats(0, 100)] * 3), st.tuples(*[st.floats(0, 100)] * 3), st.floats(0, 20))
+def test_a_wider_interval_never_decides_more(l4s: Any, classic: Any, more: float) -> None:
+    low, mean, high = sorted(l4s)
+    other_low, other, other_high = sorted(classic)
+    narrow = judge(OURS, cell((low, mean, high), (other_low, other, other_high)))
+    wide = judge(OURS, cell((low - more, mean, high + more), (other_low - more, other, other_high + more)))
+    assert narrow.decided or not wide.decided
+    if wide.decided:
+        assert wide.word is narrow.word
+    assert narrow.outside == wide.outside
+
+
+@given(st.lists(st.sampled_from(list(Word))))
+def test_together_ok_means_all_ok(words: list[Word]) -> None:
+    assert (together(words) is Word.OK) == (set(words) <= {Word.OK})
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([Word.OK, Word.UNDECIDED], Word.UNDECIDED),
+        ([Word.UNDECIDED, Word.INVALID], Word.INVALID),
+        ([Word.UNDECIDED, Word.L4S_STARVED, Word.INVALID], Word.L4S_STARVED),
+        ([Word.CLASSIC_STARVED, Word.L4S_STARVED], Word.BOTH),
+        ([Word.BOTH, Word.OK], Word.BOTH),
+    ],
+)
+def test_together(words: list[Word], expected: Word) -> None:
+    assert together(words) is expected

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Tables of a run as frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from l4sbench.errors import InputError
+from reports.result.load import RunTables, load
+
+Make = Callable[[Any], RunTables]
+
+CELLS = [
+    {"aqm": "fifo", "l4s": [40, 42], "classic": [50, 51]},
+    {"aqm": "codel", "l4s": [60], "classic": [30]},
+]
+
+
+def test_frames(make: Make) -> None:
+    tables = make(CELLS)
+    assert (tables.trials.height, tables.flows.height) == (3, 6)
+    assert tables.groups.filter(group="l4s")["goodput_mbps"].to_list() == [40, 42, 60]
+    assert tables.scan("flows").select("cell").collect().height == 6
+
+
+def test_only_some_cells(make: Make) -> None:
+    tables = make(CELLS)
+    some = load(tables.folder.parent, frozenset({"cell-0001"}))
+    assert (some.trials.height, some.flows["cell"].unique().to_list()) == (1, ["cell-0001"])
+    assert some.catalog.height == tables.catalog.height
+
+
+def test_by_run_tables_or_latest(make: Make) -> None:
+    folder = make(CELLS).folder
+    assert load(folder).folder == load(folder.parent).folder == folder
+    (folder.parent / "matrix").mkdir()
+    (folder.parent / "matrix" / "latest").symlink_to(folder.parent)
+    assert load(folder.parent / "matrix").trials.height == 3
+
+
+def test_what_is_not_there(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no tables"):
+        load(tmp_path / "nothing")
+    tables = make(CELLS)
+    with pytest.raises(InputError, match="there is no table drops"):
+        tables.frame("drops")
+    with pytest.raises(InputError, match="verdicts"):
+        _ = tables.verdicts

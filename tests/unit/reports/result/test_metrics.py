@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Further figures of cells, from tables whose rows are written out here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reports.result.load import RunTables
+from reports.result.metrics import cell_metrics, variations
+from reports.result.stats import jain, variation
+from tests.unit.reports.conftest import write
+
+Make = Callable[[Any], RunTables]
+
+KEY = {"cell": "cell-0000", "trial": 1}
+
+
+def flow(name: str, mbps: float, **more: Any) -> dict[str, Any]:
+    about = {"group": name.partition("-")[0], "cc": "x", "sender": "a", "receiver": "b"}
+    times = {"start_ms": 0.0, "seconds": 60.0, "goodput_mbps": mbps, "goodput_whole_mbps": mbps}
+    return KEY | {"flow": name} | about | times | more
+
+
+def samples(name: str, steps: list[int], interval_ms: int = 100, begin_ms: int = 0) -> list[dict[str, Any]]:
+    """A receiver's counter that grows by these bytes from sample to sample, the first of which is zero."""
+    about = {"node": "rx", "flow": name, "group": name.partition("-")[0], "side": "receiver"}
+    return [
+        KEY | about | {"t_ms": begin_ms + interval_ms * number, "received_bytes": sum(steps[:number])}
+        for number in range(len(steps) + 1)
+    ]
+
+
+def tables_of(
+    make: Make, flows: list[dict[str, Any]], sockets: list[dict[str, Any]], **cell: Any
+) -> RunTables:
+    made = make([{"aqm": "fifo", "l4s": [1], "classic": [1], **cell}])
+    write(made.folder, "flows", flows)
+    write(made.folder, "sockets", sockets)
+    return RunTables(made.folder)
+
+
+def test_shares_count_every_flow(make: Make) -> None:
+    """Two L4S flows with 30 each and one classic with 20: 1.5 for each bit, Jain 80² / (3 · 2200)."""
+    flows = [flow("l4s-0", 30), flow("l4s-1", 30), flow("classic-0", 20)]
+    (row,) = cell_metrics(tables_of(make, flows, [])).to_dicts()
+    assert (row["flows"], row["utilisation"], row["ratio"]) == (3, 0.8, 1.5)
+    assert row["jain"] == pytest.approx(6400 / 6600)
+    index = jain([30, 30, 20])
+    assert index is not None
+    assert row["jain"] == pytest.approx(index.index)
+    assert row["l4s_sojourn_p99_ms"] is None
+    assert row["classic_variation_100ms"] is None
+
+
+def test_quantiles_are_of_all_samples_together_and_keep_their_name(make: Make) -> None:
+    """199 samples of 1 to 199 ms: enough for the median, one too few for p95."""
+    flows = [flow("l4s-0", 30), flow("classic-0", 30)]
+    sockets = [
+        KEY
+        | {"node": "tx", "flow": name, "group": name.partition("-")[0], "side": "sender"}
+        | {"t_ms": 100 * number, "srtt_ms": float(number)}
+        for name, count in (("l4s-0", 199), ("classic-0", 200))
+        for number in range(1, count + 1)
+    ]
+    (row,) = cell_metrics(tables_of(make, flows, sockets)).to_dicts()
+    assert (row["l4s_srtt_p50_ms"], row["l4s_srtt_p95_ms"]) == (100, None)
+    assert row["classic_srtt_p95_ms"] == pytest.approx(float(np.quantile(range(1, 201), 0.95)))
+    assert row["classic_sojourn_p50_ms"] is None
+
+
+def test_quantiles_of_captured_packets(make: Make) -> None:
+    tables = tables_of(make, [flow("l4s-0", 30)], [])
+    rest = {"ip_bytes": 1500, "payload_bytes": 1448, "retransmit": False, "lost": False, "ecn": "ect1"}
+    packets = [
+        KEY
+        | {"flow": "l4s-0", "group": "l4s", "packet": number, "t_ms": float(number), **rest}
+        | {"sojourn_ms": None if number == 1001 else number / 1000}
+        for number in range(1, 1002)
+    ]
+    write(tables.folder, "packets", packets)
+    (row,) = cell_metrics(RunTables(tables.folder)).to_dicts()
+    assert row["l4s_sojourn_p99_ms"] == pytest.approx(0.99, abs=1e-3)
+    assert row["l4s_sojourn_p999_ms"] is None
+
+
+def test_variation_by_bins(make: Make) -> None:
+    steps = [100, 300, 200, 400, 100, 300, 200, 400, 100, 300]
+    tables = tables_of(make, [flow("l4s-0", 1), flow("classic-0", 1)], samples("l4s-0", steps))
+    (row,) = variations(tables).to_dicts()
+    assert row["group"] == "l4s"
+    assert row["variation_50ms"] is None, "finer than the samples"
+    assert row["variation_100ms"] == pytest.approx(variation([float(step) for step in steps]))
+    pairs = [float(a + b) for a, b in zip(steps[::2], steps[1::2], strict=True)]
+    assert row["variation_200ms"] == pytest.approx(variation(pairs))
+    assert row["variation_1000ms"] is None, "one bin does not vary"
+
+
+def test_flows_of_a_group_are_added_up(make: Make) -> None:
+    one, other = [100, 300, 100, 300], [300, 100, 300, 100]
+    sockets = samples("l4s-0", one) + samples("l4s-1", other)
+    tables = tables_of(make, [flow("l4s-0", 1), flow("l4s-1", 1)], sockets)
+    (row,) = variations(tables).to_dicts()
+    assert row["variation_100ms"] == pytest.approx(0)
+
+
+def test_the_warm_up_does_not_count(make: Make) -> None:
+    steps = [1000, 5000, 1000, 200, 200, 200, 200]
+    flows = [flow("l4s-0", 1, start_ms=50.0)]
+    tables = tables_of(make, flows, samples("l4s-0", steps), warmup_s=0.25)
+    (row,) = variations(tables).to_dicts()
+    assert row["variation_100ms"] == pytest.approx(0)
