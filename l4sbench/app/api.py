@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from l4sbench.program import Program
     from l4sbench.store import Run
     from l4sbench.topology import Topology
-    from reports.comparing import Comparison
+    from reports.compare import Comparison
     from reports.result.load import RunTables
     from reports.result.verdicts import Decision
 
@@ -362,8 +362,8 @@ def compare(
         InputError: there is no such run, rule or file, or the runs have no cell in common.
     """
     from l4sbench.app.adaptive import number_of_looks
-    from reports.comparing import compare as compare_tables
-    from reports.comparing import load_margins
+    from reports.compare import compare as compare_tables
+    from reports.compare import load_margins
     from reports.result.load import load as load_tables
     from reports.result.rules import load_rule
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench compare`: what got better or worse from one run to another, and is it more than noise?"""
+"""`l4sbench compare`: changes from one run to another that are more than noise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench compare runs/quickstart/20260102T030405Z quickstart",
             "l4sbench compare BASE NEW aqm=dualpi2 --json",
             "l4sbench compare BASE NEW --junit compare.xml   for a CI's test report",
-            "l4sbench compare BASE NEW --margins my.yml      what differences matter",
+            "l4sbench compare BASE NEW --margins my.yml      which differences matter",
         ),
     )
     for name in ("base", "new"):
@@ -33,18 +33,20 @@ def add_parser(commands: Subparsers) -> None:
             name, metavar=name.upper(), help=f"the run {what}: a directory, or a matrix's name for its latest"
         )
     add_filters(parser)
-    parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: what the base's matrix says)")
-    parser.add_argument("--margins", type=Path, metavar="FILE", help="what differences matter, as YAML")
+    parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: that of the base's matrix)")
+    parser.add_argument("--margins", type=Path, metavar="FILE", help="which differences matter, as YAML")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
-    parser.add_argument("--junit", type=Path, metavar="FILE", help="write it as JUnit XML, a test per cell")
+    parser.add_argument(
+        "--junit", type=Path, metavar="FILE", help="also write it as JUnit XML, a test per cell"
+    )
     add_runs(parser)
 
 
 def compare(args: argparse.Namespace) -> int:
-    """Print the comparison; 1 when a cell regressed."""
+    """Print the comparison; return 1 when a cell regressed."""
     from l4sbench.app import api
     from l4sbench.store.files import write_whole
-    from reports.comparing.render import as_document, as_junit, as_text
+    from reports.compare.render import as_document, as_junit, as_text
 
     found = api.compare(
         args.base, args.new, args.filters, rule=args.rule, margins=args.margins, runs=args.runs

@@ -106,7 +106,7 @@ def _against(args: argparse.Namespace) -> int:
 
 def _claims(args: argparse.Namespace) -> int:
     """Print a study's claims and measures; without filters, write them beside the report too."""
-    from reports import claims
+    from reports.published import claims
     from reports.result.load import load
 
     path, cells, command = _asked(args)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import altair as alt
 
 from l4sbench.errors import InputError
-from reports.figures.colours import OKABE_ITO
-from reports.figures.grid import configured, layered, table
+from reports.colours import OKABE_ITO
+from reports.figures.ground import configured, layered, table
 from reports.figures.sheets import at_words
 from reports.figures.style import config
 

@@ -17,8 +17,8 @@ import altair as alt
 import polars as pl
 
 from l4sbench.errors import InputError
-from reports.figures.colours import OKABE_ITO
-from reports.figures.grid import configured, layered, table
+from reports.colours import OKABE_ITO
+from reports.figures.ground import configured, layered, table
 from reports.figures.sheets import at_words
 from reports.figures.style import DASHES, config, looks
 

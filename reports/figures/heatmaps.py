@@ -14,8 +14,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from reports.figures.colours import BLACK, CIVIDIS, FAIR, WHITE, Scale, ink
-from reports.figures.grid import Tick, colour_bar
+from reports.colours import BLACK, CIVIDIS, FAIR, WHITE, Scale, ink
+from reports.figures.ground import Tick, colour_bar
 from reports.figures.painting import (
     Painted,
     bar_height,

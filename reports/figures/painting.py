@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import altair as alt
 
-from reports.figures.colours import BLACK, WCAG_AA, WHITE, contrast, ink, mixed
-from reports.figures.grid import Ground, configured, layered, table
+from reports.colours import BLACK, WCAG_AA, WHITE, contrast, ink, mixed
+from reports.figures.ground import Ground, configured, layered, table
 from reports.figures.style import config
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import altair as alt
 import polars as pl
 
-from reports.figures.colours import OKABE_ITO
-from reports.figures.grid import configured, layered, table
+from reports.colours import OKABE_ITO
+from reports.figures.ground import configured, layered, table
 from reports.figures.sheets import at_words
 from reports.figures.style import SHAPES, config, looks
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import altair as alt
 
-from reports.figures.colours import BLACK, COOLWARM, PLASMA, RDBU, WHITE, Scale, ink
-from reports.figures.grid import Ground, Tick, colour_bar, configured, layered, table
+from reports.colours import BLACK, COOLWARM, PLASMA, RDBU, WHITE, Scale, ink
+from reports.figures.ground import Ground, Tick, colour_bar, configured, layered, table
 from reports.figures.style import PUBLISHED_FONT, config
 from reports.published.look import MULTI_QUEUE, ROWS
 

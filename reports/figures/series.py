@@ -16,8 +16,8 @@ import altair as alt
 import polars as pl
 
 from l4sbench.errors import InputError
-from reports.figures.colours import OKABE_ITO
-from reports.figures.grid import configured, layered
+from reports.colours import OKABE_ITO
+from reports.figures.ground import configured, layered
 from reports.figures.style import DASHES, Theme, config
 from reports.result.labels import setting
 

@@ -14,6 +14,8 @@ from l4sbench.catalog.reader import read_entry
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.images import read_image
+from reports.compare import load_margins
+from reports.published.claims import load_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +26,9 @@ ERRORS: Final = Path(__file__).parents[1] / "errors"
 
 
 READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
+    "claims": lambda path, _: load_study(str(path)),
     "images": lambda path, _: read_image(path),
+    "margins": lambda path, _: load_margins(path),
     "matrix": Matrix.load,
     "modules": lambda path, _: read_entry(path),
     "slices": lambda path, _: load_slice_file(path),

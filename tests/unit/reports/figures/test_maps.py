@@ -11,6 +11,7 @@ import pytest
 
 from l4sbench.errors import InputError
 from reports.against import compare
+from reports.colours import WCAG_AA, contrast
 from reports.figures import (
     delay_map,
     difference_map,
@@ -20,7 +21,6 @@ from reports.figures import (
     sheets,
     specification,
 )
-from reports.figures.colours import WCAG_AA, contrast
 from reports.figures.heatmaps import goodput_scale, painted_delay, painted_goodput
 from reports.figures.painting import hatch_lines
 from reports.result.load import RunTables

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from l4sbench.errors import InputError
+from reports.colours import contrast
 from reports.figures import datasets, specification, time_series, trial_series
-from reports.figures.colours import contrast
 from reports.figures.style import config
 from reports.result.load import RunTables
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import altair as alt
 
 if TYPE_CHECKING:
-    from reports.figures.colours import Scale
+    from reports.colours import Scale
 
 _Top = TypeVar("_Top", bound=alt.TopLevelMixin)
 
@@ -39,16 +39,16 @@ class Ground:
 
     @property
     def width(self) -> int:
-        """Of the panel, pixels."""
+        """Width of the panel, pixels."""
         return self.cell_width * len(self.xs)
 
     @property
     def height(self) -> int:
-        """Of the panel, pixels."""
+        """Height of the panel, pixels."""
         return self.cell_height * len(self.labels)
 
     def x(self, field: str = "x") -> alt.X:
-        """Horizontal place, with the axis."""
+        """Return the horizontal place, with the axis."""
         labels = json.dumps(self.xs)
         axis = alt.Axis(
             values=[index + 0.5 for index in range(len(self.xs))],
@@ -66,7 +66,7 @@ class Ground:
         return alt.X(f"{field}:Q", axis=axis, scale=scale)
 
     def y(self, field: str = "y", *, labelled: bool = True) -> alt.Y:
-        """Vertical place, with the rows' names where `labelled`."""
+        """Return the vertical place, with the rows' names where `labelled`."""
         # Vega puts the first of several lines at the place: move it up by half of the others
         moved = [
             index + 0.5 - (len(lines) - 1) * self.label_size * LINE / 2 / self.cell_height
@@ -89,24 +89,24 @@ class Ground:
         return alt.Y(f"{field}:Q", axis=axis if labelled else None, scale=scale)
 
     def ticks(self, colour: str) -> alt.Chart:
-        """Ticks at the middle of the rows, left of the panel."""
+        """Draw ticks at the middle of the rows, left of the panel."""
         rows = [{"y": index + 0.5} for index in range(len(self.labels))]
         marks: alt.Chart = alt.Chart(table(rows)).mark_rule(color=colour, clip=False)
         return marks.encode(x=alt.value(-4), x2=alt.value(0), y=alt.Y("y:Q"))
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
-    """Rows within the specification."""
+    """Return rows as data within the specification."""
     return alt.InlineData(values=[dict(row) for row in rows])
 
 
 def layered(layers: Sequence[alt.Chart], width: float, height: float, **properties: Any) -> alt.LayerChart:
-    """Layers over each other, the first at the bottom; sizes in pixels."""
+    """Draw layers over each other, the first at the bottom; sizes in pixels."""
     return cast("alt.LayerChart", alt.layer(*layers).properties(width=width, height=height, **properties))
 
 
 def configured(chart: _Top, settings: Mapping[str, Any]) -> _Top:
-    """A finished figure with its `config` (`reports.figures.style.config`)."""
+    """Finish a figure with its `config` (`reports.figures.style.config`)."""
     return cast("_Top", chart.configure(**settings))
 
 
@@ -129,7 +129,7 @@ def colour_bar(
     width: int = 12,
     size: float = 10,
 ) -> alt.LayerChart:
-    """A vertical colour bar, drawn as thin steps so that what it shows is what the cells show.
+    """Draw a vertical colour bar of thin steps, in exactly the colours of the cells.
 
     Vega's own legend has neither limits across it nor uneven scales. The bar is linear in `scale.values`.
     """
@@ -154,7 +154,7 @@ def colour_bar(
         title=title,
         titleAngle=-90,
         titlePadding=8,
-        # labels that an expression makes are not measured: leave room for the longest
+        # Vega does not measure labels made by an expression: leave room for the longest
         minExtent=8 + 0.6 * size * max(len(tick.label) for tick in ticks),
         grid=False,
         domain=False,

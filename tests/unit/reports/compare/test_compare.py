@@ -17,10 +17,10 @@ from scipy import stats
 
 from l4sbench import tables
 from l4sbench.errors import InputError
-from reports.comparing import Change, Comparison, Presence, compare, load_margins
-from reports.comparing.changes import changes
-from reports.comparing.margins import DEFAULT
-from reports.comparing.render import as_document, as_junit, as_text
+from reports.compare import Change, Comparison, Presence, compare, load_margins
+from reports.compare.changes import changes
+from reports.compare.margins import DEFAULT
+from reports.compare.render import as_document, as_junit, as_text
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Word
@@ -210,23 +210,3 @@ def test_json_holds_every_cell(compared: Callable[..., Comparison]) -> None:
     assert document["regressed"] is False
     assert isinstance(document["cells"], list)
     assert len(document["cells"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("margins: [", "is no YAML"),
-        ("margins: x\nversion: 1\nmetrics: {speed: {margin: 1}}\n", "metrics.speed"),
-        ("margins: x\nversion: 1\nmetrics: {delay_ms: {margin: -1}}\n", "greater than or equal to 0"),
-    ],
-)
-def test_bad_margins_say_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "margins.yml"
-    path.write_text(text)
-    with pytest.raises(InputError, match=message):
-        load_margins(path)
-
-
-def test_missing_margins_name_an_example(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"default\.yml is an example"):
-        load_margins(tmp_path / "none.yml")

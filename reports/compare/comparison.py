@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import InputError
-from reports.comparing.changes import CellChange, Change, Presence, changes
+from reports.compare.changes import CellChange, Presence, changes
 from reports.result.verdicts import Word, decide
 
 if TYPE_CHECKING:
-    from reports.comparing.margins import Margins
+    from reports.compare.margins import Margins
     from reports.result.load import RunTables
     from reports.result.rules import Rule
     from reports.result.verdicts import Verdict
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs: what to call it, and what ran there."""
+    """One of the two runs: its name, and what ran there."""
 
     name: str
     kernels: tuple[str, ...]
@@ -29,7 +29,7 @@ class Side:
 
     @classmethod
     def of(cls, name: str, tables: RunTables) -> Side:
-        """What the tables of a run say about it."""
+        """Read the side from the tables of a run."""
 
         def words(column: str) -> tuple[str, ...]:
             texts = tables.trials[column].drop_nulls()
@@ -42,7 +42,7 @@ class Side:
 class EntryChange:
     """An entry of the decision table whose verdict changed.
 
-    `regressed`: it was ok, is not any more, and a cell behind it is worse by more than noise or was lost.
+    `regressed`: the entry was ok, is not any more, and a cell behind it is worse by more than noise or lost.
     """
 
     l4s: str
@@ -57,7 +57,7 @@ class EntryChange:
 class Comparison:
     """Two runs, cell by cell and entry by entry of their decision tables.
 
-    `undecidable` says why there are no entries, where the runs have no decision table.
+    `undecidable` is the reason why there are no entries, where the runs have no decision table.
     """
 
     base: Side
@@ -70,15 +70,11 @@ class Comparison:
 
     @property
     def regressed(self) -> bool:
-        """Whether anything got worse by more than noise."""
+        """True if anything got worse by more than noise."""
         return any(cell.regressed for cell in self.cells)
 
-    def cells_with(self, change: Change) -> tuple[CellChange, ...]:
-        """The cells that have a metric which came out so."""
-        return tuple(cell for cell in self.cells if cell.has(change))
-
     def present(self, presence: Presence) -> tuple[CellChange, ...]:
-        """The cells that the two runs have so."""
+        """Return the cells with this presence."""
         return tuple(cell for cell in self.cells if cell.presence is presence)
 
 
@@ -91,13 +87,13 @@ def compare(
     rule: Rule,
     looks: tuple[int, int] = (1, 1),
 ) -> Comparison:
-    """Two runs beside each other.
+    """Compare two runs.
 
     Args:
         base: The run that is held to be good.
         new: The run in question.
-        names: What to call them.
-        margins: What differences matter.
+        names: The names of the two runs in the comparison.
+        margins: Which differences matter.
         rule: The verdict rule for both.
         looks: How often a cell of each may have been looked at while trials were added (`verdicts.decide`).
 
@@ -111,21 +107,14 @@ def compare(
         entries = _entries(decide(base, rule, looks[0]).verdicts, decide(new, rule, looks[1]).verdicts, cells)
     except InputError as error:
         undecidable = str(error)
-    return Comparison(
-        base=Side.of(names[0], base),
-        new=Side.of(names[1], new),
-        rule=rule.rule,
-        margins=margins,
-        cells=cells,
-        entries=entries,
-        undecidable=undecidable,
-    )
+    sides = Side.of(names[0], base), Side.of(names[1], new)
+    return Comparison(*sides, rule.rule, margins, cells, entries, undecidable)
 
 
 def _entries(
     base: tuple[Verdict, ...], new: tuple[Verdict, ...], cells: tuple[CellChange, ...]
 ) -> tuple[EntryChange, ...]:
-    """The entries that both tables have and whose words differ."""
+    """Return the entries that both tables have and whose words differ."""
     regressed = {cell.cell for cell in cells if cell.regressed}
     now = {(verdict.l4s, verdict.row, verdict.column): verdict for verdict in new}
     found: list[EntryChange] = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the flows of a group were in a trial, as one row: means over its flows, and what is between them."""
+"""Measures of a flow group in a trial, as one row: means over its flows, and figures between them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MEASURES: Final[Mapping[str, str]] = {
 
 
 def measures(tables: RunTables, group: str = "l4s") -> pl.DataFrame:
-    """One row per valid trial that has the flow group: all factors, `flows` and the columns `MEASURES`.
+    """Return a row per valid trial that has the flow group: all factors, `flows` and the columns `MEASURES`.
 
     Packet lengths, times and the like are means over the group's flows, packets sent again are summed.
     `goodput_mbps` is the group's sum; `normalised_goodput` the mean of its flows' goodput over the link's
@@ -58,7 +58,7 @@ def measures(tables: RunTables, group: str = "l4s") -> pl.DataFrame:
     own = ["cell", "trial"]
     if not tables.packet_flows.height:
         raise InputError(
-            "the run has no packets", "let its matrix say capture: headers, or run it with --capture --new"
+            "the run has no packets", "set capture: headers in its matrix, or run it with --capture --new"
         )
     factors = [name for name in tables.trials.columns if name not in NOT_FACTORS or name in own]
     trials = tables.trials.filter(pl.col("status") == "ok").select(factors)

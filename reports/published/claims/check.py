@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from l4sbench.errors import InputError
-from reports.claims.measures import measures
+from reports.published.claims.measures import measures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reports.claims.model import Claim, Shown, Study
+    from reports.published.claims.model import Claim, Shown, Study
     from reports.result.load import RunTables
 
 
 class Outcome(StrEnum):
-    """Whether what is claimed was seen in every trial, in none, in some, or could not be asked."""
+    """Outcome of a claim: seen in every trial, in none, in some, or impossible to check."""
 
     SEEN = "seen"
     NOT_SEEN = "not seen"
@@ -36,8 +36,8 @@ class Setting:
     Attributes:
         setting: Values of the study's `settings`.
         values: Scheme -> median of the measure over the trials.
-        holds: Trials in which what is claimed is so.
-        trials: Trials with all schemes that the claim is about.
+        holds: Trials in which the claim holds.
+        trials: Trials that have all schemes of the claim.
     """
 
     setting: Mapping[str, object]
@@ -47,20 +47,20 @@ class Setting:
 
     @property
     def outcome(self) -> Outcome:
-        """Over its trials."""
+        """The outcome over the trials of the setting."""
         return _outcome(self.holds, self.trials)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim with what was found in every setting it is about."""
+    """A claim with its result in every setting it is about."""
 
     claim: Claim
     settings: tuple[Setting, ...]
 
     @property
     def outcome(self) -> Outcome:
-        """Over all trials of all settings."""
+        """The outcome over all trials of all settings."""
         return _outcome(sum(s.holds for s in self.settings), sum(s.trials for s in self.settings))
 
 
@@ -79,19 +79,19 @@ class Report:
 
 
 def check(tables: RunTables, study: Study) -> Report:
-    """Ask a study's claims of a run.
+    """Check a study's claims against a run.
 
     Trials of one number share a seed in all cells, so schemes are compared within trials.
 
     Raises:
-        InputError: the run does not have what the study is about.
+        InputError: the run lacks factors that the study is about, or valid trials.
     """
     found = measures(tables)
     lacking = [name for name in (study.factor, *study.settings) if name not in found.columns]
     if lacking or not found.height:
         raise InputError(
             f"the run has no {', '.join(lacking) or 'valid trials'}",
-            f"claims of {study.study} are about those",
+            f"the claims of {study.study} are about these",
         )
     counts = found.group_by("cell").len()["len"].to_list()
     groups = {"l4s": found} | {s.group: measures(tables, s.group) for s in study.shown if s.group != "l4s"}
@@ -127,7 +127,7 @@ def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[Setting]:
 
 
 def _holds(claim: Claim, row: Mapping[str, object], schemes: list[str]) -> bool | None:
-    """Whether a trial is as claimed; None when it lacks a scheme, or there is nothing to compare."""
+    """Return True if a trial is as claimed; None when it lacks a scheme, or there is nothing to compare."""
     values = {scheme: value for scheme in schemes if isinstance(value := row[scheme], int | float)}
     if any(scheme not in values for scheme in (*claim.of, *([claim.than] if claim.than else []))):
         return None
@@ -153,7 +153,7 @@ def _outcome(holds: int, trials: int) -> Outcome:
 
 
 def _table(found: pl.DataFrame, study: Study, measure: str) -> pl.DataFrame:
-    """Settings x schemes: medians over the trials."""
+    """Tabulate settings x schemes: medians over the trials."""
     index = list(study.settings)
     wide = found.pivot(study.factor, index=index, values=measure, aggregate_function="median").sort(index)
     return wide.select(*index, *[scheme for scheme in study.schemes if scheme in wide.columns])

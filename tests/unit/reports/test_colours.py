@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.figures.colours import (
+from reports.colours import (
     BLACK,
     CIVIDIS,
     COOLWARM,

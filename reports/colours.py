@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Colours: maps from numbers to colours, colours of flow groups, and contrast.
+"""Colours of figures and pages: maps from numbers to colours, colours of flow groups, and contrast.
 
 Every map is a few control colours at equal distances with straight lines in sRGB between them. Colours are
 computed here and not by Vega, so that contrast is known before anything is drawn.
@@ -8,6 +8,7 @@ computed here and not by Vega, so that contrast is known before anything is draw
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,9 +25,9 @@ class ColourMap:
     """Control colours (`#rrggbb`) at equal distances from 0 to 1, straight lines in sRGB between them.
 
     Attributes:
-        name: The name it is known by.
+        name: Its usual name.
         colours: At least two control colours.
-        source: Where they come from.
+        source: Their origin.
     """
 
     name: str
@@ -34,7 +35,7 @@ class ColourMap:
     source: str
 
     def at(self, place: float) -> str:
-        """The colour at a place from 0 to 1; what lies outside is moved to the nearer end."""
+        """Return the colour at a place from 0 to 1; outside of them, that of the nearer end."""
         steps = len(self.colours) - 1
         where = min(max(place, 0.0), 1.0) * steps
         left = min(int(where), steps - 1)
@@ -42,7 +43,7 @@ class ColourMap:
         return _hex([a + (b - a) * (where - left) for a, b in zip(begin, end, strict=True)])
 
     def reversed(self) -> ColourMap:
-        """The same from the other end."""
+        """Return the same map from the other end."""
         return ColourMap(f"{self.name}_r", self.colours[::-1], self.source)
 
 
@@ -50,7 +51,7 @@ class ColourMap:
 class Scale:
     """A colour map over numbers: piecewise linear through (`values[i]`, `places[i]`), values rising.
 
-    `values` may be logarithms or anything else that the caller draws; outside of them the ends hold.
+    `values` may be logarithms or anything else that the caller draws; outside of them the ends apply.
     """
 
     map: ColourMap
@@ -58,7 +59,7 @@ class Scale:
     places: tuple[float, ...]
 
     def place(self, value: float) -> float:
-        """Where on the map, 0 to 1, a value lies."""
+        """Return the place of a value on the map, 0 to 1."""
         if value <= self.values[0]:
             return self.places[0]
         if value >= self.values[-1]:
@@ -69,8 +70,12 @@ class Scale:
         return self.places[right - 1] + share * (self.places[right] - self.places[right - 1])
 
     def colour(self, value: float) -> str:
-        """The colour of a value."""
+        """Return the colour of a value."""
         return self.map.at(self.place(value))
+
+    def step(self, value: float, steps: int) -> int:
+        """Return the nearest of 2 * `steps` + 1 even steps along the map; `steps` is the middle."""
+        return steps + round((2 * self.place(value) - 1) * steps)
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -112,40 +117,50 @@ CIVIDIS: Final = ColourMap(
 FAIR: Final = ColourMap(
     "blue-orange",
     _split("0072b2 7fb8d8 f5f5f5 f2b48a d55e00"),
-    "ends: M. Okabe and K. Ito, Color Universal Design, 2008; told apart with every common colour blindness",
+    "ends: M. Okabe and K. Ito, Color Universal Design, 2008; distinct with every common colour blindness",
 )
 
-BLUE: Final = "#0072b2"
-VERMILLION: Final = "#d55e00"
+DELAY: Final = Scale(CIVIDIS.reversed(), (math.log10(0.1), math.log10(100)), (0, 1))
+"""Of the decimal logarithm of ms."""
+
+DIFFERENCE: Final = Scale(FAIR, (-50, 0, 50), (0, 0.5, 1))
+"""Percent of the link's rate, run minus published."""
+
+
+def goodput_scale(fair_percent: float) -> Scale:
+    """Return the scale of percent of the link's rate whose two colours part at the fair share."""
+    return Scale(FAIR, (0, fair_percent, 100), (0, 0.5, 1))
+
+
 OKABE_ITO: Final = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f7f7f", "#a6761d"),
 )
-"""M. Okabe and K. Ito, Color Universal Design, 2008, without its yellow, which white paper swallows; then a
-grey and a brown. Never used without a second mark: dash, shape or label."""
+"""M. Okabe and K. Ito, Color Universal Design, 2008, without its yellow, which is hard to see on
+white paper; then a grey and a brown. Never used without a second mark: dash, shape or label."""
 
 BLACK: Final = "#000000"
 WHITE: Final = "#ffffff"
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance of `#rrggbb`, 0 (black) to 1 (white), after WCAG 2.1."""
+    """Return the relative luminance of `#rrggbb`, 0 (black) to 1 (white), after WCAG 2.1."""
     channels = [_linear(channel / 255) for channel in _rgb(colour)]
     return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio of two colours, 1 to 21, after WCAG 2.1."""
+    """Return the contrast ratio of two colours, 1 to 21, after WCAG 2.1."""
     light, dark = sorted((luminance(one), luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
 def ink(ground: str) -> str:
-    """Black or white, whichever reads better on `ground`; the contrast is at least 4.58."""
+    """Return black or white, whichever reads better on `ground`; the contrast is at least 4.58."""
     return max((BLACK, WHITE), key=lambda colour: contrast(colour, ground))
 
 
 def mixed(colour: str, towards: str, share: float) -> str:
-    """A colour moved by `share` (0 to 1) of the way towards another, in sRGB."""
+    """Return a colour moved by `share` (0 to 1) of the way towards another, in sRGB."""
     pairs = zip(_rgb(colour), _rgb(towards), strict=True)
     return _hex([a + (b - a) * share for a, b in pairs])
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How much two runs may differ before it matters: margins as data."""
+"""Margins as data: how much two runs may differ before it matters."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import BaseModel, ConfigDict, Field
 
-from l4sbench.errors import InputError
+from l4sbench.document import load_model
 
 DEFAULT: Final = Path(__file__).parent / "default.yml"
-
-MetricName = Literal["unfairness_percent", "utilisation_percent", "delay_ms"]
 
 NotNegative = Annotated[float, Field(ge=0)]
 
@@ -32,17 +28,17 @@ class Margin(_Strict):
     relative_percent: NotNegative = 0.0
 
     def at(self, base_mean: float) -> float:
-        """The margin for a cell whose base has this mean, in the metric's unit."""
+        """Return the margin for a cell whose base has this mean, in the metric's unit."""
         return max(self.margin, self.relative_percent / 100 * abs(base_mean))
 
 
 class Margins(_Strict):
-    """What counts as worse and as better.
+    """Which differences count as worse and as better.
 
     Attributes:
         margins: Its name.
         version: Grows with every change of meaning.
-        about: What it says.
+        about: A description.
         false_discovery_percent: Expected share of false alarms among all alarms; when nothing changed at all,
             the chance of any alarm (Benjamini and Hochberg 1995).
         metrics: The metrics that are compared, with their margins; others are not looked at.
@@ -52,26 +48,17 @@ class Margins(_Strict):
     version: int
     about: str = ""
     false_discovery_percent: Annotated[float, Field(gt=0, lt=50)] = 5.0
-    metrics: Mapping[MetricName, Margin]
+    metrics: Mapping[Literal["unfairness_percent", "utilisation_percent", "delay_ms"], Margin]
+
+    def of(self, metric: str) -> Margin | None:
+        """Return the margin of a metric; None where the metric is not compared."""
+        return next((margin for name, margin in self.metrics.items() if name == metric), None)
 
 
 def load_margins(path: Path = DEFAULT) -> Margins:
-    """The margins of a file.
+    """Read the margins of a file.
 
     Raises:
-        InputError: it cannot be read, or holds no margins.
+        InputError: the file cannot be read, or is not a file of margins.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"margins {path} cannot be read: {error}", f"{DEFAULT} is an example") from error
-    try:
-        return Margins.model_validate(YAML(typ="safe").load(text))
-    except YAMLError as error:
-        raise InputError(f"{path} is no YAML: {error}") from error
-    except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or 'file'}: {item['msg']}"
-            for item in error.errors()
-        )
-        raise InputError(f"{path} holds no margins: {wrong}", f"{DEFAULT} is an example") from error
+    return load_model(path, Margins)

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A comparison of two runs as text, as JSON and as JUnit XML."""
+"""A comparison of two runs as text, JSON and JUnit XML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from reports.comparing.changes import CellChange, Change, MetricChange, Presence
+from reports.compare.changes import CellChange, Change, MetricChange, Presence
 from reports.render.terminal import plural
 
 if TYPE_CHECKING:
-    from reports.comparing.comparison import Comparison, Side
-
-JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+    from reports.compare.comparison import Comparison, Side
 
 _GLYPHS: Final[Mapping[Change, str]] = {
     Change.WORSE: "✗",
@@ -24,7 +23,7 @@ _GLYPHS: Final[Mapping[Change, str]] = {
 
 
 def as_text(comparison: Comparison) -> str:
-    """The comparison for a person: what got worse first, then what got better, then what nobody can say."""
+    """Write the comparison for people: changes for the worse first, then for the better, then the unclear."""
     lines = [
         f"base  {_side(comparison.base)}",
         f"new   {_side(comparison.new)}",
@@ -37,7 +36,7 @@ def as_text(comparison: Comparison) -> str:
     lines += _section("No valid trial any more", lost)
     lines += _section("Verdicts that changed", _verdicts(comparison))
     lines += _section(
-        "Unclear: more trials would tell",
+        "Unclear: more trials would decide",
         [line for cell in comparison.cells for line in _metrics(cell, Change.UNCLEAR)][:_UNCLEAR_SHOWN],
     )
     lines += ["", _how(comparison)]
@@ -118,65 +117,35 @@ FORMAT: Final = 1
 """Version of the JSON document; grows when a field changes its meaning or goes away."""
 
 
-def as_document(comparison: Comparison) -> dict[str, JsonValue]:
-    """The comparison as what `--json` prints; field names carry units."""
+def as_document(comparison: Comparison) -> dict[str, object]:
+    """Return the comparison as JSON types for `--json`; field names carry units."""
     return {
         "format": FORMAT,
         "regressed": comparison.regressed,
         "rule": comparison.rule,
         "margins": comparison.margins.margins,
         "margins_version": comparison.margins.version,
-        "base": _side_document(comparison.base),
-        "new": _side_document(comparison.new),
+        "base": asdict(comparison.base),
+        "new": asdict(comparison.new),
         "cells": [_cell_document(cell) for cell in comparison.cells],
-        "verdicts": [
-            {
-                "l4s": entry.l4s,
-                "row": entry.row,
-                "column": entry.column,
-                "base": entry.base.value,
-                "new": entry.new.value,
-                "regressed": entry.regressed,
-            }
-            for entry in comparison.entries
-        ],
+        "verdicts": [asdict(entry) for entry in comparison.entries],
     }
 
 
-def _side_document(side: Side) -> dict[str, JsonValue]:
-    return {
-        "name": side.name,
-        "kernels": list(side.kernels),
-        "modules": list(side.modules),
-        "testbeds": list(side.testbeds),
-    }
-
-
-def _cell_document(cell: CellChange) -> dict[str, JsonValue]:
+def _cell_document(cell: CellChange) -> dict[str, object]:
+    metrics = [asdict(metric) | {"group": metric.group or None} for metric in cell.metrics]
     return {
         "cell": cell.cell,
-        "presence": cell.presence.value,
+        "presence": cell.presence,
         "regressed": cell.regressed,
-        "trials": list(cell.trials),
-        "left_out": list(cell.left_out),
-        "metrics": [
-            {
-                "metric": metric.metric,
-                "group": metric.group or None,
-                "base": metric.base,
-                "new": metric.new,
-                "margin": metric.margin,
-                "p_worse": metric.p_worse,
-                "p_better": metric.p_better,
-                "change": metric.change.value,
-            }
-            for metric in cell.metrics
-        ],
+        "trials": cell.trials,
+        "left_out": cell.left_out,
+        "metrics": [{name: row[name] for name in row if name != "trials"} for row in metrics],
     }
 
 
 def as_junit(comparison: Comparison, suite: str) -> str:
-    """The comparison as JUnit XML: a test per cell, which fails when the cell got worse or was lost."""
+    """Write the comparison as JUnit XML: a test per cell, which fails when the cell got worse or was lost."""
     from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
     tests = TestSuite(suite)

@@ -24,8 +24,8 @@ from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
-from reports.claims import Outcome, as_document, check, load_study, markdown, measures, offered
-from reports.claims.model import Claim, Study
+from reports.published.claims import Outcome, as_document, check, load_study, markdown, measures, offered
+from reports.published.claims.model import Claim, Study
 from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
 
@@ -175,23 +175,6 @@ def test_shipped_studies_are_sound(name: str) -> None:
     assert load_study(name).study == name
 
 
-@pytest.mark.parametrize(
-    ("line", "what"),
-    [
-        ("{name: c, says: x, measure: beauty, of: [a], at_most: 1}", "no measure beauty"),
-        ("{name: c, says: x, measure: jain, of: [a]}", "give at_most, at_least or extreme"),
-        ("{name: c, says: x, measure: jain, of: [a], extreme: least, than: b}", "extreme"),
-        ("{name: c, says: x, measure: jain, of: [a], at_most: 1, where: {rate: 10}}", "10 has no unit"),
-    ],
-)
-def test_files_that_hold_no_claims(tmp_path: Path, line: str, what: str) -> None:
-    head = "study: s\nabout: a\nsource: b\nfactor: l4s.segsize\nschemes: [a]\nsettings: [rtt_ms]\nclaims:\n"
-    path = tmp_path / "mine.yml"
-    path.write_text(f"{head}  - {line}\n", encoding="utf-8")
-    with pytest.raises(InputError, match=what):
-        load_study(str(path))
-
-
 def test_an_unknown_study_is_told_which_there_are() -> None:
     with pytest.raises(InputError, match="segsize26"):
         load_study("segsize27")
@@ -226,7 +209,7 @@ def test_claims_of_ones_own_are_asked_of_a_real_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The captured trial, in which Prague sent 22 packets again (tests/unit/collectors/test_packets.py)."""
-    case = Path(__file__).parents[2] / "cases" / "trials" / "captured-dualpi2"
+    case = Path(__file__).parents[3] / "cases" / "trials" / "captured-dualpi2"
     cell = Cell.from_json(json.loads((case / "cell.json").read_text()))
     plain = json.loads((case / "raw" / "programs.json").read_text())
     programs = {node: Program.from_json(program) for node, program in plain.items()}

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Comparison of two runs: cells and verdicts that changed by more than noise."""
+
+from reports.compare.changes import CellChange, Change, MetricChange, Presence
+from reports.compare.comparison import Comparison, EntryChange, Side, compare
+from reports.compare.margins import Margins, load_margins
+
+__all__ = [
+    "CellChange",
+    "Change",
+    "Comparison",
+    "EntryChange",
+    "Margins",
+    "MetricChange",
+    "Presence",
+    "Side",
+    "compare",
+    "load_margins",
+]

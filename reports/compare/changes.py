@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Two runs cell by cell: metrics that got better or worse by more than noise.
+
+Every metric is turned so that less is better, and for each cell two one-sided tests check if the new run's
+mean is above the base's by more than the margin (worse), or below by more than the margin (better). The tests
+are Welch's unequal-variances t-tests (Welch 1947), shifted by the margin, on the trials' values. Trials of
+equal seeds are not paired, because any change decorrelates them. Benjamini and Hochberg's procedure (1995)
+corrects all tests of a comparison together: when nothing changed, the chance of any alarm is at most the
+false discovery rate, however many cells there are.
+
+A metric that is neither worse nor better is the `same` when the interval of the difference is within the
+margins (two one-sided tests at 5 %, Schuirmann 1987), else `unclear`: more trials would decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import fmean, variance
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from l4sbench.errors import InputError
+
+if TYPE_CHECKING:
+    from reports.compare.margins import Margins
+    from reports.result.load import RunTables
+
+EQUIVALENCE_P: Final = 0.05
+"""Level of each of the two one-sided tests that show a difference to be within the margins."""
+
+HIGHER_IS_BETTER: Final = frozenset({"utilisation_percent"})
+
+
+class Change(StrEnum):
+    """The outcome of a metric of a cell."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    SAME = "same"
+    UNCLEAR = "unclear"
+
+
+class Presence(StrEnum):
+    """Which of the two runs has valid trials of a cell."""
+
+    BOTH = "both"
+    LOST = "lost"
+    NEW = "new"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class MetricChange:
+    """One metric of one cell in both runs.
+
+    Attributes:
+        metric: Name with its unit; `delay_ms` is one per flow group.
+        group: The flow group, or empty where the metric is about all flows.
+        base, new: Means over the trials.
+        trials: Valid trials of base and new.
+        margin: Difference that does not matter, in the metric's unit.
+        p_worse, p_better: Of the two tests, before the correction; None with fewer than two trials.
+        change: The outcome.
+    """
+
+    metric: str
+    group: str
+    base: float
+    new: float
+    trials: tuple[int, int]
+    margin: float
+    p_worse: float | None
+    p_better: float | None
+    change: Change
+
+    @property
+    def new_is_worse(self) -> bool:
+        """True if the new mean is on the worse side of the base's, by however little."""
+        return (self.new < self.base) == (self.metric in HIGHER_IS_BETTER)
+
+    @property
+    def name(self) -> str:
+        """The metric with its group: `delay_ms of l4s`."""
+        return f"{self.metric} of {self.group}" if self.group else self.metric
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """One cell: which runs have it, its trials, and its metrics where both have them.
+
+    `trials` and `left_out` count the valid trials, and the invalid or failed ones, of base and new.
+    """
+
+    cell: str
+    presence: Presence
+    trials: tuple[int, int]
+    left_out: tuple[int, int]
+    metrics: tuple[MetricChange, ...] = ()
+
+    @property
+    def regressed(self) -> bool:
+        """True if a metric is worse, or the cell was run again and has no valid trial any more."""
+        return self.presence is Presence.LOST or self.has(Change.WORSE)
+
+    def has(self, change: Change) -> bool:
+        """Return True if any metric has this outcome."""
+        return any(metric.change is change for metric in self.metrics)
+
+
+_Key: TypeAlias = tuple[str, str]
+"""Metric and group."""
+_Values: TypeAlias = Mapping[_Key, Sequence[float]]
+"""One value per valid trial."""
+
+
+def changes(base: RunTables, new: RunTables, margins: Margins) -> tuple[CellChange, ...]:
+    """Return every cell that either run has, in the order of the base's cells and then the new run's.
+
+    Raises:
+        InputError: the two runs have no cell in common.
+    """
+    counts = (_counts(base), _counts(new))
+    if not set(counts[0]) & set(counts[1]):
+        raise InputError(
+            "the two runs have no cell in common", "compare runs of the same matrix, or of overlapping ones"
+        )
+    values = (_values(base), _values(new))
+    found: list[CellChange] = []
+    for cell in dict.fromkeys((*counts[0], *counts[1])):
+        (was, was_out), (now, now_out) = (count.get(cell, (0, 0)) for count in counts)
+        if cell not in counts[1]:
+            presence = Presence.NOT_RUN
+        elif not was:
+            presence = Presence.NEW
+        else:
+            presence = Presence.BOTH if now else Presence.LOST
+        metrics = (
+            _metrics(values[0].get(cell, {}), values[1].get(cell, {}), margins)
+            if presence is Presence.BOTH
+            else ()
+        )
+        found.append(CellChange(cell, presence, (was, now), (was_out, now_out), metrics))
+    return _corrected(found, margins.false_discovery_percent / 100)
+
+
+def _counts(tables: RunTables) -> dict[str, tuple[int, int]]:
+    """Count the valid trials and the others of every cell, in order."""
+    ok = pl.col("status") == "ok"
+    counted = tables.trials.group_by("cell", maintain_order=True).agg(ok.sum(), (~ok).sum().alias("out"))
+    return {cell: (valid, out) for cell, valid, out in counted.iter_rows()}
+
+
+def _values(tables: RunTables) -> dict[str, _Values]:
+    """Return every cell's metrics, those of the flow groups last."""
+    groups = tables.groups.join(
+        tables.trials.filter(pl.col("status") == "ok").select("cell", "trial", "rate_mbps"),
+        on=["cell", "trial"],
+    )
+    flows, goodput = pl.col("flows"), pl.col("goodput_mbps")
+    # The total variation distance between the groups' shares of the goodput and of the flows; of two
+    # groups, by how much one is over its fair share.
+    off = (goodput / goodput.sum() - flows / flows.sum()).abs().sum() / 2 * 100
+    per_trial = groups.group_by("cell", "trial", maintain_order=True).agg(
+        (goodput.sum() / pl.col("rate_mbps").first() * 100).alias("utilisation_percent"),
+        pl.when(pl.len() > 1).then(off).fill_nan(None).alias("unfairness_percent"),
+    )
+    columns = (
+        *((per_trial, name, pl.lit(""), name) for name in ("utilisation_percent", "unfairness_percent")),
+        (groups, "delay_ms", pl.col("group"), "srtt_minus_base_ms"),
+    )
+    found: dict[str, dict[_Key, Sequence[float]]] = {}
+    for frame, metric, group, column in columns:
+        rows = frame.drop_nulls(column).group_by("cell", group.alias("of"), maintain_order=True).agg(column)
+        for cell, of, values in rows.iter_rows():
+            found.setdefault(cell, {})[metric, of] = values
+    return dict(found)
+
+
+def _metrics(base: _Values, new: _Values, margins: Margins) -> tuple[MetricChange, ...]:
+    """Test every metric that both runs have and that has a margin, each on its own."""
+    found: list[MetricChange] = []
+    for (name, group), was in base.items():
+        margin, now = margins.of(name), new.get((name, group))
+        if margin is None or now is None:
+            continue
+        at = margin.at(fmean(was))
+        p = _p_values(was, now, at, -1.0 if name in HIGHER_IS_BETTER else 1.0)
+        inside = p is not None and max(p[2:]) <= EQUIVALENCE_P
+        found.append(
+            MetricChange(
+                metric=name,
+                group=group,
+                base=fmean(was),
+                new=fmean(now),
+                trials=(len(was), len(now)),
+                margin=at,
+                p_worse=p[0] if p else None,
+                p_better=p[1] if p else None,
+                # Equal values are no difference at all, even those of a single trial.
+                change=Change.SAME if inside or list(was) == list(now) else Change.UNCLEAR,
+            )
+        )
+    return tuple(found)
+
+
+def _p_values(
+    base: Sequence[float], new: Sequence[float], margin: float, sign: float
+) -> tuple[float, ...] | None:
+    """Test if the new mean is worse, better, not better and not worse by more than the margin.
+
+    Args:
+        base: Values of the base's trials.
+        new: Values of the new run's trials.
+        margin: Difference that does not matter.
+        sign: 1 where a larger value is worse, -1 where it is better.
+
+    Returns:
+        The one-sided p values of the four tests; None where a run has fewer than two trials.
+    """
+    from scipy.stats import ttest_ind_from_stats
+
+    counts = len(new), len(base)
+    if min(counts) < 2:
+        return None
+    means, variances = (fmean(new), fmean(base)), (variance(new), variance(base))
+    more = sign * (means[0] - means[1])
+    above = np.array([more - margin, -more - margin, more + margin, -more + margin])
+    # Trials that do not vary (to rounding) leave no room for chance.
+    error = math.sqrt(sum(v / n for v, n in zip(variances, counts, strict=True)))
+    if error <= 1e-12 * max(*map(abs, means), 1.0):
+        return tuple(0.0 if difference > 0 else 1.0 for difference in above)
+    sds = [math.sqrt(v) for v in variances]
+    tested = ttest_ind_from_stats(
+        above, sds[0], counts[0], 0.0, sds[1], counts[1], equal_var=False, alternative="greater"
+    )
+    return tuple(np.asarray(tested.pvalue).tolist())
+
+
+def _corrected(cells: Sequence[CellChange], rate: float) -> tuple[CellChange, ...]:
+    """Mark those metrics worse or better that remain so after the correction for many tests."""
+    from scipy.stats import false_discovery_control
+
+    every = [p for cell in cells for metric in cell.metrics for p in (metric.p_worse, metric.p_better)]
+    tested = [p for p in every if p is not None]
+    adjusted = false_discovery_control(tested) if tested else ()
+    limit = max((p for p, q in zip(tested, adjusted, strict=True) if q <= rate), default=-1.0)
+
+    def judged(metric: MetricChange) -> MetricChange:
+        for p, change in ((metric.p_worse, Change.WORSE), (metric.p_better, Change.BETTER)):
+            if p is not None and p <= limit:
+                return replace(metric, change=change)
+        return metric
+
+    return tuple(replace(cell, metrics=tuple(map(judged, cell.metrics))) for cell in cells)

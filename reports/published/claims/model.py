@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Claims as data: a measure of some schemes in some cells, and its limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from l4sbench.document import load_model
+from l4sbench.errors import InputError, did_you_mean
+from l4sbench.factors import BadValueError, column_of, factor_of
+from reports.published.claims.measures import MEASURES
+
+FOLDER: Final = Path(__file__).parent
+
+Scalar = str | int | float | bool
+Schemes = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def _known(measure: str) -> str:
+    if measure not in MEASURES:
+        hint = did_you_mean(measure, MEASURES) or f"choose from {', '.join(MEASURES)}"
+        raise BadValueError(f"{measure} is not a measure", hint)
+    return measure
+
+
+Measure = Annotated[str, AfterValidator(_known)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Claim(_Strict):
+    """One claim. It is checked in every setting that `where` leaves, and there in every trial.
+
+    The claim is one of these. For each scheme of `of` the measure is
+
+    - `times` that of scheme `than` at most (`at_most`) or at least (`at_least`), or
+    - without `than`, that number itself at most or at least, or
+    - the `least` or the `greatest` of all schemes.
+
+    Attributes:
+        name: A few words.
+        says: The published claim.
+        where: Factors and the values they must have, as in a matrix; a list means or.
+        measure: One of `MEASURES`.
+        of: The schemes that the claim is about.
+        than: The scheme they are compared with.
+        at_most: Limit of the measure or of the ratio.
+        at_least: Limit of the measure or of the ratio.
+        extreme: `least` or `greatest`.
+    """
+
+    name: str
+    says: str
+    where: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
+    measure: Measure
+    of: Schemes
+    than: str | None = None
+    at_most: float | None = None
+    at_least: float | None = None
+    extreme: Literal["least", "greatest"] | None = None
+
+    @field_validator("where")
+    @classmethod
+    def _parsed(cls, where: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
+        _columns(where)
+        return where
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        limits = [value for value in (self.at_most, self.at_least, self.extreme) if value is not None]
+        if len(limits) != 1 or (self.extreme is not None and self.than is not None):
+            raise ValueError("expected one of at_most, at_least and extreme; `than` goes with the first two")
+        return self
+
+    def columns(self) -> dict[str, list[Scalar]]:
+        """Return `where` as columns of table `trials` with the values they may have."""
+        return _columns(self.where)
+
+
+def _columns(where: dict[str, Scalar | list[Scalar]]) -> dict[str, list[Scalar]]:
+    found: dict[str, list[Scalar]] = {}
+    for name, raw in where.items():
+        factor = factor_of(name)
+        for value in raw if isinstance(raw, list) else [raw]:
+            try:
+                column, own = column_of(name, factor.parse(value)) if factor else (name, value)
+            except BadValueError as error:
+                raise ValueError(f"{name}: {error}") from error
+            found.setdefault(column, []).append(own)
+    return found
+
+
+class Shown(_Strict):
+    """A measure that the report shows of every setting and scheme, of one flow group."""
+
+    measure: Measure
+    group: str = "l4s"
+
+
+class Study(_Strict):
+    """The claims of one study.
+
+    Attributes:
+        study: Its name, that of its file.
+        about: The subject of the study.
+        source: Where it was published.
+        factor: The factor whose values are the schemes, a column of table `trials`.
+        schemes: Its values, in the order of tables.
+        settings: The factors that identify a setting, columns of table `trials`.
+        claims: The claims.
+        shown: Measures to show.
+    """
+
+    study: str
+    about: str
+    source: str
+    factor: str
+    schemes: Schemes
+    settings: Schemes
+    claims: tuple[Claim, ...] = ()
+    shown: tuple[Shown, ...] = ()
+
+
+def offered() -> tuple[str, ...]:
+    """Return the names of all studies with claims."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yml")))
+
+
+def load_study(name: str) -> Study:
+    """Read a study by its name, or from a user's file (a path that ends in .yml).
+
+    Raises:
+        InputError: the name is unknown, or the file is not a file of claims.
+    """
+    path = Path(name) if name.endswith((".yml", ".yaml")) else FOLDER / f"{name}.yml"
+    if not path.is_file():
+        hint = did_you_mean(name, offered()) or f"choose from {', '.join(offered())}, or name a .yml file"
+        raise InputError(f"no claims of {name} were found", hint)
+    return load_model(path, Study)
