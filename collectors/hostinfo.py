@@ -34,21 +34,21 @@ OFFLOAD_NAMES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """Kernel of a node, and the source versions of the modules that it can load."""
+class NodeKernel:
+    """NodeKernel of a node, and the source versions of the modules that it can load."""
 
     release: str
     modules: Mapping[str, str]
 
 
-def read_kernel(raw: Path, node: str) -> Kernel | None:
+def read_kernel(raw: Path, node: str) -> NodeKernel | None:
     """Read a node's `host.json`, or else the whole trial's; None without either. Raises BadRawError."""
     for path in (raw / node / HOST_FILE, raw / HOST_FILE):
         if path.is_file():
             try:
                 plain = json.loads(path.read_text(encoding="utf-8"))
                 modules = {str(name): str(version) for name, version in plain.get("modules", {}).items()}
-                return Kernel(str(plain["kernel_release"]), modules)
+                return NodeKernel(str(plain["kernel_release"]), modules)
             except (ValueError, KeyError, AttributeError) as error:
                 raise BadRawError(f"{path.relative_to(raw)}: {type(error).__name__} {error}") from error
     return None

@@ -35,8 +35,8 @@ REMARKABLE: Final = 0.02
 
 
 @dataclass(frozen=True)
-class Lateness:
-    """Lateness of a node's timers, and how its CPUs spent their time meanwhile (shares, 0 to 1).
+class NodeLateness:
+    """NodeLateness of a node's timers, and how its CPUs spent their time meanwhile (shares, 0 to 1).
 
     `late_ms` is sorted. `busy`, `stolen` (taken by the hypervisor) and `waited` (some task waited for a CPU)
     are None where the kernel does not report them.
@@ -59,13 +59,13 @@ class Lateness:
         return self.late_ms[math.ceil(q * len(self.late_ms)) - 1]
 
 
-def read_lateness(raw: Path, node: str) -> Lateness | None:
+def read_lateness(raw: Path, node: str) -> NodeLateness | None:
     """Read the file of a node; None when it is missing or has no instants. Raises BadRawError."""
     path = raw / node / FILE
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
         late_ms = sorted(float(late) for late in plain["late_ms"])
-        return Lateness(late_ms, *_shares(plain["cpus"], float(plain["seconds"]))) if late_ms else None
+        return NodeLateness(late_ms, *_shares(plain["cpus"], float(plain["seconds"]))) if late_ms else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

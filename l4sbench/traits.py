@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -52,6 +53,17 @@ class TestbedTraits:
     slots: int | None = None
     cost: CostModel = CostModel()
     memory_mb: int = 0
+
+    def workers(self, jobs: int | None = None) -> int:
+        """Return how many trials run at once when `jobs` are wanted.
+
+        None: as many as the testbed has places for, or one per core that this process may use.
+        """
+        if not self.parallel:
+            return 1
+        if self.slots is not None:
+            return max(1, min(jobs or self.slots, self.slots))
+        return max(1, len(os.sched_getaffinity(0)) if jobs is None else jobs)
 
 
 @dataclass(frozen=True)

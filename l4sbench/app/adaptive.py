@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.cell import Cell
-    from l4sbench.engine.loop import Decide
+    from l4sbench.engine.looks import Decide
     from l4sbench.matrix import Matrix
     from l4sbench.planning.plan import Plan
     from l4sbench.program.trial import EndedTrial

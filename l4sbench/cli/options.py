@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
+    from l4sbench.app.prepare import RunOptions
+
     # the type that argparse's add_subparsers returns has no public name
     Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 else:
@@ -101,6 +103,22 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trials", type=count, metavar="N", help="trials per cell, whatever the matrix says")
     parser.add_argument("--new", action="store_true", help="a new run directory, not the latest one")
     add_runs(parser)
+
+
+def run_options(args: argparse.Namespace) -> RunOptions:
+    """Return the options of a command with `add_matrix` and `add_run_choices`."""
+    from l4sbench.app.prepare import RunOptions
+
+    return RunOptions(
+        on=args.on,
+        jobs=args.jobs,
+        trials=args.trials,
+        new=args.new,
+        catalog=tuple(args.catalog),
+        capture=getattr(args, "capture", False),
+        slices=args.slices,
+        runs=args.runs,
+    )
 
 
 def as_filter(text: str) -> str:

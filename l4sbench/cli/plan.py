@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices
+from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices, run_options
 from l4sbench.cli.terminal import answer, as_duration, as_json, as_table, kernels_text, say, warn
 
 if TYPE_CHECKING:
     from l4sbench.app.adaptive import Forecast
     from l4sbench.app.api import Planned
-    from l4sbench.planning.plan import Caution, CellPlan, Plan, Reason, Row, Spread
+    from l4sbench.planning.plan import Caution, CellPlan, Plan, PlanRow, Reason, Spread
 
 _MOST_VALUES: Final = 8
 _MOST_ROWS: Final = 60
@@ -57,17 +57,7 @@ def plan(args: argparse.Namespace) -> int:
     if args.export is not None:
         return _export(args)
 
-    planned = plan_of(
-        args.matrix,
-        args.filters,
-        on=args.on,
-        jobs=args.jobs,
-        trials=args.trials,
-        new=args.new,
-        catalog=args.catalog,
-        slices=args.slices,
-        runs=args.runs,
-    )
+    planned = plan_of(args.matrix, args.filters, run_options(args))
     if args.json:
         plain = plan_as_json(planned.plan, planned.jobs)
         if planned.forecast is not None:
@@ -98,19 +88,19 @@ def plan(args: argparse.Namespace) -> int:
 
 def _print_kernels(plan: Plan) -> None:
     """Which kernels the hosts boot for which cells, in which order, and how often they restart."""
-    for part in plan.parts:
-        if part.stage is None:
+    for batch in plan.batches:
+        if batch.stage is None:
             continue
-        size = f"{len(part.cells)} cell{'' if len(part.cells) == 1 else 's'}"
-        if not part.to_run:
+        size = f"{len(batch.cells)} cell{'' if len(batch.cells) == 1 else 's'}"
+        if not batch.to_run:
             restarts = "nothing to run"
-        elif part.changes:
-            hosts = f"{len(part.changes)} host{'' if len(part.changes) == 1 else 's'}"
-            restarts = f"after a restart of {hosts}, about {as_duration(part.change_s)}"
+        elif batch.changes:
+            hosts = f"{len(batch.changes)} host{'' if len(batch.changes) == 1 else 's'}"
+            restarts = f"after a restart of {hosts}, about {as_duration(batch.change_s)}"
         else:
-            restarts = "as they run now" if part is plan.parts[0] else "no restart"
-        known = "" if part.inputs or not part.changes else ", not booted here before"
-        answer(f"kernels: {kernels_text(part.stage.state)} ({size}, {restarts}{known})")
+            restarts = "as they run now" if batch is plan.batches[0] else "no restart"
+        known = "" if batch.inputs or not batch.changes else ", not booted here before"
+        answer(f"kernels: {kernels_text(batch.stage.state)} ({size}, {restarts}{known})")
 
 
 def _export(args: argparse.Namespace) -> int:
@@ -165,7 +155,7 @@ def _print_baselines(plan: Plan, *, every: bool) -> None:
             answer(line)
 
 
-def _row(row: Row) -> Mapping[str, object]:
+def _row(row: PlanRow) -> Mapping[str, object]:
     some = "" if row.complete else " (not all combinations)"
     return {
         **{", ".join(spread.names): _values(spread) for spread in row.axes},

@@ -9,7 +9,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices
+from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices, run_options
 from l4sbench.cli.terminal import answer, as_path, say, styled, warn
 
 if TYPE_CHECKING:
@@ -54,17 +54,10 @@ def run(args: argparse.Namespace) -> int:
     if args.detach:
         return _detach(args)
     with run_progress() as on_event:
-        ended = api.run(
+        ended = api.run_matrix(
             args.matrix,
-            *args.filters,
-            on=args.on,
-            jobs=args.jobs,
-            trials=args.trials,
-            new=args.new,
-            catalog=args.catalog,
-            capture=args.capture,
-            slices=args.slices,
-            runs=args.runs,
+            args.filters,
+            run_options(args),
             on_state=say,
             on_plan=warn_of,
             on_event=on_event,
@@ -81,10 +74,10 @@ def _detach(args: argparse.Namespace) -> int:
     import fcntl
     import subprocess
 
-    from l4sbench.app import api
+    from l4sbench.app.prepare import prepare
     from l4sbench.store import RunLocked
 
-    matrix = api.load_matrix(args.matrix, args.catalog, args.trials).select(args.filters)
+    matrix = prepare(args.matrix, args.filters, run_options(args)).matrix
     log = args.runs / matrix.name / "detached.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     words = [word for word in sys.argv[1:] if word != "--detach"]

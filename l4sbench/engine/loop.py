@@ -5,64 +5,67 @@
     with locked(run) as writer:
         result = execute(plan, writer, testbed, judge, on_event=print)
 
-Trials are taken up in an order shuffled by the run's own seed, by `jobs` workers, one part of the plan after
-the other: between two parts the testbed changes what it runs. No result depends on that order or on the
-number of workers. A trial that fails is kept as failed and the run goes on; a testbed that
-fails, or a full disk, stops the run. Ctrl-C once takes up no new trials and discards those under way; twice,
-it stops at once.
+Up to `jobs` trials run at once, in an order shuffled by the run's own seed, one batch of the plan after the
+other; between two batches the testbed changes its kernels. No result depends on that order or on the number
+of workers. A trial that fails is kept as failed and the run continues; a testbed that fails, or a full disk,
+stops the run. After the first Ctrl-C no trial is started and the running ones are discarded; the second one
+ends the process at once.
 
-Everything is decided in one thread, which also emits all events; a worker runs one trial and reports.
+One thread decides everything and emits all events. Trials, looks at adaptive cells, and changes of kernels
+each run in a thread of their own, which puts one message into a queue: a call for the deciding thread.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from l4sbench import events
+from l4sbench.engine.looks import Decide, Look, Looks
 from l4sbench.engine.testbed import TrialStopped
-from l4sbench.engine.work import Broken, Entered, Entering, Interrupted, Look, Looked, Waiting, workers
-from l4sbench.engine.worker import Dropped, Judge, Kept, NotReady, Task, Worker, told
+from l4sbench.engine.worker import Judge, Kept, Task, UnderWay, Worker, describe
 from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Status
-from l4sbench.planning.inputs import Inputs
-from l4sbench.planning.plan import looks
+from l4sbench.planning.inputs import TrialInputs
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from l4sbench.cell import Cell
     from l4sbench.engine.testbed import Testbed
     from l4sbench.planning.cost import CostBook
-    from l4sbench.planning.plan import Plan
-    from l4sbench.program.trial import EndedTrial
+    from l4sbench.planning.plan import Batch, Plan
     from l4sbench.store import RunWriter
     from l4sbench.traits import Identity, Stage
 
-Decide: TypeAlias = "Callable[[Cell, Sequence[EndedTrial]], Literal['more', 'enough']]"
-"""Says whether the ended trials of a cell are enough. The only place where results steer a run."""
-
 Enter: TypeAlias = "Callable[[Stage, threading.Event], Identity]"
-"""Brings the testbed into the state that a part of a plan needs, see `l4sbench.engine.testbed.Staged`."""
+"""Brings the testbed into the state that a batch of a plan needs, see `l4sbench.engine.testbed.Staged`."""
 
 GRACE_S: Final = 30.0
-"""A testbed that does not end a trial so long after it was told to is given up."""
+"""The run gives up a testbed that takes longer than this to end a trial after a stop was requested."""
 _TICK_S: Final = 0.5
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended. `left` counts trials that were not taken up or were discarded.
+    """How a run ended.
 
-    `error` is what stopped the run before its end, `lost` what became of places that it went on without.
-    Tables can be made of what ended in any case.
+    Attributes:
+        ok, invalid, failed: Numbers of trials that ended so.
+        left: Number of trials that were not started or were discarded.
+        interrupted: By SIGINT or SIGTERM.
+        error: What stopped the run early. Tables can be made from the trials that ended.
+        lost: Places of the testbed that were lost; the run continued without them.
     """
 
     ok: int
@@ -75,15 +78,12 @@ class RunResult:
 
     @property
     def exit_code(self) -> int:
-        """What the command line exits with on account of this run."""
+        """Exit code of the command line."""
         if self.interrupted:
             return 130
         if self.error is not None:
             return self.error.exit_code
         return 1 if self.invalid or self.failed else 0
-
-
-_Message: TypeAlias = Kept | Dropped | Looked | Entered | Broken | Interrupted
 
 
 def execute(
@@ -98,10 +98,10 @@ def execute(
     jobs: int | None = None,
     costs: CostBook | None = None,
 ) -> RunResult:
-    """Run what `plan` says, as many trials at a time as `workers` allows.
+    """Run the trials of `plan`, as many at once as the testbed and `jobs` allow.
 
-    A TestbedError or a full disk ends the run early and stands in the result. So does an interrupt; a second
-    one raises KeyboardInterrupt. Whatever else goes wrong is a bug, and raised once the trials under way have
+    A TestbedError or a full disk ends the run early and is in the result, as is an interrupt; a second
+    interrupt raises KeyboardInterrupt. Any other error is a bug, and is raised once the running trials have
     ended.
 
     Args:
@@ -109,15 +109,29 @@ def execute(
         writer: Of the run that `plan` was made for.
         testbed: Where trials run.
         judge: Called once for every trial that ran to its end.
-        enter: Of a testbed that changes between the parts of the plan. Where a state cannot be had, the
-            trials that need it fail with the reason, and the next part is entered; with `PlaceLost` it is
+        enter: For a testbed that changes between the batches of the plan. When it raises TrialFailed, the
+            trials of the batch fail with that reason and the next batch is entered; with PlaceLost it is
             called again.
-        decide: Whether an adaptive cell has enough trials; without it each gets the least number.
+        decide: Decides whether an adaptive cell has enough trials; without it each gets the least number.
         on_event: Called from this thread, in order.
-        jobs: Workers; None: one per core.
-        costs: Learns what the trials cost.
+        jobs: Number of workers; None: one per core.
+        costs: Learns the cost of the trials.
     """
     return _Loop(plan, writer, testbed, judge, enter, decide, on_event, jobs, costs).run()
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """The rest of a batch. `worker` is None until the testbed is in the state that the batch needs."""
+
+    batch: Batch
+    worker: Worker | None = None
+    queue: deque[Task | Look] = field(default_factory=deque)
+
+    @property
+    def tasks(self) -> list[Task]:
+        """Trials that wait."""
+        return [work for work in self.queue if isinstance(work, Task)]
 
 
 class _Loop:
@@ -133,24 +147,21 @@ class _Loop:
         jobs: int | None,
         costs: CostBook | None,
     ) -> None:
-        if any(part.inputs is None and part.stage is None for part in plan.parts):
+        if any(batch.inputs is None and batch.stage is None for batch in plan.batches):
             raise ValueError("a plan that was made without a testbed's identity cannot be run")
         self._plan = plan
         self._writer = writer
         self._testbed = testbed
         self._judge = judge
         self._enter = enter
-        self._decide = decide
         self._on_event = on_event
         self._costs = costs
-        self._jobs = workers(testbed.traits, jobs)
-        self._looks = looks(plan.matrix.trials) if decide is not None else ()
-        self._messages: SimpleQueue[_Message] = SimpleQueue()
-        self._parts: deque[Waiting] = deque()
-        self._entering: Entering | None = None
-        self._running: list[Task] = []
+        self._jobs = testbed.traits.workers(jobs)
+        self._looks = Looks(plan.matrix.trials, writer, decide)
+        self._messages: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._waiting: deque[_Waiting] = deque()
+        self._running: list[UnderWay] = []
         self._looking = 0
-        self._open: dict[str, int] = {}  # cell id -> trials that must end before the next look
         self._counts = dict.fromkeys(Status, 0)
         self._discarded = 0
         self._stopping = False
@@ -159,323 +170,244 @@ class _Loop:
         self._lost: list[PlaceLost] = []
         self._bug: BaseException | None = None
         self._given_up = False
-        self._began = time.monotonic()
+        self._began_s = time.monotonic()
 
     # ---- the loop
     def run(self) -> RunResult:
         self._fill()
         try:
             with self._signals():
-                while self._busy():
+                while self._is_busy():
                     self._take_up()
                     self._handle_next()
                     self._watch()
         finally:
-            for task in self._running:  # only after a second interrupt, or when a listener raised
-                task.stop.set()
-            if self._entering is not None:
-                self._entering.stop.set()
+            for work in self._running:  # only after a second interrupt, or when a listener raised
+                work.stop.set()
             if self._costs is not None:
                 self._costs.save()
         self._emit(events.RunEnded(self._now()))
         if self._bug is not None:
             raise self._bug
-        queued = sum(len(part.tasks) for part in self._parts)
-        left = queued + self._discarded + len(self._running)
-        counts = self._counts
+        queued = sum(len(waiting.tasks) for waiting in self._waiting)
         return RunResult(
-            counts[Status.OK],
-            counts[Status.INVALID],
-            counts[Status.FAILED],
-            left,
-            self._interrupted,
-            self._error,
-            tuple(self._lost),
+            ok=self._counts[Status.OK],
+            invalid=self._counts[Status.INVALID],
+            failed=self._counts[Status.FAILED],
+            left=queued + self._discarded + self._trials_running(),
+            interrupted=self._interrupted,
+            error=self._error,
+            lost=tuple(self._lost),
         )
 
-    def _busy(self) -> bool:
+    def _is_busy(self) -> bool:
         if self._given_up:
             return False
-        if self._running or self._looking or self._entering:
-            return True
-        return not self._stopping and any(part.queue for part in self._parts)
+        return not self._is_idle() or (not self._stopping and any(waiting.queue for waiting in self._waiting))
+
+    def _is_idle(self) -> bool:
+        return not (self._running or self._looking)
 
     def _fill(self) -> None:
-        for part in self._plan.parts:
-            ready = part.stage is None and part.inputs is not None
-            worker = self._worker(part.inputs.identity) if ready and part.inputs else None
-            self._parts.append(Waiting(part, worker))
-            self._queue_up(self._parts[-1])
-        tasks = [task for part in self._parts for task in part.tasks]
+        for batch in self._plan.batches:
+            ready = self._worker(batch.inputs.identity) if batch.inputs and batch.stage is None else None
+            self._waiting.append(_Waiting(batch, ready))
+            self._queue_up(self._waiting[-1])
+        tasks = [task for waiting in self._waiting for task in waiting.tasks]
         cells = len({task.planned.cell.id for task in tasks})
         work_s = self._plan.work_s + self._jobs * self._plan.change_s
         self._emit(events.RunPlanned(self._now(), len(tasks), cells, self._jobs, work_s))
 
-    def _worker(self, identity: Identity, testbed: Testbed | None = None) -> Worker:
-        return Worker(self._plan, self._writer, testbed or self._testbed, self._judge, identity)
-
-    def _queue_up(self, part: Waiting) -> None:
-        """The trials of a part, and first the looks at cells that have all of them."""
-        order_seed = self._writer.run.manifest.order_seed
-        todo = part.plan.in_order(order_seed)
-        part.queue = deque(Task(planned, trial.trial, trial.digest) for planned, trial in todo)
-        if len(self._looks) <= 1 or part.plan.inputs is None:
-            return
-        for planned in part.plan.cells:
-            self._open[planned.cell.id] = sum(trial.runs for trial in planned.trials)
-            if not self._open[planned.cell.id]:
-                part.queue.appendleft(Look(planned, self._looks[0]))
+    def _queue_up(self, waiting: _Waiting) -> None:
+        """Queue the trials of a batch, and before them looks at the cells that have all of theirs."""
+        todo = waiting.batch.in_order(self._writer.run.manifest.order_seed)
+        tasks = (Task(planned, trial.trial, trial.digest) for planned, trial in todo)
+        waiting.queue = deque([*self._looks.begin(waiting.batch), *tasks])
 
     def _take_up(self) -> None:
-        idle = not (self._running or self._looking or self._entering)
-        while idle and len(self._parts) > 1 and not self._parts[0].queue:
-            self._parts.popleft()
-        part = self._parts[0]
-        while part.queue and not self._stopping and len(self._running) + self._looking < self._jobs:
-            work = part.queue[0]
-            if isinstance(work, Task) and part.worker is None:
-                if not (self._running or self._looking or self._entering):
-                    self._start(self._begin_entering(part), None)
+        """Start what may start now."""
+        while self._is_idle() and len(self._waiting) > 1 and not self._waiting[0].queue:
+            self._waiting.popleft()
+        waiting = self._waiting[0]
+        while waiting.queue and not self._stopping and len(self._running) + self._looking < self._jobs:
+            work = waiting.queue[0]
+            if isinstance(work, Look):
+                self._looking += 1
+                assert waiting.batch.inputs is not None  # noqa: S101  (only then cells are looked at)
+                further = partial(self._looks.further, work, waiting.batch.inputs)
+                self._start(further, partial(self._looked, work))
+            elif waiting.worker is not None:
+                self._start_trial(work, waiting.worker)
+            else:
+                if self._is_idle():
+                    self._start_entering(waiting)
                 return
-            part.queue.popleft()
-            self._count_up(work)
-            self._start(work, part.worker)
+            waiting.queue.popleft()
 
-    def _start(self, work: Task | Look | Entering, worker: Worker | None) -> None:
-        """A thread costs nothing beside a trial, and a daemon does not hold up the end of the process."""
-        threading.Thread(target=self._work, args=(work, worker), name="l4sbench-trial", daemon=True).start()
+    def _start(self, work: Callable[[], _Answer], then: Callable[[_Answer | BaseException], None]) -> None:
+        """Do `work` in a thread, then have the loop call `then` with its result or its error.
 
-    def _count_up(self, work: Task | Look) -> None:
-        if isinstance(work, Look):
-            self._looking += 1
-            return
-        work.began, work.stop = time.monotonic(), threading.Event()
-        self._running.append(work)
-        cell_id, cost_s = work.planned.cell.id, work.planned.trial_s
-        self._emit(events.TrialStarted(self._now(), cell_id, work.trial, cost_s))
+        A thread costs nothing beside a trial, and a daemon does not delay the end of the process.
+        """
 
-    def _work(self, work: Task | Look | Entering, worker: Worker | None) -> None:
-        """In a thread of its own: whatever happens becomes a message."""
-        try:
-            if isinstance(work, Entering):
-                self._messages.put(self._bring(work))
-            elif isinstance(work, Look):
-                self._messages.put(self._look(work))
-            elif worker is not None:
-                self._messages.put(worker.run(work))
-        except BaseException as bug:  # noqa: BLE001  (raised again in the thread that decides)
-            self._messages.put(Broken(work, bug))
+        def run() -> None:
+            try:
+                answer: _Answer | BaseException = work()
+            except BaseException as error:  # noqa: BLE001  (handled by the thread that decides)
+                answer = error
+            self._messages.put(partial(then, answer))
 
-    # ---- from part to part
-    def _begin_entering(self, part: Waiting) -> Entering:
-        self._entering = Entering(part)
-        state = part.plan.stage.state if part.plan.stage else {}
-        self._emit(events.StageBegun(self._now(), state, part.plan.changes, len(part.tasks)))
-        return self._entering
-
-    def _bring(self, entering: Entering) -> Entered:
-        """In a thread of its own: hosts restart."""
-        stage = entering.part.plan.stage
-        assert stage is not None  # noqa: S101  (only such a part is entered)
-        assert self._enter is not None  # noqa: S101  (whoever plans with stages can enter them)
-        try:
-            return Entered(entering, self._enter(stage, entering.stop))
-        except TrialStopped:
-            return Entered(entering, None, "stopped")
-        except TrialFailed as failure:
-            return Entered(entering, None, failure.reason)
-        except TestbedError as error:
-            return Entered(entering, None, error.message, error)
-
-    def _entered(self, message: Entered) -> None:
-        self._entering = None
-        part = message.entering.part
-        before, planned_s = len(part.tasks), part.plan.work_s
-        if self._is_left(message.error):
-            return  # and the part is entered again, with the places that are left
-        if message.error is not None:
-            self._error = self._error or message.error
-            self._stop(message.error.message)
-            return
-        if message.entering.stop.is_set():
-            return
-        if message.identity is not None:
-            part.plan = self._plan.entered(part.plan, message.identity, self._writer.view)
-            part.worker = self._worker(message.identity)
-            self._queue_up(part)
-        else:
-            self._give_up(part, message.reason)
-        more, more_s = len(part.tasks) - before, part.plan.work_s - planned_s
-        change_s = self._jobs * part.plan.change_s
-        self._emit(events.StageEntered(self._now(), message.reason, more, more_s, change_s))
-
-    def _give_up(self, part: Waiting, reason: str) -> None:
-        """The trials that wait in a part all fail with the reason; what is there of others stays."""
-        stage = part.plan.stage
-        assert stage is not None  # noqa: S101  (only such a part is entered)
-        matrix = self._plan.matrix
-        inputs = Inputs(matrix.catalog, matrix.seed, stage.identity, self._testbed.traits)
-        part.worker = self._worker(stage.identity, NotReady(self._testbed, reason))
-        for task in part.tasks:
-            (task.digest,) = inputs.digests(task.planned.cell, (task.trial,))
-            self._open.pop(task.planned.cell.id, None)
+        threading.Thread(target=run, name="l4sbench-trial", daemon=True).start()
 
     def _handle_next(self) -> None:
-        if not (self._running or self._looking or self._entering):
+        """Make the call that a thread or a signal has left; wait for one while anything runs."""
+        if self._is_idle():
             return
         try:
-            message = self._messages.get(timeout=_TICK_S)
+            call = self._messages.get(timeout=_TICK_S)
         except Empty:
             return
-        match message:
-            case Kept():
-                self._kept(message)
-            case Dropped():
-                self._dropped(message)
-            case Looked():
-                self._looking -= 1
-                if message.more:
-                    self._add_trials(message.look)
-            case Entered():
-                self._entered(message)
-            case Broken():
-                if isinstance(message.work, Task):
-                    self._dropped(Dropped(message.work, told(message.bug)))
-                elif isinstance(message.work, Look):
-                    self._looking -= 1
-                else:
-                    self._entering = None
-                self._break(message.bug)
-            case Interrupted():
-                self._stop("interrupted")
+        call()
 
     def _watch(self) -> None:
-        """End what overran its limit although its testbed should have, and give up what will not be ended."""
-        now = time.monotonic()
-        for task in self._running:
-            if task.told is None and now - task.began > task.limit_s + GRACE_S:
-                task.overran = True
-                self._tell(task)
-            if task.told is not None and now - task.told > GRACE_S:
-                self._abandon(f"the testbed does not end trial {task.trial} of {task.planned.cell.id}")
-        entering = self._entering
-        if entering is not None and entering.told is not None and now - entering.told > GRACE_S:
-            self._abandon("the testbed does not leave off changing its kernels")
+        """End trials that overran although the testbed should have; give up on work that does not end."""
+        now_s = time.monotonic()
+        for work in self._running:
+            if now_s - work.began_s > work.limit_s + GRACE_S and work.stopped_s is None:
+                work.overran = True
+                work.end()
+            if work.stopped_s is not None and now_s - work.stopped_s > GRACE_S:
+                self._given_up = True
+                message = f"the testbed does not end {work.name}"
+                self._fail(TestbedError(message, "look for processes that it left behind"))
 
-    def _abandon(self, message: str) -> None:
-        self._given_up = True
-        self._error = self._error or TestbedError(message, "look for processes that it left behind")
-        self._stop(message)
+    # ---- from batch to batch
+    def _start_entering(self, waiting: _Waiting) -> None:
+        stage = waiting.batch.stage
+        assert stage is not None  # noqa: S101  (only such a batch waits without a worker)
+        assert self._enter is not None  # noqa: S101  (a testbed with stages can enter them)
+        change = UnderWay("the change of its kernels", math.inf)
+        self._running.append(change)
+        self._emit(events.StageBegun(self._now(), stage.state, waiting.batch.changes, len(waiting.tasks)))
+        self._start(partial(self._enter, stage, change.stop), partial(self._entered, waiting, change))
 
-    # ---- what becomes of a trial
-    def _kept(self, kept: Kept) -> None:
-        task = kept.task
-        self._running.remove(task)
+    def _entered(self, waiting: _Waiting, change: UnderWay, answer: Identity | BaseException) -> None:
+        self._running.remove(change)
+        if self._continues_without(answer):
+            return  # and the batch is entered again, with the places that are left
+        if isinstance(answer, BaseException) and not isinstance(answer, TrialFailed):
+            self._fail(answer)
+            return
+        if change.stop.is_set():
+            return
+        before, planned_s = len(waiting.tasks), waiting.batch.work_s
+        reason = ""
+        if isinstance(answer, TrialFailed):
+            reason = answer.reason
+            self._give_up(waiting, reason)
+        else:
+            waiting.batch = self._plan.entered(waiting.batch, answer, self._writer.view)
+            waiting.worker = self._worker(answer)
+            self._queue_up(waiting)
+        more, more_s = len(waiting.tasks) - before, waiting.batch.work_s - planned_s
+        change_s = self._jobs * waiting.batch.change_s
+        self._emit(events.StageEntered(self._now(), reason, more, more_s, change_s))
+
+    def _give_up(self, waiting: _Waiting, reason: str) -> None:
+        """Have the waiting trials of a batch fail with the reason; results of others stay."""
+        stage = waiting.batch.stage
+        assert stage is not None  # noqa: S101  (only such a batch is entered)
+        matrix = self._plan.matrix
+        inputs = TrialInputs(matrix.catalog, matrix.seed, stage.identity, self._testbed.traits)
+        waiting.worker = self._worker(stage.identity, not_ready=reason)
+        tasks = waiting.tasks
+        self._looks.give_up(tasks)
+        waiting.queue = deque(
+            task._replace(digest=inputs.digests(task.planned.cell, (task.trial,))[0]) for task in tasks
+        )
+
+    def _worker(self, identity: Identity, *, not_ready: str = "") -> Worker:
+        return Worker(self._plan, self._writer, self._testbed, self._judge, identity, not_ready)
+
+    # ---- trials and looks
+    def _start_trial(self, task: Task, worker: Worker) -> None:
+        cell_id = task.planned.cell.id
+        trial = UnderWay(f"trial {task.trial} of {cell_id}", task.limit_s, task)
+        self._running.append(trial)
+        self._emit(events.TrialStarted(self._now(), cell_id, task.trial, task.planned.trial_s))
+        self._start(partial(worker.run, task, trial), partial(self._trial_ended, trial, task))
+
+    def _trial_ended(self, trial: UnderWay, task: Task, answer: Kept | BaseException) -> None:
+        self._running.remove(trial)
+        if isinstance(answer, Kept):
+            self._kept(task, answer)
+            return
+        reason = "stopped" if isinstance(answer, TrialStopped) else describe(answer)
+        cell_id, work_s = task.planned.cell.id, task.planned.trial_s
+        self._emit(events.TrialDiscarded(self._now(), cell_id, task.trial, work_s, reason))
+        if self._continues_without(answer):
+            self._waiting[0].queue.appendleft(task)
+            return
+        self._discarded += 1
+        self._fail(answer)
+
+    def _kept(self, task: Task, kept: Kept) -> None:
         self._counts[kept.status] += 1
         cell = task.planned.cell
         if kept.outcome is not None and self._costs is not None:
             self._costs.add(kept.outcome.virtual_s, cell.rate.mbps, kept.wall_s)
-        wall_s, planned_s = kept.wall_s, task.planned.trial_s
-        ended = (cell.id, task.trial, kept.status, kept.reasons, wall_s, planned_s, kept.path)
-        self._emit(events.TrialEnded(self._now(), *ended))
+        how = (kept.status, kept.reasons, kept.wall_s, task.planned.trial_s, kept.path)
+        self._emit(events.TrialEnded(self._now(), cell.id, task.trial, *how))
         if kept.bug is not None:
-            self._break(kept.bug)
-        self._count_down(task)
+            self._fail(kept.bug)
+        if (look := self._looks.ended(task)) is not None:
+            self._waiting[0].queue.appendleft(look)
 
-    def _dropped(self, dropped: Dropped) -> None:
-        task, error = dropped.task, dropped.error
-        self._running.remove(task)
-        self._emit(
-            events.TrialDiscarded(
-                self._now(), task.planned.cell.id, task.trial, task.planned.trial_s, dropped.reason
-            )
-        )
-        if self._is_left(error):
-            self._parts[0].queue.appendleft(Task(task.planned, task.trial, task.digest))
-            return
-        self._discarded += 1
-        if error is not None:
-            self._error = self._error or error
-            self._stop(error.message)
+    def _looked(self, look: Look, answer: list[Task] | BaseException) -> None:
+        self._looking -= 1
+        if isinstance(answer, BaseException):
+            self._fail(answer)
+        elif answer:
+            self._looks.add(answer)
+            self._waiting[0].queue.extend(answer)
+            trials = tuple(task.trial for task in answer)
+            work_s = look.planned.trial_s * len(answer)
+            self._emit(events.TrialsAdded(self._now(), look.planned.cell.id, trials, work_s))
 
-    def _is_left(self, error: TestbedError | None) -> bool:
-        """Whether an error is about one place only; then the run goes on with the others."""
-        if not isinstance(error, PlaceLost):
+    # ---- what stops a run
+    def _continues_without(self, answer: object) -> bool:
+        """Take note of a place that was lost; True when the run continues in others."""
+        if not isinstance(answer, PlaceLost):
             return False
-        self._lost.append(error)
-        self._jobs = min(self._jobs, error.left or self._jobs)
-        return bool(error.left)
+        self._lost.append(answer)
+        self._jobs = min(self._jobs, answer.left or self._jobs)
+        return bool(answer.left)
 
-    def _break(self, bug: BaseException) -> None:
-        self._bug = self._bug or bug
-        self._stop(told(bug))
+    def _fail(self, error: BaseException) -> None:
+        """Stop the run because of an error, unless a stop is what the error reports."""
+        match error:
+            case TrialStopped():
+                return
+            case TestbedError():
+                self._error = self._error or error
+            case _:
+                self._bug = self._bug or error
+        self._stop(describe(error))
 
     def _stop(self, reason: str) -> None:
         if self._stopping:
             return
         self._stopping = True
-        for task in self._running:
-            self._tell(task)
-        if self._entering is not None and self._entering.told is None:
-            self._entering.told = time.monotonic()
-            self._entering.stop.set()
-        self._emit(events.RunStopping(self._now(), reason, len(self._running)))
+        for work in self._running:
+            work.end()
+        self._emit(events.RunStopping(self._now(), reason, self._trials_running()))
 
-    def _tell(self, task: Task) -> None:
-        if task.told is None:
-            task.told = time.monotonic()
-            task.stop.set()
+    def _trials_running(self) -> int:
+        return sum(work.task is not None for work in self._running)
 
-    # ---- adaptive trials
-    def _count_down(self, task: Task) -> None:
-        cell_id = task.planned.cell.id
-        if cell_id not in self._open:
-            return
-        self._open[cell_id] -= 1
-        if not self._open[cell_id]:
-            reached = next((at for at in self._looks if at >= task.trial), self._looks[-1])
-            self._parts[0].queue.appendleft(Look(task.planned, reached))
-
-    def _look(self, look: Look) -> Looked:
-        """In a worker's thread: parsing raw files takes time."""
-        if look.at >= self._looks[-1] or self._decide is None:
-            return Looked(look, more=False)
-        cell = look.planned.cell
-        numbers = range(1, look.at + 1)
-        names = [f"{n}-{d}" for n, d in zip(numbers, self._digests(cell, numbers), strict=True)]
-        ended = self._writer.run.ended_as(cell.id, names)
-        # Trials that all failed say nothing, and more of them would not either.
-        return Looked(look, more=bool(ended) and self._decide(cell, ended) == "more")
-
-    def _digests(self, cell: Cell, numbers: Sequence[int]) -> list[str]:
-        """Of trials of the part that is under way."""
-        inputs = self._parts[0].plan.inputs
-        assert inputs is not None  # noqa: S101  (only then a cell is looked at)
-        return inputs.digests(cell, numbers)
-
-    def _add_trials(self, look: Look) -> None:
-        cell = look.planned.cell
-        until = self._looks[self._looks.index(look.at) + 1]
-        numbers = range(look.at + 1, until + 1)
-        ended = self._writer.view.of(cell.id)
-        added = [
-            Task(look.planned, number, digest)
-            for number, digest in zip(numbers, self._digests(cell, numbers), strict=True)
-            if f"{number}-{digest}" not in ended
-        ]
-        self._open[cell.id] = len(added)
-        if not added:
-            self._parts[0].queue.appendleft(Look(look.planned, until))
-            return
-        self._parts[0].queue.extend(added)
-        trials = tuple(task.trial for task in added)
-        work_s = look.planned.trial_s * len(added)
-        self._emit(events.TrialsAdded(self._now(), cell.id, trials, work_s))
-
-    # ---- outside
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGINT and SIGTERM stop the run; only a process's main thread may ask for signals."""
+        """SIGINT and SIGTERM stop the run; Python delivers signals only to the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -484,7 +416,7 @@ class _Loop:
             if self._interrupted:
                 raise KeyboardInterrupt
             self._interrupted = True
-            self._messages.put(Interrupted())
+            self._messages.put(partial(self._stop, "interrupted"))
 
         before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -494,7 +426,7 @@ class _Loop:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _now(self) -> float:
-        return time.monotonic() - self._began
+        return time.monotonic() - self._began_s
 
     def _emit(self, event: events.Event) -> None:
         self._on_event(event)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""One trial, from its programs to its place in the store. Knows nothing of other trials."""
+"""One trial, from its programs to its folder in the store."""
 
 from __future__ import annotations
 
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from l4sbench.engine.testbed import Outcome, TrialStopped
-from l4sbench.errors import L4sbenchError, TestbedError, TrialFailed
+from l4sbench.errors import L4sbenchError, TrialFailed
 from l4sbench.events import Status
 from l4sbench.program import programs
 from l4sbench.program.trial import Judgement, TrialSpec, draw_conditions, seed_of
@@ -23,42 +23,63 @@ from l4sbench.topology import topology
 
 if TYPE_CHECKING:
     from l4sbench.engine.testbed import Testbed
-    from l4sbench.errors import Problem
     from l4sbench.planning.plan import CellPlan, Plan
     from l4sbench.store import Partial, RunWriter
-    from l4sbench.traits import Identity, Needs, TestbedTraits
+    from l4sbench.traits import Identity
 
 Judge: TypeAlias = Callable[[TrialSpec, Path], Judgement]
-"""Says whether a trial's raw files show that the apparatus did what the cell says. May raise TrialFailed."""
+"""Judges from a trial's raw files whether the apparatus did what the cell asks for. May raise TrialFailed."""
 
 LEAST_LIMIT_S: Final = 180.0
 LIMIT_FACTOR: Final = 10.0
-"""A trial's wall-clock limit in estimates of its cost: a machine may be this much slower than it was."""
+"""A trial's wall-clock limit as a multiple of its estimate, since machines become slower."""
 
 
-@dataclass(eq=False)
-class Task:
-    """One trial to run. `told`: when it was told to stop; `overran`: because it ran past its limit."""
+class Task(NamedTuple):
+    """One trial to run."""
 
     planned: CellPlan
     trial: int
     digest: str
-    stop: threading.Event = field(init=False)  # made when it is taken up: a plan may have 300,000 tasks
-    began: float = 0.0
-    told: float | None = None
-    overran: bool = False
 
     @property
     def limit_s(self) -> float:
-        """Wall-clock seconds after which it has failed."""
+        """Wall-clock seconds after which the trial has failed."""
         return max(LEAST_LIMIT_S, LIMIT_FACTOR * self.planned.trial_s)
+
+
+@dataclass(eq=False)
+class UnderWay:
+    """Work in a thread of its own, and the means to end it.
+
+    Attributes:
+        name: In messages.
+        limit_s: Wall-clock seconds after which it is ended.
+        task: The trial; None: the testbed is changing its kernels.
+        stop: Set to end the work.
+        stopped_s: When `stop` was set, by the monotonic clock; None before.
+        overran: It was ended because of its limit.
+    """
+
+    name: str
+    limit_s: float
+    task: Task | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    began_s: float = field(default_factory=time.monotonic)
+    stopped_s: float | None = None
+    overran: bool = False
+
+    def end(self) -> None:
+        """Have the work end soon."""
+        if self.stopped_s is None:
+            self.stopped_s = time.monotonic()
+            self.stop.set()
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A trial that ended and stands in the store. With a `bug` it is failed, and the run must stop."""
+    """A trial that ended and is in the store. With a `bug` it has failed, and the run must stop."""
 
-    task: Task
     status: Status
     reasons: tuple[str, ...]
     wall_s: float
@@ -68,33 +89,25 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Dropped:
-    """A trial of which nothing is kept; with an `error` no further one can run."""
-
-    task: Task
-    reason: str
-    error: TestbedError | None = None
-
-
-@dataclass(frozen=True)
 class Worker:
-    """Runs trials of one plan on one testbed, in whatever thread."""
+    """Runs trials of one plan on one testbed, in any thread. With `not_ready` all fail for that reason."""
 
     plan: Plan
     writer: RunWriter
     testbed: Testbed
     judge: Judge
     identity: Identity
+    not_ready: str = ""
 
-    def run(self, task: Task) -> Kept | Dropped:
-        """Run one trial and keep it, or nothing of it. Raises what is a bug before the trial began."""
-        try:
-            with self.writer.begin(self._spec(task)) as partial:
-                return self._ended(task, partial)
-        except TrialStopped:
-            return Dropped(task, "stopped")
-        except TestbedError as error:
-            return Dropped(task, error.message, error)
+    def run(self, task: Task, under_way: UnderWay) -> Kept:
+        """Run one trial and keep it.
+
+        Raises:
+            TrialStopped: it was ended early. Nothing of it is kept, as with any other error.
+            TestbedError: no further trial can run.
+        """
+        with self.writer.begin(self._spec(task)) as partial:
+            return self._ended(under_way, partial)
 
     def _spec(self, task: Task) -> TrialSpec:
         matrix = self.plan.matrix
@@ -105,20 +118,23 @@ class Worker:
         programmed = programs(cell, place, matrix.catalog, conditions)
         return TrialSpec(cell, task.trial, seed, programmed, place, task.digest, task.limit_s)
 
-    def _ended(self, task: Task, partial: Partial) -> Kept:
+    def _ended(self, under_way: UnderWay, partial: Partial) -> Kept:
         started, began = datetime.now(UTC), time.monotonic()
         outcome: Outcome | None = None
         bug: Exception | None = None
         try:
-            outcome = self.testbed.run(partial.spec, partial.raw, task.stop)
+            if self.not_ready:
+                raise TrialFailed(self.not_ready)
+            outcome = self.testbed.run(partial.spec, partial.raw, under_way.stop)
             judgement = self.judge(partial.spec, partial.raw)
             status, reasons = judgement.status, judgement.reasons
         except TrialStopped:
-            if not task.overran:
+            if not under_way.overran:
                 raise
-            status, reasons = Status.FAILED, (f"no end within {task.limit_s:g} s of wall time",)
+            limit = f"{partial.spec.wall_limit_s:g} s of wall time"
+            status, reasons = Status.FAILED, (f"no end within {limit}",)
         except TrialFailed as failure:
-            if task.stop.is_set() and not task.overran:
+            if under_way.stop.is_set() and not under_way.overran:
                 raise TrialStopped from failure
             status, reasons = Status.FAILED, (failure.reason,)
         except L4sbenchError:
@@ -126,49 +142,19 @@ class Worker:
         except OSError as error:
             if is_full(error):
                 raise
-            status, reasons = Status.FAILED, (f"the testbed could not go on: {error}",)
+            status, reasons = Status.FAILED, (f"the testbed could not continue: {error}",)
         except Exception as error:  # noqa: BLE001  (raised again once the other trials have ended)
             bug = error
             (partial.raw / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
-            status, reasons = Status.FAILED, (told(error),)
+            status, reasons = Status.FAILED, (describe(error),)
         wall_s = time.monotonic() - began
         ran = outcome or Outcome(wall_s=wall_s, cpu_s=0.0, virtual_s=0.0)
         path = partial.end(
             Ending(status, reasons, self.identity, started, wall_s, ran.cpu_s, ran.virtual_s, ran.skew_ms)
         )
-        return Kept(task, status, reasons, wall_s, outcome, path, bug)
+        return Kept(status, reasons, wall_s, outcome, path, bug)
 
 
-@dataclass(frozen=True)
-class NotReady:
-    """A testbed that could not be brought into the state that trials need: each fails, and says why."""
-
-    testbed: Testbed
-    reason: str
-
-    @property
-    def name(self) -> str:
-        """The testbed's."""
-        return self.testbed.name
-
-    @property
-    def traits(self) -> TestbedTraits:
-        """The testbed's."""
-        return self.testbed.traits
-
-    def identity(self) -> Identity:
-        """The testbed's."""
-        return self.testbed.identity()
-
-    def check(self, needs: Needs) -> Sequence[Problem]:
-        """The testbed's."""
-        return self.testbed.check(needs)
-
-    def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:  # noqa: ARG002
-        """Raises TrialFailed with the reason."""
-        raise TrialFailed(self.reason)
-
-
-def told(bug: BaseException) -> str:
-    """A bug in one line."""
+def describe(bug: BaseException) -> str:
+    """Describe a bug in one line."""
     return bug.message if isinstance(bug, L4sbenchError) else f"internal error: {bug!r}"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What trials cost, learnt from those that ended: kept with the run, and in the user's cache for the next.
+"""The cost of trials, learnt from those that ended; kept in the run, and in the user's cache for later runs.
 
-A testbed states the shape of its cost (`CostModel`); what is measured are two numbers, its fixed part and a
-factor on the part that grows. They are fitted by least squares over sums, so that any number of trials is a
-few numbers.
+A testbed declares the form of its cost (`CostModel`). Two numbers are measured: the fixed part, and a factor
+on the part that grows with the trial's length. They are fitted by least squares over running sums, so that
+any number of trials needs only a few numbers.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from l4sbench.traits import CostModel
 FILE: Final = "cost.json"
 _FORMAT: Final = 1
 _MEMORY: Final = 400.0
-"""Weight in trials at which the past is halved: costs follow a machine that got faster or slower."""
+"""Weight in trials at which the past is halved, so that costs follow a machine whose speed changes."""
 
 _SPREAD: Final = 0.2
-"""Relative spread of lengths below which fixed and growing cost cannot be told apart."""
+"""Relative spread of lengths below which fixed and growing cost cannot be separated."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Sums over ended trials of a testbed: x is the growing cost foreseen by `shape`, y the wall seconds."""
+class CostSums:
+    """Sums over ended trials of a testbed: x is the growing cost by `shape`, y the measured wall seconds."""
 
     shape: CostModel
     n: float = 0.0
@@ -39,8 +39,8 @@ class Measured:
     xx: float = 0.0
     xy: float = 0.0
 
-    def with_trial(self, virtual_s: float, rate_mbps: float, wall_s: float) -> Measured:
-        """The sums once a trial of this length and rate took `wall_s`."""
+    def with_trial(self, virtual_s: float, rate_mbps: float, wall_s: float) -> CostSums:
+        """Return the sums with a further trial of this length and rate, which took `wall_s`."""
         x = self.shape.running_s(virtual_s, rate_mbps)
         kept = 0.5 if self.n >= _MEMORY else 1.0
         return replace(
@@ -53,7 +53,7 @@ class Measured:
         )
 
     def model(self) -> CostModel:
-        """The testbed's cost model, its two numbers as measured; as stated while nothing is measured."""
+        """Return the cost model as measured; the declared one while nothing is measured."""
         if self.n <= 0:
             return self.shape
         mean_x, mean_y = self.x / self.n, self.y / self.n
@@ -63,10 +63,10 @@ class Measured:
             fixed_s = mean_y - factor * mean_x
             if factor > 0 and fixed_s >= 0:
                 return self._scaled(fixed_s, factor)
-        stated_s = self.shape.fixed_s + mean_x
+        declared_s = self.shape.fixed_s + mean_x
         if mean_x > 0 and mean_y > self.shape.fixed_s:
             return self._scaled(self.shape.fixed_s, (mean_y - self.shape.fixed_s) / mean_x)
-        scale = mean_y / stated_s if stated_s > 0 else 1.0
+        scale = mean_y / declared_s if declared_s > 0 else 1.0
         return self._scaled(self.shape.fixed_s * scale, scale)
 
     def _scaled(self, fixed_s: float, factor: float) -> CostModel:
@@ -74,10 +74,10 @@ class Measured:
 
 
 class CostBook:
-    """The measured costs of one testbed in the files that keep them.
+    """The measured costs of one testbed, in the files that store them.
 
-    A run of its own history is believed first, then the user's cache, then what the testbed states. Files
-    that cannot be read or written cost an estimate and nothing else.
+    The run's own costs take precedence, then those in the user's cache, then the testbed's declaration. A
+    file that cannot be read or written only makes the estimate worse.
     """
 
     def __init__(self, testbed: str, shape: CostModel, files: tuple[Path, ...]) -> None:
@@ -88,12 +88,12 @@ class CostBook:
 
     @classmethod
     def of(cls, testbed: str, shape: CostModel, run: Path | None = None) -> CostBook:
-        """The costs known to this run (if there is one yet) and to this user."""
+        """Load the costs known to this run (if there is one yet) and to this user."""
         cache = user_cache_path("l4sbench") / FILE
         return cls(testbed, shape, (cache,) if run is None else (run / FILE, cache))
 
     def model(self) -> CostModel:
-        """The best that is known."""
+        """Return the best known cost model."""
         return next((book.model() for book in self._books if book.n > 0), self._shape)
 
     def add(self, virtual_s: float, rate_mbps: float, wall_s: float) -> None:
@@ -101,7 +101,7 @@ class CostBook:
         self._books = [book.with_trial(virtual_s, rate_mbps, wall_s) for book in self._books]
 
     def save(self) -> None:
-        """Write what was learnt. A disk that refuses is no reason to stop."""
+        """Write the files; one that cannot be written is skipped."""
         for file, book in zip(self._files, self._books, strict=True):
             plain = _plain(file)
             plain[self._testbed] = asdict(book)
@@ -111,13 +111,13 @@ class CostBook:
             except OSError:
                 continue
 
-    def _load(self, file: Path) -> Measured:
-        fresh = Measured(self._shape)
+    def _load(self, file: Path) -> CostSums:
+        fresh = CostSums(self._shape)
         try:
             sums = dict(_plain(file)[self._testbed])  # type: ignore[call-overload]
             if CostModel(**sums.pop("shape")) != self._shape:
                 return fresh
-            return Measured(self._shape, **{name: float(value) for name, value in sums.items()})
+            return CostSums(self._shape, **{name: float(value) for name, value in sums.items()})
         except (KeyError, TypeError, ValueError):
             return fresh
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The inputs digest: names everything that decides what a trial does, and costs next to nothing to compute.
+"""The inputs digest of a trial, which covers everything that decides what the trial does.
 
-It covers the cell, the catalog entries that the cell uses, the source of the program's author, the seed, and
-what the testbed runs: kernel, userland and sampler, the modules and the traffic tool that this cell uses.
-Programs themselves are not made for it. A queue that is added to the catalog, or a rebuilt module that a cell
-does not load, changes nothing for that cell.
+It covers the cell, the catalog entries that the cell uses, the code that makes programs, the seed, and the
+testbed's software: kernel, userland and sampler, and the modules and the traffic tool that this cell uses. It
+is cheap because no programs are made for it. A queue that is added to the catalog, or a rebuilt module that a
+cell does not load, does not change the digest of that cell.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from l4sbench.traits import Identity, TestbedTraits
 
 DIGITS: Final = 12
-"""Hex digits of an inputs digest; it only has to tell apart the inputs of one trial of one cell."""
+"""Hex digits of an inputs digest, which distinguishes the inputs of one trial of one cell."""
 
 AUTHORS: Final = ("catalog", "program", "topology.py", "units.py")
-"""What below this package decides on programs and conditions."""
+"""Packages and modules of l4sbench that make programs and conditions."""
 
 READERS: Final = frozenset({"check.py", "outside.py", "readback.py"})
-"""Files there that only look at cells and results: a better warning makes no trial new."""
+"""Files there that only inspect cells and results: a better warning does not make a trial new."""
 
 
 @cache
 def authors_digest() -> str:
-    """Digest over the source of everything that has a say in programs."""
+    """Return the digest of all source files that decide what is in a program."""
     here = Path(__file__).parents[1]
     files = (
         file
@@ -48,7 +48,7 @@ def authors_digest() -> str:
     return _hash([[file.name, assets.digest(file)] for file in sorted(files) if file.name not in READERS])
 
 
-class Inputs:
+class TrialInputs:
     """Digests of the trials of one matrix on one testbed."""
 
     def __init__(self, catalog: Catalog, matrix_seed: int, identity: Identity, traits: TestbedTraits) -> None:
@@ -68,7 +68,7 @@ class Inputs:
         self._seeds: dict[int, bytes] = {}
 
     def digests(self, cell: Cell, trials: Iterable[int]) -> list[str]:
-        """The inputs digests of these trials of a cell."""
+        """Return the inputs digests of these trials of a cell."""
         total = self._base.copy()
         total.update(self._part(uses(cell, self._traits)))
         total.update("\0".join((cell.id, *cell.group_names)).encode())
@@ -85,7 +85,7 @@ class Inputs:
         return self._seeds[trial]
 
     def _part(self, names: tuple[str, ...]) -> bytes:
-        """What catalog and testbed have for the queue, the traffic tool and the congestion controls."""
+        """Digests of the queue, the traffic tool and the congestion controls, in catalog and testbed."""
         if names not in self._parts:
             used = entries(self._catalog, names)
             loaded = sorted(modules(used))
@@ -100,14 +100,14 @@ class Inputs:
 
 
 def uses(cell: Cell, traits: TestbedTraits) -> tuple[str, ...]:
-    """Names of what a cell is made from: queue, traffic tool, congestion controls in order of the groups."""
+    """Return what a cell uses by name: queue, traffic tool, congestion controls in order of the groups."""
     factors = cell.factors
     ccs = (cast("str", factors[f"{group}.cc"]) for group in cell.group_names)
     return cast("str", factors["aqm"]), traffic_of(cell, traits), *ccs
 
 
 def entries(catalog: Catalog, names: tuple[str, ...]) -> list[Queue | CongestionControl]:
-    """The catalog entries that `uses` names.
+    """Return the catalog entries that `uses` names.
 
     Raises:
         InputError: the catalog has no such entry.
@@ -117,14 +117,14 @@ def entries(catalog: Catalog, names: tuple[str, ...]) -> list[Queue | Congestion
 
 
 def modules(used: Iterable[Queue | CongestionControl]) -> set[str]:
-    """Names of the kernel modules that bring these entries and are built from our own source."""
+    """Return the names of the kernel modules of these entries that are built from our own source."""
     return {
         entry.module.name for entry in used if entry.module is not None and entry.module.source is not None
     }
 
 
 def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits) -> Needs:
-    """What these cells ask of a testbed."""
+    """Return what these cells need from a testbed."""
     kinds = {(cell.factors["topology"], uses(cell, traits)) for cell in cells}
     names = {used for _, used in kinds}
     return Needs(

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What a run would do and why: a pure function of the matrix, what has ended, and what the testbed runs.
+"""Plans: which trials a run would start, and why.
 
     plan(matrix, run.view(), testbed.identity(), testbed.traits, costs.model()) -> Plan
 
-On a testbed that can change its kernels the cells that share a state of it stand in one part, and the parts
-follow one another so that few hosts restart.
-
-Nothing here touches a host or a file. Printing is the command line's; the data for it are here.
+A plan is a pure function of the matrix, the ended trials, and the testbed's software. On a testbed that can
+change its kernels, cells that need the same kernels form one batch; batches are ordered so that few hosts
+restart. Nothing here touches a host or a file.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from l4sbench.errors import InputError
-from l4sbench.planning.inputs import Inputs, needs
+from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.trial import draw_unit
 
 if TYPE_CHECKING:
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
     from l4sbench.units import Value
 
 SECOND_LOOK: Final = 5
-"""Adaptive trials are looked at after the least number, after this many, and after the greatest number."""
+"""Adaptive cells are judged after the minimum number of trials, after this many, and after the maximum."""
 
 Key: TypeAlias = "tuple[Value | None, ...]"
 
 
 class Reason(StrEnum):
-    """Why a trial runs, or, `ended`, why it does not."""
+    """Why a trial runs, or, for `ended`, why it does not."""
 
     NEW = "new"
     ENDED = "ended"
@@ -58,12 +57,12 @@ class PlannedTrial(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether a run would run it."""
+        """True if a run would start it."""
         return self.reason is not Reason.ENDED
 
 
 class CellPlan(NamedTuple):
-    """A cell, its trials up to the first look, and the estimated wall time of each."""
+    """A cell, its trials up to the first look, and the estimated wall seconds of each."""
 
     cell: Cell
     trials: tuple[PlannedTrial, ...]
@@ -72,15 +71,15 @@ class CellPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class Spread:
-    """The values of factors that vary together, as they appear; None where a cell lacks the factor."""
+    """The values of factors that vary together, in order of appearance; None where a cell lacks a factor."""
 
     names: tuple[str, ...]
     values: tuple[Key, ...]
 
 
 @dataclass(frozen=True)
-class Row:
-    """Cells that share the value of the first axis, for printing.
+class PlanRow:
+    """Cells with the same value of the first axis, for printing.
 
     `complete`: the cells are the full cross product of `axes`.
     """
@@ -94,26 +93,26 @@ class Row:
 
 @dataclass(frozen=True)
 class Caution:
-    """Something about cells that is seldom meant. They run all the same."""
+    """An unusual property of cells that is often a mistake. The cells run nevertheless."""
 
     message: str
     cells: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Part:
-    """Cells that run without the testbed being changed in between.
+class Batch:
+    """Cells that run on the same kernels, without a restart in between.
 
     Attributes:
         cells: In the matrix's order.
-        inputs: Makes the digests of their trials; None while what they will run on is not known.
-        stage: The state of the testbed that they need; None where it always stays as it is.
+        inputs: Makes the digests of their trials; None while the testbed's software is unknown.
+        stage: The state of the testbed that they need; None for a testbed that never changes.
         changes: Hosts that restart before them.
-        change_s: Estimated wall seconds that this takes.
+        change_s: Estimated wall seconds that the restart takes.
     """
 
     cells: tuple[CellPlan, ...]
-    inputs: Inputs | None
+    inputs: TrialInputs | None
     stage: Stage | None = None
     changes: tuple[str, ...] = ()
     change_s: float = 0.0
@@ -129,44 +128,44 @@ class Part:
         return sum(cell.trial_s * sum(trial.runs for trial in cell.trials) for cell in self.cells)
 
     def in_order(self, order_seed: int) -> list[tuple[CellPlan, PlannedTrial]]:
-        """The trials that would run, shuffled: a machine that warms up or drifts favours no cell."""
+        """Return the trials that would run, shuffled so that a machine's drift does not favour a cell."""
         todo = [(planned, trial) for planned in self.cells for trial in planned.trials if trial.runs]
         return sorted(todo, key=lambda item: draw_unit(order_seed, item[0].cell.id, item[1].trial))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything a run of a matrix would do.
+    """Everything that a run of a matrix would do.
 
     Attributes:
-        matrix: As filtered.
+        matrix: With the filters applied.
         cells: In the matrix's order.
         cautions: Warnings, each with the ids of all its cells.
-        parts: The cells once more, in the order in which a run takes them; those with nothing to run last.
+        batches: The same cells in running order; batches with nothing to run come last.
         traits: Of the testbed.
     """
 
     matrix: Matrix
     cells: tuple[CellPlan, ...]
     cautions: tuple[Caution, ...]
-    parts: tuple[Part, ...]
+    batches: tuple[Batch, ...]
     traits: TestbedTraits
 
     @cached_property
     def asked(self) -> tuple[CellPlan, ...]:
-        """The cells that the matrix is about: all but its baselines."""
+        """The cells that the matrix asks for: all but its baselines."""
         ids = self.matrix.baseline_ids
         return tuple(planned for planned in self.cells if planned.cell.id not in ids)
 
     @cached_property
     def baselines(self) -> tuple[CellPlan, ...]:
-        """The cells that are there for others to be measured against."""
+        """The cells that other cells are compared with."""
         ids = self.matrix.baseline_ids
         return tuple(planned for planned in self.cells if planned.cell.id in ids)
 
     @cached_property
     def trials(self) -> Mapping[Reason, int]:
-        """How many trials there are for each reason; 0 for those without."""
+        """Number of trials for each reason, including 0."""
         counted = Counter(trial.reason for cell in self.cells for trial in cell.trials)
         return {reason: counted[reason] for reason in Reason}
 
@@ -177,39 +176,39 @@ class Plan:
 
     @cached_property
     def most_added(self) -> int:
-        """How many trials adaptive cells may get on top, at most."""
+        """Maximum number of further trials that adaptive cells may get."""
         trials = self.matrix.trials
         return (trials.max - looks(trials)[0]) * len(self.asked)
 
     @cached_property
     def work_s(self) -> float:
         """Estimated wall seconds of one worker for all trials that would run."""
-        return sum(part.work_s for part in self.parts)
+        return sum(batch.work_s for batch in self.batches)
 
     @property
     def change_s(self) -> float:
-        """Estimated wall seconds in which hosts restart with other kernels."""
-        return sum(part.change_s for part in self.parts)
+        """Estimated wall seconds that hosts spend restarting with other kernels."""
+        return sum(batch.change_s for batch in self.batches)
 
     def wall_s(self, jobs: int) -> float:
-        """Estimated wall seconds with so many workers."""
+        """Return the estimated wall seconds with this many workers."""
         longest_s = max(
             (cell.trial_s for cell in self.cells if any(t.runs for t in cell.trials)), default=0.0
         )
         return max(self.work_s / max(1, jobs), longest_s) + self.change_s
 
     def memory_mb(self, jobs: int) -> int:
-        """Memory that so many trials take at once."""
+        """Return the memory that this many trials need at once."""
         return self.traits.memory_mb * min(jobs, self.to_run)
 
     @cached_property
     def needs(self) -> Needs:
-        """What the testbed must offer."""
+        """Everything that the testbed must offer."""
         return needs(self.matrix.catalog, (planned.cell for planned in self.cells), self.traits)
 
     @cached_property
     def common(self) -> Mapping[str, Value]:
-        """Stated factors that have one value in all cells, baselines aside, by name."""
+        """Factors that are set and have the same value in all cells but the baselines, by name."""
         if not self.asked:
             return {}
         first = self.asked[0].cell
@@ -219,8 +218,8 @@ class Plan:
         }
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
-        """The cells, baselines aside, grouped by the first axis, for printing."""
+    def rows(self) -> tuple[PlanRow, ...]:
+        """The cells without the baselines, grouped by the first axis, for printing."""
         axes = self._axes
         grouped: dict[Key, list[CellPlan]] = {}
         with _collector_paused():
@@ -230,7 +229,7 @@ class Plan:
 
     @cached_property
     def _axes(self) -> tuple[tuple[str, ...], ...]:
-        """Names of factors that vary, those of one axis together: the axes', then whatever else differs."""
+        """Names of factors that vary, grouped by axis; factors that belong to no axis come last."""
         varying = _varying([planned.cell for planned in self.asked])
         axes: list[tuple[str, ...]] = []
         for axis in self.matrix.axes:
@@ -240,15 +239,15 @@ class Plan:
                 varying -= set(names)
         return (*axes, *((name,) for name in sorted(varying)))
 
-    def entered(self, part: Part, identity: Identity, view: StoreView) -> Part:
-        """A part once it is known what its trials run on: their digests, and so which of them have ended."""
-        inputs = Inputs(self.matrix.catalog, self.matrix.seed, identity, self.traits)
+    def entered(self, batch: Batch, identity: Identity, view: StoreView) -> Batch:
+        """Return a batch with its digests, and so the trials that have ended, once the kernels are known."""
+        inputs = TrialInputs(self.matrix.catalog, self.matrix.seed, identity, self.traits)
         numbers = range(1, looks(self.matrix.trials)[0] + 1)
         cells = tuple(
             planned._replace(trials=_trials(planned.cell, numbers, inputs, view.of(planned.cell.id)))
-            for planned in part.cells
+            for planned in batch.cells
         )
-        return replace(part, cells=cells, inputs=inputs)
+        return replace(batch, cells=cells, inputs=inputs)
 
 
 def plan(
@@ -257,72 +256,69 @@ def plan(
     identity: Identity | None,
     traits: TestbedTraits,
     cost: CostModel,
-    filters: Sequence[str] = (),
     stages: Stages | None = None,
 ) -> Plan:
-    """What `run` would do with the cells of `matrix` that pass the filters.
+    """Plan what `run` would do with the cells of `matrix`.
 
-    Without an identity (there is nothing to run on yet) inputs count as unchanged. With `stages` each cell
-    runs on what its own stage has; a cell that is in none has nothing to run on.
+    Without an identity (the testbed is not ready yet) inputs count as unchanged. With `stages` each cell runs
+    on the kernels of its own stage; a cell without a stage cannot run.
 
     Raises:
-        InputError: a filter makes no sense, or a cell cannot be run.
+        InputError: a cell cannot be run.
     """
-    if filters:
-        matrix = matrix.select(filters)
     numbers = range(1, looks(matrix.trials)[0] + 1)
 
-    def inputs_of(found: Identity | None) -> Inputs | None:
-        return None if found is None else Inputs(matrix.catalog, matrix.seed, found, traits)
+    def inputs_of(found: Identity | None) -> TrialInputs | None:
+        return None if found is None else TrialInputs(matrix.catalog, matrix.seed, found, traits)
 
-    def planned(cell: Cell, inputs: Inputs | None) -> CellPlan:
+    def planned(cell: Cell, inputs: TrialInputs | None) -> CellPlan:
         return CellPlan(cell, _trials(cell, numbers, inputs, view.of(cell.id)), trial_s(cell, cost))
 
     with _collector_paused():
         if stages is None:
             inputs = inputs_of(identity)
             cells = tuple(planned(cell, inputs) for cell in matrix.cells)
-            return Plan(matrix, cells, _cautions(matrix), (Part(cells, inputs),), traits)
+            return Plan(matrix, cells, _cautions(matrix), (Batch(cells, inputs),), traits)
         of_stage: dict[str, CellPlan] = {}
-        parts: list[Part] = []
+        batches: list[Batch] = []
         for stage in stages.all:
             inputs = inputs_of(stage.identity if stage.known else None)
             own = tuple(planned(cell, inputs) for cell in matrix.cells if cell.id in stage.cells)
             of_stage |= {found.cell.id: found for found in own}
-            parts.append(Part(own, inputs, stage))
+            batches.append(Batch(own, inputs, stage))
         cells = tuple(of_stage.get(cell.id) or planned(cell, None) for cell in matrix.cells)
-        ordered = _with_few_changes([part for part in parts if part.cells], stages)
+        ordered = _with_few_changes([batch for batch in batches if batch.cells], stages)
         return Plan(matrix, cells, _cautions(matrix), ordered, traits)
 
 
-def _with_few_changes(parts: Sequence[Part], stages: Stages) -> tuple[Part, ...]:
-    """The parts in an order in which each next one restarts the fewest hosts, from what runs now on.
+def _with_few_changes(batches: Sequence[Batch], stages: Stages) -> tuple[Batch, ...]:
+    """Order the batches so that each next one restarts the fewest hosts, starting from what runs now.
 
-    Parts with nothing to run cost no restart: they are not entered, and stand last.
+    Batches with nothing to run need no restart and come last.
     """
-    left = [part for part in parts if part.to_run]
-    found: list[Part] = []
+    left = [batch for batch in batches if batch.to_run]
+    found: list[Batch] = []
     now = dict(stages.now)
     while left:
-        changes = [_changes(part, now) for part in left]
+        changes = [_changes(batch, now) for batch in left]
         nearest = min(range(len(left)), key=lambda number: len(changes[number]))
-        part = left.pop(nearest)
+        batch = left.pop(nearest)
         change_s = stages.change_s if changes[nearest] else 0.0
-        found.append(replace(part, changes=changes[nearest], change_s=change_s))
-        now |= part.stage.state if part.stage else {}
-    return (*found, *(part for part in parts if not part.to_run))
+        found.append(replace(batch, changes=changes[nearest], change_s=change_s))
+        now |= batch.stage.state if batch.stage else {}
+    return (*found, *(batch for batch in batches if not batch.to_run))
 
 
-def _changes(part: Part, now: Mapping[str, str]) -> tuple[str, ...]:
-    """Hosts that must restart before a part."""
-    state = part.stage.state if part.stage else {}
+def _changes(batch: Batch, now: Mapping[str, str]) -> tuple[str, ...]:
+    """Hosts that have to restart before a batch."""
+    state = batch.stage.state if batch.stage else {}
     return tuple(host for host, kernel in state.items() if now.get(host) != kernel)
 
 
 def looks(trials: Trials) -> tuple[int, ...]:
-    """The numbers of trials after which an adaptive cell is looked at; one number when trials are fixed.
+    """Return the numbers of trials after which an adaptive cell is judged; one number when trials are fixed.
 
-    Looking seldom keeps down the chance of stopping on a streak of luck.
+    Few looks reduce the risk of stopping on a lucky streak.
     """
     if trials.until is None:
         return (trials.max,)
@@ -330,7 +326,7 @@ def looks(trials: Trials) -> tuple[int, ...]:
 
 
 def reason_of(ended: Sequence[str], trial: int, digest: str) -> Reason:
-    """Why a trial runs or not, given the folder names of its cell's ended trials."""
+    """Return why a trial runs or not, given the folder names of its cell's ended trials."""
     if not ended:
         return Reason.NEW
     name = f"{trial}-{digest}"
@@ -343,12 +339,12 @@ def reason_of(ended: Sequence[str], trial: int, digest: str) -> Reason:
 
 
 def trial_s(cell: Cell, cost: CostModel) -> float:
-    """Estimated wall seconds of one trial of a cell."""
+    """Estimate the wall seconds of one trial of a cell."""
     return cost.wall_s((cell.warmup.ns + cell.duration.ns) / 1e9, cell.rate.mbps)
 
 
 def _trials(
-    cell: Cell, numbers: Iterable[int], inputs: Inputs | None, ended: Sequence[str]
+    cell: Cell, numbers: Iterable[int], inputs: TrialInputs | None, ended: Sequence[str]
 ) -> tuple[PlannedTrial, ...]:
     if inputs is None:
         return tuple(PlannedTrial(number, "", _unknown(ended, number)) for number in numbers)
@@ -373,7 +369,7 @@ def _cautions(matrix: Matrix) -> tuple[Caution, ...]:
     found: dict[str, list[str]] = {}
     for cell in matrix.cells:
         wrong.update(dict.fromkeys(problems(cell, matrix.catalog)))
-        # A baseline is odd on purpose: nothing for DualPI2 to keep apart, for instance.
+        # A baseline is unusual on purpose: DualPI2 has no second group to separate, for instance.
         if wrong or (matrix.baseline_ids and cell.id in matrix.baseline_ids):
             continue
         for message in warnings(cell, matrix.catalog):
@@ -385,7 +381,7 @@ def _cautions(matrix: Matrix) -> tuple[Caution, ...]:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """A million small objects and no cycles: looking for garbage among them takes longer than making them."""
+    """Pause Python's cycle collector: scanning a million small objects takes longer than making them."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -396,7 +392,7 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _varying(cells: Sequence[Cell]) -> set[str]:
-    """Stated factors that differ between cells; defaults that differ only follow from them."""
+    """Factors that are set and differ between cells; defaults that differ follow from these."""
     if not cells:
         return set()
     first = cells[0].factors
@@ -404,7 +400,7 @@ def _varying(cells: Sequence[Cell]) -> set[str]:
     names: set[str] = set()
     for cell in cells:
         factors = cell.factors
-        # Mostly it is the very same object, which needs no comparing.
+        # usually both are the same object, so that no comparison is needed
         found = [n for n, v in same.items() if (other := factors.get(n)) is not v and other != v]
         for name in found:
             del same[name]
@@ -416,13 +412,13 @@ def _key(cell: Cell, names: tuple[str, ...]) -> Key:
     return tuple(cell.factors.get(name) for name in names)
 
 
-def _row(axes: Sequence[tuple[str, ...]], members: Sequence[CellPlan]) -> Row:
+def _row(axes: Sequence[tuple[str, ...]], members: Sequence[CellPlan]) -> PlanRow:
     cells = [planned.cell for planned in members]
     spreads = tuple(
         Spread(names, tuple(dict.fromkeys(_key(cell, names) for cell in cells))) for names in axes
     )
     counted = Counter(trial.reason for planned in members for trial in planned.trials)
-    return Row(
+    return PlanRow(
         axes=spreads,
         cells=len(members),
         complete=prod(len(spread.values) for spread in spreads) == len(members),
@@ -432,7 +428,7 @@ def _row(axes: Sequence[tuple[str, ...]], members: Sequence[CellPlan]) -> Row:
 
 
 def as_json(plan: Plan, jobs: int) -> dict[str, object]:
-    """The plan as plain data, for programs: one object per cell."""
+    """Return the plan as plain data for programs: one object per cell."""
     return {
         "matrix": plan.matrix.name,
         "cells": [_cell_json(planned, plan.matrix.baseline_ids) for planned in plan.cells],
@@ -443,20 +439,20 @@ def as_json(plan: Plan, jobs: int) -> dict[str, object]:
         "work_s": round(plan.work_s, 1),
         "wall_s": round(plan.wall_s(jobs), 1),
         "memory_mb": plan.memory_mb(jobs),
-        "stages": [_part_json(part) for part in plan.parts if part.stage],
+        "stages": [_batch_json(batch) for batch in plan.batches if batch.stage],
         "notes": list(plan.matrix.notes),
         "warnings": [{"message": c.message, "cells": list(c.cells)} for c in plan.cautions],
     }
 
 
-def _part_json(part: Part) -> dict[str, object]:
+def _batch_json(batch: Batch) -> dict[str, object]:
     return {
-        "kernels": dict(part.stage.state) if part.stage else {},
-        "known": part.inputs is not None,
-        "cells": [planned.cell.id for planned in part.cells],
-        "trials_to_run": part.to_run,
-        "restarts": list(part.changes),
-        "change_s": round(part.change_s, 1),
+        "kernels": dict(batch.stage.state) if batch.stage else {},
+        "known": batch.inputs is not None,
+        "cells": [planned.cell.id for planned in batch.cells],
+        "trials_to_run": batch.to_run,
+        "restarts": list(batch.changes),
+        "change_s": round(batch.change_s, 1),
     }
 
 

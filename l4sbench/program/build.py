@@ -27,7 +27,7 @@ from l4sbench.program.data import (
     Sampler,
     Server,
 )
-from l4sbench.program.placement import Placed, Plan
+from l4sbench.program.placement import Placed, Placement
 from l4sbench.program.traffic import Flow, commands
 from l4sbench.units import Duration
 
@@ -60,11 +60,11 @@ def programs(
     Raises:
         InputError: the cell cannot be run so, for instance because two groups of one node want different ECN.
     """
-    plan = Plan(cell, topology, catalog)
-    problems = plan.problems()
+    placement = Placement(cell, topology, catalog)
+    problems = placement.problems()
     if problems:
         raise InputError(problems)
-    return MappingProxyType({node.name: _program(plan, node, conditions) for node in topology.nodes})
+    return MappingProxyType({node.name: _program(placement, node, conditions) for node in topology.nodes})
 
 
 def captures(topology: Topology, node: str) -> tuple[Server, ...]:
@@ -87,14 +87,14 @@ def _capture(network: str, direction: tuple[str, ...]) -> Server:
     return Server(f"capture-{network}", ("tcpdump", *what, *how, "tcp"), f"{network}.pcap")
 
 
-def _program(plan: Plan, node: Node, conditions: Conditions) -> Program:
-    touching = list(plan.on(node.name))
-    runs, servers = _traffic(plan, node, conditions)
-    if plan.cell.capture == "headers":
-        servers = (*servers, *captures(plan.topology, node.name))
-    shapers = [*_bottleneck(plan, node), *_delays(plan, node), *_noise(plan, node, conditions)]
-    sysctls = _sysctls(plan, touching)
-    modules = _modules(plan, node, touching)
+def _program(placement: Placement, node: Node, conditions: Conditions) -> Program:
+    touching = list(placement.on(node.name))
+    runs, servers = _traffic(placement, node, conditions)
+    if placement.cell.capture == "headers":
+        servers = (*servers, *captures(placement.topology, node.name))
+    shapers = [*_bottleneck(placement, node), *_delays(placement, node), *_noise(placement, node, conditions)]
+    sysctls = _sysctls(placement, touching)
+    modules = _modules(placement, node, touching)
     return Program(
         node=node.name,
         modules=modules,
@@ -110,7 +110,7 @@ def _program(plan: Plan, node: Node, conditions: Conditions) -> Program:
         setup=tuple(Command(argv) for shaper in shapers for argv in shaper.commands),
         servers=servers,
         flows=runs,
-        samplers=_samplers(plan, node, touching),
+        samplers=_samplers(placement, node, touching),
         readback=(
             *(readback for shaper in shapers for readback in shaper.readback),
             *_host_facts(node, sysctls, modules),
@@ -119,24 +119,24 @@ def _program(plan: Plan, node: Node, conditions: Conditions) -> Program:
     )
 
 
-def _sysctls(plan: Plan, touching: Sequence[tuple[str, Placed]]) -> tuple[tuple[str, str], ...]:
+def _sysctls(placement: Placement, touching: Sequence[tuple[str, Placed]]) -> tuple[tuple[str, str], ...]:
     found = {"net.ipv4.ip_forward": "1", "net.ipv4.tcp_no_metrics_save": "1"}
     if touching:
         for key, (least, initial, most) in (("rmem", RMEM), ("wmem", WMEM)):
-            found[f"net.ipv4.tcp_{key}"] = f"{least} {initial} {max(most, plan.socket_bytes)}"
+            found[f"net.ipv4.tcp_{key}"] = f"{least} {initial} {max(most, placement.socket_bytes)}"
     for role, placed in touching:
         found |= dict(placed.sysctls(role))
     return tuple(found.items())
 
 
-def _modules(plan: Plan, node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Module, ...]:
+def _modules(placement: Placement, node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Module, ...]:
     found: dict[str, Module] = {}
     for _, placed in touching:
         if (module := placed.cc.module) is not None:
             params = placed.cc.module_params(placed.group.params)
             found[module.name] = Module(module.name, params, ours=module.source is not None)
-    if node.name == plan.topology.router and (module := plan.queue.module) is not None:
-        params = plan.queue.module_params(plan.cell.aqm_params, plan.setting)
+    if node.name == placement.topology.router and (module := placement.queue.module) is not None:
+        params = placement.queue.module_params(placement.cell.aqm_params, placement.setting)
         found[module.name] = Module(module.name, params, ours=module.source is not None)
     return tuple(found.values())
 
@@ -158,16 +158,16 @@ class _Shaper:
     expected: tuple[Expected, ...]
 
 
-def _bottleneck(plan: Plan, node: Node) -> Iterator[_Shaper]:
-    where, network = plan.topology.bottleneck
+def _bottleneck(placement: Placement, node: Node) -> Iterator[_Shaper]:
+    where, network = placement.topology.bottleneck
     if node.name != where:
         return
     dev = ("dev", _port(network))
-    rate = plan.setting.rate
-    params = plan.cell.aqm_params
-    kind, options = plan.queue.expects(params, plan.setting)
+    rate = placement.setting.rate
+    params = placement.cell.aqm_params
+    kind, options = placement.queue.expects(params, placement.setting)
     qdiscs, classes = _qdisc_file(network), f"class-{network}.json"
-    queue = plan.queue.tc(params, plan.setting)
+    queue = placement.queue.tc(params, placement.setting)
     rate_bytes = rate.bits_per_s // 8
     yield _Shaper(
         network,
@@ -219,31 +219,31 @@ def _burst(rate_bytes: int) -> Iterator[Expectation]:
     return (Expectation(key, exact, within) for key in ("burst", "cburst"))
 
 
-def _delays(plan: Plan, node: Node) -> Iterator[_Shaper]:
+def _delays(placement: Placement, node: Node) -> Iterator[_Shaper]:
     """The round-trip time in equal parts on all ports of the delay node."""
-    ports = plan.topology.delay_ports
+    ports = placement.topology.delay_ports
     for port in ports:
         if port.node == node.name:
-            part = Duration(plan.setting.rtt.ns // len(ports))
+            part = Duration(placement.setting.rtt.ns // len(ports))
             yield _netem(port.network, part, ("delay", write(part)))
 
 
-def _noise(plan: Plan, node: Node, conditions: Conditions) -> Iterator[_Shaper]:
+def _noise(placement: Placement, node: Node, conditions: Conditions) -> Iterator[_Shaper]:
     """Order-preserving jitter of a sender, uniform between 0 and `path.noise` packet times of the bottleneck.
 
     With a rate netem keeps packets in order; this one is so high that it costs nothing.
     """
-    if conditions.noise_seed is None or all(placed.pair.sender != node.name for placed in plan.groups):
+    if conditions.noise_seed is None or all(placed.pair.sender != node.name for placed in placement.groups):
         return
-    packet_ns = WIRE_PACKET_BYTES * 8_000_000_000 / plan.setting.rate.bits_per_s
-    half = Duration(int(plan.cell.path_noise * packet_ns / 2))
+    packet_ns = WIRE_PACKET_BYTES * 8_000_000_000 / placement.setting.rate.bits_per_s
+    half = Duration(int(placement.cell.path_noise * packet_ns / 2))
     if half.ns == 0:
         return
     drawn = hashlib.sha256(f"{conditions.noise_seed} {node.name}".encode()).digest()
     seed = str(int.from_bytes(drawn[:8], "big"))
     jitter = (f"{half.ns}ns", f"{half.ns}ns")
     yield _netem(
-        plan.topology.sender_networks[node.name],
+        placement.topology.sender_networks[node.name],
         half,
         ("delay", *jitter, "rate", "1000gbit", "seed", seed),
         Expectation("options.delay.jitter", half.s, 1e-7),
@@ -272,17 +272,17 @@ def _netem(network: str, delay: Duration, args: tuple[str, ...], *more: Expectat
 
 
 def _traffic(
-    plan: Plan, node: Node, conditions: Conditions
+    placement: Placement, node: Node, conditions: Conditions
 ) -> tuple[tuple[FlowRun, ...], tuple[Server, ...]]:
     runs: list[FlowRun] = []
     servers: list[Server] = []
-    for placed, index, port in plan.flows:
+    for placed, index, port in placement.flows:
         if node.name not in placed.pair:
             continue
         group, pair = placed.group, placed.pair
         name = f"{group.name}-{index}"
-        address = plan.topology.by_name[pair.receiver].addresses[0].ip
-        flow = Flow(name, address, port, placed.cc.kernel_name, plan.length)
+        address = placement.topology.by_name[pair.receiver].addresses[0].ip
+        flow = Flow(name, address, port, placed.cc.kernel_name, placement.length)
         both = commands(conditions.traffic, flow)
         if pair.receiver == node.name:
             servers.append(Server(name, both.receiver, f"flow-{name}.receiver.json"))
@@ -296,7 +296,7 @@ def _traffic(
                     argv=both.sender,
                     output=f"flow-{name}.sender.json",
                     start=Duration(group.start.ns + later.ns),
-                    seconds=plan.length.s,
+                    seconds=placement.length.s,
                     receiver=pair.receiver,
                     port=port,
                     cc=placed.cc.kernel_name,
@@ -306,10 +306,12 @@ def _traffic(
     return tuple(runs), tuple(servers)
 
 
-def _samplers(plan: Plan, node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Sampler, ...]:
-    interval = plan.cell.sample_interval
+def _samplers(
+    placement: Placement, node: Node, touching: Sequence[tuple[str, Placed]]
+) -> tuple[Sampler, ...]:
+    interval = placement.cell.sample_interval
     found = [Sampler("sockets", interval)] if touching else []
-    where, network = plan.topology.bottleneck
+    where, network = placement.topology.bottleneck
     if where == node.name:
         found.append(Sampler("queues", interval, network))
     return tuple(found)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from l4sbench.catalog import Setting
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
-from l4sbench.program.placement import Plan
+from l4sbench.program.placement import Placement
 from l4sbench.program.traffic import whole_seconds
 from l4sbench.topology import topology
 from l4sbench.units import Duration
@@ -68,7 +68,7 @@ class _Shape:
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
         try:
-            return tuple(Plan(self.cell, topology(self.cell.topology), self.catalog).problems())
+            return tuple(Placement(self.cell, topology(self.cell.topology), self.catalog).problems())
         except InputError as error:
             return error.problems
 

@@ -44,7 +44,7 @@ class Placed:
         return (*ecn.items(), *self.cc.role_sysctls(role, self.group.params))
 
 
-class Plan:
+class Placement:
     """A cell with everything looked up that its programs are made of."""
 
     def __init__(self, cell: Cell, topology: Topology, catalog: Catalog) -> None:

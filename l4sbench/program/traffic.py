@@ -35,14 +35,14 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Commands:
+class FlowCommands:
     """Sender and receiver of one flow."""
 
     sender: tuple[str, ...]
     receiver: tuple[str, ...]
 
 
-def commands(tool: str, flow: Flow) -> Commands:
+def commands(tool: str, flow: Flow) -> FlowCommands:
     """The argument lists of a flow's two ends; the testbed resolves the programs' places.
 
     Raises:
@@ -65,17 +65,17 @@ def _seconds(length: Duration) -> str:
     return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
 
 
-def _lean(flow: Flow) -> Commands:
+def _lean(flow: Flow) -> FlowCommands:
     # No low-water mark: lab-traffic sleeps in one system call anyway, and a mark would make the kernel
     # measure the reader as slower than it is and keep the window small.
     common = ("--port", str(flow.port), "--seconds", _seconds(flow.length), "--interval", str(INTERVAL_S))
-    return Commands(
+    return FlowCommands(
         ("lab-traffic", "send", "--to", flow.address, *common, "--cc", flow.kernel_cc, "--flow", flow.id),
         ("lab-traffic", "receive", *common),
     )
 
 
-def _iperf3(flow: Flow) -> Commands:
+def _iperf3(flow: Flow) -> FlowCommands:
     if not whole_seconds(flow.length):
         message = f"iperf3 runs whole seconds, and {flow.id} is to run {flow.length}"
         raise InputError(
@@ -83,7 +83,7 @@ def _iperf3(flow: Flow) -> Commands:
         )
     port, seconds = str(flow.port), str(flow.length.ns // 1_000_000_000)
     every = ("-i", str(INTERVAL_S), "-J")
-    return Commands(
+    return FlowCommands(
         ("iperf3", "-c", flow.address, "-p", port, "-t", seconds, "-C", flow.kernel_cc, *every),
         ("iperf3", "-s", "-1", "-p", port, *every),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import l4sbench
-from l4sbench.app.api import plan_of
+from l4sbench.app.api import RunOptions, plan_of
 from l4sbench.testbeds.virtual.lab import Lab
 
 pytestmark = pytest.mark.lab
@@ -53,7 +53,7 @@ def test_trials_are_added_until_decided_and_the_same_at_any_number_of_jobs(lab: 
         assert set(counts.values()) == {2}, "a baseline gets no more"
         again = l4sbench.run(matrix, jobs=jobs, runs=runs)
         assert (again.result.ok, again.result.left) == (0, 0)
-        planned = plan_of(matrix, jobs=jobs, runs=runs)
+        planned = plan_of(matrix, options=RunOptions(jobs=jobs, runs=runs))
         assert planned.plan.to_run == 0
         assert planned.forecast is not None
         assert (planned.forecast.trials, planned.forecast.known) == (0, 2)

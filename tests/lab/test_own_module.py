@@ -74,9 +74,9 @@ def test_a_module_from_outside_is_built_and_runs(lab: Lab, tmp_path: Path) -> No
     (folder / "Kbuild").write_text("obj-m := tcp_mine.o\n", encoding="utf-8")
     matrix = tmp_path / "mine.yaml"
     matrix.write_text(MATRIX, encoding="utf-8")
-    catalog, runs = [folder.parent], tmp_path / "runs"
-    assert api.plan_of(matrix, catalog=catalog, runs=runs).plan.to_run == 1
+    catalog, runs = (folder.parent,), tmp_path / "runs"
+    assert api.plan_of(matrix, options=api.RunOptions(catalog=catalog, runs=runs)).plan.to_run == 1
     ended = api.run(matrix, catalog=catalog, runs=runs)
     assert ended.result.ok == 1
     assert set(api.load(ended).flows["cc"]) == {"mine", "reno"}
-    assert api.plan_of(matrix, catalog=catalog, runs=runs).plan.to_run == 0
+    assert api.plan_of(matrix, options=api.RunOptions(catalog=catalog, runs=runs)).plan.to_run == 0

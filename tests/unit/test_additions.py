@@ -61,7 +61,7 @@ def commands(matrix: Path, catalog: Path, aqm: str) -> list[str]:
 def test_an_experiment_is_one_file(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text(MATRIX, encoding="utf-8")
-    planned = api.plan_of(mine, runs=tmp_path)
+    planned = api.plan_of(mine, options=api.RunOptions(runs=tmp_path))
     assert [cell.cell.aqm for cell in planned.plan.cells] == ["fifo", "codel"]
     assert planned.plan.to_run == 6
 
@@ -69,13 +69,15 @@ def test_an_experiment_is_one_file(tmp_path: Path) -> None:
 def test_a_queue_is_one_folder(page_catalog: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text(MATRIX.replace("[fifo, codel]", "[codel-slow]"), encoding="utf-8")
-    planned = api.plan_of(mine, catalog=[page_catalog], runs=tmp_path)
+    planned = api.plan_of(mine, options=api.RunOptions(catalog=(page_catalog,), runs=tmp_path))
     assert [cell.cell.aqm for cell in planned.plan.cells] == ["codel-slow"]
     (queue,) = [line for line in commands(mine, page_catalog, "codel-slow") if " codel " in line]
     assert re.search(r" codel limit \d+ target 15ms interval 300ms ecn$", queue)
     # the same by the matrix alone
     mine.write_text(mine.read_text(encoding="utf-8") + "catalog: [mine]\n", encoding="utf-8")
-    assert [cell.cell.aqm for cell in api.plan_of(mine, runs=tmp_path).plan.cells] == ["codel-slow"]
+    assert [
+        cell.cell.aqm for cell in api.plan_of(mine, options=api.RunOptions(runs=tmp_path)).plan.cells
+    ] == ["codel-slow"]
 
 
 def test_a_congestion_control_is_one_folder(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ class _Watch:
     found: TestbedError | None = None
 
 
-class Keeper:
+class LeaseKeeper:
     """Looks after the slices of one run. To be used by several threads.
 
     Args:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.engine.testbed import Staged, TrialStopped
 from l4sbench.errors import InputError, L4sbenchError, PlaceLost, Problem, TestbedError, TrialFailed
-from l4sbench.testbeds.fabric.keeping import Held, Keeper
+from l4sbench.testbeds.fabric.keeping import Held, LeaseKeeper
 from l4sbench.testbeds.fabric.specs import specs_of
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
@@ -87,7 +87,7 @@ class FabricTestbed:
         self._hosts = hosts or self._by_ssh
         self._on_state = on_state
         self._slices: Slices | None = None
-        self._keeps: Keeper | None = None
+        self._keeps: LeaseKeeper | None = None
         self._held: tuple[Held, ...] = ()
         self._free: queue.SimpleQueue[Held] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -222,7 +222,7 @@ class FabricTestbed:
         from fablib_slices.records import bastion_hosts, keep
 
         self._slices = self._connect() if self._connect else Slices.connect()
-        self._keeps = Keeper(self._slices, self._on_state)
+        self._keeps = LeaseKeeper(self._slices, self._on_state)
         if self._hosts == self._by_ssh:
             self._slices.access.check(bastion_hosts(self._specs[0].name))
         run_s = self._work_s / len(self._specs)
@@ -308,7 +308,7 @@ class FabricTestbed:
         return self._slices
 
     @property
-    def _keeper(self) -> Keeper:
+    def _keeper(self) -> LeaseKeeper:
         """Who looks after the slices that are held."""
         if self._keeps is None:
             raise ValueError("nothing was reserved yet")

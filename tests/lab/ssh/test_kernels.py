@@ -48,7 +48,7 @@ def inventory(hosts: NodesStatus, folder: Path) -> Path:
 
 def test_a_kernel_that_cannot_be_had_fails_its_trials_alone(hosts: NodesStatus, tmp_path: Path) -> None:
     wanted, where = matrix(tmp_path, "codel, fifo", "2s"), f"ssh:{inventory(hosts, tmp_path)}"
-    before = api.plan_of(wanted, on=where, runs=tmp_path)
+    before = api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path))
     assert "have not been asked yet" in before.untested
     seen: list[events.Event] = []
     ended = api.run(wanted, on=where, runs=tmp_path, on_event=seen.append)
@@ -60,9 +60,9 @@ def test_a_kernel_that_cannot_be_had_fails_its_trials_alone(hosts: NodesStatus, 
     assert "nowhere is not installed" in over["codel"].reasons[0]
     assert ended.result.error is None
     # what runs there is known now, so a plan knows without asking that one trial has ended
-    after = api.plan_of(wanted, on=where, runs=tmp_path)
+    after = api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path))
     assert (after.untested, after.plan.to_run) == ("", 1)
-    assert [(part.to_run, part.changes) for part in after.plan.parts] == [(1, ("router",)), (0, ())]
+    assert [(batch.to_run, batch.changes) for batch in after.plan.batches] == [(1, ("router",)), (0, ())]
     release = on(hosts, "router", "uname", "-r").strip()
-    assert after.plan.parts[1].inputs is not None
-    assert release in after.plan.parts[1].inputs.identity.kernel_release
+    assert after.plan.batches[1].inputs is not None
+    assert release in after.plan.batches[1].inputs.identity.kernel_release

@@ -167,7 +167,7 @@ def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> 
     # nothing is left to do, and a plan knows so without asking a host
     again = api.run(wanted, on=where, runs=tmp_path)
     assert again.result.exit_code == 0
-    assert api.plan_of(wanted, on=where, runs=tmp_path).plan.to_run == 0
+    assert api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path)).plan.to_run == 0
 
 
 def test_why_a_host_is_not_ready_is_told_in_its_own_words(hosts: NodesStatus) -> None:

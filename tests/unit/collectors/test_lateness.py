@@ -18,7 +18,7 @@ import pytest
 
 from collectors import COLLECTORS, BadRawError
 from collectors.assemble import rows_of
-from collectors.lateness import FILE, MOST_LATE, REMARKABLE, Lateness, read_lateness
+from collectors.lateness import FILE, MOST_LATE, REMARKABLE, NodeLateness, read_lateness
 from l4sbench import tables
 
 Load = Callable[[str], Any]
@@ -48,13 +48,13 @@ def test_what_is_late_and_what_the_kernel_says(tmp_path: Path) -> None:
     text = json.dumps({"interval_ms": 50, "late_ms": [9.0, 1.0, 5.0, 0.2], "seconds": 10.0, "cpus": cpus})
     (tmp_path / "n" / FILE).write_text(text)
     told = read_lateness(tmp_path, "n")
-    assert told == Lateness([0.2, 1.0, 5.0, 9.0], busy=0.4, stolen=0.1, waited=0.3)
+    assert told == NodeLateness([0.2, 1.0, 5.0, 9.0], busy=0.4, stolen=0.1, waited=0.3)
     assert told.late == 0.25
     assert read_lateness(tmp_path, "another") is None
 
 
 def test_quantiles_need_enough_instants() -> None:
-    told = Lateness([float(n) for n in range(1, 101)])
+    told = NodeLateness([float(n) for n in range(1, 101)])
     assert (told.quantile(0.5), told.quantile(0.9), told.quantile(0.99)) == (50.0, 90.0, None)
 
 

@@ -17,7 +17,6 @@ from l4sbench.cell import Cell
 from l4sbench.engine import loop, worker
 from l4sbench.engine.loop import RunResult
 from l4sbench.engine.testbed import Outcome, TrialStopped
-from l4sbench.engine.work import workers
 from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Progress, Status
 from l4sbench.matrix import Matrix
@@ -93,9 +92,9 @@ def test_workers_run_at_the_same_time_and_no_more_than_asked(wanted: Matrix, run
 
 
 def test_a_testbed_that_is_not_parallel_gets_one_worker() -> None:
-    assert workers(replace(small.TRAITS, parallel=False), 8) == 1
-    assert workers(small.TRAITS, 8) == 8
-    assert workers(small.TRAITS) >= 1
+    assert replace(small.TRAITS, parallel=False).workers(8) == 1
+    assert small.TRAITS.workers(8) == 8
+    assert small.TRAITS.workers() >= 1
 
 
 def test_failed_trials_are_kept_and_tried_again(wanted: Matrix, run: Run) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from l4sbench import events
 from l4sbench.cell import Cell
-from l4sbench.engine.loop import Decide, RunResult, execute
+from l4sbench.engine.looks import Decide
+from l4sbench.engine.loop import RunResult, execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Progress, Status
@@ -145,7 +146,7 @@ def test_a_run_goes_on_with_the_part_that_needs_no_restart(wanted: Matrix, run: 
     again = TwoKernels(kernel="seven", told={"six", "seven"})
     with locked(run) as writer:
         found = planned(wanted, again, writer.view)
-        assert [(part.to_run, part.changes) for part in found.parts] == [(2, ()), (4, ("router",))]
+        assert [(batch.to_run, batch.changes) for batch in found.batches] == [(2, ()), (4, ("router",))]
         assert found.trials[Reason.FAILED_BEFORE] == 6
     go(wanted, run, again)
     assert [kernel for _, kernel in again.ran_on] == ["seven"] * 2 + ["six"] * 4
@@ -269,7 +270,7 @@ def test_adaptive_cells_get_their_trials_before_the_next_restart(tmp_path: Path)
 
 def test_restarts_are_part_of_the_estimate(wanted: Matrix) -> None:
     found = planned(wanted, TwoKernels())
-    assert [part.changes for part in found.parts] == [(), ("router",)]
+    assert [batch.changes for batch in found.batches] == [(), ("router",)]
     assert found.change_s == CHANGE_S
     assert found.wall_s(1) == pytest.approx(found.work_s + CHANGE_S)
     plain = as_json(found, 1)["stages"]

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.planning.cost import CostBook, Measured
+from l4sbench.planning.cost import CostBook, CostSums
 from l4sbench.traits import CostModel
 
 SHAPE = CostModel(fixed_s=1.0, per_virtual_s=0.0, per_mbit_s=0.001)
 
 
 def measured(*trials: tuple[float, float, float]) -> CostModel:
-    sums = Measured(SHAPE)
+    sums = CostSums(SHAPE)
     for virtual_s, rate_mbps, wall_s in trials:
         sums = sums.with_trial(virtual_s, rate_mbps, wall_s)
     return sums.model()
 
 
 def test_nothing_measured_is_what_the_testbed_states() -> None:
-    assert Measured(SHAPE).model() == SHAPE
+    assert CostSums(SHAPE).model() == SHAPE
 
 
 def test_fixed_and_growing_cost_are_told_apart_by_trials_of_different_length() -> None:

@@ -11,7 +11,7 @@ import pytest
 from l4sbench.catalog import Catalog
 from l4sbench.cell import Cell
 from l4sbench.planning import inputs
-from l4sbench.planning.inputs import Inputs
+from l4sbench.planning.inputs import TrialInputs
 from l4sbench.traits import Identity, TestbedTraits
 from tests.unit.l4sbench import small
 
@@ -34,7 +34,7 @@ def digest(
     identity: Identity = IDENTITY,
     traits: TestbedTraits = small.TRAITS,
 ) -> str:
-    (found,) = Inputs(catalog or small.catalog(), seed, identity, traits).digests(cell, [trial])
+    (found,) = TrialInputs(catalog or small.catalog(), seed, identity, traits).digests(cell, [trial])
     return found
 
 

@@ -21,7 +21,7 @@ COST = CostModel(fixed_s=1.0, per_virtual_s=0.1, per_mbit_s=0.01)
 
 
 def planned(wanted: Matrix, view: StoreView | None = None, filters: Sequence[str] = ()) -> Plan:
-    return plan(wanted, view or StoreView(), small.IDENTITY, small.TRAITS, COST, filters)
+    return plan(wanted.select(filters), view or StoreView(), small.IDENTITY, small.TRAITS, COST)
 
 
 def folder_of(plan_: Plan, cell: int, trial: int) -> tuple[str, str]:
@@ -149,7 +149,7 @@ def test_order_is_shuffled_by_the_seed_alone(tmp_path: Path) -> None:
     found = planned(small.matrix(tmp_path))
 
     def order(plan_: Plan, seed: int) -> list[tuple[str, int]]:
-        return [(cell.cell.id, trial.trial) for cell, trial in plan_.parts[0].in_order(seed)]
+        return [(cell.cell.id, trial.trial) for cell, trial in plan_.batches[0].in_order(seed)]
 
     assert order(found, 1) == order(planned(small.matrix(tmp_path)), 1)
     assert order(found, 1) != order(found, 2)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The options of a run, and what `run`, `plan` and the estimate for leases all start from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from l4sbench import assets
+from l4sbench.catalog.outside import CATALOG, modules_outside
+from l4sbench.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from l4sbench.catalog import Catalog
+    from l4sbench.engine.testbed import Testbed
+    from l4sbench.matrix import Matrix
+    from l4sbench.planning.cost import CostBook
+    from l4sbench.planning.plan import Plan
+    from l4sbench.store import Run, StoreView
+    from l4sbench.traits import Identity, Stages, TestbedTraits
+
+RUNS: Final = Path("runs")
+"""Default folder of run directories."""
+
+TESTBEDS: Final = ("virtual", "ssh", "fabric")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Choices for a run that its matrix does not make.
+
+    Attributes:
+        on: The testbed: `virtual`, `ssh:INVENTORY` or `fabric[:SLICE]`.
+        jobs: Number of trials that run at once; None: as many as the testbed has places, or one per core.
+        trials: Trials per cell, instead of the matrix's number.
+        new: Start a new run directory instead of resuming the latest.
+        catalog: Folders with further queues and congestion controls.
+        capture: Capture the packets of every trial that runs.
+        slices: Number of FABRIC slices that share the trials.
+        runs: Folder of run directories.
+    """
+
+    on: str = "virtual"
+    jobs: int | None = None
+    trials: int | None = None
+    new: bool = False
+    catalog: tuple[str | Path, ...] = ()
+    capture: bool = False
+    slices: int = 1
+    runs: Path = RUNS
+
+    @cached_property
+    def testbed(self) -> tuple[str, str]:
+        """The testbed's name, and what follows the colon.
+
+        Raises:
+            InputError: no such testbed, or its name lacks a part or has one too many.
+        """
+        kind, colon, place = self.on.partition(":")
+        if kind not in TESTBEDS:
+            hint = did_you_mean(kind, TESTBEDS)
+            raise InputError(f"{self.on} is not a valid testbed; choose from {', '.join(TESTBEDS)}", hint)
+        if kind == "ssh" and not place:
+            hint = "--on ssh:hosts.yml (docs/ssh.md; `l4sbench lab up` prints one)"
+            raise InputError("ssh needs an inventory", hint)
+        if kind == "virtual" and colon:
+            raise InputError(f"virtual takes nothing after its name, not {place!r}", "--on virtual")
+        if self.slices > 1 and kind != "fabric":
+            raise InputError(f"{kind} has no slices", "use --slices with --on fabric")
+        return kind, place
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A matrix with its options, its latest run (None before the first) and its testbed's traits."""
+
+    matrix: Matrix
+    options: RunOptions
+    latest: Run | None
+    traits: TestbedTraits
+
+    def costs(self, run: Run | None) -> CostBook:
+        """Return the measured costs of the testbed that `run` and this user know."""
+        from l4sbench.planning.cost import CostBook
+
+        return CostBook.of(self.options.testbed[0], self.traits.cost, run.path if run else None)
+
+    def plan(
+        self, identity: Identity | None = None, stages: Stages | None = None, view: StoreView | None = None
+    ) -> Plan:
+        """Return the plan, by default for an unknown testbed and the latest run as it is on disk."""
+        from l4sbench.planning.plan import plan
+        from l4sbench.store import StoreView
+
+        if view is None:
+            view = self.latest.view() if self.latest else StoreView()
+        cost = self.costs(self.latest).model()
+        return plan(self.matrix, view, identity, self.traits, cost, stages=stages)
+
+    def open_testbed(
+        self, *, contact: bool = True, on_state: Callable[[str], None] = lambda _: None
+    ) -> Testbed:
+        """Open the testbed.
+
+        Args:
+            contact: Connect to hosts; otherwise what is recorded of them counts.
+            on_state: Called with the state of slices, in words.
+
+        Raises:
+            InputError: the inventory or the slice is wrong.
+            TestbedError: the lab is not built, or Ansible or fablib is missing.
+        """
+        kind, place = self.options.testbed
+        if kind == "fabric":
+            from l4sbench.testbeds.fabric import FabricTestbed
+
+            return FabricTestbed(
+                place,
+                self.matrix,
+                slices=self.options.slices,
+                capture=self.options.capture,
+                contact=contact,
+                work_s=self.plan().work_s if contact else 0.0,
+                on_state=on_state,
+            )
+        if kind == "ssh":
+            from l4sbench.testbeds.ssh import SshTestbed
+
+            catalog, cells = self.matrix.catalog, self.matrix.cells
+            return SshTestbed(Path(place), catalog, cells, capture=self.options.capture, contact=contact)
+        from l4sbench.testbeds.virtual import VirtualTestbed
+        from l4sbench.testbeds.virtual.lab import Lab, with_modules
+
+        lab = with_modules(Lab.locate(), modules_outside(self.matrix.catalog))
+        return VirtualTestbed(lab, capture=self.options.capture)
+
+
+def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> Prepared:
+    """Load what a run of the matrix needs; touches no host.
+
+    Raises:
+        InputError: the matrix, a filter or an option is wrong; it carries every problem of the matrix.
+    """
+    from l4sbench.store import Run
+
+    loaded = load_matrix(matrix, options.catalog, options.trials).select(filters)
+    latest = None if options.new else Run.latest(options.runs, loaded.name)
+    return Prepared(loaded, options, latest, _traits(options))
+
+
+def _traits(options: RunOptions) -> TestbedTraits:
+    match options.testbed[0]:
+        case "fabric":
+            from l4sbench.testbeds import fabric
+
+            return fabric.traits(options.slices)
+        case "ssh":
+            from l4sbench.testbeds import ssh
+
+            return ssh.TRAITS
+        case _:
+            from l4sbench.testbeds import virtual
+
+            return virtual.TRAITS
+
+
+def load_matrix(matrix: str | Path, catalog: Sequence[str | Path] = (), trials: int | None = None) -> Matrix:
+    """Load and expand a matrix by its file or name, with `trials` per cell when given.
+
+    Raises:
+        InputError: it carries every problem of the file.
+    """
+    from l4sbench.matrix import Matrix, Trials
+
+    path = find_matrix(matrix)
+    folders = [Path(folder) for folder in catalog]
+    if (path.parent / "manifest.json").is_file():
+        # a run directory has its own copies of the entries from outside
+        loaded = Matrix.load(path, kept_catalog(path.parent, folders))
+    else:
+        loaded = Matrix.load(path, catalog_dirs=folders)
+    return loaded if trials is None else replace(loaded, trials=Trials(trials, trials, None))
+
+
+def kept_catalog(run: Path, more: Sequence[Path] = ()) -> Catalog:
+    """Load the catalog of a run directory: ours, and the run's copies of entries from outside."""
+    from l4sbench.catalog import Catalog
+
+    kept = run / CATALOG
+    return Catalog.load([*([kept] if kept.is_dir() else []), *more])
+
+
+def find_matrix(matrix: str | Path) -> Path:
+    """Return the file of a matrix, given as a path or as the name of a matrix that ships with l4sbench.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    path = Path(matrix)
+    if path.is_file():
+        return path
+    shipped = {file.stem: file for file in sorted(assets.folder("matrices").glob("*.yaml"))}
+    if str(matrix) in shipped:
+        return shipped[str(matrix)]
+    hint = did_you_mean(str(matrix), shipped) or f"choose from {', '.join(shipped)}, or give a path"
+    raise InputError(f"there is no matrix {matrix}", hint)
+
+
+def find_run(run: str | Path, runs: Path = RUNS) -> Path:
+    """Return a run directory, given as its path or as a matrix's name for its latest run below `runs`.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    for path in (Path(run), Path(run, "latest"), runs / run, runs / run / "latest"):
+        if (path / "manifest.json").is_file():
+            return path.resolve()
+    names = sorted(path.parent.name for path in runs.glob("*/latest"))
+    known = f"choose from {', '.join(names)}, or give a path" if names else f"there are no runs below {runs}"
+    raise InputError(f"there is no run {run}", did_you_mean(str(run), names) or known)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Looks at adaptive cells: once all trials of a cell have ended, does it get more?
+
+The loop reports every ended trial and runs the looks that it gets in return; a look returns further trials.
+Nowhere else do results steer a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from l4sbench.engine.worker import Task
+from l4sbench.planning.plan import looks
+
+if TYPE_CHECKING:
+    from l4sbench.cell import Cell
+    from l4sbench.matrix import Trials
+    from l4sbench.planning.inputs import TrialInputs
+    from l4sbench.planning.plan import Batch, CellPlan
+    from l4sbench.program.trial import EndedTrial
+    from l4sbench.store import RunWriter
+
+Decide: TypeAlias = "Callable[[Cell, Sequence[EndedTrial]], Literal['more', 'enough']]"
+"""Decides whether the ended trials of a cell are enough."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One cell to decide on, all its trials up to the number `at` having ended."""
+
+    planned: CellPlan
+    at: int
+
+
+class Looks:
+    """Counts the trials that a cell waits for, and decides on the cell when none is left.
+
+    Args:
+        trials: The matrix's numbers of trials.
+        writer: Of the run.
+        decide: None: no cell gets more trials than the plan has.
+    """
+
+    def __init__(self, trials: Trials, writer: RunWriter, decide: Decide | None) -> None:
+        self._at = looks(trials) if decide is not None else ()
+        self._writer = writer
+        self._decide = decide
+        self._waiting: dict[str, int] = {}  # cell id -> trials that must end before the next look
+
+    def begin(self, batch: Batch) -> list[Look]:
+        """Take note of the trials of a batch; returns the looks at cells all of whose trials have ended."""
+        if len(self._at) <= 1 or batch.inputs is None:
+            return []
+        self._waiting |= {cell.cell.id: sum(trial.runs for trial in cell.trials) for cell in batch.cells}
+        return [Look(cell, self._at[0]) for cell in batch.cells if not self._waiting[cell.cell.id]]
+
+    def give_up(self, tasks: Sequence[Task]) -> None:
+        """Never look at the cells of these tasks."""
+        for task in tasks:
+            self._waiting.pop(task.planned.cell.id, None)
+
+    def ended(self, task: Task) -> Look | None:
+        """Take note of an ended trial; returns a look when the cell waits for no other."""
+        cell_id = task.planned.cell.id
+        if cell_id not in self._waiting:
+            return None
+        self._waiting[cell_id] -= 1
+        if self._waiting[cell_id]:
+            return None
+        return Look(task.planned, next((at for at in self._at if at >= task.trial), self._at[-1]))
+
+    def further(self, look: Look, inputs: TrialInputs) -> list[Task]:
+        """Return the trials that a cell gets next; empty when it has enough.
+
+        Takes time, because raw files are parsed, and may run in any thread.
+        """
+        planned, cell = look.planned, look.planned.cell
+        had = self._writer.view.of(cell.id)
+        for at, until in pairwise(self._at):
+            if at < look.at:
+                continue
+            if not self._wants_more(cell, at, inputs):
+                return []
+            numbers = range(at + 1, until + 1)
+            tasks = [Task(planned, *one) for one in zip(numbers, inputs.digests(cell, numbers), strict=True)]
+            if added := [task for task in tasks if f"{task.trial}-{task.digest}" not in had]:
+                return added
+        return []
+
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Take note of further trials of one cell."""
+        self._waiting[tasks[0].planned.cell.id] = len(tasks)
+
+    def _wants_more(self, cell: Cell, at: int, inputs: TrialInputs) -> bool:
+        numbers = range(1, at + 1)
+        names = [f"{n}-{d}" for n, d in zip(numbers, inputs.digests(cell, numbers), strict=True)]
+        ended = self._writer.run.ended_as(cell.id, names)
+        # When all trials have failed there is nothing to decide on, and more of them would fail too.
+        return bool(ended) and self._decide is not None and self._decide(cell, ended) == "more"
