@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from l4sbench.document import Document, Flaw, KeyPath, load_model
-from l4sbench.errors import InputError, did_you_mean
-from l4sbench.factors import BadValueError
+from l4sbench.errors import BadValueError, InputError, suggest
 from l4sbench.topology import topology as topology_named
 
 if TYPE_CHECKING:
@@ -205,8 +204,7 @@ def _flaws(topology: Topology, wishes: SliceFile) -> Iterator[Flaw]:
         named.append((("switch", "node"), switch))
     for path, name in named:
         if name not in nodes:
-            hint = did_you_mean(name, nodes) or f"choose from {', '.join(nodes)}"
-            yield Flaw(path, f"topology {topology.name} has no node {name}", hint)
+            yield Flaw(path, f"topology {topology.name} has no node {name}", suggest(name, nodes))
     if switch in nodes and switch != topology.router:
         hint = f"use {topology.router}, where the bottleneck is"
         yield Flaw(("switch", "node"), f"a switch cannot replace {switch}", hint)

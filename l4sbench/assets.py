@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Where the folders without Python are: `kernels/`, `matrices/`, `roles/` ...
+"""Locations of the folders without Python: `kernels/`, `matrices/`, `roles/` ...
 
-In a checkout they stand beside the package, in a wheel inside it. They are read-only: whatever is built from
-them goes elsewhere.
+In a checkout they are next to the package, in a wheel inside of it. They are read-only: build outputs go
+elsewhere.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from pathlib import Path
 
 
 def root() -> Path:
-    """Folder that holds `kernels/`, `matrices/` and the other data folders."""
+    """Return the folder of `kernels/`, `matrices/` and the other data folders."""
     shipped = Path(__file__).parent / "_assets"
     return shipped if shipped.is_dir() else Path(__file__).parents[1]
 
 
 def folder(name: str) -> Path:
-    """The data folder `name`, for example `kernels`; it need not exist (p4/ came later than kernels/)."""
+    """Return the data folder `name`, such as `kernels`; it need not exist."""
     return root() / name
 
 
 def digest(path: Path, *, suffixes: tuple[str, ...] = ()) -> str:
-    """Digest of a file, or of every file below a folder: names and contents, no times, no owners.
+    """Return a digest of a file, or of all files below a folder: names and contents, no times, no owners.
 
     Args:
         path: File or folder.
-        suffixes: Count only files whose name ends so (or is so); all of them when empty.
+        suffixes: Include only files whose names end with one of these; empty: all files.
 
     Raises:
         OSError: `path` cannot be read.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A cell: one full assignment of factors, and the id that names it everywhere.
+"""A cell: one full assignment of factors, with an id.
 
 The id is a readable slug plus ten hex digits of a SHA-256 over canonical JSON: names sorted, quantities
 normalised, factors at their default left out. So it does not depend on the order in which a matrix states its
-factors, on how it writes its quantities, or on factors that are added to l4sbench later.
+factors, on the notation of quantities, or on factors that are added to l4sbench later.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 _SLUG_LENGTH = 100
 _HASH_DIGITS = 10
 _NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9.+-]+")
-# What every slug begins with, or what would only make it long: the hash covers it.
+# Factors that every slug begins with or that would only make it long; the hash covers them.
 _SLUG_SKIPS = frozenset({"aqm", "buffer_bdp", "rate", "rtt", "duration", "warmup", "capture"})
 _V = TypeVar("_V", str, float, bool, Rate, Duration)
 
 
 @dataclass(frozen=True)
 class Group:
-    """A named group of flows that share everything but their ports: a view of the factors `<name>.*`.
+    """A named group of flows that differ only in their ports: a view of the factors `<name>.*`.
 
-    `sender` and `receiver` are the nodes that `<name>.from` and `<name>.to` name, None when the group runs on
-    its own pair of nodes. `params` are its congestion control's parameters, without the group's name.
+    `sender` and `receiver` are the nodes in `<name>.from` and `<name>.to`, None if the group runs on its own
+    pair of nodes. `params` are the parameters of its congestion control, without the group's name.
     """
 
     name: str
@@ -51,13 +51,13 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One full assignment of factors. Immutable; equal when all factors are equal.
+    """One full assignment of factors. Immutable; equal if all factors are equal.
 
     Attributes:
-        factors: every factor that applies, defaults filled in, sorted by name.
-        given: the factors that the matrix stated, as opposed to defaults.
-        defaults: the defaults that hold in this cell, by factor; what is equal to them is left out of the id.
-        group_names: its flow groups in the order of the matrix, which decides on their places and ports.
+        factors: all applicable factors, including defaults, sorted by name.
+        given: the factors that the matrix states, as opposed to defaults.
+        defaults: the defaults in this cell by factor; factors equal to them are left out of the id.
+        group_names: its flow groups in the order of the matrix, which determines their nodes and ports.
     """
 
     factors: Mapping[str, Value]
@@ -67,10 +67,10 @@ class Cell:
 
     @classmethod
     def of(cls, stated: Mapping[str, Value], group_names: Sequence[str] | None = None) -> Self:
-        """A cell from stated factors alone, with the defaults of the core factors filled in.
+        """Return a cell with these factors and the defaults of the core factors.
 
-        There is no catalog here, so `<group>.ecn` and parameters must be stated to be there, and no default
-        of theirs is known. Core quantities may be text. A matrix makes its cells with the catalog.
+        This does not use the catalog, so `<group>.ecn` and parameters have no defaults here. Core quantities
+        may be text. A matrix makes its cells with the catalog.
 
         Raises:
             BadValueError: a core factor's value is not of its kind.
@@ -95,23 +95,23 @@ class Cell:
 
     @cached_property
     def id(self) -> str:
-        """Slug plus hash; names the cell's folder and its rows in every table."""
+        """Slug plus hash; identifies the cell's folder and its rows in every table."""
         differing = self._differing()
         digest = hashlib.sha256(_canonical(differing).encode()).hexdigest()[:_HASH_DIGITS]
         return f"{self._slug(differing)}-{digest}"
 
     @property
     def identity(self) -> str:
-        """What the id is a hash of: canonical JSON of the factors that are not at their default."""
+        """The input of the id's hash: canonical JSON of the factors that are not at their default."""
         return _canonical(self._differing())
 
     @property
     def slug(self) -> str:
-        """The readable part of the id. Not unique: it leaves out durations and is cut when too long."""
+        """The readable part of the id. Not unique: it leaves out durations and is cut if too long."""
         return self._slug(self._differing())
 
     def _differing(self) -> list[tuple[str, Value]]:
-        """The factors that are not at their default, by name."""
+        """Return the factors that are not at their default, by name."""
         default = self.defaults.get
         return [
             (n, v) for n, v in self.factors.items() if (d := default(n)) is None or (d is not v and d != v)
@@ -195,12 +195,12 @@ class Cell:
 
     @property
     def expect_bottleneck(self) -> bool:
-        """Whether a trial without any queue is invalid."""
+        """True if a trial without any queue is invalid."""
         return self._get("expect.bottleneck", bool)
 
     @cached_property
     def aqm_params(self) -> Mapping[str, Value]:
-        """The queue's parameters, without `aqm.`; those that are derived and not stated are absent."""
+        """The queue's parameters without the prefix `aqm.`; derived ones are absent."""
         return self._below("aqm")
 
     @cached_property
@@ -235,11 +235,11 @@ class Cell:
         return value
 
     def canonical(self) -> dict[str, Plain]:
-        """Every factor as JSON holds it: quantities as text, whole floats as integers."""
+        """Return every factor as JSON holds it: quantities as text, whole floats as integers."""
         return {name: plain(value) for name, value in self.factors.items()}
 
     def to_json(self) -> dict[str, object]:
-        """All of it as JSON values; `from_json` reads it back without a catalog."""
+        """Return the cell as JSON values; `from_json` reads it back without a catalog."""
         return {
             "id": self.id,
             "groups": list(self.group_names),
@@ -251,10 +251,10 @@ class Cell:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Self:
-        """The cell that `to_json` wrote.
+        """Return the cell that `to_json` wrote.
 
         Raises:
-            ValueError: the data are damaged: the id written there is not the id of the factors.
+            ValueError: the data are damaged: the stored id is not that of the factors.
         """
         kinds = cast("Mapping[str, str]", data["kinds"])
         factors = _values(cast("Mapping[str, Plain]", data["factors"]), kinds)

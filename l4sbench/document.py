@@ -21,8 +21,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.factors import BadValueError, shown
+from l4sbench.errors import BadValueError, InputError, Problem, suggest
+from l4sbench.factors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -323,7 +323,7 @@ def salvage(
     problems: dict[Problem, None] = {}
     content = copy.deepcopy(document.content)
     if not isinstance(content, dict):
-        message = f"expected a map of keys, not {shown(content)}"
+        message = f"expected a map, not {shown(content)}"
         problems[Problem(document.where(()), "", message)] = None
         content = dict(stand_ins or {})
     for _ in range(100):  # each round cuts out at least one part; real files need a few rounds
@@ -397,9 +397,7 @@ def _differences(
                 named, by_key, message = (*path, last), True, "is missing"
             case "extra_forbidden":
                 by_key, message = True, "unknown key"
-                offered = _keys_at(model, path[:-1])
-                few = f"choose from {', '.join(offered)}" if 0 < len(offered) <= _FEW else None
-                hint = did_you_mean(str(last), offered) or few
+                hint = suggest(str(last), _keys_at(model, path[:-1]))
             case "union_tag_not_found" | "union_tag_invalid":
                 context = {key: str(value).replace("'", "") for key, value in details["ctx"].items()}
                 path = named = (*path, context["discriminator"])
@@ -433,9 +431,6 @@ def _message(details: ErrorDetails) -> str:
             return "must not be empty" if limits["min_length"] == 1 else str(details["msg"])
     return f"{details['msg']}, not {given}"
 
-
-_FEW: Final = 12
-"""Number of keys that a hint lists in full."""
 
 _RANGES: Final = {
     "greater_than_equal": "at least",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What can go wrong, and what each kind of failure means to whoever called.
+"""Errors of l4sbench.
 
-The command line turns an error into its `exit_code`; everything that is not an `L4sbenchError` is a bug (4).
+The command line exits with the `exit_code` of an error; exceptions of other types are bugs (4).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import ClassVar
 
 
 class L4sbenchError(Exception):
-    """Base of every error raised on purpose.
+    """Base of all errors that are raised on purpose.
 
-    `message` says what went wrong and where; `hint` says what to do about it, when that is known.
+    `message` reports what went wrong and where; `hint`, if known, what to do about it.
     """
 
     exit_code: ClassVar[int] = 4
@@ -31,13 +31,13 @@ class L4sbenchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with an input.
+    """One problem of an input.
 
     Attributes:
-        where: `file:line:column`, as far as known ("" for input without a place, such as a filter).
-        path: dotted factor or key path, such as `classic.ecn` ("" for the file as a whole).
+        where: `file:line:column`, as far as known; empty for input without a position, such as a filter.
+        path: dotted factor or key path, such as `classic.ecn`; empty for the file as a whole.
         message: what is wrong.
-        hint: how to mend it, such as `did you mean "codel"?`.
+        hint: how to fix it, such as `did you mean codel?`.
     """
 
     where: str
@@ -51,12 +51,12 @@ class Problem:
 
 
 class InputError(L4sbenchError):
-    """What the user gave cannot be used: a matrix, a filter, the name of a queue. Carries every problem."""
+    """Invalid input, such as a matrix or a filter; `problems` lists all of them by position."""
 
     exit_code: ClassVar[int] = 2
 
     def __init__(self, problems: Sequence[Problem] | str, hint: str | None = None) -> None:
-        """Takes either a list of problems or, for input that is one word, a message and a hint."""
+        """Accept either a list of problems or, for input that is one word, a message and a hint."""
         listed = [Problem("", "", problems, hint)] if isinstance(problems, str) else _in_order(problems)
         if not listed:
             raise ValueError("an InputError needs at least one problem")
@@ -78,18 +78,29 @@ def _place(problem: Problem) -> tuple[str, int, int]:
     return problem.where, 0, 0
 
 
+class BadValueError(ValueError):
+    """A value that is not valid, whatever its position: `message` says what was expected."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
 class TestbedError(L4sbenchError):
-    """The place where trials run cannot be used at all: lab not built, inventory unreachable."""
+    """The testbed cannot be used at all: the lab is not built, or the inventory unreachable."""
 
     __test__ = False  # not a test class, whatever pytest makes of the name
     exit_code: ClassVar[int] = 3
 
 
 class PlaceLost(TestbedError):  # noqa: N818  it names an event, as `TrialFailed` does
-    """One of the places where trials run at once is gone for this run; `left` others remain.
+    """One of several places that run trials in parallel is lost for this run; `left` others remain.
 
-    What was done there, a trial or the change to other kernels, is taken up again by them; without any the
-    run ends.
+    The others repeat the trial or change of kernels that it was working on. If none is left, the run ends.
     """
 
     def __init__(self, message: str, hint: str | None = None, *, left: int) -> None:
@@ -98,20 +109,20 @@ class PlaceLost(TestbedError):  # noqa: N818  it names an event, as `TrialFailed
 
 
 class TrialFailed(L4sbenchError):  # noqa: N818  it names an event, the project's word for it
-    """One trial went wrong (hang, panic, a step that failed). The run goes on with the next trial."""
+    """One trial failed (hang, panic, failed step). The run continues with the next trial."""
 
     exit_code: ClassVar[int] = 1
 
     @property
     def reason(self) -> str:
-        """Why the trial failed, as it stands in `trial.json`."""
+        """Reason of the failure, as stored in `trial.json`."""
         return self.message
 
 
 def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | None:
-    """A hint that names what is closest to `word` among `offered`; None when nothing is close.
+    """Return a hint with the entries of `offered` that are closest to `word`; None if none is close.
 
-    The best match comes first; equally good ones are in the order of `offered`.
+    The best match comes first; equally good ones keep the order of `offered`.
     """
     import difflib  # only needed once something is wrong
 
@@ -124,3 +135,10 @@ def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | 
         return None
     best, rest = close[:-1], close[-1]
     return f"did you mean {', '.join(best)} or {rest}?" if best else f"did you mean {rest}?"
+
+
+def suggest(word: str, offered: Iterable[str], *, most: int = 12) -> str | None:
+    """Return the hint of `did_you_mean`, else a list of up to `most` entries; None if nothing is offered."""
+    words = list(dict.fromkeys(offered))
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return did_you_mean(word, words) or (f"choose from {', '.join(words[:most])}{more}" if words else None)

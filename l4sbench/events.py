@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What happens in a run, as values.
+"""Events of a run, as values.
 
-The library never prints: it tells, and command line, log and tests listen. Times `at_s` are seconds since the
-run began. Events come from one thread, in order.
+The library never prints: it reports events to listeners such as the command line. Times `at_s` are seconds
+since the start of the run. Events come from one thread, in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    """How a trial ended. `ok` and `invalid` stand for good; `failed` is tried again by the next run."""
+    """Status of a trial. `ok` and `invalid` are final; the next run repeats `failed` trials."""
 
     OK = "ok"
     INVALID = "invalid"
@@ -38,7 +38,7 @@ class RunPlanned:
 
 @dataclass(frozen=True)
 class TrialStarted:
-    """A worker took a trial up."""
+    """A worker started a trial."""
 
     at_s: float
     cell_id: str
@@ -48,7 +48,7 @@ class TrialStarted:
 
 @dataclass(frozen=True)
 class TrialEnded:
-    """A trial ended and stands in the store at `path`, with the reasons when it is invalid or failed."""
+    """A trial ended and is stored at `path`; `reasons` say why it is invalid or failed."""
 
     at_s: float
     cell_id: str
@@ -62,7 +62,7 @@ class TrialEnded:
 
 @dataclass(frozen=True)
 class TrialDiscarded:
-    """A trial did not end: it was stopped, or its outputs could not be written. Nothing of it is kept."""
+    """A trial was stopped, or its outputs could not be written. None of it is kept."""
 
     at_s: float
     cell_id: str
@@ -73,7 +73,7 @@ class TrialDiscarded:
 
 @dataclass(frozen=True)
 class TrialsAdded:
-    """An adaptive cell is not decided yet: it gets more trials."""
+    """An adaptive cell is still undecided and gets more trials."""
 
     at_s: float
     cell_id: str
@@ -83,7 +83,7 @@ class TrialsAdded:
 
 @dataclass(frozen=True)
 class StageBegun:
-    """The testbed is brought into the state that the next trials need: host -> kernel, and who restarts."""
+    """The testbed starts to change kernels for the next trials; `kernels` maps hosts to them."""
 
     at_s: float
     kernels: Mapping[str, str]
@@ -93,10 +93,10 @@ class StageBegun:
 
 @dataclass(frozen=True)
 class StageEntered:
-    """The testbed is in that state, or, with a `reason`, it is not and the trials that need it will fail.
+    """The testbed runs these kernels; with a `reason` it does not, and trials that need them will fail.
 
-    `more_trials` and `more_work_s` are how many more, or fewer, trials there are than was foreseen before it
-    was known what they run on. `work_s` is the estimated work of the change.
+    `more_trials` and `more_work_s` correct the numbers of `RunPlanned`, which did not know what the trials
+    run on. `work_s` is the estimated work of the change.
     """
 
     at_s: float
@@ -108,7 +108,7 @@ class StageEntered:
 
 @dataclass(frozen=True)
 class RunStopping:
-    """No new trials from here on, and why."""
+    """No new trials start from here on."""
 
     at_s: float
     reason: str
@@ -138,10 +138,10 @@ OnEvent: TypeAlias = Callable[[Event], None]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: a pure fold over its events, the one place where rate and time left are computed.
+    """Progress of a run: a pure fold over its events that yields rate and remaining time.
 
-    `work_s` is the estimated work of the whole run and `done_s` of its ended trials, both in wall seconds of
-    one worker; `running` counts the trials under way.
+    `work_s` is the estimated work of the run, `done_s` that of its ended trials, both in wall seconds of
+    one worker; `running` counts the trials in progress.
     """
 
     trials: int = 0
@@ -158,25 +158,25 @@ class Progress:
 
     @property
     def ended(self) -> int:
-        """Trials that ended, however."""
+        """Number of trials that ended, with any status."""
         return self.ok + self.invalid + self.failed
 
     @property
     def fraction(self) -> float:
-        """The part of the estimated work that is done, 0 to 1."""
+        """Fraction of the estimated work that is done, 0 to 1."""
         if self.work_s > 0:
             return min(1.0, self.done_s / self.work_s)
         return 1.0 if self.ended >= self.trials else 0.0
 
     def rate_per_min(self, now_s: float | None = None) -> float | None:
-        """Ended trials per minute until `now_s` (default: the last event); None when none has ended."""
+        """Return ended trials per minute until `now_s` (default: the last event); None if none has ended."""
         elapsed_s = max(self.at_s, now_s or 0.0)
         return self.ended / elapsed_s * 60.0 if self.ended and elapsed_s > 0 else None
 
     def left_s(self, now_s: float | None = None) -> float:
-        """Wall seconds left at `now_s`: the estimate corrected by how the ended trials compared with theirs.
+        """Return the wall seconds left at `now_s`: the estimate, scaled by the pace of the ended trials.
 
-        Before the first trial has ended it is the bare estimate.
+        Before the first trial has ended it is the plain estimate.
         """
         elapsed_s = max(self.at_s, now_s or 0.0)
         todo_s = max(0.0, self.work_s - self.done_s)
@@ -186,7 +186,7 @@ class Progress:
         return max(0.0, todo_s * pace - (elapsed_s - self.at_s))
 
     def after(self, event: Event) -> Progress:
-        """The progress once `event` has happened."""
+        """Return the progress after `event`."""
         now = replace(self, at_s=max(self.at_s, event.at_s))
         match event:
             case RunPlanned():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The factors every cell has, and those every flow group has: kinds, defaults, meanings, table columns.
+"""Parameters of an experiment, and the factors that all cells and all flow groups have.
 
-A default once released never changes, because cell ids leave it out; a new meaning is a new factor. The
+A default never changes once released, because cell ids leave it out; a new meaning gets a new factor. The
 parameters of queues and congestion controls (`aqm.<param>`, `<group>.<param>`) are not listed here: the
 catalog declares them.
 """
@@ -12,114 +12,161 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
-from l4sbench.errors import did_you_mean
-from l4sbench.units import (
-    EXPECTED,
-    Duration,
-    Kind,
-    Packets,
-    Plain,
-    Rate,
-    Size,
-    Value,
-    parse_quantity,
-)
+from l4sbench.errors import BadValueError, did_you_mean
+from l4sbench.units import EXPECTED, Duration, Kind, Packets, Plain, Rate, Size, Value, parse_quantity
+
+Condition: TypeAlias = Mapping[str, tuple[Value, ...]]
+"""Parameter -> values it may have; holds if every parameter has one of its values."""
 
 GROUP_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-"""What a flow group may be called: it becomes part of factor, file and column names."""
+"""Names of flow groups; they become part of factor, file and column names."""
 
+OWN: Final = "default"
+"""The word that leaves a parameter to the queue itself, as in `aqm.limit: default`."""
 
-class BadValueError(ValueError):
-    """A value that a factor cannot take: what was expected, and perhaps what was meant."""
-
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+_UNITS: Final[Mapping[str, str]] = {"rate": "mbit", "duration": "ms", "size": "B", "packets": "p"}
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
-    """One named setting.
+class Parameter:
+    """One named setting: a factor of cells or flow groups, or a parameter that a catalog entry declares.
 
     Attributes:
-        name: dotted name; for the factors of a flow group the part after the group's name.
-        kind: what its values are.
-        meaning: one sentence, with units where the kind does not say them.
-        default: its value when a matrix does not state it; None: see `required`.
-        required: every cell must state it. A factor that is neither stated, nor required, nor has a default
-            is absent from a cell.
-        choices: the words a `str` may be; empty: any name.
-        minimum: smallest value allowed.
-        positive: whether zero is refused.
-        unit: the unit a bare number most likely means, for error messages.
+        name: dotted name; without the prefix (`aqm.`, `<group>.`) for flow groups and catalog entries.
+        kind: type of its values.
+        meaning: one sentence, with units where the kind does not imply them.
+        default: value if a matrix does not state it; None: see `required` and `derive`.
+        required: True if every cell must state it. A parameter that is neither stated, nor required, nor
+            derived, nor has a default is absent.
+        derive: source of a value that is not stated: `buffer`, `rate`, or the name of another parameter.
+        own: value a queue uses when its command leaves the parameter out, as far as known; such a parameter
+            also accepts the word `default`.
+        choices: allowed words of a `str`; empty: any name.
+        pattern: regular expression that a `str` must match.
+        minimum: smallest allowed value.
+        maximum: largest allowed value.
+        positive: True if zero is not allowed.
+        unit: unit that a bare number most likely means, for error messages; empty: the usual one of the kind.
+        when: values of sibling parameters with which this one applies.
     """
 
     name: str
     kind: Kind
-    meaning: str
+    meaning: str = ""
     default: Value | None = None
     required: bool = False
+    derive: str | None = None
+    own: Value | None = None
     choices: tuple[str, ...] = ()
+    pattern: str | None = None
     minimum: Value | None = None
+    maximum: Value | None = None
     positive: bool = False
     unit: str = ""
+    when: Condition = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Words accepted in place of a quantity or number."""
+        return (OWN,) if self.own is not None and self.kind != "str" else ()
 
     def parse(self, raw: object) -> Value:
-        """The value that `raw`, as read from YAML or a command line, stands for.
+        """Return the value of `raw`, as read from YAML or a command line.
 
         Raises:
-            BadValueError: what is expected instead.
+            BadValueError: `raw` is not a valid value; the message says what is expected.
         """
-        if isinstance(raw, Rate | Duration | Size | Packets):
-            raw = str(raw)
-        if self.kind in EXPECTED:
-            value = _quantity(self.kind, raw, self.unit)
-        elif self.kind == "str":
-            value = _word(raw, self.choices)
-        elif self.kind == "bool":
-            value = _boolean(raw)
-        else:
-            value = _number(self.kind, raw)
-        self._check_range(value)
+        if isinstance(raw, str) and raw in self.words:
+            return raw
+        try:
+            value = self._typed(str(raw) if isinstance(raw, Rate | Duration | Size | Packets) else raw)
+            self._check_range(value)
+        except BadValueError as error:
+            if error.hint is None and self.words:
+                raise BadValueError(error.message, f"{OWN} leaves it to the queue") from None
+            raise
         return value
 
+    def _typed(self, raw: object) -> Value:
+        match self.kind:
+            case "bool":
+                return _boolean(raw)
+            case "int" | "float":
+                return _number(self.kind, raw)
+            case "str":
+                return self._word(raw)
+        expected = EXPECTED[self.kind]
+        if isinstance(raw, int | float) and not isinstance(raw, bool):
+            hint = f"did you mean {raw}{self.unit or _UNITS[self.kind]}?" if raw >= 0 else None
+            raise BadValueError(f"expected {expected}, but {raw} has no unit", hint)
+        if not isinstance(raw, str):
+            raise BadValueError(f"expected {expected}, not {shown(raw)}")
+        return parse_quantity(self.kind, raw)
+
+    def _word(self, raw: object) -> str:
+        choices = self.choices
+        expected = f"expected one of {', '.join(choices)}" if choices else "expected a name"
+        if isinstance(raw, bool):
+            # `off` is a text in YAML 1.2 but a boolean in 1.1, which many editors and tools still use
+            word = "on" if raw else "off"
+            hint = f'write "{word}", in quotes' if word in choices else None
+            raise BadValueError(f"{expected}, but {shown(raw)} is a boolean", hint)
+        if not isinstance(raw, str):
+            raise BadValueError(f"{expected}, not {shown(raw)}")
+        if choices and raw not in choices:
+            hint = did_you_mean(raw, choices)
+            if "off" in choices and raw.lower() in {"no", "none", "false", "0"}:
+                hint = 'did you mean "off"?'
+            raise BadValueError(f"{expected}, not {shown(raw)}", hint)
+        if not raw:
+            raise BadValueError(f"{expected}, not an empty text")
+        if self.pattern is not None and not re.fullmatch(self.pattern, raw):
+            raise BadValueError(f"{shown(raw)} does not match the pattern {self.pattern}")
+        return raw
+
     def _check_range(self, value: Value) -> None:
+        limit = None
         if self.positive and not _amount(value) > 0:
-            raise BadValueError(f"{plain(value)} is out of range: it must be more than 0")
-        if self.minimum is not None and _amount(value) < _amount(self.minimum):
-            raise BadValueError(f"{plain(value)} is out of range: at least {plain(self.minimum)} is allowed")
+            limit = "more than 0"
+        elif self.minimum is not None and _amount(value) < _amount(self.minimum):
+            limit = f"at least {plain(self.minimum)}"
+        elif self.maximum is not None and _amount(value) > _amount(self.maximum):
+            limit = f"at most {plain(self.maximum)}"
+        if limit is not None:
+            raise BadValueError(f"{plain(value)} is out of range; it must be {limit}")
 
 
-def _table(*factors: Factor) -> Mapping[str, Factor]:
+def _table(*factors: Parameter) -> Mapping[str, Parameter]:
     return MappingProxyType({factor.name: factor for factor in factors})
 
 
 FACTORS: Final = _table(
-    Factor("topology", "str", "Named nodes and networks.", default="line6"),
-    Factor("rate", "rate", "Rate of the bottleneck.", required=True, positive=True, unit="mbit"),
-    Factor("rtt", "duration", "Round-trip time without queues.", required=True, positive=True, unit="ms"),
-    Factor("duration", "duration", "Measured time, after warm-up.", required=True, positive=True, unit="s"),
-    Factor(
+    Parameter("topology", "str", "Named nodes and networks.", default="line6"),
+    Parameter("rate", "rate", "Rate of the bottleneck.", required=True, positive=True),
+    Parameter("rtt", "duration", "Round-trip time without queues.", required=True, positive=True),
+    Parameter(
+        "duration", "duration", "Measured time, after warm-up.", required=True, positive=True, unit="s"
+    ),
+    Parameter(
         "warmup",
         "duration",
         "Time before the measured time; kept out of the metrics.",
         default=Duration(0),
         unit="s",
     ),
-    Factor("aqm", "str", "Queue at the bottleneck, by its name in the catalog.", required=True),
-    Factor(
+    Parameter("aqm", "str", "Queue at the bottleneck, by its name in the catalog.", required=True),
+    Parameter(
         "buffer_bdp",
         "float",
         "Limit of the bottleneck's queue, in bandwidth-delay products.",
         default=1.0,
         positive=True,
     ),
-    Factor(
+    Parameter(
         "path.noise",
         "float",
         "Largest processing jitter of a sender in packet times at the bottleneck; 0 turns it off. "
@@ -127,15 +174,14 @@ FACTORS: Final = _table(
         default=1.0,
         minimum=0.0,
     ),
-    Factor(
+    Parameter(
         "sample.interval",
         "duration",
         "Time between two samples of sockets and queues.",
         default=Duration(100_000_000),
         minimum=Duration(1_000_000),
-        unit="ms",
     ),
-    Factor(
+    Parameter(
         "capture",
         "str",
         "What is kept of packets at both sides of the bottleneck's queue: off, or headers, from which the "
@@ -143,14 +189,14 @@ FACTORS: Final = _table(
         default="off",
         choices=("off", "headers"),
     ),
-    Factor(
+    Parameter(
         "traffic.tool",
         "str",
         "What makes the traffic; auto: what suits the testbed.",
         default="auto",
         choices=("auto", "lean", "iperf3"),
     ),
-    Factor(
+    Parameter(
         "expect.bottleneck",
         "bool",
         "Whether a trial whose queue never filled, marked or dropped is invalid.",
@@ -162,32 +208,32 @@ FACTORS: Final = _table(
 ECN_MODES: Final = ("off", "classic", "accecn", "dctcp")
 
 GROUP_FACTORS: Final = _table(
-    Factor("cc", "str", "Congestion control of the group, by its name in the catalog.", required=True),
-    Factor("count", "int", "Number of flows.", default=1, minimum=1),
-    Factor(
+    Parameter("cc", "str", "Congestion control of the group, by its name in the catalog.", required=True),
+    Parameter("count", "int", "Number of flows.", default=1, minimum=1),
+    Parameter(
         "ecn",
         "str",
         "How its flows use ECN: off, classic (RFC 3168), accecn, dctcp (the receiver echoes as DCTCP). "
         "Default: what its congestion control declares.",
         choices=ECN_MODES,
     ),
-    Factor("start", "duration", "When it starts, after the trial's start.", default=Duration(0), unit="s"),
-    Factor("from", "str", "Node its flows come from; default: its own."),
-    Factor("to", "str", "Node its flows go to; default: its own."),
+    Parameter("start", "duration", "When it starts, after the trial's start.", default=Duration(0), unit="s"),
+    Parameter("from", "str", "Node its flows come from; default: its own."),
+    Parameter("to", "str", "Node its flows go to; default: its own."),
 )
 """Factors of every flow group, by the part of the name after the group's."""
 
 RESERVED: Final = frozenset(name.partition(".")[0] for name in FACTORS)
-"""Words that cannot name a flow group, because factors begin with them."""
+"""Words that are not valid names of flow groups, because factors begin with them."""
 
 _SECONDS: Final = frozenset({"duration", "warmup", "start"})
 _SUFFIX: Final[Mapping[str, str]] = {"rate": "mbps", "size": "bytes", "packets": "packets"}
 
 
-def factor_of(name: str) -> Factor | None:
-    """The declaration of a dotted factor name; None for parameters and for what is no factor.
+def factor_of(name: str) -> Parameter | None:
+    """Return the factor with this dotted name; None for parameters of the catalog and unknown names.
 
-    Any `<group>.cc`, `<group>.count` ... counts: which groups there are is the matrix's business.
+    Any group name is accepted in `<group>.cc`, `<group>.count` ...: matrices define the groups.
     """
     if (factor := FACTORS.get(name)) is not None:
         return factor
@@ -196,7 +242,7 @@ def factor_of(name: str) -> Factor | None:
 
 
 def column_of(name: str, value: Value) -> tuple[str, Plain]:
-    """The column a factor has in tables, its unit in the name, and the value as stored there.
+    """Return the table column of a factor, with its unit in the name, and the value stored there.
 
     `rate` = 100mbit gives `("rate_mbps", 100.0)`, `aqm.target` = 5ms gives `("aqm.target_ms", 5.0)`;
     `duration`, `warmup` and `<group>.start` are in seconds.
@@ -217,23 +263,12 @@ def column_of(name: str, value: Value) -> tuple[str, Plain]:
 
 
 def plain(value: Value) -> Plain:
-    """A value as JSON holds it: quantities as their canonical text, whole floats as integers."""
+    """Return a value as JSON holds it: quantities as their canonical text, whole floats as integers."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, str | bool | int):
         return value
     return str(value)
-
-
-def boolean_hint(raw: object, choices: tuple[str, ...] | None) -> str | None:
-    """What to write instead of a YAML boolean where one of `choices` is needed; None when nothing is meant.
-
-    `off` is a string in YAML 1.2 but a boolean in 1.1, which many editors and tools still speak.
-    """
-    if not isinstance(raw, bool) or not choices:
-        return None
-    word = "on" if raw else "off"
-    return f'write "{word}", in quotes' if word in choices else None
 
 
 def _amount(value: Value) -> int | float:
@@ -253,7 +288,7 @@ def _amount(value: Value) -> int | float:
 
 
 def shown(raw: object) -> str:
-    """A YAML value as an error message quotes it."""
+    """Return a YAML value as error messages quote it."""
     match raw:
         case None:
             return "nothing"
@@ -267,35 +302,6 @@ def shown(raw: object) -> str:
             return "a list"
         case _:
             return str(raw)
-
-
-def _quantity(kind: Kind, raw: object, unit: str) -> Value:
-    if isinstance(raw, int | float) and not isinstance(raw, bool):
-        hint = f"did you mean {raw}{unit}?" if unit and raw >= 0 else None
-        raise BadValueError(f"expected {EXPECTED[kind]}, but {raw} has no unit", hint)
-    if not isinstance(raw, str):
-        raise BadValueError(f"expected {EXPECTED[kind]}, not {shown(raw)}")
-    try:
-        return parse_quantity(kind, raw)
-    except ValueError as error:
-        message, _, hint = str(error).partition(": ")
-        raise BadValueError(message, hint or None) from None
-
-
-def _word(raw: object, choices: tuple[str, ...]) -> str:
-    expected = f"expected one of {', '.join(choices)}" if choices else "expected a name"
-    if isinstance(raw, bool):
-        raise BadValueError(f"{expected}, but {shown(raw)} is a boolean", boolean_hint(raw, choices))
-    if not isinstance(raw, str):
-        raise BadValueError(f"{expected}, not {shown(raw)}")
-    if choices and raw not in choices:
-        hint = did_you_mean(raw, choices)
-        if "off" in choices and raw.lower() in {"no", "none", "false", "0"}:
-            hint = 'did you mean "off"?'
-        raise BadValueError(f"{expected}, not {shown(raw)}", hint)
-    if not raw:
-        raise BadValueError(f"{expected}, not an empty text")
-    return raw
 
 
 def _boolean(raw: object) -> bool:

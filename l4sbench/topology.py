@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Named nodes and networks, and which of them plays which part. Pure data: a testbed makes it real.
+"""Topologies: named nodes and networks and their roles, as plain data that testbeds set up.
 
 A port is (node, network). A network of more than two ports is a bridge.
 """
@@ -12,14 +12,14 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from l4sbench.errors import InputError, Problem, did_you_mean
+from l4sbench.errors import InputError, Problem, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
 class Port(NamedTuple):
-    """Where a node meets a network; the testbed resolves it to an interface."""
+    """The point where a node joins a network; the testbed resolves it to an interface."""
 
     node: str
     network: str
@@ -39,7 +39,7 @@ class Address:
 
 @dataclass(frozen=True)
 class StaticRoute:
-    """Reach the prefix `to` by the neighbour `via`."""
+    """Route to the prefix `to` through the neighbour `via`."""
 
     to: str
     via: str
@@ -54,7 +54,7 @@ class Node:
     routes: tuple[StaticRoute, ...]
 
     def address_on(self, network: str) -> Address:
-        """Its address on `network`; KeyError if it has no port there."""
+        """Return its address on `network`; raise KeyError if it has no port there."""
         for address in self.addresses:
             if address.network == network:
                 return address
@@ -71,19 +71,19 @@ class Network:
 
     @property
     def is_bridge(self) -> bool:
-        """Whether more than two ports meet here."""
+        """True if it has more than two ports."""
         return len(self.nodes) > 2
 
 
 class Pair(NamedTuple):
-    """The nodes between which a group's flows run."""
+    """The nodes of a group's flows."""
 
     sender: str
     receiver: str
 
 
 class Placeable(Protocol):
-    """What placing needs to know of a flow group."""
+    """A flow group to be placed on nodes."""
 
     @property
     def name(self) -> str:
@@ -91,11 +91,11 @@ class Placeable(Protocol):
 
     @property
     def sender(self) -> str | None:
-        """The node its `from` names, if any."""
+        """The node in its factor `from`, if any."""
 
     @property
     def receiver(self) -> str | None:
-        """The node its `to` names, if any."""
+        """The node in its factor `to`, if any."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ class Topology:
 
     Attributes:
         name: Value of the factor `topology`.
-        nodes: In the order in which tables and programs list them.
-        networks: All of them.
+        nodes: All nodes, in the order of tables and programs.
+        networks: All networks.
         pairs: Sender and receiver nodes, in the order in which flow groups take them.
-        delay: Node whose ports share the round-trip time between them.
-        router: Node that holds the bottleneck.
-        bottleneck: Port at whose egress the queue under test stands.
+        delay: Node whose ports add the round-trip time, each an equal share.
+        router: Node with the bottleneck.
+        bottleneck: Port whose egress has the queue under test.
     """
 
     name: str
@@ -146,10 +146,10 @@ class Topology:
         return MappingProxyType({name: self.by_name[name].addresses[0].network for name in self.senders})
 
     def place(self, groups: Sequence[Placeable]) -> Mapping[str, Pair]:
-        """The pair of nodes of every group: its `from`/`to`, else the pair of its place.
+        """Return the pair of nodes of every group: its `from` and `to`, else the pair at its index.
 
         Raises:
-            InputError: a node that is no sender or receiver, or more groups than pairs and no `from`/`to`.
+            InputError: a node is not a sender or receiver, or there are more groups than pairs.
         """
         placed: dict[str, Pair] = {}
         problems: list[Problem] = []
@@ -162,28 +162,27 @@ class Topology:
                     Problem(
                         "",
                         group.name,
-                        f"{self.name} has {len(self.pairs)} pairs of nodes, and this is group {place + 1}",
-                        f"say where it runs, such as {group.name}.from: {self.pairs[-1].sender} and "
+                        f"{self.name} has {len(self.pairs)} pairs of nodes, but this is group {place + 1}",
+                        f"set its nodes, such as {group.name}.from: {self.pairs[-1].sender} and "
                         f"{group.name}.to: {self.pairs[-1].receiver}",
                     )
                 )
                 continue
-            problems += self._misplaced(f"{group.name}.from", sender, self.senders, "sends")
-            problems += self._misplaced(f"{group.name}.to", receiver, self.receivers, "receives")
+            problems += self._misplaced(f"{group.name}.from", sender, self.senders, "sender")
+            problems += self._misplaced(f"{group.name}.to", receiver, self.receivers, "receiver")
             placed[group.name] = Pair(sender, receiver)
         if problems:
             raise InputError(problems)
         return MappingProxyType(placed)
 
-    def _misplaced(self, path: str, node: str, offered: tuple[str, ...], does: str) -> list[Problem]:
+    def _misplaced(self, path: str, node: str, offered: tuple[str, ...], role: str) -> list[Problem]:
         if node in offered:
             return []
-        message = f"no node {node} {does} in {self.name}; there are {', '.join(offered)}"
-        return [Problem("", path, message, did_you_mean(node, offered))]
+        return [Problem("", path, f"{node} is not a {role} of {self.name}", suggest(node, offered))]
 
 
 def _line6() -> Topology:
-    """Two senders, delay, router, two receivers: addresses and routes as in the published experiments."""
+    """Return two senders, delay, router, two receivers, with addresses and routes as published."""
     to_rx, to_tx = "10.0.5.0/24", "10.0.0.0/24"
 
     def host(name: str, network: str, ip: str, route: StaticRoute) -> Node:
@@ -226,13 +225,13 @@ TOPOLOGIES: Mapping[str, Topology] = MappingProxyType({LINE6.name: LINE6})
 
 
 def topology(name: str) -> Topology:
-    """The topology of that name.
+    """Return the topology of that name.
 
     Raises:
-        InputError: there is none; the message lists what there is.
+        InputError: there is none; the hint lists all.
     """
     try:
         return TOPOLOGIES[name]
     except KeyError:
-        message = f"no topology {name}; there is {', '.join(TOPOLOGIES)}"
-        raise InputError([Problem("", "topology", message, did_you_mean(name, TOPOLOGIES))]) from None
+        message = f"unknown topology {name}"
+        raise InputError([Problem("", "topology", message, suggest(name, TOPOLOGIES))]) from None

@@ -13,18 +13,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Self, TypeAlias, overload
 
+from l4sbench.errors import BadValueError
+
 QuantityKind: TypeAlias = Literal["rate", "duration", "size", "packets"]
 Kind: TypeAlias = Literal["rate", "duration", "size", "packets", "int", "float", "bool", "str"]
 
 _NUMBER = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[A-Za-zµ/]*)", re.ASCII)
-_MAX = 2**63 - 1  # what kernel interfaces and Parquet hold
+_MAX = 2**63 - 1  # limit of kernel interfaces and Parquet
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 DURATION_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 PACKET_UNITS = {"p": 1}
 
-# What str() writes with; each has a finite decimal form in every larger one, so nothing is ever rounded.
+# Units that str() uses; each has a finite decimal form in every larger one, so nothing is ever rounded.
 _CANONICAL = {
     "rate": ("gbit", "mbit", "kbit", "bit"),
     "duration": ("s", "ms", "us", "ns"),
@@ -48,7 +50,7 @@ _BASE_UNIT = {"rate": "bit/s", "duration": "nanosecond", "size": "byte", "packet
 
 @dataclass(frozen=True, order=True, slots=True)
 class Rate:
-    """A data rate; `rate` in tc's words, decimal prefixes."""
+    """A data rate as tc writes it, with decimal prefixes."""
 
     bits_per_s: int
 
@@ -65,7 +67,7 @@ class Rate:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `100mbit`. Raises ValueError that says what is expected."""
+        """Read `100mbit`. Raise BadValueError if it is not valid."""
         return cls(_parse("rate", text))
 
     def __str__(self) -> str:
@@ -101,7 +103,7 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `10ms`. Raises ValueError that says what is expected."""
+        """Read `10ms`. Raise BadValueError if it is not valid."""
         return cls(_parse("duration", text))
 
     def __str__(self) -> str:
@@ -122,7 +124,7 @@ class Size:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `300kB`. Raises ValueError that says what is expected."""
+        """Read `300kB`. Raise BadValueError if it is not valid."""
         return cls(_parse("size", text))
 
     def __str__(self) -> str:
@@ -143,7 +145,7 @@ class Packets:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `42p`. Raises ValueError that says what is expected."""
+        """Read `42p`. Raise BadValueError if it is not valid."""
         return cls(_parse("packets", text))
 
     def __str__(self) -> str:
@@ -173,16 +175,16 @@ def parse_quantity(kind: Literal["packets"], text: str) -> Packets: ...
 @overload
 def parse_quantity(kind: str, text: str) -> Quantity: ...
 def parse_quantity(kind: str, text: str) -> Quantity:
-    """Reads a quantity of the given kind.
+    """Read a quantity of the given kind.
 
     Raises:
-        ValueError: what is expected instead, for instance `expected a rate such as 100mbit, not "100"`.
+        BadValueError: `text` is not valid, for instance `expected a rate such as 100mbit, not "100"`.
     """
     return _CLASSES[kind](_parse(kind, text))
 
 
 def kind_of(value: Value) -> Kind:
-    """The kind of a value, as parameters and factors name it."""
+    """Return the kind of a value, as parameters name it."""
     match value:
         case Rate():
             return "rate"
@@ -211,22 +213,21 @@ def _parse(kind: str, text: str) -> int:
     units = _UNITS[kind]
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f'expected {EXPECTED[kind]}, not "{text}"')
+        raise BadValueError(f'expected {EXPECTED[kind]}, not "{text}"')
     unit = _unit(kind, match["unit"])
     if unit is None:
-        raise ValueError(
-            f'expected {EXPECTED[kind]}, not "{text}"{_unit_hint(kind, match["number"], match["unit"])}'
-        )
+        hint = _unit_hint(kind, match["number"], match["unit"])
+        raise BadValueError(f'expected {EXPECTED[kind]}, not "{text}"', hint)
     amount = Fraction(match["number"]) * units[unit] if len(match["number"]) <= 40 else _MAX + 1
     if amount > _MAX:
-        raise ValueError(f'expected {EXPECTED[kind]}, but "{text}" is out of range')
+        raise BadValueError(f'expected {EXPECTED[kind]}, but "{text}" is out of range')
     if amount.denominator != 1:
-        raise ValueError(f'expected {EXPECTED[kind]}, but "{text}" is not a whole {_BASE_UNIT[kind]}')
+        raise BadValueError(f'expected {EXPECTED[kind]}, but "{text}" is not a whole {_BASE_UNIT[kind]}')
     return amount.numerator
 
 
 def _unit(kind: str, written: str) -> str | None:
-    """The unit as we know it, or None. Letter case matters for bytes (`kB`) and not for bits and seconds."""
+    """Return the unit in its usual case, or None. Case matters for bytes (`kB`), not for bits and seconds."""
     if written in _UNITS[kind]:
         return written
     folded = written.lower().replace("µ", "u")
@@ -234,7 +235,7 @@ def _unit(kind: str, written: str) -> str | None:
 
 
 def _unit_hint(kind: str, number: str, written: str) -> str:
-    """What a unit that we do not take most likely means."""
+    """Return a hint about an unknown unit."""
     guesses = {
         "rate": {"k": "kbit", "m": "mbit", "g": "gbit", "kbps": "kbit", "mbps": "mbit", "gbps": "gbit"}
         | {
@@ -252,9 +253,9 @@ def _unit_hint(kind: str, number: str, written: str) -> str:
         "packets": {"pkt": "p", "pkts": "p", "packets": "p", "packet": "p"},
     }[kind]
     if not written:
-        return ": it has no unit"
+        return f"add a unit: {', '.join(_UNITS[kind])}"
     guess = guesses.get(written.lower())
-    return f": did you mean {number}{guess}?" if guess else f": units are {', '.join(_UNITS[kind])}"
+    return f"did you mean {number}{guess}?" if guess else f"units are {', '.join(_UNITS[kind])}"
 
 
 def _format(kind: str, base: int) -> str:

@@ -1,120 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What one catalog entry says: values only, and what follows from them by arithmetic."""
+"""Catalog entries as values, and the arithmetic on them."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from l4sbench.catalog.template import Condition, Field, Item, Text, holds, number, render, render_text
-from l4sbench.units import EXPECTED, Duration, Kind, Packets, Rate, Size, Value, parse_quantity
+from l4sbench.catalog.template import Field, Item, Text, holds, number, render, render_text
+from l4sbench.factors import OWN, Condition, Parameter
+from l4sbench.units import Duration, Packets, Rate, Size, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 PACKET_BYTES = 1500
-"""Bytes that stand for one packet in buffer arithmetic, as in both published artifact sets."""
-OWN = "default"
-"""The word that leaves a parameter to the queue itself, as in `aqm.limit: default`."""
-
-_QUANTITIES = {"rate": Rate, "duration": Duration, "size": Size, "packets": Packets}
+"""Bytes of one packet in buffer arithmetic, as in both published artifact sets."""
 
 
 @dataclass(frozen=True)
-class Param:
-    """One setting a queue or congestion control offers.
-
-    Attributes:
-        name: As in `aqm.<name>` or `<group>.<name>`.
-        kind: What a value of it is.
-        default: Its value when nobody says otherwise; None: derived (`derive`), else left out.
-        derive: Where an unsaid value comes from: `buffer`, `rate`, or another parameter's name.
-        own: What the queue does when the parameter is left out of its command, as far as known; a parameter
-            that has it may be set to the word `default`.
-        choices: The allowed words of a `str`.
-        pattern: What a `str` must look like, as a regular expression.
-        minimum: Smallest value allowed.
-        maximum: Largest value allowed.
-        when: Values of sibling parameters with which this one applies.
-        doc: Its meaning, with units.
-    """
-
-    name: str
-    kind: Kind
-    default: Value | None = None
-    derive: str | None = None
-    own: Value | None = None
-    choices: tuple[str, ...] | None = None
-    pattern: str | None = None
-    minimum: Value | None = None
-    maximum: Value | None = None
-    when: Condition = field(default_factory=dict)
-    doc: str = ""
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Words allowed in the place of a quantity or number."""
-        return (OWN,) if self.own is not None and self.kind != "str" else ()
-
-    def parse(self, raw: object) -> Value:
-        """The value that `raw`, as read from YAML or a command line, stands for.
-
-        Raises:
-            ValueError: with a message that says what is expected.
-        """
-        if isinstance(raw, str) and raw in self.words:
-            return raw
-        value = self._typed(raw)
-        # bounds have the parameter's own kind: the reader parsed them with this method
-        if self.minimum is not None and value < self.minimum:  # type: ignore[operator]
-            raise ValueError(f"{value} is out of range: at least {self.minimum} is allowed")
-        if self.maximum is not None and value > self.maximum:  # type: ignore[operator]
-            raise ValueError(f"{value} is out of range: at most {self.maximum} is allowed")
-        return value
-
-    def _typed(self, raw: object) -> Value:
-        if (quantity := _QUANTITIES.get(self.kind)) is not None:
-            if isinstance(raw, Rate | Duration | Size | Packets) and isinstance(raw, quantity):
-                return raw
-            if not isinstance(raw, str):
-                raise ValueError(f"expected {EXPECTED[self.kind]}, not {raw!r}{self._or_words()}")
-            return parse_quantity(self.kind, raw)
-        match self.kind, raw:
-            case "bool", True | False | "true" | "false":
-                return raw in (True, "true")
-            case "int", int() if not isinstance(raw, bool):
-                return raw
-            case "int", str() if re.fullmatch(r"[+-]?\d+", raw):
-                return int(raw)
-            case "float", int() | float() if not isinstance(raw, bool):
-                return float(raw)
-            case "float", str() if re.fullmatch(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", raw):
-                return float(raw)
-            case "str", str():
-                return self._string(raw)
-        expected = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a word"}
-        raise ValueError(f"expected {expected[self.kind]}, not {raw!r}{self._or_words()}")
-
-    def _or_words(self) -> str:
-        return f" (or the word {OWN})" if self.words else ""
-
-    def _string(self, raw: str) -> str:
-        if self.choices is not None and raw not in self.choices:
-            raise ValueError(f"expected one of {', '.join(self.choices)}, not {raw!r}")
-        if self.pattern is not None and not re.fullmatch(self.pattern, raw):
-            raise ValueError(f"{raw!r} does not look like {self.pattern}")
-        return raw
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a host must have.
+class KernelNeeds:
+    """Requirements on a host.
 
     Attributes:
         kernel: Oldest kernel release, such as `6.17`.
@@ -131,13 +41,13 @@ class Needs:
 
 @lru_cache(maxsize=1024)
 def _ratio(decimal: float) -> tuple[int, int]:
-    """The fraction that a number is as written: a tenth for 0.1, and not its nearest float."""
+    """Return a decimal number as the fraction it is written as: 1/10 for 0.1, not its nearest float."""
     return Fraction(str(decimal)).as_integer_ratio()
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What a cell says about the path; buffers and rates are derived from it."""
+class Bottleneck:
+    """The bottleneck of a cell; buffers and rates are derived from it."""
 
     rate: Rate
     rtt: Duration
@@ -156,13 +66,13 @@ class Setting:
 
     @property
     def buffer_packets(self) -> int:
-        """The buffer of a queue that counts packets: floor(bytes / 1500) + 1, as published."""
+        """Buffer of a queue that counts packets: floor(bytes / 1500) + 1, as published."""
         return self.buffer_bytes // PACKET_BYTES + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What one key of a qdisc's `options` must read back as: the value, or a number within `within` of it."""
+    """Value that one key of a qdisc's `options` must read back as, with a tolerance `within` for numbers."""
 
     key: str
     value: str | float | int | bool
@@ -170,15 +80,15 @@ class Expectation:
 
 
 @dataclass(frozen=True)
-class Check:
+class ReadbackCheck:
     """An `Expectation` before its values are known.
 
     Attributes:
         key: Name below `options` in `tc -j qdisc show`; dots descend.
-        value: A plain value, or a text with fields. Durations become microseconds, rates bytes per second, as
-            tc shows them.
-        within: Tolerated difference; None: nothing, or 2 us for durations (kernels store them rounded).
-        when: Values of parameters with which this is expected.
+        value: A plain value, or a text with fields. Durations become microseconds and rates bytes per second,
+            as in the output of tc.
+        within: Tolerated difference; None: 0, or 2 us for durations, because kernels store them rounded.
+        when: Values of parameters with which the value is expected.
     """
 
     key: str
@@ -189,20 +99,20 @@ class Check:
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue discipline as an experiment names it: one tc line and what is known about it.
+    """A queue discipline as experiments name it: one tc line and its properties.
 
     Attributes:
         name: Value of the factor `aqm`.
-        label: As tables print it.
+        label: Name in tables.
         family: Row of the decision table: `sq-drop`, `sq-ecn`, `dualq` or `fq`.
         marks: ECN codepoints it marks instead of dropping: `ect0`, `ect1`; empty: none.
-        l4s: Whether it treats ECT(1) differently, so that an L4S flow gains by it.
+        l4s: True if it treats ECT(1) differently, to the benefit of L4S flows.
         about: One sentence.
-        needs: What the bottleneck's host must have.
+        needs: Requirements on the bottleneck's host.
         params: By name, in the order of `module.yml`.
-        buffer: The parameter that limits how much it holds.
+        buffer: Parameter that limits the length of the queue.
         thresholds: Parameters at which it starts to mark or drop: durations, sizes or packets.
-        digest: Over everything that decides what is run; labels and documentation do not count.
+        digest: Digest of everything that affects trials, without labels and documentation.
     """
 
     name: str
@@ -211,12 +121,12 @@ class Queue:
     marks: tuple[str, ...]
     l4s: bool
     about: str
-    needs: Needs
-    params: Mapping[str, Param]
+    needs: KernelNeeds
+    params: Mapping[str, Parameter]
     buffer: str
     thresholds: tuple[str, ...]
     template: tuple[Item, ...]
-    readback: tuple[Check, ...]
+    readback: tuple[ReadbackCheck, ...]
     module: KernelModule | None
     folder: Path
     digest: str
@@ -230,41 +140,41 @@ class Queue:
         return frozenset(self.params)
 
     def applicable(self, given: Mapping[str, Value]) -> frozenset[str]:
-        """Names of the parameters that mean something for these values of their siblings."""
+        """Return the names of the parameters that apply with these values of their siblings."""
         if not self._selectors:
             return self._all
         chosen = {name: given.get(name, self.params[name].default) for name in self._selectors}
         return frozenset(name for name, param in self.params.items() if holds(param.when, chosen))
 
-    def effective(self, given: Mapping[str, Value], setting: Setting) -> dict[str, Value | None]:
-        """What every applicable parameter comes to in this setting, the queue's own defaults included."""
-        stated = self._stated(given, setting)
+    def effective(self, given: Mapping[str, Value], at: Bottleneck) -> dict[str, Value | None]:
+        """Return the value of every applicable parameter, including the queue's own defaults."""
+        stated = self._stated(given, at)
         return {name: self.params[name].own if value is None else value for name, value in stated.items()}
 
-    def tc(self, given: Mapping[str, Value], setting: Setting) -> tuple[str, ...]:
-        """The queue's part of the tc command: kind and options."""
-        return render(self.template, self._stated(given, setting), self._chosen(given))
+    def tc(self, given: Mapping[str, Value], at: Bottleneck) -> tuple[str, ...]:
+        """Return the queue's part of the tc command: kind and options."""
+        return render(self.template, self._stated(given, at), self._chosen(given))
 
-    def module_params(self, given: Mapping[str, Value], setting: Setting) -> tuple[tuple[str, str], ...]:
-        """Its module's parameters for these values, all of them stated."""
-        return _filled(self.module.params, self.effective(given, setting)) if self.module else ()
+    def module_params(self, given: Mapping[str, Value], at: Bottleneck) -> tuple[tuple[str, str], ...]:
+        """Return all parameters of its kernel module."""
+        return _filled(self.module.params, self.effective(given, at)) if self.module else ()
 
-    def expects(self, given: Mapping[str, Value], setting: Setting) -> tuple[str, tuple[Expectation, ...]]:
-        """Kind and options that `tc -j qdisc show` must show; what is left to the queue is not expected."""
-        values, chosen = self._stated(given, setting), self._chosen(given)
+    def expects(self, given: Mapping[str, Value], at: Bottleneck) -> tuple[str, tuple[Expectation, ...]]:
+        """Return kind and options that `tc -j qdisc show` must print, without options left to the queue."""
+        values, chosen = self._stated(given, at), self._chosen(given)
         checks = (check for check in self.readback if holds(check.when, chosen))
         found = (_expect(check, values) for check in checks)
-        return self.tc(given, setting)[0], tuple(item for item in found if item is not None)
+        return self.tc(given, at)[0], tuple(item for item in found if item is not None)
 
-    def limit_bytes(self, given: Mapping[str, Value], setting: Setting) -> int:
-        """How much it holds, full-size packets assumed where it counts packets."""
+    def limit_bytes(self, given: Mapping[str, Value], at: Bottleneck) -> int:
+        """Return how much it holds, assuming full-size packets if it counts packets."""
         limit = given.get(self.buffer)
         if limit is None:
-            return setting.buffer_bytes
-        return in_bytes(limit if limit != OWN else self.params[self.buffer].own, setting.rate)
+            return at.buffer_bytes
+        return in_bytes(limit if limit != OWN else self.params[self.buffer].own, at.rate)
 
-    def threshold_bytes(self, given: Mapping[str, Value], setting: Setting) -> tuple[str, int] | None:
-        """Name of the lowest threshold at which it marks or drops, and queued bytes at the link's rate."""
+    def threshold_bytes(self, given: Mapping[str, Value], at: Bottleneck) -> tuple[str, int] | None:
+        """Return the lowest threshold at which it marks or drops: parameter, bytes at the link's rate."""
         found: list[tuple[int, str]] = []
         applicable = self.applicable(given)
         for name in self.thresholds:
@@ -274,22 +184,22 @@ class Queue:
                 if value is None or value == OWN:
                     value = param.own
                 if value is not None:
-                    found.append((in_bytes(value, setting.rate), name))
+                    found.append((in_bytes(value, at.rate), name))
         return (min(found)[1], min(found)[0]) if found else None
 
     def _chosen(self, given: Mapping[str, Value]) -> dict[str, Value | None]:
-        """The applicable parameters as chosen: said or by default, nothing derived."""
+        """Return the applicable parameters, stated or by default, without derived values."""
         return {name: given.get(name, self.params[name].default) for name in self.applicable(given)}
 
-    def _stated(self, given: Mapping[str, Value], setting: Setting) -> dict[str, Value | None]:
-        """Values for the command; None: left out of it."""
+    def _stated(self, given: Mapping[str, Value], at: Bottleneck) -> dict[str, Value | None]:
+        """Return the values for the command; None: left out of it."""
         values: dict[str, Value | None] = {}
         chosen = self._chosen(given)
         for name, param in self.params.items():
             if name in chosen:
                 value = chosen[name]
                 if value is None and param.derive is not None:
-                    value = _derive(param, values, setting)
+                    value = _derive(param, values, at)
                 values[name] = None if value == OWN and param.words else value
         return values
 
@@ -299,9 +209,9 @@ class KernelModule:
     """A loadable module.
 
     Attributes:
-        name: As the kernel knows it.
-        source: Folder with its C source when it is ours; None: part of the kernel.
-        params: Module parameter -> text with fields. They hold for a whole kernel, not for one flow.
+        name: Name in the kernel.
+        source: Folder with its C source if it is part of l4sbench; None: part of the kernel.
+        params: Module parameter -> text with fields. They apply to a whole kernel, not to one flow.
     """
 
     name: str
@@ -311,12 +221,12 @@ class KernelModule:
 
 @dataclass(frozen=True)
 class EcnMode:
-    """How one way of using ECN is asked for.
+    """Settings of one ECN mode.
 
     Attributes:
         sender: sysctls of the sending node.
         receiver: sysctls of the receiving node.
-        receiver_cc: Congestion control the receiver must run for its way of echoing marks, by kernel name.
+        receiver_cc: Kernel name of the congestion control that makes the receiver echo marks as required.
     """
 
     sender: Mapping[str, str]
@@ -337,70 +247,73 @@ ECN_MODES: Mapping[str, EcnMode] = MappingProxyType(
         "dctcp": _tcp_ecn("1", receiver_cc="dctcp"),
     }
 )
-"""The values of `<group>.ecn`; a congestion control may override what one of them sets."""
+"""Values of `<group>.ecn`; a congestion control may override the settings of each."""
 
 
 @dataclass(frozen=True)
 class CongestionControl:
-    """A congestion control as an experiment names it.
+    """A congestion control as experiments name it.
 
     Attributes:
         name: Value of the factor `<group>.cc`.
-        kernel_name: What `TCP_CONGESTION` takes.
-        label: As tables print it.
+        kernel_name: Name for the socket option `TCP_CONGESTION`.
+        label: Name in tables.
         about: One sentence.
-        needs: What sender and receiver must have.
-        module: The module that brings it, if it is one.
-        ecn_default: Value of `<group>.ecn` when nobody says otherwise.
+        needs: Requirements on sender and receiver.
+        module: Kernel module that contains it, if any.
+        ecn_default: Default of `<group>.ecn`.
         ecn_allowed: Values of `<group>.ecn` it can run with.
-        ecn_reacts: Those in which it reacts to marks.
-        l4s: Whether it sends ECT(1) and expects marks as L4S means them.
-        receiver_cc: Congestion control its receiver runs, by kernel name; None: the host's default.
+        ecn_reacts: Those with which it reacts to marks.
+        l4s: True if it sends ECT(1) and interprets marks as L4S defines them.
+        receiver_cc: Kernel name of its receiver's congestion control; None: the host's default.
         params: By name, in the order of `module.yml`.
         sysctls: Role (`sender`, `receiver`) -> sysctl -> text with fields.
-        ecn_modes: What each allowed value of `<group>.ecn` sets.
-        digest: Over everything that decides what is run; labels and documentation do not count.
+        ecn_modes: Settings of each allowed value of `<group>.ecn`.
+        digest: Digest of everything that affects trials, without labels and documentation.
     """
 
     name: str
     kernel_name: str
     label: str
     about: str
-    needs: Needs
+    needs: KernelNeeds
     module: KernelModule | None
     ecn_default: str
     ecn_allowed: tuple[str, ...]
     ecn_reacts: tuple[str, ...]
     l4s: bool
     receiver_cc: str | None
-    params: Mapping[str, Param]
+    params: Mapping[str, Parameter]
     sysctls: Mapping[str, Mapping[str, Text]]
     ecn_modes: Mapping[str, EcnMode]
     folder: Path
     digest: str
 
     def applicable(self, given: Mapping[str, Value]) -> frozenset[str]:
-        """Names of the parameters that mean something for these values of their siblings."""
+        """Return the names of the parameters that apply with these values of their siblings."""
         values = self.effective(given)
         return frozenset(name for name, param in self.params.items() if holds(param.when, values))
 
     def effective(self, given: Mapping[str, Value]) -> dict[str, Value | None]:
-        """Every parameter's value, defaults filled in."""
+        """Return the value of every parameter, with defaults filled in."""
         return {name: given.get(name, param.default) for name, param in self.params.items()}
 
     def module_params(self, given: Mapping[str, Value]) -> tuple[tuple[str, str], ...]:
-        """The module's parameters for these values, all of them stated."""
+        """Return all parameters of its kernel module."""
         if self.module is None:
             return ()
         return _filled(self.module.params, self.effective(given))
 
     def role_sysctls(self, role: str, given: Mapping[str, Value]) -> tuple[tuple[str, str], ...]:
-        """Its own sysctls of the sending or receiving node."""
+        """Return the sysctls that it sets on the sending or receiving node."""
         return _filled(self.sysctls.get(role, {}), self.effective(given))
 
 
+CatalogEntry: TypeAlias = Queue | CongestionControl
+
+
 def in_bytes(value: Value | None, rate: Rate) -> int:
-    """How much queue a limit or threshold stands for: times at the link's rate, packets at 1500 bytes."""
+    """Return a limit or threshold in bytes: times at the link's rate, packets at 1500 bytes."""
     match value:
         case Size(bytes=amount):
             return amount
@@ -412,7 +325,7 @@ def in_bytes(value: Value | None, rate: Rate) -> int:
 
 
 def _filled(texts: Mapping[str, Text], values: Mapping[str, Value | None]) -> tuple[tuple[str, str], ...]:
-    """Texts whose fields all have a value."""
+    """Fill in the texts whose fields all have a value."""
     return tuple(
         (key, render_text(text, values)) for key, text in texts.items() if not _lacking((text,), values)
     )
@@ -427,21 +340,21 @@ def _lacking(texts: Iterable[Text], values: Mapping[str, Value | None]) -> bool:
     )
 
 
-def _derive(param: Param, values: Mapping[str, Value | None], setting: Setting) -> Value | None:
+def _derive(param: Parameter, values: Mapping[str, Value | None], at: Bottleneck) -> Value | None:
     match param.derive:
         case "buffer" if param.kind == "packets":
-            return Packets(setting.buffer_packets)
+            return Packets(at.buffer_packets)
         case "buffer":
-            return Size(setting.buffer_bytes)
+            return Size(at.buffer_bytes)
         case "rate":
-            return setting.rate
+            return at.rate
         case str() as other:
             return values.get(other)
     return None
 
 
-def _expect(check: Check, values: Mapping[str, Value | None]) -> Expectation | None:
-    """What to expect for these values; None where a value was not asked for."""
+def _expect(check: ReadbackCheck, values: Mapping[str, Value | None]) -> Expectation | None:
+    """Return what to expect for these values; None if a value was not requested."""
     within = check.within or 0.0
     if not isinstance(check.value, Text):
         return Expectation(check.key, check.value, within)
@@ -457,7 +370,7 @@ def _expect(check: Check, values: Mapping[str, Value | None]) -> Expectation | N
 
 
 def _shown(value: Value, unit: str | None) -> str | float | int | bool:
-    """A value as tc prints it in JSON: times in us, rates in bytes per second."""
+    """Return a value as tc prints it in JSON: times in us, rates in bytes per second."""
     if unit is not None:
         return number(value, unit)
     match value:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The grammar of `module.yml`: which keys there are, of what type. The reader checks what they mean."""
+"""The grammar of `module.yml`: keys and their types. The reader checks their consistency."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _listed(value: object) -> object:
 
 
 def _shape(value: object) -> str:
-    """The form of a template item or expected value, so that errors speak of that form only."""
+    """Return the form of a template item or expected value, so that errors refer to that form only."""
     return "map" if isinstance(value, dict | BaseModel) else "list" if isinstance(value, list) else "single"
 
 
@@ -64,7 +64,7 @@ class ParamFile(_Strict):
 
 
 class NeedsFile(_Strict):
-    """What a host must have."""
+    """Requirements on a host."""
 
     kernel: Release | None = None
     config: list[Annotated[str, StringConstraints(pattern=r"^[A-Z0-9_]+$")]] = []
@@ -73,7 +73,7 @@ class NeedsFile(_Strict):
 
 
 class ModuleFile(_Strict):
-    """The kernel module that brings an entry; `source: true` when its C source is in the same folder."""
+    """The kernel module of an entry; `source: true` if its C source is in the same folder."""
 
     name: Key
     source: bool = False
@@ -130,7 +130,7 @@ class QueueFile(_EntryFile):
 
 
 class EcnModeFile(_Strict):
-    """What an ECN mode sets for this congestion control, where it differs from the usual."""
+    """Settings of an ECN mode for this congestion control that differ from the usual ones."""
 
     sender: dict[Sysctl, str] = {}
     receiver: dict[Sysctl, str] = {}
@@ -141,7 +141,7 @@ EcnName = Literal["off", "classic", "accecn", "dctcp"]
 
 
 class EcnFile(_Strict):
-    """How it uses ECN."""
+    """ECN modes of a congestion control."""
 
     default: EcnName
     allowed: list[EcnName] = Field(min_length=1)
@@ -150,7 +150,7 @@ class EcnFile(_Strict):
 
 
 class SysctlsFile(_Strict):
-    """sysctls by role; values may hold fields."""
+    """sysctls by role; values may contain fields."""
 
     sender: dict[Sysctl, str] = {}
     receiver: dict[Sysctl, str] = {}

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`module.yml` -> entry, strictly: unknown keys, unknown parameters, defaults out of range are errors."""
+"""Read entries from `module.yml`; unknown keys and parameters and defaults out of range are errors."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from l4sbench.catalog import files
 from l4sbench.catalog.entries import (
     ECN_MODES,
-    Check,
+    CatalogEntry,
     CongestionControl,
     EcnMode,
     KernelModule,
-    Needs,
-    Param,
+    KernelNeeds,
     Queue,
+    ReadbackCheck,
 )
-from l4sbench.catalog.template import Condition, Item, Part, Text, fields, parse_text
+from l4sbench.catalog.template import Item, Part, Text, fields, parse_text
 from l4sbench.document import Flaw, read
-from l4sbench.errors import did_you_mean
+from l4sbench.errors import BadValueError, suggest
+from l4sbench.factors import Condition, Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,11 +39,11 @@ BUFFER, RATE = "buffer", "rate"
 _T = TypeVar("_T")
 
 
-def read_entry(file: Path) -> Queue | CongestionControl:
-    """The entry that `file` describes.
+def read_entry(file: Path) -> CatalogEntry:
+    """Read the entry that `file` describes.
 
     Raises:
-        InputError: everything wrong with it, each with line, column and key.
+        InputError: all problems of the file, each with line, column and key.
     """
     document = read(file)
     model = document.validate(files.EntryFile).root
@@ -52,7 +54,7 @@ def read_entry(file: Path) -> Queue | CongestionControl:
 
 
 class _Reader:
-    """Turns a grammatical file into an entry and notes in `flaws` what makes no sense."""
+    """Converts a grammatical file to an entry and collects inconsistencies in `flaws`."""
 
     def __init__(self, folder: Path, model: files.QueueFile | files.CongestionControlFile) -> None:
         self.flaws: list[Flaw] = []
@@ -67,7 +69,7 @@ class _Reader:
         template = self._items(model.tc, ("tc",), {})
         first = template[0]
         if isinstance(first, Part) and not first.when:
-            self._flaw(("tc", 0), "the first argument names the kind of queue; it cannot be left out")
+            self._flaw(("tc", 0), "the first argument is the kind of queue and cannot be conditional")
         return Queue(
             name=model.name,
             label=model.label,
@@ -120,70 +122,73 @@ class _Reader:
             digest=_digest(model),
         )
 
-    def _params(self, raw: Mapping[str, files.ParamFile]) -> Mapping[str, Param]:
-        params: dict[str, Param] = {}
+    def _params(self, raw: Mapping[str, files.ParamFile]) -> Mapping[str, Parameter]:
+        params: dict[str, Parameter] = {}
         for name, given in raw.items():
-            bare = Param(
+            at: KeyPath = ("params", name)
+            is_word = given.kind == "str"
+            if not is_word and (given.choices is not None or given.pattern is not None):
+                self._flaw(at, f"choices and pattern require kind str, not {given.kind}")
+            if (is_word or given.kind == "bool") and (given.minimum is not None or given.maximum is not None):
+                self._flaw(at, f"minimum and maximum do not apply to kind {given.kind}")
+            bare = Parameter(
                 name,
                 given.kind,
+                given.doc,
                 derive=given.from_,
-                choices=tuple(given.choices) if given.choices is not None else None,
-                pattern=given.pattern,
-                doc=given.doc,
+                choices=tuple(given.choices or ()) if is_word else (),
+                pattern=given.pattern if is_word else None,
             )
-            values: dict[str, Value | None] = {}
-            for key in ("default", "own", "minimum", "maximum"):
-                values[key] = self._value(bare, getattr(given, key), ("params", name, key))
-            limited = Param(**{**vars(bare), **values})
-            if limited.default is not None:
-                self._value(limited, limited.default, ("params", name, "default"))
-            params[name] = limited
+            own = self._value(bare, given.own, (*at, "own"))
+            if not is_word and given.kind != "bool":
+                minimum, maximum = (
+                    self._value(bare, getattr(given, key), (*at, key)) for key in ("minimum", "maximum")
+                )
+                bare = replace(bare, minimum=minimum, maximum=maximum)
+            default = self._value(bare, given.default, (*at, "default"))
+            params[name] = replace(bare, own=own, default=default)
         return params
 
     def _check_params(self, raw: Mapping[str, files.ParamFile]) -> None:
-        """What parameters say of each other; completes `when`, which needs all of them known."""
-        whole: dict[str, Param] = {}
+        """Check references between parameters and add `when`, which needs all of them known."""
+        whole: dict[str, Parameter] = {}
         for name, given in raw.items():
             at: KeyPath = ("params", name)
             if name in (BUFFER, RATE):
-                self._flaw(at, f"{name} is what the cell says; a parameter needs another name")
+                self._flaw(at, f"{name} is a property of the cell; choose another name")
             if given.from_ is not None:
                 self._check_derive(given, (*at, "from"), earlier=tuple(whole))
-            if (given.choices is not None or given.pattern is not None) and given.kind != "str":
-                self._flaw(at, f"choices and pattern are for kind str, not {given.kind}")
             when = self._condition(given.when, (*at, "when"))
             for sibling in when:
                 if self.params[sibling].default is None:
-                    self._flaw(
-                        (*at, "when", sibling), f"{sibling} has no default, so nothing can depend on it"
-                    )
-            whole[name] = Param(**{**vars(self.params[name]), "when": when})
+                    message = f"{sibling} has no default, so no parameter can depend on it"
+                    self._flaw((*at, "when", sibling), message)
+            whole[name] = replace(self.params[name], when=when)
         self.params = _frozen(whole)
 
     def _check_derive(self, given: files.ParamFile, at: KeyPath, earlier: Sequence[str]) -> None:
         kinds = {BUFFER: ("packets", "size"), RATE: ("rate",)}
         name = given.from_ or ""
         if given.default is not None:
-            self._flaw(at, "a parameter has a default or is derived, not both")
+            self._flaw(at, "a parameter cannot have both default and from")
         if name in earlier:
             kinds[name] = (self.params[name].kind,)
         if name not in kinds:
             offered = (*kinds, *earlier)
-            message = f"cannot be derived from {name}; there is {', '.join(offered)}"
-            self._flaw(at, message, did_you_mean(name, offered))
+            self._flaw(at, f"cannot be derived from {name}", suggest(name, offered))
         elif given.kind not in kinds[name]:
-            self._flaw(at, f"a {given.kind} cannot be derived from {name}")
+            self._flaw(at, f"a parameter of kind {given.kind} cannot be derived from {name}")
 
     def _flaw(self, at: KeyPath, message: str, hint: str | None = None) -> None:
         self.flaws.append(Flaw(at, message, hint))
 
-    def _value(self, param: Param, raw: object, at: KeyPath) -> Value | None:
+    def _value(self, param: Parameter, raw: object, at: KeyPath) -> Value | None:
         if raw is None:
             return None
         try:
             return param.parse(raw)
-        except ValueError as error:
-            self._flaw(at, str(error))
+        except BadValueError as error:
+            self._flaw(at, error.message, error.hint)
             return None
 
     def _condition(self, raw: files.When, at: KeyPath) -> Mapping[str, tuple[Value, ...]]:
@@ -198,18 +203,16 @@ class _Reader:
         offered = (*self.params, *also)
         if name in offered:
             return True
-        message = f"no parameter {name}; there is {', '.join(offered) or 'none'}"
-        self._flaw(at, message, did_you_mean(name, offered))
+        self._flaw(at, f"no parameter {name}", suggest(name, offered))
         return False
 
     def _measure(self, name: str, at: KeyPath, kinds: Sequence[str]) -> None:
-        """A parameter that arithmetic is done with."""
+        """Check a parameter that is used in arithmetic."""
         if self._known(name, at) and self.params[name].kind not in kinds:
-            message = f"{name} is a {self.params[name].kind}; it must be one of {', '.join(kinds)}"
-            self._flaw(at, message)
+            self._flaw(at, f"{name} is of kind {self.params[name].kind}; expected one of {', '.join(kinds)}")
 
     def _sure(self, text: Text, at: KeyPath, within: Condition) -> None:
-        """An argument that cannot drop out needs parameters that always have a value."""
+        """Check that an argument that cannot be left out has parameters that always have a value."""
         for field in fields([text]):
             param = self.params.get(field.name)
             if param is None:
@@ -219,7 +222,7 @@ class _Reader:
                 name in within and set(within[name]) <= set(allowed) for name, allowed in param.when.items()
             )
             if not has_value or param.words or not applies:
-                hint = "write the argument as a list of its own, which is left out then"
+                hint = "put the argument into a list of its own, which is then left out"
                 self._flaw(at, f"{field.name} may have no value here", hint)
 
     def _text(self, raw: str, at: KeyPath) -> Text:
@@ -254,11 +257,11 @@ class _Reader:
                 items.append(Part(inner, when, optional=False))
         return tuple(items)
 
-    def _check(self, key: str, expected: files.CheckFile | bool | float | str) -> Check:
+    def _check(self, key: str, expected: files.CheckFile | bool | float | str) -> ReadbackCheck:
         at: KeyPath = ("readback", key)
         given = expected if isinstance(expected, files.CheckFile) else files.CheckFile(value=expected)
         value = self._text(given.value, at) if isinstance(given.value, str) else given.value
-        return Check(key, value, given.within, self._condition(given.when, (*at, "when")))
+        return ReadbackCheck(key, value, given.within, self._condition(given.when, (*at, "when")))
 
     def _module(self, model: files.ModuleFile | None) -> KernelModule | None:
         if model is None:
@@ -267,8 +270,8 @@ class _Reader:
         return KernelModule(model.name, self.folder if model.source else None, params)
 
 
-def _needs(model: files.NeedsFile) -> Needs:
-    return Needs(model.kernel, tuple(model.config), tuple(model.modules), model.iproute2)
+def _needs(model: files.NeedsFile) -> KernelNeeds:
+    return KernelNeeds(model.kernel, tuple(model.config), tuple(model.modules), model.iproute2)
 
 
 def _ecn_mode(name: str, model: files.EcnModeFile | None) -> EcnMode:
@@ -283,9 +286,9 @@ def _ecn_mode(name: str, model: files.EcnModeFile | None) -> EcnMode:
 
 
 def _digest(model: BaseModel) -> str:
-    """Over what decides a run: neither labels, documentation nor what a host needs."""
-    told = {"label", "about", "needs", "family", "thresholds", "marks", "l4s"}
-    content = model.model_dump(mode="json", exclude={*told, "params"}, by_alias=True)
+    """Return the digest of what affects trials: no labels, documentation or requirements on hosts."""
+    skipped = {"label", "about", "needs", "family", "thresholds", "marks", "l4s"}
+    content = model.model_dump(mode="json", exclude={*skipped, "params"}, by_alias=True)
     content["params"] = {
         name: param.model_dump(mode="json", exclude={"doc"}, by_alias=True)
         for name, param in getattr(model, "params", {}).items()

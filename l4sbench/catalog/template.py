@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Argument lists as data: text with `{param}` fields, parts that drop out, parts under a condition.
+"""Argument lists as data: text with `{param}` fields, optional parts, conditional parts.
 
 In a `module.yml` a template is a list of
 - text: `codel`, `"{limit}"`, `"{step_packets}p"`; one argument each;
-- a list: left out as a whole when one of its fields has no value: `[tupdate, "{tupdate}"]`;
-- a map `{when: {form: robust}, args: [...]}`: present only for these values of the named parameters.
+- a list: left out as a whole if one of its fields has no value: `[tupdate, "{tupdate}"]`;
+- a map `{when: {form: robust}, args: [...]}`: present only with these values of the named parameters.
 
-A field is written as tc reads it (`5ms`, `100mbit`, plain packets and bytes); `{target.us}` converts.
+Fields are written as tc reads them (`5ms`, `100mbit`, plain packets and bytes); `{target.us}` converts.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from l4sbench.units import Duration, Packets, Rate, Size, Value
+
+if TYPE_CHECKING:
+    from l4sbench.factors import Condition
 
 _FIELD = re.compile(r"\{([a-z][a-z0-9_]*)(?:\.([a-z_]+))?\}")
 _NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _BITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 UNITS = frozenset({*_NS, *_BITS, "bytes", "packets"})
 
-Condition = Mapping[str, tuple[Value, ...]]
-
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A parameter's value within a text, in `unit` or, without one, as tc writes it."""
+    """A parameter's value within a text, in `unit` or, if None, as tc writes it."""
 
     name: str
     unit: str | None
@@ -43,7 +45,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Arguments that stand or fall together."""
+    """Arguments that are present or left out together."""
 
     items: tuple[Text | Part, ...]
     when: Condition
@@ -54,10 +56,10 @@ Item = Text | Part
 
 
 def parse_text(text: str) -> Text:
-    """The pieces of one argument.
+    """Split one argument into text and fields.
 
     Raises:
-        ValueError: a brace that opens no field, or a unit nobody knows.
+        ValueError: a brace does not belong to a field, or a unit is unknown.
     """
     pieces: list[str | Field] = []
     end = 0
@@ -65,18 +67,18 @@ def parse_text(text: str) -> Text:
         if found.start() > end:
             pieces.append(text[end : found.start()])
         if found[2] is not None and found[2] not in UNITS:
-            raise ValueError(f"unknown unit {found[2]!r} in {text!r}; there are {', '.join(sorted(UNITS))}")
+            raise ValueError(f"unknown unit {found[2]!r} in {text!r}; choose from {', '.join(sorted(UNITS))}")
         pieces.append(Field(found[1], found[2]))
         end = found.end()
     if end < len(text):
         pieces.append(text[end:])
     if any(isinstance(piece, str) and ("{" in piece or "}" in piece) for piece in pieces):
-        raise ValueError(f"{text!r} has a brace that is no field; a field is {{name}} or {{name.unit}}")
+        raise ValueError(f"{text!r} has a brace outside of a field; write {{name}} or {{name.unit}}")
     return Text(tuple(pieces))
 
 
 def fields(items: Sequence[Item]) -> Iterator[Field]:
-    """Every field of a template, in order."""
+    """Yield every field of a template, in order."""
     for item in items:
         if isinstance(item, Part):
             yield from fields(item.items)
@@ -85,22 +87,22 @@ def fields(items: Sequence[Item]) -> Iterator[Field]:
 
 
 def holds(when: Condition, chosen: Mapping[str, Value | None]) -> bool:
-    """Whether every named parameter has one of the listed values."""
+    """Return True if every named parameter has one of the listed values."""
     return all(chosen.get(name) in allowed for name, allowed in when.items())
 
 
 def render(
     items: Sequence[Item], values: Mapping[str, Value | None], chosen: Mapping[str, Value | None]
 ) -> tuple[str, ...]:
-    """The arguments for these values; a part with a missing value drops out.
+    """Return the arguments for these values, without optional parts that lack a value.
 
     Args:
         items: The template.
-        values: What fields are filled with.
-        chosen: What conditions are about: the values as chosen, the word `default` among them.
+        values: Values of fields.
+        chosen: Values for conditions, as chosen, including the word `default`.
 
     Raises:
-        ValueError: a value is missing outside of an optional part, or has no such unit.
+        ValueError: a value is missing outside of an optional part, or cannot be converted to a unit.
     """
     args: list[str] = []
     for item in items:
@@ -112,10 +114,10 @@ def render(
 
 
 def render_text(text: Text, values: Mapping[str, Value | None]) -> str:
-    """One argument for these values.
+    """Return one argument for these values.
 
     Raises:
-        ValueError: a value is missing or has no such unit.
+        ValueError: a value is missing or cannot be converted to a unit.
     """
     out: list[str] = []
     for piece in text.pieces:
@@ -130,7 +132,7 @@ def render_text(text: Text, values: Mapping[str, Value | None]) -> str:
 
 
 def write(value: Value) -> str:
-    """A value as tc reads it: `5ms`, `100mbit`; packets, bytes and numbers plain."""
+    """Return a value as tc reads it: `5ms`, `100mbit`; packets, bytes and numbers plain."""
     match value:
         case Duration(ns=amount):
             return _largest(amount, _NS)
@@ -146,7 +148,7 @@ def write(value: Value) -> str:
 
 
 def number(value: Value, unit: str) -> float | int:
-    """A value as a number of `unit`.
+    """Return a value as a number of `unit`.
 
     Raises:
         ValueError: the value is of another kind.
@@ -160,7 +162,7 @@ def number(value: Value, unit: str) -> float | int:
             return amount
         case Packets(count=amount) if unit == "packets":
             return amount
-    raise ValueError(f"{value} is not to be had in {unit}")
+    raise ValueError(f"cannot convert {value} to {unit}")
 
 
 def _lacks(part: Part, values: Mapping[str, Value | None]) -> bool:
@@ -171,7 +173,7 @@ def _lacks(part: Part, values: Mapping[str, Value | None]) -> bool:
 
 
 def _largest(amount: int, units: Mapping[str, int]) -> str:
-    """The amount in the largest unit that keeps it whole: 12.5 ms is 12500us, 2.5 Mbit/s is 2500kbit."""
+    """Return the amount in the largest unit that keeps it whole: 12500us, not 12.5ms."""
     suffix, size = next((s, n) for s, n in reversed(list(units.items())) if amount % n == 0)
     return f"{amount // size}{suffix}"
 

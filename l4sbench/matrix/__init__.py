@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The matrix: a YAML file that declares an experiment, read, checked and expanded into cells.
+"""The matrix: a YAML file that declares an experiment; read it, check it, expand it into cells.
 
     matrix = load(Path("matrices/quickstart.yaml"))
     for cell in matrix.select(["aqm=codel,fq*", "rate=0.1gbit"]).cells:
         ...
 
-`reading` knows files, `naming` what a name may mean, `shapes` the catalog, `expand` the order of things;
-`grammar` has the pydantic models and the JSON Schema.
+`reading` reads files, `naming` resolves names, `shapes` applies the catalog, `expand` crosses the axes;
+`grammar` holds the pydantic models and the JSON Schema.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def load(path: Path, *, catalog_dirs: Sequence[Path] = ()) -> Matrix:
-    """Reads and expands a matrix file; `catalog_dirs` add queues and congestion controls.
+    """Read and expand a matrix file; `catalog_dirs` add queues and congestion controls.
 
     Raises:
-        InputError: every problem at once, each with its place.
+        InputError: all problems, each with its position.
     """
     return Matrix.load(path, catalog_dirs=catalog_dirs)
 
 
 def json_schema() -> dict[str, Any]:
-    """The grammar of matrix files as JSON Schema, for editors; kept in `matrices/matrix.schema.json`."""
+    """Return the grammar of matrix files as JSON Schema for editors, as in `matrices/matrix.schema.json`."""
     from l4sbench.matrix import grammar
 
     return grammar.json_schema()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Writes the JSON Schema: `python -m l4sbench.matrix > matrices/matrix.schema.json`."""
+"""Write the JSON Schema: `python -m l4sbench.matrix > matrices/matrix.schema.json`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The cells that other cells are measured against: what a flow group gets alone, and against its own kind.
+"""Baselines: cells with a flow group alone, or against its own kind, that other cells are compared with.
 
 Harm is what a competitor takes away (Ware, Mukerjee, Seshan and Sherry, "Beyond Jain's Fairness Index",
-HotNets 2019): it needs a cell in which the group has the path to itself, and it is judged by the harm that
-the group's own congestion control does in the competitor's place.
+HotNets 2019). It needs a cell in which the group has the path to itself, and is compared with the harm that
+the group's own congestion control does in place of the competitor.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from l4sbench.topology import Pair
 
 BASELINES: Final = ("none", "solo", "solo-and-same")
-"""What a matrix may ask for."""
+"""Values of `baselines` in a matrix."""
 
 OF_PLACE: Final = ("count", "start", "from", "to")
-"""Factors of a group that say how many flows it has, when and where, and not of which kind they are."""
+"""Factors of a group for the number, start and nodes of its flows, as opposed to their kind."""
 
 _V = TypeVar("_V")
 
 
 def baselines(cells: Iterable[Cell], wanted: str, catalog: Catalog) -> tuple[Cell, ...]:
-    """The baselines of these cells, each once, and none that is one of the cells.
+    """Return the baselines of these cells, each once, without those that are among the cells.
 
-    `solo`: for every cell and flow group, the same cell with that group alone, on the nodes it has there.
+    `solo`: for every cell and flow group, the same cell with that group alone, on the same nodes.
     `solo-and-same` adds, for every group that is not L4S beside one that is, the same cell with the group's
     congestion control in place of the L4S one. `none`: nothing.
     """
@@ -49,7 +49,7 @@ def baselines(cells: Iterable[Cell], wanted: str, catalog: Catalog) -> tuple[Cel
 
 
 def _of(cell: Cell, wanted: str, catalog: Catalog, seen: set[object]) -> Iterator[Cell]:
-    """A cell's baselines, without those made before: among many cells few baselines are new."""
+    """Yield the baselines of a cell except those in `seen`: among many cells few baselines are new."""
     if len(cell.group_names) > 1:
         for name in cell.group_names:
             others = tuple(f"{other}." for other in cell.group_names if other != name)
@@ -71,7 +71,7 @@ def _is_l4s(cell: Cell, group: str, catalog: Catalog) -> bool:
 
 
 def _solo(cell: Cell, name: str, others: tuple[str, ...]) -> Cell:
-    """The cell with one group alone. It states its nodes, or it would move to those of the first group."""
+    """Return the cell with one group alone and its nodes stated; they would default to the first group's."""
     pair: Pair = topology(cell.topology).place(cell.groups)[name]
     nodes = {f"{name}.from": pair.sender, f"{name}.to": pair.receiver}
 
@@ -88,7 +88,7 @@ def _solo(cell: Cell, name: str, others: tuple[str, ...]) -> Cell:
 
 
 def _same(cell: Cell, replaced: str, kind: str) -> Cell:
-    """The cell with `replaced`'s flows, as many, when and where they were, but of the kind of `kind`'s."""
+    """Return the cell with the flows of `replaced` turned into the kind of group `kind`."""
 
     def become(mapping: Mapping[str, _V]) -> dict[str, _V]:
         theirs = {
@@ -113,7 +113,7 @@ def _same(cell: Cell, replaced: str, kind: str) -> Cell:
 
 
 def _below(key: str, group: str) -> str:
-    """The part of a factor's name behind the group's; empty when it is not a factor of the group."""
+    """Return the factor's name without the group's; empty if it is not a factor of the group."""
     head, dot, rest = key.partition(".")
     return rest if dot and head == group else ""
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""From a source to cells: cross the axes, exclude, include, and let equal cells become one."""
+"""Expand a source into cells: cross the axes, exclude, include, merge equal cells."""
 
 from __future__ import annotations
 
@@ -11,38 +11,37 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from l4sbench.cell import Cell
-from l4sbench.errors import Problem, did_you_mean
-from l4sbench.factors import BadValueError
-from l4sbench.matrix.naming import Judged, Meaning, Names, judge
+from l4sbench.errors import BadValueError, Problem, did_you_mean
+from l4sbench.matrix.naming import Meaning, Names, Resolved, resolve
 from l4sbench.matrix.patterns import Pattern
-from l4sbench.matrix.shapes import JudgedPoint, Shape, Shaper, shaping_names
+from l4sbench.matrix.shapes import ResolvedPoint, Shape, Shaper, shaping_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from l4sbench.matrix.reading import AxisSource, Rule, Source, Statement
+    from l4sbench.matrix.reading import AxisSource, ListEntry, MatrixSource, Statement
     from l4sbench.units import Value
 
 MAX_CELLS = 1_000_000
-_NAMED = 5  # as many examples as a note or message gives
+_NAMED = 5  # number of examples in a note or message
 
 
 @dataclass
 class Expansion:
-    """What became of a source."""
+    """Result of expanding a source."""
 
     cells: tuple[Cell, ...] = ()
     notes: list[str] = field(default_factory=list)
     problems: dict[Problem, None] = field(default_factory=dict)
 
     def problem(self, *problems: Problem) -> None:
-        """Notes what is wrong, each thing once."""
+        """Add problems, each once."""
         self.problems.update(dict.fromkeys(problems))
 
 
 @dataclass
 class _Exclusion:
-    """An entry of `exclude`: a cell that matches every pattern is left out."""
+    """An entry of `exclude`: cells that match every pattern are removed."""
 
     where: str
     patterns: list[tuple[str, Pattern]]
@@ -57,28 +56,27 @@ class _Exclusion:
         return True
 
 
-def expand(source: Source, names: Names) -> Expansion:
-    """The cells of a source, in order: crossed (the first axis changes slowest), then included.
+def expand(source: MatrixSource, names: Names) -> Expansion:
+    """Return the cells of a source in order: crossed (the first axis changes slowest), then included.
 
-    Whatever is wrong stands in `Expansion.problems`; then the cells are not complete.
+    If `Expansion.problems` is not empty, the cells are not complete.
     """
     result = Expansion()
     _clashes(source, result)
     count = math.prod(len(axis.points) for axis in source.axes.values())
     if count > MAX_CELLS:
         where = next(iter(source.axes.values())).where
-        result.problem(Problem(where, "axes", f"{count} cells are too many; at most {MAX_CELLS} are allowed"))
+        result.problem(Problem(where, "axes", f"{count} cells exceed the maximum of {MAX_CELLS}"))
         return result
     if not source.groups and not source.incomplete:
-        result.problem(
-            Problem(f"{source.path}:1:1", "flows", "is missing: a matrix has at least one flow group")
-        )
+        message = "is missing; a matrix needs at least one flow group"
+        result.problem(Problem(f"{source.path}:1:1", "flows", message))
     _Expander(source, names, result).run()
     return result
 
 
-def _clashes(source: Source, result: Expansion) -> None:
-    """A factor has one origin: fixed, or one axis."""
+def _clashes(source: MatrixSource, result: Expansion) -> None:
+    """Report factors with more than one origin: fixed and an axis, or two axes."""
     crossed: dict[str, AxisSource] = {}
     for axis in source.axes.values():
         for name in axis.factors:
@@ -92,19 +90,19 @@ def _clashes(source: Source, result: Expansion) -> None:
 
 
 class _Expander:
-    """One expansion; judges every statement once, makes shapes as they are met."""
+    """One expansion; resolves every statement once and makes shapes when it first needs them."""
 
-    def __init__(self, source: Source, names: Names, result: Expansion) -> None:
+    def __init__(self, source: MatrixSource, names: Names, result: Expansion) -> None:
         self._source = source
         self._names = names
         self._result = result
         self._broken: set[str] = set()
         self._groups = tuple(source.groups)
-        self._fixed = self._judged(source.fixed)
-        self._axes = [[self._judged(point) for point in axis.points] for axis in source.axes.values()]
+        self._fixed = self._resolved(source.fixed)
+        self._axes = [[self._resolved(point) for point in axis.points] for axis in source.axes.values()]
         self._exclusions = [self._exclusion(rule) for rule in source.exclude or ()]
-        self._included = [self._judged(rule.statements) for rule in source.include or ()]
-        # cells of a matrix with mistakes are not made; they would lack factors
+        self._included = [self._resolved(rule.statements) for rule in source.include or ()]
+        # no cells are made of a matrix with problems: they would lack factors
         self._sound = not (self._broken or source.incomplete or source.problems)
         shaping = shaping_names(names)
         self._shaping = [
@@ -113,14 +111,14 @@ class _Expander:
             if not shaping.isdisjoint(axis.factors) or axis.always != set(axis.factors)
         ]
         self._plain = [place for place in range(len(self._axes)) if place not in self._shaping]
-        plain_axes: list[Sequence[JudgedPoint]] = [
+        plain_axes: list[Sequence[ResolvedPoint]] = [
             [tuple(point.values()) for point in self._axes[place]] for place in self._plain
         ]
         self._shaper = Shaper(names, source, plain_axes, frozenset(self._broken))
         self._include_shaper = Shaper(names, source, (), frozenset(self._broken))
 
     def run(self) -> None:
-        """Makes the cells and notes what is worth telling."""
+        """Make the cells and the notes."""
         cells: dict[str, Cell] = {}
         merged: dict[str, int] = {}
         for cell in itertools.chain(self._crossed(), self._added()):
@@ -134,23 +132,23 @@ class _Expander:
         self._result.cells = tuple(cells.values())
         self._note(merged)
         if not cells and not self._result.problems and not self._source.incomplete:
-            message = "no cell is left after exclude"
+            message = "exclude removes all cells"
             self._result.problem(Problem(f"{self._source.path}:1:1", "", message))
 
-    def _judged(self, point: Mapping[str, Statement]) -> dict[str, Judged]:
-        """What the statements mean; those that mean nothing become problems."""
-        result: dict[str, Judged] = {}
+    def _resolved(self, point: Mapping[str, Statement]) -> dict[str, Resolved]:
+        """Resolve statements; those without a meaning become problems."""
+        result: dict[str, Resolved] = {}
         for name, statement in point.items():
-            judged = judge(self._names, statement)
-            if isinstance(judged, Problem):
+            resolved = resolve(self._names, statement)
+            if isinstance(resolved, Problem):
                 self._broken.add(name)
-                self._result.problem(judged)
+                self._result.problem(resolved)
             else:
-                result[name] = judged
+                result[name] = resolved
         return result
 
     def _crossed(self) -> Iterator[Cell]:
-        """The cells of the crossed axes that no exclusion matches."""
+        """Yield the cells of the crossed axes that no exclusion matches."""
         if not self._axes and self._included:
             return
         shapes: dict[tuple[int, ...], Shape] = {}
@@ -175,21 +173,21 @@ class _Expander:
             elif self._sound:
                 yield Cell(MappingProxyType(factors), shape.given, shape.defaults, groups)
 
-    def _chosen(self, combination: Sequence[int]) -> dict[str, Judged]:
+    def _chosen(self, combination: Sequence[int]) -> dict[str, Resolved]:
         chosen = dict(self._fixed)
         for place in self._shaping:
             chosen.update(self._axes[place][combination[place]])
         return chosen
 
     def _added(self) -> Iterator[Cell]:
-        """The cells of `include`, each the fixed factors with its own on top."""
+        """Yield the cells of `include`, each the fixed factors updated by its own."""
         for point in self._included:
             shape = self._include_shaper.shape(self._fixed | point)
             self._result.problem(*shape.problems)
             if not shape.problems and self._sound:
                 yield Cell(shape.base, shape.given, shape.defaults, self._groups)
 
-    def _exclusion(self, rule: Rule) -> _Exclusion:
+    def _exclusion(self, rule: ListEntry) -> _Exclusion:
         patterns: list[tuple[str, Pattern]] = []
         for name, statement in rule.statements.items():
             meaning = self._names.meaning(name)
@@ -204,38 +202,42 @@ class _Expander:
         return _Exclusion(rule.where, patterns)
 
     def _bad_pattern(self, meaning: Meaning, statement: Statement) -> list[Problem]:
-        """What is wrong with a pattern whatever the cells are."""
-        name, raw, where = statement.name, statement.raw, statement.where
+        """Return the problems of a pattern that do not depend on cells."""
+        name, raw = statement.name, statement.raw
         if meaning.factor is None:
             offered = {
                 param for entry in self._names.entries(meaning.owner).values() for param in entry.params
             }
             if meaning.param in offered:
                 return []
-            message = f"nothing in the catalog has a parameter {meaning.param}"
+            message = f"no entry of the catalog has a parameter {meaning.param}"
             return [Problem(statement.key_where, name, message, did_you_mean(meaning.param, sorted(offered)))]
         for alternative in Pattern(raw).exact if isinstance(raw, str) else (raw,):
             try:
                 self._names.value(meaning.factor, name, alternative)
             except BadValueError as error:
-                return [Problem(where, name, error.message, error.hint)]
+                return [statement.problem(error)]
         return []
 
     def _unused(self) -> None:
-        """A crossed parameter that nothing in the matrix declares is a slip of the pen."""
+        """Report crossed parameters that nothing in the matrix declares; they are most likely typos."""
         if self._source.incomplete:
             return
         said: set[str] = set()
         for axis in self._axes:
-            for judged in (judged for point in axis for judged in point.values()):
-                meaning = judged.meaning
-                if meaning.factor is not None or judged.statement in self._shaper.used or judged.name in said:
+            for resolved in (resolved for point in axis for resolved in point.values()):
+                meaning = resolved.meaning
+                if (
+                    meaning.factor is not None
+                    or resolved.statement in self._shaper.used
+                    or resolved.name in said
+                ):
                     continue
                 if ("aqm" if meaning.owner == "aqm" else f"{meaning.owner}.cc") in self._broken:
                     continue
-                said.add(judged.name)
-                owners = list(self._shaper.drops.get(judged.name, ()))
-                message = f"applies to none of {', '.join(owners)}"
+                said.add(resolved.name)
+                owners = list(self._shaper.drops.get(resolved.name, ()))
+                message = f"does not apply to any of {', '.join(owners)}"
                 params = {
                     param
                     for name, entry in self._names.entries(meaning.owner).items()
@@ -243,7 +245,7 @@ class _Expander:
                     for param in entry.params
                 }
                 hint = did_you_mean(meaning.param, sorted(params - {meaning.param}))
-                self._result.problem(Problem(judged.statement.key_where, judged.name, message, hint))
+                self._result.problem(Problem(resolved.statement.key_where, resolved.name, message, hint))
 
     def _collision(self, first: Cell, second: Cell) -> None:
         differing = [
@@ -257,12 +259,10 @@ class _Expander:
     def _note(self, merged: Mapping[str, int]) -> None:
         notes = self._result.notes
         for name, owners in self._shaper.drops.items():
-            notes.append(f"{name} does not apply to {', '.join(owners)}: dropped there")
+            notes.append(f"{name} does not apply to {', '.join(owners)} and is dropped there")
         if merged:
             total, ids = sum(merged.values()), list(merged)
             more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-            became = "one" if len(ids) == 1 else str(len(ids))
-            notes.append(f"{total} equal cells became {became}: {', '.join(ids[:_NAMED])}{more}")
-        notes.extend(
-            f"exclude at {rule.where} left out no cell" for rule in self._exclusions if not rule.hits
-        )
+            became = "one cell" if len(ids) == 1 else str(len(ids))
+            notes.append(f"{total} equal cells were merged into {became}: {', '.join(ids[:_NAMED])}{more}")
+        notes.extend(f"exclude at {rule.where} matches no cell" for rule in self._exclusions if not rule.hits)

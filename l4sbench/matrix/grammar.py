@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The shape of a matrix file as pydantic models, and the JSON Schema that editors get from them.
+"""The grammar of matrix files as pydantic models, and the JSON Schema for editors.
 
-The models know every key of the grammar. Factors pass as scalars: which flow groups there are is said by the
-matrix and which parameters by the catalog, so names and values are judged in `l4sbench.matrix.naming` and
-`l4sbench.matrix.shapes`. In the JSON Schema the table of factors stands beside them.
+The models know every key of the grammar. Factors pass as scalars: the matrix defines the flow groups and the
+catalog the parameters, so names and values are checked in `l4sbench.matrix.naming` and
+`l4sbench.matrix.shapes`. The JSON Schema also includes the table of factors.
 
-Importing this module imports pydantic; it is imported when a file is read, not before.
+This module imports pydantic, so it is imported only when a file is read.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from pydantic import (
 )
 
 from l4sbench.document import unless_cut
+from l4sbench.errors import BadValueError
 from l4sbench.factors import (
     FACTORS,
     GROUP_FACTORS,
     GROUP_NAME,
     RESERVED,
-    BadValueError,
-    Factor,
+    Parameter,
     plain,
     shown,
 )
@@ -52,15 +52,13 @@ _ANY_SCALAR: Final[Schema] = {"type": ["string", "number", "boolean"]}
 
 
 def _scalar(raw: Any) -> Any:
-    """Refuses what is never one value of one factor, and says what was probably meant."""
+    """Refuse lists, maps and null, which are never one value of one factor."""
     if raw is None:
-        raise BadValueError("expected a value, but there is none")
+        raise BadValueError("expected a value, not nothing")
     if isinstance(raw, list):
-        raise BadValueError("expected one value, not a list", "only lists under axes are crossed")
+        raise BadValueError("expected one value, not a list", "to cross values, put the list under axes")
     if isinstance(raw, dict):
-        hint = (
-            "only flow groups nest, and they stand under flows; elsewhere keys are dotted, as in aqm.target"
-        )
+        hint = "nest only flow groups, below flows; write other keys dotted, such as aqm.target"
         raise BadValueError("expected one value, not a map", hint)
     return raw
 
@@ -69,16 +67,16 @@ def _name(raw: Any) -> Any:
     if not isinstance(raw, str):
         raise BadValueError(f"expected a name, not {shown(raw)}")
     if not re.fullmatch(_NAME, raw):
-        raise BadValueError(f"{shown(raw)} is no name: letters, digits, dots, - and _ are allowed")
+        raise BadValueError(f"{shown(raw)} is not a valid name", "use letters, digits, dots, - and _")
     return raw
 
 
 def _group_name(raw: str) -> str:
     if raw in RESERVED:
-        raise BadValueError(f"{shown(raw)} cannot name a flow group, because factors begin with it")
+        raise BadValueError(f"{shown(raw)} is not a valid name of a flow group", "factors begin with it")
     if not GROUP_NAME.fullmatch(raw):
         raise BadValueError(
-            f"{shown(raw)} cannot name a flow group: small letters, digits and single - are allowed"
+            f"{shown(raw)} is not a valid name of a flow group", "use lower-case letters, digits and single -"
         )
     return raw
 
@@ -89,14 +87,14 @@ def _files(raw: Any) -> Any:
 
 def _file(raw: str) -> str:
     if not raw or "\0" in raw:
-        raise BadValueError(f"{shown(raw)} is no path")
+        raise BadValueError(f"expected a path, not {shown(raw)}")
     return raw
 
 
 def _trials(raw: Any) -> Any:
     if isinstance(raw, int) and not isinstance(raw, bool):
         if raw < 1:
-            raise BadValueError(f"{raw} is out of range: at least 1 is allowed")
+            raise BadValueError(f"{raw} is out of range; it must be at least 1")
         return {"min": raw, "max": raw}
     if not isinstance(raw, dict):
         raise BadValueError(f"expected a number or {{min: 3, max: 10, until: decided}}, not {shown(raw)}")
@@ -110,7 +108,7 @@ def _empty_if_none(raw: Any) -> Any:
 def _points(raw: Any) -> Any:
     if not isinstance(raw, list):
         hint = None if raw is None or isinstance(raw, dict) else f"write [{raw}]"
-        raise BadValueError(f"an axis is a list of values, not {shown(raw)}", hint)
+        raise BadValueError(f"expected a list of values, not {shown(raw)}", hint)
     if not raw:
         raise BadValueError("an axis needs at least one value")
     return raw
@@ -126,8 +124,8 @@ Files = Annotated[
 ]
 
 
-def value_schema(factor: Factor) -> Schema:
-    """JSON Schema of one value of a factor."""
+def value_schema(factor: Parameter) -> Schema:
+    """Return the JSON Schema of one value of a factor."""
     schema: Schema = {"type": _JSON_TYPES.get(factor.kind, "string"), "description": factor.meaning}
     if factor.kind in _UNITS:
         schema["pattern"] = rf"^[0-9]+(\.[0-9]+)?({'|'.join(_UNITS[factor.kind])})$"
@@ -147,7 +145,7 @@ def _core_schemas() -> Schema:
 
 
 def _dotted_schemas() -> Schema:
-    """Factors whose names are open: parameters of the queue, and whatever a flow group has."""
+    """Return the schemas of names that are patterns: parameters of the queue, and all of a flow group."""
     param = {"description": "A parameter of the group's congestion control, as the catalog declares it."}
     taken = "|".join(GROUP_FACTORS)
     schemas: Schema = {
@@ -245,10 +243,9 @@ class MatrixFile(BaseModel):
 
 
 def json_schema() -> Schema:
-    """The grammar for editors, as JSON Schema 2020-12.
+    """Return the grammar for editors, as JSON Schema 2020-12.
 
-    The keys of factors, which the models take as they come, are added from the table of factors, and all
-    other keys forbidden.
+    The models accept any key as a factor; here the factors are listed and all other keys forbidden.
     """
     schema = MatrixFile.model_json_schema()
     parts = schema["$defs"]
@@ -300,7 +297,7 @@ def _values_schema(one: Schema) -> Schema:
 def _close(
     schema: Schema, named: Schema, patterns: Schema, *, others: Schema | Literal[False] = False
 ) -> None:
-    """Adds the keys that a model takes as extras, and says what other keys may be: nothing, as a rule."""
+    """Add the keys that a model accepts as extras, and the schema of other keys (default: forbidden)."""
     schema["properties"] = schema.get("properties", {}) | named
     schema["patternProperties"] = patterns
     schema["additionalProperties"] = others

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The matrix as the rest of l4sbench sees it: cells, trials, rule, seed."""
+"""The matrix as the rest of l4sbench uses it: cells, trials, rule, seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from l4sbench.matrix.baselines import baselines
 from l4sbench.matrix.expand import expand
 from l4sbench.matrix.naming import Names
 from l4sbench.matrix.patterns import select
-from l4sbench.matrix.reading import Source, read_source
+from l4sbench.matrix.reading import MatrixSource, read_source
 from l4sbench.matrix.writing import as_yaml
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ DEFAULT_BASELINES = "none"
 
 @dataclass(frozen=True)
 class Trials:
-    """How many trials a cell gets: `min`, then up to `max` until what `until` says (None: always `max`)."""
+    """Number of trials per cell: `min`, then more until the condition `until` holds, at most `max`.
+
+    Without `until`, every cell gets `max`.
+    """
 
     min: int
     max: int
@@ -39,12 +42,12 @@ class Trials:
 
 @dataclass(frozen=True)
 class Axis:
-    """What is crossed.
+    """An axis: values that are crossed with those of other axes.
 
     Attributes:
         name: the factor, or the name of a linked axis.
         names: the factors it sets.
-        points: how many values it has.
+        points: number of values.
     """
 
     name: str
@@ -54,23 +57,22 @@ class Axis:
 
 @dataclass(frozen=True)
 class Matrix:
-    """An experiment: which cells, how often, judged by which rule.
+    """An experiment: cells, trials and the rule for verdicts.
 
     Attributes:
-        name: also the name of its folder under `runs/`.
-        description: what it asks.
+        name: also the name of its folder below `runs/`.
+        description: the question it asks.
         trials: per cell.
         rule: name of the verdict rule.
-        seed: what the seeds of its trials are made of.
+        seed: source of the seeds of its trials.
         axes: in the order of the file.
-        cells: each once, in order: the first axis changes slowest, included cells come last, and behind
-            them the baselines.
-        notes: what the user should know, such as cells that became one.
-        catalog: what its queues and congestion controls mean.
-        source: a matrix file that says the same without those it extends, for the run directory.
-        path: where it was read from.
-        baselines: which baselines it asks for, one of `l4sbench.matrix.baselines.BASELINES`.
-        baseline_ids: ids of the cells that are there only as baselines of others.
+        cells: each once, in order: the first axis changes slowest, then come included cells, then baselines.
+        notes: remarks for the user, such as merged cells.
+        catalog: its queues and congestion controls.
+        source: an equivalent matrix file that does not extend others, for the run directory.
+        path: the file.
+        baselines: one of `l4sbench.matrix.baselines.BASELINES`.
+        baseline_ids: ids of the cells that are only baselines of others.
     """
 
     name: str
@@ -89,15 +91,15 @@ class Matrix:
 
     @classmethod
     def load(cls, path: Path, catalog: Catalog | None = None, *, catalog_dirs: Sequence[Path] = ()) -> Self:
-        """Reads a matrix file and expands it.
+        """Read a matrix file and expand it.
 
         Args:
             path: the file.
-            catalog: used as it is, instead of what l4sbench and the matrix's `catalog:` offer.
-            catalog_dirs: folders with more entries, as of `--catalog`; not together with `catalog`.
+            catalog: replaces the catalog of l4sbench and that of the matrix's key `catalog`.
+            catalog_dirs: folders with more entries, as with `--catalog`; ignored if `catalog` is given.
 
         Raises:
-            InputError: every problem of the file at once, and of the files and folders it names.
+            InputError: all problems of the file and of the files and folders it names.
         """
         source, data = read_source(path)
         problems = list(source.problems)
@@ -130,17 +132,17 @@ class Matrix:
 
     @property
     def asked(self) -> tuple[Cell, ...]:
-        """The cells that the matrix is about: all but its baselines."""
+        """All cells except baselines."""
         return tuple(cell for cell in self.cells if cell.id not in self.baseline_ids)
 
     def select(self, filters: Sequence[str]) -> Self:
-        """This matrix with only the cells that match every filter `FACTOR=PATTERN`, and their baselines.
+        """Return this matrix with only those cells that match all filters `FACTOR=PATTERN`, and baselines.
 
-        Commas mean or, quantities are compared normalised (`rate=0.1gbit` matches 100mbit), names may hold
-        `*`, `?` and `[...]`; `cell=` matches ids.
+        Commas separate alternatives, quantities are compared by value (`rate=0.1gbit` matches 100mbit), names
+        may contain `*`, `?` and `[...]`; `cell=` matches ids.
 
         Raises:
-            InputError: a filter makes no sense, or no cell is left.
+            InputError: a filter is not valid, or no cell is left.
         """
         if not filters:
             return self
@@ -151,7 +153,7 @@ class Matrix:
         return replace(self, cells=cells, baseline_ids=self.baseline_ids & chosen)
 
 
-def _trials(source: Source, problems: list[Problem]) -> Trials:
+def _trials(source: MatrixSource, problems: list[Problem]) -> Trials:
     stated = source.settings.get("trials", {"min": DEFAULT_TRIALS, "max": DEFAULT_TRIALS, "whole": True})
     where = source.places.get("trials", source.path)
     least, most = stated.get("min"), stated.get("max")
@@ -163,21 +165,21 @@ def _trials(source: Source, problems: list[Problem]) -> Trials:
             )
         return Trials(1, 1)
     if least > most:
-        problems.append(Problem(where, "trials", f"min is {least}, which is more than max, {most}"))
+        problems.append(Problem(where, "trials", f"min ({least}) is greater than max ({most})"))
     if "whole" in stated or least == most:
         return Trials(least, most)
     return Trials(least, most, stated.get("until", "decided"))
 
 
-def _catalog(folders: Iterable[Path], source: Source, problems: list[Problem]) -> Catalog:
-    """The catalog with the folders the matrix names; without them if they are not there."""
+def _catalog(folders: Iterable[Path], source: MatrixSource, problems: list[Problem]) -> Catalog:
+    """Load the catalog with the given folders, without those that do not exist."""
     usable: list[Path] = []
     for folder in folders:
         if _is_folder(folder):
             usable.append(folder)
         else:
             where = source.places.get("catalog", "") if folder in source.settings.get("catalog", ()) else ""
-            problems.append(Problem(where, "catalog", f"there is no folder {folder}"))
+            problems.append(Problem(where, "catalog", f"folder {folder} not found"))
     try:
         return Catalog.load(usable)
     except InputError as error:

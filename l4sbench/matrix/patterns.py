@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Patterns of values, for filters on the command line and for `exclude`.
 
-Commas mean or. A quantity is compared as a quantity, so `0.1gbit` matches 100mbit, a number as a number;
-names are compared letter by letter, with `*`, `?` and `[...]` as in file names.
+Commas separate alternatives. Quantities and numbers are compared by value, so `0.1gbit` matches 100mbit;
+names are compared as text, with `*`, `?` and `[...]` as in file names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from l4sbench.errors import InputError, Problem, did_you_mean
+from l4sbench.errors import BadValueError, InputError, Problem, suggest
 from l4sbench.factors import FACTORS, plain
 from l4sbench.units import EXPECTED, Value, kind_of, parse_quantity
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from l4sbench.cell import Cell
 
 CELL = "cell"
-"""Filters may also name cells by their ids: `cell=codel_*`."""
+"""Name that filters use for ids of cells: `cell=codel_*`."""
 
 _GLOB = frozenset("*?[")
 
 
 class Pattern:
-    """Alternatives that one factor's value may match."""
+    """Alternatives for the value of one factor."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -36,11 +36,11 @@ class Pattern:
 
     @property
     def exact(self) -> tuple[str, ...]:
-        """The alternatives that are values, not globs."""
+        """Alternatives that are values, not globs."""
         return tuple(text for text in self.alternatives if not _GLOB & set(text))
 
     def matches(self, value: Value) -> bool:
-        """Whether any alternative matches."""
+        """Return True if any alternative matches."""
         key = (type(value), value)
         found = self._known.get(key)
         if found is None:
@@ -48,7 +48,7 @@ class Pattern:
         return found
 
     def unmatched(self, values: Iterable[Value]) -> tuple[str, ...]:
-        """The alternatives that match none of `values`."""
+        """Return the alternatives that match none of `values`."""
         offered = list(values)
         return tuple(text for text in self.alternatives if not any(_matches(text, v) for v in offered))
 
@@ -70,11 +70,11 @@ def _matches(text: str, value: Value) -> bool:
 
 
 def select(cells: Sequence[Cell], filters: Sequence[str]) -> tuple[Cell, ...]:
-    """The cells that match every filter `FACTOR=PATTERN`.
+    """Return the cells that match every filter `FACTOR=PATTERN`.
 
     Raises:
-        InputError: every filter that is none, names an unknown factor or matches nothing; or no cell
-            matches all of them.
+        InputError: all filters that are malformed, name an unknown factor or match nothing; or no cell
+            matches all filters.
     """
     problems: list[Problem] = []
     patterns: list[tuple[str, Pattern]] = []
@@ -83,11 +83,12 @@ def select(cells: Sequence[Cell], filters: Sequence[str]) -> tuple[Cell, ...]:
         name, equals, pattern = text.partition("=")
         name = name.strip()
         if not equals or not name or not pattern.strip():
-            problems.append(Problem("", text, "is no filter", "write FACTOR=PATTERN, such as aqm=codel,fq*"))
+            hint = "write FACTOR=PATTERN, such as aqm=codel,fq*"
+            problems.append(Problem("", text, "is not a valid filter", hint))
         elif name not in known:
             offered = sorted(known, key=lambda factor: (factor not in FACTORS, factor))
             message = f"no cell has a factor {name}"
-            problems.append(Problem("", text, message, did_you_mean(name, offered) or _listed(offered)))
+            problems.append(Problem("", text, message, suggest(name, offered)))
         else:
             found = Pattern(pattern)
             patterns.append((name, found))
@@ -106,7 +107,7 @@ def _holds(cell: Cell, name: str, pattern: Pattern) -> bool:
 
 
 def _unmatched(text: str, name: str, pattern: Pattern, cells: Sequence[Cell]) -> list[Problem]:
-    """A problem for every alternative that matches no cell: it is a slip, and would go unnoticed."""
+    """Report every alternative that matches no cell: most likely a typo that would go unnoticed."""
     values: dict[Value, None] = (
         {cell.id: None for cell in cells}
         if name == CELL
@@ -116,17 +117,12 @@ def _unmatched(text: str, name: str, pattern: Pattern, cells: Sequence[Cell]) ->
     problems: list[Problem] = []
     for alternative in pattern.unmatched(values):
         kinds = sorted({kind_of(value) for value in values})
-        hint = did_you_mean(alternative, shown) if kinds == ["str"] else None
+        word = alternative if kinds == ["str"] else ""  # values that are no words are listed
         if len(kinds) == 1 and kinds[0] in EXPECTED and not _GLOB & set(alternative):
             try:
                 parse_quantity(kinds[0], alternative)
-            except ValueError as error:
-                problems.append(Problem("", text, str(error)))
+            except BadValueError as error:
+                problems.append(Problem("", text, error.message, error.hint))
                 continue
-        problems.append(Problem("", text, f"no cell has {name}={alternative}", hint or _listed(shown)))
+        problems.append(Problem("", text, f"no cell has {name}={alternative}", suggest(word, shown)))
     return problems
-
-
-def _listed(words: Sequence[str], most: int = 12) -> str:
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return f"there is {', '.join(words[:most])}{more}"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A matrix file and those it extends, as one source: every stated value with its place, nothing crossed yet.
+"""A matrix file and those it extends as one source: all stated values with their positions, not yet crossed.
 
-Maps merge and lists replace; where a file fixes a factor that another file crosses, or the other way round,
-the file that extends wins.
+Maps merge and lists replace; if one file fixes a factor that another file crosses, the extending file wins.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from l4sbench.document import CUT, Document, KeyPath, parse, salvage
-from l4sbench.errors import InputError, Problem
+from l4sbench.errors import BadValueError, InputError, Problem
 
 if TYPE_CHECKING:
     from l4sbench.matrix.grammar import MatrixFile
@@ -27,7 +26,7 @@ _STAND_INS = {"matrix": "unnamed"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """One place where a file gives one value to one factor; each is an object of its own."""
+    """One value that a file gives to one factor; statements are compared by identity."""
 
     name: str
     raw: Any
@@ -35,13 +34,17 @@ class Statement:
     key_where: str
     origin: Origin
 
+    def problem(self, error: BadValueError) -> Problem:
+        """Return an error of the value with its position."""
+        return Problem(self.where, self.name, error.message, error.hint)
+
 
 Point: TypeAlias = Mapping[str, Statement]
 
 
 @dataclass(frozen=True)
 class AxisSource:
-    """An axis as the file has it: each point sets one factor or, when linked, several."""
+    """An axis as written in the file: each point sets one factor or, if linked, several."""
 
     name: str
     where: str
@@ -55,12 +58,12 @@ class AxisSource:
 
     @property
     def always(self) -> frozenset[str]:
-        """The factors that every point sets; for others a fixed value stands in."""
+        """The factors that every point sets; others keep their fixed value at some points."""
         return frozenset.intersection(*(frozenset(point) for point in self.points))
 
 
 @dataclass(frozen=True)
-class Rule:
+class ListEntry:
     """One entry of `exclude` or `include`."""
 
     where: str
@@ -68,15 +71,14 @@ class Rule:
 
 
 @dataclass
-class Source:
-    """What a file says, those it extends included.
+class MatrixSource:
+    """The content of a file and those it extends.
 
     Attributes:
-        settings: `matrix`, `description`, `trials`, `rule`, `baselines`, `seed`, `catalog`, as far as
-            stated.
-        groups: flow groups in order, and where each is declared.
-        incomplete: something was wrong and has been cut out, so that nothing can be said to be missing.
-        extended: whether it took anything from another file.
+        settings: those stated of `matrix`, `description`, `trials`, `rule`, `baselines`, `seed`, `catalog`.
+        groups: flow groups in order, with the position of each.
+        incomplete: True if parts were cut out because of problems; then nothing is reported as missing.
+        extended: True if it extends another file.
     """
 
     path: str
@@ -85,18 +87,18 @@ class Source:
     groups: dict[str, str] = field(default_factory=dict)
     fixed: dict[str, Statement] = field(default_factory=dict)
     axes: dict[str, AxisSource] = field(default_factory=dict)
-    exclude: tuple[Rule, ...] | None = None
-    include: tuple[Rule, ...] | None = None
+    exclude: tuple[ListEntry, ...] | None = None
+    include: tuple[ListEntry, ...] | None = None
     problems: list[Problem] = field(default_factory=list)
     incomplete: bool = False
     extended: bool = False
 
 
-def read_source(path: Path) -> tuple[Source, bytes]:
-    """Reads a matrix file with everything it extends; also its own bytes.
+def read_source(path: Path) -> tuple[MatrixSource, bytes]:
+    """Read a matrix file with everything it extends; return the source and the bytes of the file.
 
     Raises:
-        InputError: the file itself cannot be read. What is wrong in it stands in `Source.problems`.
+        InputError: the file itself cannot be read. Problems of its content are in `MatrixSource.problems`.
     """
     try:
         data = path.read_bytes()
@@ -105,14 +107,14 @@ def read_source(path: Path) -> tuple[Source, bytes]:
     return _source(parse(data, str(path)), path, (path.resolve(),)), data
 
 
-def _source(document: Document, path: Path, chain: tuple[Path, ...]) -> Source:
+def _source(document: Document, path: Path, chain: tuple[Path, ...]) -> MatrixSource:
     from l4sbench.matrix.grammar import MatrixFile
 
     salvaged = salvage(document, MatrixFile, name_of=factor_path, stand_ins=_STAND_INS)
     own = _Collector(document, salvaged.model, not salvaged.complete).collect()
     own.problems[:0] = [*document.problems, *salvaged.problems]
     own.incomplete |= bool(document.problems)
-    source: Source | None = None
+    source: MatrixSource | None = None
     for index, name in enumerate(salvaged.model.extends or ()):
         if name is CUT:
             continue
@@ -124,24 +126,24 @@ def _source(document: Document, path: Path, chain: tuple[Path, ...]) -> Source:
     return replace(merge(source, own), extended=True)
 
 
-def _base(path: Path, where: str, chain: tuple[Path, ...]) -> Source:
-    """The source of a file that another extends; problems of reading it are told at the place that asks."""
+def _base(path: Path, where: str, chain: tuple[Path, ...]) -> MatrixSource:
+    """Return the source of a file that another extends; `where` is the position of the reference."""
     resolved = path.resolve()
     if resolved in chain:
-        return Source(
+        return MatrixSource(
             str(path), problems=[Problem(where, "extends", f"{path} extends itself")], incomplete=True
         )
     try:
         return _source(parse(path.read_bytes(), str(path)), path, (*chain, resolved))
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
-        return Source(str(path), problems=[Problem(where, "extends", message)], incomplete=True)
+        return MatrixSource(str(path), problems=[Problem(where, "extends", message)], incomplete=True)
     except InputError as error:
-        return Source(str(path), problems=list(error.problems), incomplete=True)
+        return MatrixSource(str(path), problems=list(error.problems), incomplete=True)
 
 
 def factor_path(path: KeyPath) -> str:
-    """The factor a key path is about, or the dotted keys when it is about none.
+    """Return the factor that a key path belongs to, or the dotted keys.
 
     `flows.l4s.cc` and `l4s.cc` are both `l4s.cc`, and `axes.pairing[0].classic.cc` is `classic.cc`.
     """
@@ -154,15 +156,15 @@ def factor_path(path: KeyPath) -> str:
 
 
 class _Collector:
-    """Picks the statements out of one checked file."""
+    """Collects the statements of one checked file."""
 
     def __init__(self, document: Document, model: MatrixFile, incomplete: bool) -> None:
         self.document = document
         self.model = model
-        self.source = Source(document.name, incomplete=incomplete)
+        self.source = MatrixSource(document.name, incomplete=incomplete)
 
-    def collect(self) -> Source:
-        """The file's own statements."""
+    def collect(self) -> MatrixSource:
+        """Return the source with the file's own statements."""
         model, source = self.model, self.source
         for name in ("matrix", "description", "rule", "baselines", "seed", "catalog"):
             if (value := getattr(model, name)) is not None:
@@ -198,7 +200,7 @@ class _Collector:
             name = prefix + key
             if (other := self.source.fixed.get(name)) is not None:
                 where = self.document.where((*path, key), key=True)
-                self._problem(where, name, f"is stated twice; the other is at {other.key_where}")
+                self._problem(where, name, f"is stated twice; also at {other.key_where}")
                 continue
             self.source.fixed[name] = self._statement(name, raw, (*path, key), "fixed")
 
@@ -213,13 +215,13 @@ class _Collector:
             stated = getattr(raw, "__pydantic_extra__", None)
             is_linked = stated is not None
             if linked is not None and linked != is_linked:
-                message = "mixes values and maps; a linked axis has a map of factors for every point"
+                message = "mixes values and maps; every point of a linked axis is a map of factors"
                 self._problem(self.document.where(path), name, message)
                 continue
             linked = is_linked
             if is_linked and not stated:
                 self._problem(
-                    self.document.where(path), name, "a point of a linked axis sets at least one factor"
+                    self.document.where(path), name, "a point of a linked axis must set at least one factor"
                 )
                 continue
             if stated is None:
@@ -231,10 +233,10 @@ class _Collector:
 
     def _rules(
         self, key: Literal["exclude", "include"], entries: Iterable[Any] | None
-    ) -> tuple[Rule, ...] | None:
+    ) -> tuple[ListEntry, ...] | None:
         if entries is None:
             return None
-        rules: list[Rule] = []
+        rules: list[ListEntry] = []
         for index, entry in enumerate(entries):
             if entry is CUT:
                 continue
@@ -244,7 +246,9 @@ class _Collector:
                 self._problem(where, key, "an empty map would exclude every cell")
                 continue
             rules.append(
-                Rule(where, {n: self._statement(n, raw, (key, index, n), key) for n, raw in stated.items()})
+                ListEntry(
+                    where, {n: self._statement(n, raw, (key, index, n), key) for n, raw in stated.items()}
+                )
             )
         return tuple(rules)
 
@@ -253,8 +257,8 @@ class _Collector:
         self.source.incomplete = True
 
 
-def merge(base: Source, own: Source) -> Source:
-    """`own` on top of `base`: maps merge, lists replace, the name of the matrix is never inherited."""
+def merge(base: MatrixSource, own: MatrixSource) -> MatrixSource:
+    """Return `base` updated by `own`: maps merge, lists replace, the name of the matrix is not inherited."""
     crossed = {factor for axis in own.axes.values() for factor in axis.always}
     fixed = {name: statement for name, statement in base.fixed.items() if name not in crossed} | own.fixed
     axes = {
@@ -265,8 +269,8 @@ def merge(base: Source, own: Source) -> Source:
     settings = base.settings | own.settings
     if "trials" in base.settings and "trials" in own.settings and "whole" not in own.settings["trials"]:
         settings["trials"] = base.settings["trials"] | own.settings["trials"]
-        settings["trials"].pop("whole", None)  # a range extends a number: it is a range
-    return Source(
+        settings["trials"].pop("whole", None)  # a range that extends a number is a range
+    return MatrixSource(
         path=own.path,
         settings=settings,
         places=base.places | own.places,

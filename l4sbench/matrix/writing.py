@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A merged source as one matrix file, so that a run directory needs no other matrix."""
+"""Write a merged source as one matrix file, so that a run directory needs no other matrix."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from l4sbench.matrix.reading import Point, Rule, Source
+    from l4sbench.matrix.reading import ListEntry, MatrixSource, Point
 
 
-def as_yaml(source: Source) -> bytes:
-    """The source as YAML that says the same where its file stands, without the files it extends.
+def as_yaml(source: MatrixSource) -> bytes:
+    """Return the source as an equivalent YAML file in the same folder that does not extend others.
 
-    Texts are quoted, so nothing is mistaken; the folders of `catalog` are still outside.
+    Texts are quoted to keep their type; the folders of `catalog` are still references.
     """
     lines = ["# Written by l4sbench: this matrix together with the files it extends."]
     trials = {key: value for key, value in source.settings.get("trials", {}).items() if key != "whole"}
@@ -39,7 +39,7 @@ def as_yaml(source: Source) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _rules(name: str, rules: Sequence[Rule] | None) -> list[str]:
+def _rules(name: str, rules: Sequence[ListEntry] | None) -> list[str]:
     return [f"{name}:", *(f"  - {_point(rule.statements)}" for rule in rules)] if rules else []
 
 
@@ -48,7 +48,7 @@ def _point(point: Point) -> str:
 
 
 def _flow(value: Any) -> str:
-    """A value in YAML's flow style, of which JSON is a part."""
+    """Return a value in YAML's flow style, which includes JSON."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from l4sbench.catalog import Setting
+from l4sbench.catalog import Bottleneck
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
 from l4sbench.program.placement import Placement
@@ -55,7 +55,7 @@ def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:
         InputError: the catalog has no such queue or congestion control.
     """
     shape = _shape(cell, catalog)
-    return (*shape.of_buffer(Setting(cell.rate, cell.rtt, cell.buffer_bdp)), *shape.warnings)
+    return (*shape.of_buffer(Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)), *shape.warnings)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class _Shape:
         if queue.l4s and not l4s:
             yield f"{queue.name} treats L4S flows apart, and no group of this cell sends any (AccECN, ECT(1))"
 
-    def of_buffer(self, setting: Setting) -> tuple[str, ...]:
+    def of_buffer(self, setting: Bottleneck) -> tuple[str, ...]:
         """What is odd about this much buffer."""
         queue, params = self.catalog.queue(self.cell.aqm), self.cell.aqm_params
         limit_bytes = queue.limit_bytes(params, setting)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from l4sbench.catalog import CongestionControl, Queue, Setting
+from l4sbench.catalog import Bottleneck, CongestionControl, Queue
 from l4sbench.errors import Problem
 from l4sbench.program.traffic import FIRST_PORT
 from l4sbench.units import Duration
@@ -51,7 +51,7 @@ class Placement:
         self.cell = cell
         self.topology = topology
         self.queue: Queue = catalog.queue(cell.aqm)
-        self.setting = Setting(cell.rate, cell.rtt, cell.buffer_bdp)
+        self.setting = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
         places = topology.place(cell.groups)
         self.groups = tuple(
             Placed(group, places[group.name], catalog.congestion_control(group.cc, f"{group.name}.cc"))

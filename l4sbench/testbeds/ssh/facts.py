@@ -16,7 +16,7 @@ from l4sbench.topology import topology as find_topology
 from l4sbench.traits import Identity
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog, CongestionControl, Needs, Queue
+    from l4sbench.catalog import Catalog, CongestionControl, KernelNeeds, Queue
     from l4sbench.cell import Cell
     from l4sbench.testbeds.ssh.layout import Host
     from l4sbench.topology import Topology
@@ -83,7 +83,7 @@ class NodeNeeds:
         traffic: Whether flows begin or end there.
     """
 
-    needs: dict[str, Needs] = field(default_factory=dict)
+    needs: dict[str, KernelNeeds] = field(default_factory=dict)
     ccs: set[str] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
     accecn: set[str] = field(default_factory=set)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.document import Document, Tree
-from l4sbench.errors import InputError, Problem, did_you_mean
+from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs
 from l4sbench.testbeds.ssh.images import Image, Offers
 from l4sbench.testbeds.ssh.layout import MODULES_VARIABLE
@@ -79,8 +79,7 @@ def _image(item: Tree, known: Mapping[str, Image], where: str, place: str) -> Im
     if isinstance(item, str):
         if item in known:
             return known[item]
-        hint = did_you_mean(item, known) or f"kernels/images has {', '.join(known)}"
-        return [Problem(where, place, f"there is no kernel {item}", hint)]
+        return [Problem(where, place, f"kernels/images has no {item}", suggest(item, known))]
     try:
         return Document("", item).validate(Image)
     except InputError as error:

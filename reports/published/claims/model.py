@@ -10,8 +10,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from l4sbench.document import load_model
-from l4sbench.errors import InputError, did_you_mean
-from l4sbench.factors import BadValueError, column_of, factor_of
+from l4sbench.errors import BadValueError, InputError, did_you_mean
+from l4sbench.factors import column_of, factor_of
 from reports.published.claims.measures import MEASURES
 
 FOLDER: Final = Path(__file__).parent

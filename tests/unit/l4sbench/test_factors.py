@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from l4sbench.factors import FACTORS, GROUP_FACTORS, RESERVED, BadValueError, column_of, factor_of
+from l4sbench.errors import BadValueError
+from l4sbench.factors import FACTORS, GROUP_FACTORS, RESERVED, Parameter, column_of, factor_of
 from l4sbench.units import Duration, Packets, Plain, Rate, Size, Value
 
 
@@ -95,3 +96,43 @@ def test_bad_values(name: str, raw: object, message: str) -> None:
     with pytest.raises(BadValueError) as raised:
         factor.parse(raw)
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "raw", "value"),
+    [
+        (Parameter("a", "float"), "1e-3", 0.001),
+        (Parameter("a", "bool"), True, True),
+        (Parameter("a", "packets", own=Packets(9)), "default", "default"),
+        (Parameter("a", "size"), Size(9), Size(9)),
+    ],
+)
+def test_values_of_parameters(parameter: Parameter, raw: object, value: Value) -> None:
+    assert parameter.parse(raw) == value
+    assert type(parameter.parse(raw)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "raw", "message"),
+    [
+        (Parameter("a", "duration"), "default", 'expected a duration such as 10ms, not "default"'),
+        (
+            Parameter("a", "packets", own=Packets(9)),
+            "many",
+            'expected a number of packets such as 42p, not "many"; default leaves it to the queue',
+        ),
+        (Parameter("a", "bool"), 1, "expected true or false, not 1"),
+        (Parameter("a", "str", pattern="0x[0-9]"), "; rm", '"; rm" does not match the pattern 0x[0-9]'),
+        (Parameter("a", "int", minimum=1), 0, "0 is out of range; it must be at least 1"),
+        (Parameter("a", "int", positive=True), 0, "0 is out of range; it must be more than 0"),
+        (
+            Parameter("a", "duration", maximum=Duration(1)),
+            "2ns",
+            "2ns is out of range; it must be at most 1ns",
+        ),
+    ],
+)
+def test_bad_values_of_parameters(parameter: Parameter, raw: object, message: str) -> None:
+    with pytest.raises(BadValueError) as raised:
+        parameter.parse(raw)
+    assert str(raised.value) == message

@@ -102,5 +102,5 @@ def test_wrong_nodes_are_all_named() -> None:
 
 def test_an_unknown_topology_lists_what_there_is() -> None:
     assert topology("line6") is LINE6
-    with pytest.raises(InputError, match="no topology line7; there is line6; did you mean line6"):
+    with pytest.raises(InputError, match="unknown topology line7; did you mean line6"):
         topology("line7")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from l4sbench.catalog import Catalog, Setting
+from l4sbench.catalog import Bottleneck, Catalog
 from l4sbench.program.data import Expected
 from l4sbench.program.readback import differences
 from l4sbench.units import Duration, Rate
@@ -31,7 +31,7 @@ import system  # noqa: E402
 import tuning  # noqa: E402
 import wiring  # noqa: E402
 
-SETTING = Setting(Rate.parse("100mbit"), Duration.parse("10ms"), 2.0)
+SETTING = Bottleneck(Rate.parse("100mbit"), Duration.parse("10ms"), 2.0)
 
 
 @pytest.mark.parametrize("file", sorted(HELPER.glob("*.py")), ids=lambda path: path.name)

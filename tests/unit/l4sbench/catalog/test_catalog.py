@@ -17,18 +17,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from l4sbench.catalog import Catalog, Expectation, Param, Setting
+from l4sbench.catalog import Bottleneck, Catalog, Expectation
 from l4sbench.catalog.template import parse_text, render_text, write
 from l4sbench.errors import InputError
 from l4sbench.program import Expected, differences
-from l4sbench.units import Duration, Packets, Rate, Size, Value, parse_quantity
+from l4sbench.units import Duration, Packets, Rate, Value, parse_quantity
 
 READBACK = Path(__file__).parents[3] / "cases" / "readback"
 CATALOG = Catalog.load()
 
 
-def setting(buffer_bdp: float, rate: str = "100mbit", rtt: str = "10ms") -> Setting:
-    return Setting(Rate.parse(rate), Duration.parse(rtt), buffer_bdp)
+def setting(buffer_bdp: float, rate: str = "100mbit", rtt: str = "10ms") -> Bottleneck:
+    return Bottleneck(Rate.parse(rate), Duration.parse(rtt), buffer_bdp)
 
 
 def test_offers_what_the_design_names() -> None:
@@ -156,10 +156,10 @@ def test_prague_states_all_its_module_parameters() -> None:
 
 
 def test_lookup_lists_what_is_offered() -> None:
-    with pytest.raises(InputError, match=r"no queue codl in the catalog; it offers codel, .*; did you mean"):
+    with pytest.raises(InputError, match="the catalog has no queue codl; did you mean codel"):
         CATALOG.queue("codl")
     with pytest.raises(
-        InputError, match=r"l4s\.cc: no congestion control bbr3 in the catalog; it offers bbr1,"
+        InputError, match=r"l4s\.cc: the catalog has no congestion control bbr3; did you mean bbr1"
     ):
         CATALOG.congestion_control("bbr3", "l4s.cc")
 
@@ -223,14 +223,14 @@ def test_a_folder_without_module_yml_is_no_entry(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nowhere: no such folder"):
+    with pytest.raises(InputError, match="nowhere: catalog folder not found"):
         Catalog.load([tmp_path / "nowhere"])
 
 
 def test_two_entries_of_one_name_are_an_error(tmp_path: Path) -> None:
     entry(tmp_path / "codel2", PFIFO.replace("name: pfifo", "name: codel"))
     with pytest.raises(
-        InputError, match=r"codel2/module\.yml: name: codel is already offered by .*codel/module\.yml"
+        InputError, match=r"codel2/module\.yml: name: codel is already the name of .*codel/module\.yml"
     ):
         Catalog.load([tmp_path])
 
@@ -266,45 +266,6 @@ def test_arguments_that_always_have_a_value(tmp_path: Path, limit: str, tc: str)
     assert Catalog.load([tmp_path]).queue("pfifo").tc({}, setting(1))[0] == "pfifo"
 
 
-@pytest.mark.parametrize(
-    ("param", "raw", "value"),
-    [
-        (Param("a", "duration"), "5ms", Duration(5_000_000)),
-        (Param("a", "int"), "12", 12),
-        (Param("a", "float"), 2, 2.0),
-        (Param("a", "float"), "1e-3", 0.001),
-        (Param("a", "bool"), True, True),
-        (Param("a", "bool"), "false", False),
-        (Param("a", "packets", own=Packets(9)), "default", "default"),
-        (Param("a", "size"), Size(9), Size(9)),
-    ],
-)
-def test_values_are_parsed(param: Param, raw: object, value: Value) -> None:
-    assert param.parse(raw) == value
-    assert type(param.parse(raw)) is type(value)
-
-
-@pytest.mark.parametrize(
-    ("param", "raw", "message"),
-    [
-        (Param("a", "duration"), 5, "expected a duration such as 10ms, not 5"),
-        (Param("a", "duration"), "default", "expected a duration"),
-        (Param("a", "packets", own=Packets(9)), 5, r"such as 42p, not 5 \(or the word default\)"),
-        (Param("a", "int"), True, "expected a whole number, not True"),
-        (Param("a", "int"), 1.5, "expected a whole number, not 1.5"),
-        (Param("a", "bool"), "maybe", "expected true or false"),
-        (Param("a", "bool"), 1, "expected true or false"),
-        (Param("a", "str", choices=("x", "y")), "z", "expected one of x, y, not 'z'"),
-        (Param("a", "str", pattern="0x[0-9]"), "; rm", "does not look like"),
-        (Param("a", "int", minimum=1), 0, "out of range: at least 1"),
-        (Param("a", "duration", maximum=Duration(1)), "2ns", "out of range: at most 1ns"),
-    ],
-)
-def test_bad_values_say_what_is_expected(param: Param, raw: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        param.parse(raw)
-
-
 @given(st.integers(0, 2**62))
 def test_tc_reads_what_we_write(amount: int) -> None:
     """tc's suffixes are a subset of ours, and no digit is lost."""
@@ -318,5 +279,5 @@ def test_fields_convert() -> None:
     assert (
         render_text(parse_text("{t.us}:{r.kbit}"), {"t": Duration(1500), "r": Rate(2_500_000)}) == "1.5:2500"
     )
-    with pytest.raises(ValueError, match="not to be had in us"):
+    with pytest.raises(ValueError, match="cannot convert 1bit to us"):
         render_text(parse_text("{r.us}"), {"r": Rate(1)})

@@ -79,23 +79,26 @@ def test_selects(matrix: Matrix, filters: list[str], count: int) -> None:
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
-        (["aqm"], "aqm: is no filter; write FACTOR=PATTERN, such as aqm=codel,fq*"),
-        (["aqm="], "aqm=: is no filter; write FACTOR=PATTERN, such as aqm=codel,fq*"),
+        (["aqm"], "aqm: is not a valid filter; write FACTOR=PATTERN, such as aqm=codel,fq*"),
+        (["aqm="], "aqm=: is not a valid filter; write FACTOR=PATTERN, such as aqm=codel,fq*"),
         (["amq=codel"], "amq=codel: no cell has a factor amq; did you mean aqm?"),
         (
             ["l4s.fallbak=off"],
             "l4s.fallbak=off: no cell has a factor l4s.fallbak; did you mean l4s.fallback?",
         ),
         (["aqm=codle"], "aqm=codle: no cell has aqm=codle; did you mean codel?"),
-        (["aqm=codel,pie"], "aqm=codel,pie: no cell has aqm=pie; there is fifo, codel, fifo-ecn"),
-        (["rate=100"], 'rate=100: expected a rate such as 100mbit, not "100": it has no unit'),
-        (["rate=50mbit"], "rate=50mbit: no cell has rate=50mbit; there is 10mbit, 100mbit"),
-        (["buffer_bdp=two"], "buffer_bdp=two: no cell has buffer_bdp=two; there is 0.5, 1, 4"),
+        (["aqm=codel,pie"], "aqm=codel,pie: no cell has aqm=pie; choose from fifo, codel, fifo-ecn"),
+        (
+            ["rate=100"],
+            'rate=100: expected a rate such as 100mbit, not "100"; add a unit: bit, kbit, mbit, gbit',
+        ),
+        (["rate=50mbit"], "rate=50mbit: no cell has rate=50mbit; choose from 10mbit, 100mbit"),
+        (["buffer_bdp=two"], "buffer_bdp=two: no cell has buffer_bdp=two; choose from 0.5, 1, 4"),
         (
             ["amq=codel", "rate=5"],
             (
                 "amq=codel: no cell has a factor amq; did you mean aqm?\n"
-                'rate=5: expected a rate such as 100mbit, not "5": it has no unit'
+                'rate=5: expected a rate such as 100mbit, not "5"; add a unit: bit, kbit, mbit, gbit'
             ),
         ),
         (["aqm=fifo-ecn", "rate=10mbit"], "no cell matches all of aqm=fifo-ecn rate=10mbit"),

@@ -248,10 +248,10 @@ def test_modules_go_where_the_flows_are() -> None:
             "classic: tcp_prague has one prague_rtt_target for all flows: l4s wants 25000 and this",
         ),
         ({"l4s__ecn": "classic"}, "l4s.ecn: prague does not run with ECN classic; it runs with accecn"),
-        ({"l4s__cc": "bbr3"}, "l4s.cc: no congestion control bbr3 in the catalog; it offers bbr1, cubic,"),
+        ({"l4s__cc": "bbr3"}, "l4s.cc: the catalog has no congestion control bbr3; did you mean bbr1?"),
         (
             {"flood__cc": "cubic", "flood__ecn": "off"},
-            "flood: line6 has 2 pairs of nodes, and this is group 3",
+            "flood: line6 has 2 pairs of nodes, but this is group 3",
         ),
     ],
 )
