@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Pages that people rely on name everything there is."""
 
+import ast
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +12,17 @@ import pytest
 from l4sbench.factors import FACTORS, GROUP_FACTORS
 from l4sbench.matrix.grammar import MatrixFile
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def python_of(page: Path) -> list[str]:
+    """The Python of a page: its fenced blocks, or the code cells of a notebook without shell commands."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    cells = [cell["source"] for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    return ["".join(line for line in cell if not line.startswith("!")) for cell in cells]
 
 
 @pytest.mark.parametrize("name", [*FACTORS, *(f"<group>.{name}" for name in GROUP_FACTORS)])
@@ -29,3 +41,16 @@ def test_every_key_is_on_the_page_of_matrices() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["docs/notebook.md", "docs/figures.md", "notebooks/fabric.ipynb"])
+def test_imports_in_examples_exist(page: str) -> None:
+    statements = [
+        ast.unparse(node)
+        for block in python_of(ROOT / page)
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert statements
+    for statement in statements:
+        exec(statement, {})
