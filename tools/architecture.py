@@ -3,7 +3,7 @@
 """Draw docs/architecture.svg: the floors that pyproject.toml declares, with the imports between them.
 
 An arrow is an import that no chain of other arrows explains (the transitive reduction), so that the drawing
-stays readable. Arrows into the lowest floor, which every other one uses, are left out.
+stays readable. Arrows into the lowest floors, those below the last place, are left out.
 
 usage: python tools/architecture.py [--check]
 """
@@ -43,7 +43,7 @@ PLACES: Final = {
     "topology": (3.1, "nodes, networks"),
     "factors": (3.1, "names, types"),
 }
-"""Where a part is drawn, in columns from the left, and its caption. The row is that of its floor."""
+"""Column and caption of each part that gets a box. Its row is that of its floor."""
 
 _COLUMN: Final = 112
 _ROW: Final = 56
@@ -122,10 +122,11 @@ def drawing() -> str:
     Raises:
         SystemExit: A part has no entry in PLACES.
     """
-    *rows, ground = floors()
-    if missing := {part for row in rows for part in row} ^ set(PLACES):
+    lowest = max(index for index, row in enumerate(floors()) if set(row) & set(PLACES)) + 1
+    rows, ground = floors()[:lowest], [part for row in floors()[lowest:] for part in row]
+    if wrong := {part for row in rows for part in row} ^ set(PLACES):
         raise SystemExit(
-            f"PLACES in {Path(__file__).name} and the floors disagree about {', '.join(sorted(missing))}"
+            f"{Path(__file__).name}: PLACES and the floors disagree about {', '.join(sorted(wrong))}"
         )
     top = {part: 12 + index * _ROW for index, row in enumerate(rows) for part in row}
     middle = {part: round(PLACES[part][0] * _COLUMN) for part in top}
@@ -156,7 +157,7 @@ def _ground(top: int, names: str) -> str:
     return (
         f'<rect x="12" y="{top}" width="{_WIDTH - 24}" height="34" rx="4" fill="#eee" stroke="#47536b"/>\n'
         f'<text x="{_WIDTH // 2}" y="{top + 21}" font-size="13">'
-        f'<tspan font-weight="bold">{escape(names)}</tspan>: used from every floor above</text>\n'
+        f'<tspan font-weight="bold">{escape(names)}</tspan>: used from all floors above</text>\n'
     )
 
 
