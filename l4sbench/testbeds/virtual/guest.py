@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""One user-mode Linux process: start it, wait for it, and never leave it behind."""
+"""One user-mode Linux process: start it, wait for it, and leave nothing of it behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MEMORY_MB: Final = 512
-"""Guest memory. Only what the guest touches is taken from the host."""
+"""Guest memory. The host provides only the pages that the guest touches."""
 
 GUEST_INIT: Final = GUEST_BIN / "lab-init"
 
@@ -38,12 +38,12 @@ _HERE: Final = "/proc/self/cwd"
 
 @dataclass(frozen=True)
 class Boot:
-    """What one guest is booted with.
+    """The inputs of one guest.
 
     Attributes:
         kernel: The user-mode Linux program.
         rootfs: Host folder that is the guest's root file system, mounted read-only.
-        trial: Host folder mounted at /trial in the guest; `script` in it says what the guest does.
+        trial: Host folder mounted at /trial in the guest; the file `script` in it is what the guest executes.
         seed: 64-bit seed of the guest kernel's random numbers.
         virtual_time: False runs the guest on the wall clock (the interactive shell).
     """
@@ -55,12 +55,12 @@ class Boot:
     virtual_time: bool = True
 
     def argv(self) -> list[str]:
-        """The command line of a process whose working directory holds links to what it mounts.
+        """Return the command line of a process whose working directory holds links to what it mounts.
 
-        The guest's kernel stirs its command line into its random numbers. No path of the host may stand in
-        it, or equal trials would differ from run to run and from machine to machine.
+        The guest's kernel stirs its command line into its random numbers. The line must not contain a path
+        of the host, or equal trials would differ from run to run and from machine to machine.
         """
-        # setpriv: the guest must not outlive the thread that waits for it, however l4sbench ends.
+        # setpriv: the guest must not outlive the thread that waits for it, however l4sbench ends
         clock = ["time-travel=inf-cpu", f"time-travel-start={EPOCH_NS}"] if self.virtual_time else []
         return [
             "setpriv",
@@ -87,7 +87,7 @@ class Boot:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a guest process ended, and what it cost: wall and CPU seconds of the whole process tree."""
+    """The end of a guest process: exit code, and wall and CPU seconds of the whole process tree."""
 
     returncode: int
     wall_s: float
@@ -136,7 +136,7 @@ def run_guest(boot: Boot, console: Path, limit_s: float, stop: threading.Event) 
 
 
 def attach_guest(boot: Boot) -> int:
-    """Boot a guest with this process's terminal as its console; wait for its end and return its exit code.
+    """Boot a guest with this process's terminal as its console; return its exit code when it ends.
 
     Raises:
         TestbedError: the guest could not be started.
@@ -149,7 +149,7 @@ def attach_guest(boot: Boot) -> int:
         except OSError as error:
             raise TestbedError(f"cannot start the guest kernel: {error}", hint="l4sbench doctor") from error
         finally:
-            os.set_blocking(0, blocking)  # user-mode Linux leaves what it reads from non-blocking, for all
+            os.set_blocking(0, blocking)  # user-mode Linux leaves its input non-blocking, for everyone
 
 
 def _link(boot: Boot, run_dir: Path) -> None:
@@ -165,7 +165,7 @@ def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Eve
         ended.register(pidfd, select.POLLIN)
         while not stop.is_set() and time.monotonic() < deadline:
             if ended.poll(_POLL_MS):
-                # wait4 and not Popen.wait: only it tells what this one process and its own children cost.
+                # wait4 and not Popen.wait: only wait4 reports the cost of this process and its children
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
                 return usage.ru_utime + usage.ru_stime
@@ -175,7 +175,7 @@ def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Eve
 
 
 def _kill_session(process: subprocess.Popen[bytes]) -> None:
-    """End whatever is left of the guest: user-mode Linux keeps helper processes in its session."""
+    """Kill all that is left of the guest: user-mode Linux keeps helper processes in its session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     if process.returncode is None:
@@ -192,7 +192,7 @@ def _run_dir() -> Iterator[Path]:
 
 
 def _memory_dir() -> str | None:
-    """Where guest memory lies: on a disk every touched page would be written back."""
+    """Return a folder in memory for guest memory, as a disk would write every touched page back."""
     shm = Path("/dev/shm")  # noqa: S108  (a folder of its own is made in it)
     if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > MEMORY_MB * 1024 * 1024:
         return str(shm)
@@ -200,6 +200,6 @@ def _memory_dir() -> str | None:
 
 
 def _environment(run_dir: Path) -> Mapping[str, str]:
-    # User-mode Linux puts the guest's memory below TMPDIR; nothing else of the user's environment may reach
+    # User-mode Linux puts the guest's memory below TMPDIR. Nothing else of the user's environment may reach
     # the guest, where it would make equal trials differ.
     return {"TMPDIR": str(run_dir), "HOME": str(run_dir), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}

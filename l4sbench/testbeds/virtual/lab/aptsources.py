@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The machine's own package sources, read as sources.list(5) describes them.
 
-No mirror is known to the lab: what it needs comes from an archive that this machine already trusts, by adding
-suites to the addresses and keyrings that stand in its configuration.
+The lab names no mirror: its packages come from an archive that this machine already trusts, by adding suites
+to the addresses and keyrings of the machine's configuration.
 """
 
 import re
@@ -17,13 +17,13 @@ _OPTION_FIELDS = {
     "allow-insecure": "Allow-Insecure",
     "allow-weak": "Allow-Weak",
 }
-"""Options of the one-line format that say whom to trust, by their field in the deb822 format."""
+"""Options of the one-line format that name the trusted keys -> their fields in the deb822 format."""
 
 _RELEASE = re.compile(
     r"(oldoldstable|oldstable|stable|testing|unstable|sid|bullseye|bookworm|trixie|forky|duke)"
     r"(-updates|-proposed-updates|-backports)?$"
 )
-"""Suites by which Debian's main archive is recognised."""
+"""Suites by which Debian's main archive is recognized."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class AptSource:
         uri: Address of the archive, as apt understands it (`http:`, `mirror+file:`, `file:` ...).
         suite: Suite or codename.
         components: `main` and the like.
-        trust: deb822 fields that say whom to trust, such as Signed-By; a value may be an inline key block.
+        trust: deb822 fields that name the trusted keys, such as Signed-By; a value may be an inline key.
     """
 
     uri: str
@@ -45,14 +45,14 @@ class AptSource:
 
 @dataclass(frozen=True)
 class Archive:
-    """A Debian archive this machine uses; any suite may be asked of it."""
+    """A Debian archive that this machine uses; it may have further suites."""
 
     uri: str
     trust: tuple[tuple[str, str], ...]
     suites: tuple[str, ...]
 
     def stanza(self, suite: str) -> str:
-        """A deb822 stanza for one suite of this archive."""
+        """Return a deb822 stanza for one suite of this archive."""
         fields = [
             ("Types", "deb"),
             ("URIs", self.uri),
@@ -64,7 +64,7 @@ class Archive:
 
 
 def read_sources(etc: Path = Path("/etc/apt")) -> tuple[AptSource, ...]:
-    """Every enabled binary source below an apt configuration folder; unreadable files are left out."""
+    """Read every enabled binary source below an apt configuration folder; skip unreadable files."""
     listed = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
     found: list[AptSource] = []
     for path in listed:
@@ -80,9 +80,9 @@ def read_sources(etc: Path = Path("/etc/apt")) -> tuple[AptSource, ...]:
 
 
 def debian_archives(sources: Iterable[AptSource]) -> tuple[Archive, ...]:
-    """The archives among these sources that look like Debian's main one, the likeliest first.
+    """Return the archives among these sources that look like Debian's main archive, the likeliest first.
 
-    Third parties name their suites after Debian's too; whoever asks an archive for a suite finds out.
+    Third parties name their suites after Debian's too, so an archive may turn out not to have a suite.
     """
     suites: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for source in sources:
@@ -125,7 +125,7 @@ def _deb822(text: str) -> Iterator[AptSource]:
 
 
 _NO = ("no", "false", "0", "off", "without", "disable")
-"""What apt takes for no."""
+"""Words that apt reads as no."""
 
 
 def _trust(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

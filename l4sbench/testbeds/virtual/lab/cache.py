@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The cache folder: parts named by digest, made whole or not at all, one builder at a time.
+"""The cache folder: parts named by digest, complete or absent, one builder at a time.
 
 Layout below the root (the user's cache folder, `~/.cache/l4sbench` or below `XDG_CACHE_HOME`):
 
@@ -9,7 +9,7 @@ Layout below the root (the user's cache folder, `~/.cache/l4sbench` or below `XD
     labs/<key>.json                                     which parts make the lab for one state of our sources
     apt/                                                scratch state of apt, safe to delete
     log/                                                one log file per external command
-    build.lock, build.json                              the lock and who holds it
+    build.lock, build.json                              the lock and its holder
 """
 
 import hashlib
@@ -34,14 +34,14 @@ from l4sbench.errors import TestbedError
 PARTS = ("source", "kernel", "userland", "tools", "modules", "rootfs", "node-userland")
 PARTIAL = ".partial"
 DIGEST_LENGTH = 16
-"""Hex digits kept of a SHA-256: 64 bits tell a few hundred parts apart, and paths stay readable."""
+"""Hex digits kept of a SHA-256: 64 bits distinguish a few hundred parts, and paths stay readable."""
 
 
 _Noted = TypeVar("_Noted", bound=BaseModel)
 
 
 class Holder(BaseModel):
-    """Who builds, or built last without coming to an end."""
+    """The process that builds, or that built last and did not finish."""
 
     model_config = ConfigDict(frozen=True)
     pid: int
@@ -54,7 +54,7 @@ class Holder(BaseModel):
 
     @classmethod
     def me(cls) -> Self:
-        """This process."""
+        """Return the holder that is this process."""
         return cls(
             pid=os.getpid(),
             host=socket.gethostname(),
@@ -64,19 +64,19 @@ class Holder(BaseModel):
 
 
 def digest_of(items: Iterable[str]) -> str:
-    """A short digest of a list of strings; the border between two items counts."""
+    """Return a short digest of a list of strings; the borders between items count."""
     text = json.dumps(list(items), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def digest_of_file(path: Path) -> str:
-    """A short digest of a file's content."""
+    """Return a short digest of a file's content."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:DIGEST_LENGTH]
 
 
 def digest_of_files(root: Path, files: Iterable[Path]) -> str:
-    """A short digest of files' names below a root, their content and whether they are executable."""
+    """Return a short digest of files: names below a root, content, executable bits."""
     items: list[str] = []
     for path in sorted(files):
         executable = bool(path.stat().st_mode & 0o100)
@@ -85,7 +85,7 @@ def digest_of_files(root: Path, files: Iterable[Path]) -> str:
 
 
 def read_note(path: Path, kind: type[_Noted]) -> _Noted | None:
-    """What was noted in a JSON file; None when it is absent or another version of l4sbench wrote it."""
+    """Read a note from a JSON file; None if it is absent or another version of l4sbench wrote it."""
     try:
         return kind.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -93,7 +93,7 @@ def read_note(path: Path, kind: type[_Noted]) -> _Noted | None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a small file so that it is there whole or not at all."""
+    """Write a small file so that it appears complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}{PARTIAL}")
     with partial.open("w", encoding="utf-8") as stream:
@@ -104,7 +104,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder, also one with folders in it that lack the write bit."""
+    """Remove a folder, even if folders in it lack the write bit."""
     for folder, names, _ in os.walk(path):
         for name in names:
             inner = Path(folder, name)
@@ -121,7 +121,7 @@ class Cache:
 
     @classmethod
     def open(cls, root: Path | None = None) -> Self:
-        """The cache at this folder, or the user's own; nothing is created."""
+        """Return the cache at this folder, or the user's own; create nothing."""
         return cls((root or platformdirs.user_cache_path("l4sbench", appauthor=False)).absolute())
 
     @property
@@ -130,28 +130,28 @@ class Cache:
         return self.root / "log"
 
     def part(self, kind: str, digest: str) -> Path:
-        """Where a part lies or would lie."""
+        """Return the path of a part, present or not."""
         if kind not in PARTS:
-            raise ValueError(f"no such kind of part: {kind}")
+            raise ValueError(f"{kind} is not a kind of part")
         return self.root / kind / digest
 
     def record(self, key: str) -> Path:
-        """Where the record of the lab for these inputs lies or would lie."""
+        """Return the path of the record of the lab for these inputs, present or not."""
         return self.root / "labs" / f"{key}.json"
 
     def records(self) -> list[Path]:
-        """The records of finished builds, newest first."""
+        """Return the records of finished builds, newest first."""
         found = [(path.stat().st_mtime_ns, path) for path in (self.root / "labs").glob("*.json")]
         return [path for _, path in sorted(found, reverse=True)]
 
     def newest_record(self) -> str | None:
-        """The key of the last finished build, whatever its inputs were."""
+        """Return the key of the last finished build, whatever its inputs were."""
         records = self.records()
         return records[0].stem if records else None
 
     @contextmanager
     def stage(self, kind: str, digest: str) -> Iterator[Path]:
-        """A folder to build a part in; it becomes the part when the block ends well, else it is removed."""
+        """Yield a folder to build a part in; it becomes the part if the block succeeds, else it goes."""
         target = self.part(kind, digest)
         partial = target.with_name(f"{digest}{PARTIAL}")
         if partial.exists():
@@ -171,7 +171,7 @@ class Cache:
                 remove_tree(partial)
 
     def clean(self) -> tuple[Path, ...]:
-        """Remove what a build that did not end has left behind; call it with the lock held."""
+        """Remove the leftovers of builds that did not finish; call it with the lock held."""
         left = [path for kind in (*PARTS, "labs") for path in (self.root / kind).glob(f"*{PARTIAL}")]
         for path in left:
             if path.is_dir():
@@ -181,11 +181,11 @@ class Cache:
         return tuple(left)
 
     def holder(self) -> Holder | None:
-        """Who holds the lock, or held it last without giving it back."""
+        """Return the holder of the lock, or the last one if it did not release the lock."""
         return read_note(self.root / "build.json", Holder)
 
     def builder(self) -> Holder | None:
-        """Who is building at this moment, if anybody."""
+        """Return the process that is building now; None if there is none."""
         path = self.root / "build.lock"
         if not path.exists():
             return None
@@ -199,10 +199,10 @@ class Cache:
 
     @contextmanager
     def lock(self, on_wait: Callable[[str], None], timeout_s: float) -> Iterator[Holder | None]:
-        """Be the only builder. Yields who held the lock before and did not come to an end, if anybody.
+        """Hold the lock. Yields the holder before, if it did not finish; else None.
 
         Args:
-            on_wait: Told who holds the lock, when it is not free at once.
+            on_wait: Receives a message that names the holder, if the lock is not free at once.
             timeout_s: How long to wait for another builder.
 
         Raises:
@@ -214,10 +214,10 @@ class Cache:
             self._acquire(lock, on_wait, timeout_s)
         except OSError as error:
             raise TestbedError(
-                f"the cache folder {self.root} cannot be written: {error}",
+                f"cannot write to the cache folder {self.root}: {error}",
                 hint="set XDG_CACHE_HOME to a folder of your own",
             ) from error
-        # The system frees the lock of a process that dies, but the note of who it was stays.
+        # The system frees the lock of a process that dies, but its note stays.
         lost = self.holder()
         try:
             write_whole(self.root / "build.json", Holder.me().model_dump_json())
@@ -227,7 +227,7 @@ class Cache:
             lock.release()
 
     def _acquire(self, lock: FileLock, on_wait: Callable[[str], None], timeout_s: float) -> None:
-        deadline, told = time.monotonic() + timeout_s, ""
+        deadline, reported = time.monotonic() + timeout_s, ""
         while True:
             try:
                 lock.acquire(timeout=min(2.0, timeout_s))
@@ -235,9 +235,9 @@ class Cache:
                 holder = self.holder()
                 who = "another build" if holder is None else str(holder)
                 if time.monotonic() >= deadline:
-                    raise TestbedError(f"the lab is being built by {who}; its lock was not freed") from error
-                if who != told:
+                    raise TestbedError(f"{who} is building the lab and did not release its lock") from error
+                if who != reported:
                     on_wait(f"waiting for the build of {who}")
-                    told = who
+                    reported = who
             else:
                 return

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Running other programs: argument lists, a time limit, a log file, and the end of the log in the error."""
+"""Running other programs: argument lists, a time limit, a log file, and the log's last lines in the error."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ Argv = Sequence[str | Path]
 
 _TAIL_LINES = 12
 _SAME_EVERYWHERE = {"LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
-"""What a program prints, and how it sorts, must not depend on who builds."""
+"""Variables that keep output and sort order independent of the user who builds."""
 
 # fmt: off
 _DROPPED = frozenset({
@@ -29,16 +29,16 @@ _DROPPED = frozenset({
     "LDFLAGS", "LOCALVERSION", "O", "M", "V", "W", "C", "TAR_OPTIONS",
 })
 # fmt: on
-"""Variables that steer make, the kernel's build or tar, set for something else by whoever calls us."""
+"""Variables that control make, the kernel's build or tar, and which the caller set for something else."""
 
 
 @dataclass(frozen=True)
 class Commands:
-    """Runs programs on behalf of one step of a build.
+    """Runs the programs of one step of a build.
 
     Attributes:
-        log: File that gets every command line and all output; appended to.
-        env: Added to the environment.
+        log: File to which every command line and all output is appended.
+        env: Variables to add to the environment.
     """
 
     log: Path
@@ -55,7 +55,7 @@ class Commands:
             log.parent.mkdir(parents=True, exist_ok=True)
             log.write_bytes(b"")
         except OSError as error:
-            raise TestbedError(f"the log {log} cannot be written: {error}") from error
+            raise TestbedError(f"cannot write the log {log}: {error}") from error
         return cls(log=log, env={**_SAME_EVERYWHERE, **(env or {})})
 
     def run(
@@ -71,7 +71,7 @@ class Commands:
         """Run a program to its end; its output goes into the log and, line by line, to `on_line`.
 
         Raises:
-            TestbedError: It could not be started, ended with an error, or took longer than `timeout_s`.
+            TestbedError: The program did not start, failed, or took longer than `timeout_s`.
         """
         with (
             self.log.open("ab") as log,
@@ -83,7 +83,7 @@ class Commands:
                     on_line(raw.decode(errors="replace").rstrip("\n"))
 
     def output(self, argv: Argv, *, what: str, timeout_s: float, cwd: Path | None = None) -> str:
-        """Run a program and return what it printed; its error output goes into the log.
+        """Run a program and return its standard output; its error output goes into the log.
 
         Raises:
             TestbedError: As `run`.
@@ -96,7 +96,7 @@ class Commands:
         return text.decode(errors="replace")
 
     def pipe(self, source: Argv, sink: Argv, *, what: str, timeout_s: float) -> None:
-        """Run two programs, the first one's output being the second one's input.
+        """Run two programs, and feed the output of the first to the second.
 
         Raises:
             TestbedError: As `run`.
@@ -107,7 +107,7 @@ class Commands:
         ):
             self.run(sink, what=what, timeout_s=timeout_s, stdin=process.stdout)
             if process.stdout is not None:
-                process.stdout.close()  # else a source that has more to say would wait for ever
+                process.stdout.close()  # else a source with more output would wait forever
 
     @contextmanager
     def _started(
@@ -120,7 +120,7 @@ class Commands:
         cwd: Path | None = None,
         stdin: IO[bytes] | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A running program; waits for its end and raises when that was not a good one."""
+        """Start a program and yield it; wait for its end, and raise if it failed."""
         log.write(f"$ {shlex.join(map(str, argv))}\n".encode())
         log.flush()
         try:
@@ -132,7 +132,7 @@ class Commands:
                 stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                start_new_session=True,  # so that its children end with it
+                start_new_session=True,  # its children end with it
             )
         except OSError as error:
             raise TestbedError(f"{what}: cannot start {argv[0]}: {error}", hint="l4sbench doctor") from error
@@ -173,7 +173,7 @@ def _how(code: int) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program that still runs, and whatever it started."""
+    """Kill a program that is still running, and all processes that it started."""
     if process.poll() is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)

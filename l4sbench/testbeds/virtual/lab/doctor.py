@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What this machine lacks for building and running the lab, and the command that mends it."""
+"""Checks of this machine for building and running the lab, each with the command that mends it."""
 
 import os
 import platform
@@ -29,10 +29,10 @@ PROGRAMS = {
     "dpkg-deb": "dpkg",
     "setpriv": "util-linux",
 }
-"""Programs that building and running start, by the Debian package that brings them."""
+"""Programs that building and running start -> the Debian packages that contain them."""
 
 _TO_RUN = ("machine", "setpriv")
-"""Checks that also a finished lab depends on."""
+"""Checks that a finished lab depends on too."""
 
 _FREE_BYTES = 2 << 30
 _SHM_BYTES = 1 << 30
@@ -40,14 +40,14 @@ _SHM_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        name: What was looked at.
-        ok: Whether it is as it should be.
-        detail: What was found, in words.
-        mend: The command that mends it; None when it is right or when no single command does.
-        packages: The Debian packages that it lacks.
+        name: The subject of the check.
+        ok: True if it passed.
+        detail: The finding, in words.
+        mend: The command that mends it; None if the check passed or no single command mends it.
+        packages: The Debian packages that are missing.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Check:
 
 
 def doctor(cache: Path | None = None, kernels: Path | None = None) -> list[Check]:
-    """Look at everything that building and running the lab needs; changes nothing.
+    """Check everything that building and running the lab needs; change nothing.
 
     Args:
         cache: The cache folder; the user's own by default.
@@ -66,7 +66,7 @@ def doctor(cache: Path | None = None, kernels: Path | None = None) -> list[Check
     """
     lab = _lab(cache, kernels)
     building = build_checks(cache)
-    if lab.ok:  # what only a build needs is missed by nobody now
+    if lab.ok:  # nothing that only a build needs is missed now
         building = [check if check.ok or check.name in _TO_RUN else _excused(check) for check in building]
     return [*building, _memory_files(), lab]
 
@@ -76,15 +76,15 @@ def _excused(check: Check) -> Check:
 
 
 def build_checks(cache: Path | None = None) -> list[Check]:
-    """Look at what building needs."""
+    """Check everything that building needs."""
     return [_machine(), *_programs(), _place(Cache.open(cache).root), _archive()]
 
 
 def require(checks: list[Check], what_for: str = "build the lab") -> None:
-    """Refuse when something is missing; `what_for` says what this machine then cannot do.
+    """Require that all checks passed; `what_for` is what this machine otherwise cannot do.
 
     Raises:
-        TestbedError: Says all that is missing, and the command that mends it.
+        TestbedError: A check failed; it lists all failures and the commands that mend them.
     """
     missing = [check for check in checks if not check.ok]
     if missing:
@@ -117,7 +117,7 @@ def _programs() -> list[Check]:
 
 
 def install_command(packages: Sequence[str]) -> str:
-    """The command that installs Debian packages."""
+    """Return the command that installs Debian packages."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     install = f"{sudo}apt-get install --yes --no-install-recommends {' '.join(packages)}"
     return f"{sudo}apt-get update && {install}"  # fresh machines have no package lists
@@ -135,12 +135,12 @@ def _has_static_libc() -> bool:
 
 def _place(root: Path) -> Check:
     if any(character.isspace() or character in ":#" for character in str(root)):
-        detail = f"{root} has a blank, a colon or a # in it, and make cannot build there"
+        detail = f"{root} contains a blank, a colon or a #, and make cannot build there"
         return Check("cache folder", False, detail, 'export XDG_CACHE_HOME="$(mktemp -d)"')
     existing = next(path for path in (root, *root.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if not os.access(existing, os.W_OK):
-        return Check("cache folder", False, f"{existing} is not yours to write")
+        return Check("cache folder", False, f"{existing} is not writable")
     right = free >= _FREE_BYTES
     detail = f"{root}, {free / 1e9:.1f} GB free"
     return Check(
@@ -152,14 +152,14 @@ def _archive() -> Check:
     archives = debian_archives(read_sources())
     if archives:
         return Check("Debian archive", True, f"{archives[0].uri} (from the machine's apt configuration)")
-    return Check("Debian archive", False, "no Debian mirror stands in the machine's apt configuration")
+    return Check("Debian archive", False, "the machine's apt configuration has no Debian mirror")
 
 
 def _memory_files() -> Check:
-    """User-mode Linux keeps a guest's memory in a file that it executes from."""
+    """Check the folder of the file in which user-mode Linux keeps a guest's memory, and executes it."""
     name, shm = "guest memory", Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
     if not os.access(shm, os.W_OK):
-        return Check(name, True, f"{shm} cannot be written; guests use the disk, and are slower")
+        return Check(name, True, f"{shm} is not writable; guests use the disk, and are slower")
     if os.statvfs(shm).f_flag & os.ST_NOEXEC:
         return Check(name, False, f"{shm} is mounted noexec", f"mount -o remount,exec {shm}")
     free = shutil.disk_usage(shm).free

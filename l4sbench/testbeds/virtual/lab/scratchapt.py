@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""An apt of our own: one suite of an archive the machine trusts, with all state below the cache folder.
+"""A private apt: one suite of an archive that the machine trusts, with all state below the cache folder.
 
-It needs no root and changes nothing of the machine's. apt itself checks signatures and checksums, and uses
-the machine's proxies and credentials.
+It needs no root and changes nothing on the machine. apt itself checks signatures and checksums, and uses the
+machine's proxies and credentials.
 """
 
 import re
@@ -23,12 +23,12 @@ _RESOLVE_S = 60
 _DOWNLOAD_S = 900
 
 _REACH = re.compile(r"Acquire::(?:https?|ForceIPv[46]|Queue-Mode)\b")
-"""The settings of the machine's apt that say how archives are reached."""
+"""The settings of the machine's apt for reaching archives."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """One package an archive offers."""
+    """One package that an archive offers."""
 
     name: str
     version: str
@@ -47,9 +47,9 @@ class ScratchApt:
         """Configure apt for one suite and fetch its package lists.
 
         Args:
-            home: Folder for the state of all scratch apts; kept, a second fetch is quick.
-            archive: Where from.
-            suite: Which suite.
+            home: Folder for the state of all scratch apts. If it is kept, a second fetch is quick.
+            archive: The archive.
+            suite: The suite.
             log: Log file.
 
         Raises:
@@ -74,7 +74,7 @@ class ScratchApt:
         return apt
 
     def offered(self, pattern: str) -> tuple[Package, ...]:
-        """The packages whose name matches a regular expression."""
+        """Return the packages whose names match a regular expression."""
         found = self.commands.output(
             ["apt-cache", "search", "--names-only", pattern],
             what="searching packages",
@@ -96,7 +96,7 @@ class ScratchApt:
         return tuple(packages)
 
     def resolve(self, names: tuple[str, ...]) -> tuple[Package, ...]:
-        """These packages and all they depend on, with nothing installed before; sorted by name.
+        """Return these packages and all that they depend on, as if none were installed; sorted by name.
 
         Raises:
             TestbedError: The suite lacks one of them.
@@ -126,16 +126,16 @@ class ScratchApt:
 
 
 def why(error: TestbedError) -> str:
-    """The line of a failed command's output that says why, else the message's first."""
+    """Return the line of a failed command's output with the reason, else the message's first line."""
     lines = error.message.splitlines()
     reasons = [line.strip() for line in lines if re.match(r"\s*(E:|\d{3} )", line)]
     return (reasons or lines)[-1 if reasons else 0]
 
 
 def _configuration(folder: Path, machine: str) -> str:
-    """What is ours, and of the machine's only how to reach archives: proxies, credentials, trusted keys.
+    """Return our settings, and the machine's for reaching archives: proxies, credentials, trusted keys.
 
-    Its hooks must not run: they clean caches and refresh services that belong to the machine.
+    The machine's hooks must not run: they clean caches and refresh services that belong to the machine.
     """
     kept = [line for line in machine.splitlines() if _REACH.match(line)]
     ours = {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Where the kernel source comes from: what the user names, else the newest packaged one, else kernel.org."""
+"""The kernel source: the one the user names, else the newest package, else kernel.org's newest release."""
 
 import hashlib
 import os
@@ -39,7 +39,7 @@ _TARBALL_S = 900
 _CHUNK = 1 << 20
 
 PRODUCTS = (".o", ".a", ".ko", ".cmd", ".mod", ".mod.c", ".order", ".symvers", ".d", ".so", ".s", ".i")
-"""What a build leaves in a tree; it is no part of the source."""
+"""Suffixes of files that a build leaves in a tree, which are not part of the source."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Source:
 
     Attributes:
         path: The tarball or the folder.
-        digest: Digest of what it holds.
-        description: In words, without a path of this machine.
+        digest: Digest of its content.
+        description: The source in words, without a path of this machine.
     """
 
     path: Path
@@ -58,7 +58,7 @@ class Source:
 
 
 class SourceInfo(BaseModel):
-    """What the cache remembers of a source it fetched."""
+    """The cache's note on a source that was fetched."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     file: str
@@ -67,28 +67,30 @@ class SourceInfo(BaseModel):
 
 
 Say = Callable[[str, float | None], None]
-"""Takes what happens and, when known, the share that is done."""
+"""Receives a progress message and, if known, the share that is done."""
 
 
 def from_tarball(path: Path) -> Source:
-    """A tarball the user names.
+    """Return the source in a tarball that the user names.
 
     Raises:
-        TestbedError: There is no such file.
+        TestbedError: The file does not exist.
     """
     if not path.is_file():
-        raise TestbedError(f"{path} is no kernel source tarball: no such file")
+        raise TestbedError(f"no kernel source tarball {path}: no such file")
     return Source(path.absolute(), digest_of(["tarball", digest_of_file(path)]), path.name)
 
 
 def from_tree(path: Path) -> Source:
-    """A folder the user names. Its digest comes from names, sizes and times of its files, as make sees them.
+    """Return the source in a folder that the user names.
+
+    Its digest comes from the names, sizes and times of its files, as make sees them.
 
     Raises:
-        TestbedError: It holds no Linux that can be built as a program.
+        TestbedError: It is not a Linux that can be built as a program.
     """
     if not (path / "arch" / "um" / "Kconfig").is_file():
-        raise TestbedError(f"{path} is no Linux source tree: it has no arch/um/Kconfig")
+        raise TestbedError(f"{path} is not a Linux source tree: it has no arch/um/Kconfig")
     files: list[str] = []
     for folder, names, entries in os.walk(path):
         names[:] = sorted(name for name in names if name != ".git")
@@ -100,7 +102,7 @@ def from_tree(path: Path) -> Source:
 
 
 def _describe(tree: Path) -> str:
-    """`git describe` of a tree, without touching its index; empty when it is no work tree."""
+    """Run `git describe` in a tree, without touching its index; empty if it is not a work tree."""
     if not (tree / ".git").exists():
         return ""
     argv = ["git", "--no-optional-locks", "-C", str(tree), "describe", "--always", "--dirty"]
@@ -111,7 +113,7 @@ def _describe(tree: Path) -> str:
 
 
 def cached(cache: Cache) -> Source | None:
-    """The newest source that was fetched before."""
+    """Return the newest source that was fetched before."""
     found: list[tuple[tuple[int, ...], Source]] = []
     for part in (cache.root / "source").glob("*"):
         info = read_note(part / "info.json", SourceInfo)
@@ -121,12 +123,12 @@ def cached(cache: Cache) -> Source | None:
 
 
 def fetch(cache: Cache, archives: tuple[Archive, ...], say: Say) -> Source:
-    """The newest packaged source this machine can get at, else kernel.org's newest.
+    """Fetch the newest packaged source that this machine can reach, else kernel.org's newest release.
 
     Raises:
-        TestbedError: Neither can be had; says what was tried and why it failed.
+        TestbedError: Neither is available; the message lists the attempts and why they failed.
     """
-    failures = [] if archives else ["no Debian archive stands in this machine's apt configuration"]
+    failures = [] if archives else ["this machine's apt configuration has no Debian archive"]
     for archive in archives:
         offers = _offers(cache, archive, say, failures)
         if offers:
@@ -137,15 +139,15 @@ def fetch(cache: Cache, archives: tuple[Archive, ...], say: Say) -> Source:
     except TestbedError as error:
         tried = "".join(f"\n  {line}" for line in (*failures, error.message))
         raise TestbedError(
-            f"no kernel source could be had; tried:{tried}",
-            hint="give one by `l4sbench lab build --tarball FILE` or `--kernel-tree DIR`",
+            f"could not obtain kernel sources; tried:{tried}",
+            hint="name a source with `l4sbench lab build --tarball FILE` or `--kernel-tree DIR`",
         ) from error
 
 
 def _offers(
     cache: Cache, archive: Archive, say: Say, failures: list[str]
 ) -> list[tuple[Package, ScratchApt]]:
-    """The kernel sources in an archive that are new enough, each with the apt that can download it."""
+    """Return the kernel sources in an archive that are new enough, each with the apt that can download it."""
     offers: list[tuple[Package, ScratchApt]] = []
     for suite in dict.fromkeys([*archive.suites, *_backports(archive), *KERNEL_SUITES]):
         say(f"looking for a kernel source in {suite}", None)
@@ -163,7 +165,7 @@ def _offers(
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """The numbers of an upstream version, for ordering: `7.3.4-1~bpo13+1` gives (7, 3, 4)."""
+    """Return the numbers of an upstream version, for ordering: `7.3.4-1~bpo13+1` gives (7, 3, 4)."""
     upstream = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", version)
     return tuple(int(number) for number in upstream[1].split(".")) if upstream else ()
 
@@ -194,10 +196,10 @@ def _fetch_package(cache: Cache, package: Package, apt: ScratchApt, say: Say) ->
 
 
 def fetch_kernel_org(cache: Cache, say: Say, url: str | None = None) -> Source:
-    """The newest release of kernel.org, checked against the checksums published there.
+    """Fetch the newest release of kernel.org, and check it against the checksums published there.
 
     Raises:
-        TestbedError: kernel.org cannot be reached, or what came does not match its checksum.
+        TestbedError: kernel.org cannot be reached, or the file does not match its checksum.
     """
     url = url or KERNEL_ORG
     say("looking at kernel.org", None)
@@ -236,7 +238,7 @@ def _download(stream: IO[bytes], to: Path, checksum: str, say: Say) -> None:
             seen += len(chunk)
             say(f"downloading {to.name}", min(1.0, seen / length) if length else None)
     if sha256.hexdigest() != checksum:
-        raise TestbedError(f"{to.name} does not match its checksum: damaged on its way")
+        raise TestbedError(f"{to.name} does not match its checksum: damaged in transit")
 
 
 def _note(stage: Path, tarball: Path, version: str, description: str) -> SourceInfo:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What of the lab is there, for `l4sbench lab status`."""
+"""The state of the lab, for `l4sbench lab status`."""
 
 import os
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class PartStatus:
     Attributes:
         kind: source, kernel, userland, tools, modules or rootfs.
         path: Its folder.
-        size_bytes: What it takes on the disk; files shared between parts count once, for the first.
-        used: Whether the lab for the sources at hand uses it.
+        size_bytes: Its size on the disk; files shared between parts count once, for the first.
+        used: True if the lab of the current sources uses it.
     """
 
     kind: str
@@ -35,10 +35,10 @@ class LabStatus:
 
     Attributes:
         cache: The cache folder.
-        lab: The lab for the sources at hand; None when `lab build` is due.
-        reason: Why there is no lab; empty when there is one.
+        lab: The lab of the current sources; None if it has to be built.
+        reason: Why there is no lab; empty if there is one.
         parts: Everything in the cache.
-        building: Who is building at this moment; None when nobody.
+        building: The process that is building now; None if there is none.
     """
 
     cache: Path
@@ -49,7 +49,7 @@ class LabStatus:
 
 
 def status(cache: Path | None = None, kernels: Path | None = None) -> LabStatus:
-    """Look what is in the cache; changes nothing."""
+    """Inspect the cache; change nothing."""
     home = Cache.open(cache)
     lab, reason = None, ""
     try:

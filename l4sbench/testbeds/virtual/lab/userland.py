@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The guest's userland: files of a few Debian packages, unpacked. No root, no chroot, no maintainer scripts.
 
-PID 1 of a guest is the lab's own static program, so nothing needs to be installed or configured: the tools
-need their libraries, and the kernel a root to mount.
+PID 1 of a guest is the lab's own static program, so nothing has to be installed or configured: the tools need
+their libraries, and the kernel needs a root to mount.
 """
 
 import os
@@ -36,10 +36,10 @@ PACKAGES = (
     "tcpdump",
 )
 GUEST_SUITES = ("forky", "sid")
-"""Suites to take the guest from, the preferred one first."""
+"""Suites for the guest's packages, in order of preference."""
 
 OLDEST_IPROUTE2 = (6, 18)
-"""The first iproute2 whose tc knows dualpi2."""
+"""The first iproute2 whose tc supports dualpi2."""
 
 _LEFT_OUT = ("doc", "man", "locale", "info", "lintian", "bug", "bash-completion", "zsh", "systemd")
 """Folders below /usr/share that no guest reads; fewer files make a quicker build."""
@@ -68,7 +68,7 @@ _RECIPE = digest_of(
 
 
 class UserlandInfo(BaseModel):
-    """What the cache remembers of an unpacked userland."""
+    """The cache's note on an unpacked userland."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     recipe: str
@@ -90,14 +90,14 @@ class Userland:
 
 
 def find_userland(cache: Cache, name: str) -> Userland | None:
-    """The userland of this name, when it is there."""
+    """Return the userland of this name; None if the cache does not have it."""
     path = cache.part("userland", name)
     info = read_note(path / "info.json", UserlandInfo)
     return None if info is None else Userland(path, info)
 
 
 def cached_userland(cache: Cache) -> Userland | None:
-    """The userland that was unpacked last, of those with the packages a guest needs now."""
+    """Return the userland that was unpacked last, of those with the packages that a guest needs now."""
     found: list[tuple[float, Userland]] = []
     for file in (cache.root / "userland").glob("*/info.json"):
         info = read_note(file, UserlandInfo)
@@ -107,7 +107,7 @@ def cached_userland(cache: Cache) -> Userland | None:
 
 
 def build_userland(cache: Cache, archives: tuple[Archive, ...], say: Say, *, force: bool = False) -> Userland:
-    """Unpack the newest packages into the cache; only look when these are there already.
+    """Unpack the newest packages into the cache, unless they are there.
 
     Raises:
         TestbedError: No suite has packages that are new enough, or a step failed.
@@ -130,7 +130,7 @@ def build_userland(cache: Cache, archives: tuple[Archive, ...], say: Say, *, for
             failures.append(f"{suite} at {archive.uri}: its iproute2 is too old for dualpi2")
     tried = "".join(f"\n  {line}" for line in failures) or "\n  no Debian archive in the apt configuration"
     raise TestbedError(
-        f"no packages for the guest's userland could be had; tried:{tried}",
+        f"could not obtain packages for the guest's userland; tried:{tried}",
         hint="add a Debian mirror to the machine's apt sources",
     )
 
@@ -150,7 +150,7 @@ def _unpack(
         root.mkdir()
         downloads.mkdir()
         debs = apt.download(packages, downloads)
-        # base-files first: it brings the links /bin -> usr/bin ..., and other packages go through them
+        # base-files first: it contains the links /bin -> usr/bin ..., which other packages unpack through
         ordered = sorted(debs, key=lambda deb: (not deb.name.startswith("base-files_"), deb.name))
         for number, deb in enumerate(ordered):
             say("unpacking packages", number / len(ordered))
@@ -162,10 +162,10 @@ def _unpack(
 
 
 def unpack_package(commands: Commands, deb: Path, root: Path) -> None:
-    """Unpack a package's files below a root, without what no guest reads.
+    """Unpack a package's files below a root, without those that no guest reads.
 
     Raises:
-        TestbedError: It cannot be unpacked.
+        TestbedError: A program failed.
     """
     left_out = [f"--exclude=./usr/share/{name}/*" for name in _LEFT_OUT]
     commands.pipe(
@@ -177,14 +177,14 @@ def unpack_package(commands: Commands, deb: Path, root: Path) -> None:
 
 
 def _complete(commands: Commands, root: Path) -> None:
-    """Do what maintainer scripts would have done, as far as the guest notices."""
+    """Do the work of maintainer scripts, as far as the guest needs it."""
     open_modes(root)
     for name in _MOUNT_POINTS:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name, text in _FILES.items():
         (root / name).write_text(text, encoding="utf-8")
     _link_busybox(commands, root)
-    # The loader finds libraries in its standard folders without this; it makes starting programs cheaper.
+    # The loader finds libraries in its standard folders without a cache, but programs start faster with one.
     ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if ldconfig:
         try:
@@ -194,9 +194,9 @@ def _complete(commands: Commands, root: Path) -> None:
 
 
 def open_modes(root: Path) -> None:
-    """Let everybody read all files below a root, and take the set-id bits away.
+    """Make all files below a root readable for everybody, and remove set-id bits.
 
-    A guest runs as whoever starts it, and set-id bits in a user's cache would be a gift to others.
+    A guest runs as the user who starts it; set-id files in a user's cache would let others act as that user.
     """
     for folder, names, files in os.walk(root):
         for name in (*names, *files):
@@ -207,9 +207,9 @@ def open_modes(root: Path) -> None:
 
 
 def _link_busybox(commands: Commands, root: Path) -> None:
-    """Give the guest `cat`, `ls`, `less` and so on; what a package brings stays."""
+    """Add busybox's `cat`, `ls`, `less` and so on, where no package has the program."""
     busybox = root / "usr" / "bin" / "busybox"
-    listed = commands.output([busybox, "--list"], what="asking busybox what it can do", timeout_s=20)
+    listed = commands.output([busybox, "--list"], what="listing busybox's programs", timeout_s=20)
     for name in listed.split():
         if not any(os.path.lexists(root / "usr" / folder / name) for folder in ("bin", "sbin")):
             (root / "usr" / "bin" / name).symlink_to("busybox")

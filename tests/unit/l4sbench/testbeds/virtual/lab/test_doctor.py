@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What is missing is said before anything is built, with one command that mends it."""
+"""Missing programs are reported before anything is built, with one command that mends all."""
 
 from pathlib import Path
 

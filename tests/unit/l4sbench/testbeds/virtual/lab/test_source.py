@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Where kernel sources come from, against a real apt on a small archive of files."""
+"""Kernel sources, from a real apt on a small archive of files."""
 
 import hashlib
 import shutil
@@ -192,7 +192,7 @@ def test_a_tarball_is_known_by_its_content(tmp_path: Path) -> None:
 
 
 def test_a_tree_changes_with_its_sources_and_not_with_its_objects(tmp_path: Path) -> None:
-    with pytest.raises(TestbedError, match="no Linux source tree"):
+    with pytest.raises(TestbedError, match="not a Linux source tree"):
         from_tree(tmp_path)
     (tmp_path / "arch" / "um").mkdir(parents=True)
     (tmp_path / "arch" / "um" / "Kconfig").write_text("config HZ\n")
