@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
 #
-# `make` lists the targets. Everything is installed into .venv and the user's cache.
+# `make` lists the targets. They install only into .venv and the user's cache.
 
 SHELL = /bin/sh
 .DEFAULT_GOAL = help
@@ -13,16 +13,16 @@ SHELL_FILES = tools/*.sh .ci/run kernels/lab/node/init kernels/lab/node/start
 C_FILES = $(wildcard kernels/lab/guest/*.c kernels/lab/guest/*.h)
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
 
-demo: env-run ## from a fresh clone to a decision table; again: seconds
+demo: env-run ## from a fresh clone to a decision table; the second time takes seconds
 	@$(BIN)/l4sbench lab build
 	@$(BIN)/l4sbench run matrices/quickstart.yaml
 
-test: check-static lab ## the whole test suite, the lab included
+test: check-static lab ## the whole test suite, including the lab
 	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j2 $(HALVES)
 
-# Debian hosts wait for an archive and a compiler half of the time: two halves of the suite at once take two thirds
+# Debian hosts spend half their time waiting for an archive and a compiler: two halves at once take two thirds
 HALVES = test-waiting test-rest
 .PHONY: $(HALVES)
 test-rest:
@@ -31,7 +31,7 @@ test-rest:
 test-waiting:
 	@$(PYTEST) -m "not long" tests/unit tests/lab/debian
 
-test-long: env-long lab ## what takes minutes: fidelity, full comparisons
+test-long: env-long lab ## tests that take minutes each: fidelity, full comparisons
 	@$(PYTEST) -m long
 
 check: check-static ## linters, types, layers, licences and unit tests
@@ -40,7 +40,7 @@ check: check-static ## linters, types, layers, licences and unit tests
 check-prague: env-run ## compile and install Prague with the kernel headers of Debian 13 and sid (100 MB each)
 	@$(BIN)/python tools/prague_headers.py
 
-# one target each, so that `make -k check` shows everything that is wrong
+# one target each, so that `make -k check` reports everything that is wrong
 STATIC = check-ruff check-types check-layers check-shell check-workflows check-c check-licences check-ansible
 .PHONY: check-static $(STATIC)
 check-static: $(STATIC)
@@ -73,7 +73,7 @@ check-ansible:
 check-licences:
 	@$(BIN)/reuse lint --quiet || $(BIN)/reuse lint
 
-bench: env-run ## how fast the lab is: virtual seconds per CPU second, cost per trial
+bench: env-run ## measure the lab: virtual seconds per CPU second, cost per trial
 	@$(BIN)/python tools/bench.py
 
 lab: env-dev ## build the lab kernel and its guest into the cache
@@ -82,10 +82,10 @@ lab: env-dev ## build the lab kernel and its guest into the cache
 wheel: env-dev ## build sdist and wheel into dist/
 	@$(BIN)/python -m build --no-isolation
 
-lock: env-dev ## write requirements/*.txt anew
+lock: env-dev ## rewrite requirements/*.txt
 	@tools/lock.sh
 
-clean: ## remove what was built here; runs/ and the cache stay
+clean: ## remove everything built here; runs/ and the cache stay
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 

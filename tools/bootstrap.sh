@@ -4,11 +4,11 @@
 #
 # usage: tools/bootstrap.sh [run|dev|long]
 #
-# Makes .venv with the locked requirements (run: what l4sbench needs; dev: tests
-# and checks too) and installs what the lab build needs from the system, for dev
-# a browser to test pages in and what Debian hosts are made with as well, for
-# long what virtual machines need.
-# Does nothing the second time. PYTHON=... names another interpreter.
+# Makes .venv with the locked requirements (run: l4sbench itself; dev: tests and
+# checks too) and installs the system packages that the lab build needs; for dev
+# also a browser to test pages and the tools that make Debian hosts; for long
+# also the tools that virtual machines need.
+# A second call does nothing. PYTHON=... names another interpreter.
 set -eu
 cd "$(dirname "$0")/.."
 kind=${1:-run}
@@ -34,7 +34,7 @@ find_python() {
 	return 1
 }
 
-# install_packages PACKAGE...: by apt as root or with sudo, else says what is missing.
+# install_packages PACKAGE...: by apt as root or with sudo, otherwise reports what is missing.
 install_packages() {
 	if ! command -v apt-get >/dev/null; then
 		say "These are missing (by their Debian names); please install them: $*"
@@ -51,12 +51,12 @@ install_packages() {
 	fi
 	say "Installing system packages: $*"
 	log=$(mktemp)
-	# an old package list names versions that are gone, so it is refreshed first
+	# refresh first: an old package list names versions that the archive no longer has
 	if ! { $as_root apt-get -q update &&
 		$as_root DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "$@"; } \
 		</dev/null >"$log" 2>&1; then
 		tail -n 20 "$log" >&2
-		say "apt-get could not install them; its whole output: $log"
+		say "apt-get could not install them; its full output is in $log"
 		return 1
 	fi
 	rm -f "$log"
@@ -75,13 +75,13 @@ make_venv() {
 	"$python" -m venv .venv
 }
 
-# state KIND: what an environment of that kind is made from.
+# state KIND: checksum of everything that an environment of that kind is made from.
 state() { cat "requirements/$1.txt" pyproject.toml tools/bootstrap.sh | cksum; }
 
-# installed KIND: whether .venv holds just that already.
+# installed KIND: true if .venv already has exactly that.
 installed() { test "$(cat ".venv/installed-$1" 2>/dev/null)" = "$(state "$1")"; }
 
-# Scripts in .venv carry its path, so it is made anew when the checkout moved.
+# Scripts in .venv contain its path, so it is made again when the checkout has moved.
 if ! .venv/bin/python -c '' 2>/dev/null || ! grep -qsxF "$(pwd)" .venv/checkout; then
 	make_venv
 	pwd >.venv/checkout
@@ -96,27 +96,27 @@ if ! installed dev && ! installed "$kind"; then
 	fresh=yes
 fi
 
-# Not an error of ours if it cannot say: the lab build itself will.
+# A failure here is not fatal: the lab build reports what is missing.
 missing=$(.venv/bin/l4sbench doctor --missing-packages) || missing=
 if test -n "$missing"; then
-	# one name a line; splitting is meant
+	# one name per line; word splitting is intended
 	# shellcheck disable=SC2086
 	install_packages $missing
 fi
 
-# Tests of pages are skipped without a browser, and say so; so this is tried once per environment.
+# Without a browser, tests of pages are skipped and say so; therefore one attempt per environment is enough.
 has_browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 if test "$kind" = dev && test "${fresh-no}" = yes && ! has_browser >/dev/null; then
 	install_packages chromium || say "Without Chromium, tests/browser is skipped."
 fi
 
-# Likewise what tests/lab/debian makes its hosts with.
+# The same applies to the tools with which tests/lab/debian makes its hosts.
 has_makers() { command -v mmdebstrap && PATH="$PATH:/sbin" command -v debugfs; }
 if test "$kind" = dev && test "${fresh-no}" = yes && ! has_makers >/dev/null; then
 	install_packages mmdebstrap e2fsprogs || say "Without them, tests/lab/debian is skipped."
 fi
 
-# The long tests that need them say what is missing, and are skipped.
+# Long tests are skipped without these tools, and name the missing ones.
 if test "$wanted" = long && ! { command -v qemu-system-x86_64 && command -v qemu-img &&
 	command -v mmdebstrap; } >/dev/null; then
 	install_packages qemu-system-x86 qemu-utils mmdebstrap ||
