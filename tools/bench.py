@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How fast the virtual testbed and the planning are: `make bench`.
+"""Measure the speed of the virtual testbed and of planning: `make bench`.
 
 Plans 100,000 cells as the command line does. Then it runs the two-flow 100 Mbit/s cell through `l4sbench
 run`, one job at a time, and counts the CPU time of the whole process tree: start-up, guest boot, traffic,
-sampling and collection. Three runs separate what a trial costs whatever its length (fixed) from what a
-virtual second costs.
+sampling and collection. Three runs separate the fixed cost of a trial from the cost of a virtual second.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ buffer_bdp: 2
 
 @dataclass(frozen=True)
 class Cost:
-    """What one `l4sbench run` took."""
+    """CPU time and wall time of one `l4sbench run`."""
 
     cpu_s: float
     wall_s: float
@@ -61,7 +60,7 @@ def measure(folder: Path, aqm: str, seconds: int, trials: int) -> Cost:
         text=True,
         timeout=600,
     )
-    # 1: a trial is invalid, as a second of slow start may well be; it cost the same
+    # 1: some trial is invalid, which a second of slow start often is; its cost is the same
     if done.returncode not in {0, 1}:
         sys.exit(done.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -82,7 +81,7 @@ axes:
 
 
 def planning_cpu_s(folder: Path) -> float:
-    """CPU seconds of `l4sbench plan` for 100,000 cells."""
+    """Return the CPU seconds that `l4sbench plan` takes for 100,000 cells."""
     axes = {
         "aqm": ["fifo", "codel", "pie", "fq-codel", "dualpi2"],
         "buffer_bdp": [str(n / 4) for n in range(1, 21)],
@@ -105,7 +104,7 @@ def planning_cpu_s(folder: Path) -> float:
 
 
 def main() -> None:
-    """Print what planning takes, and a line per queue."""
+    """Print the cost of planning, and a line per queue."""
     with tempfile.TemporaryDirectory(prefix="l4sbench-bench-") as planning:
         print(f"plan of 100,000 cells: {planning_cpu_s(Path(planning)):.1f} CPU s")
     print("queue        virtual s per CPU s   per wall s   fixed cost per trial (CPU s, wall s)")
@@ -115,7 +114,7 @@ def main() -> None:
             short = measure(Path(folder), aqm, SHORT_S, TRIALS)
             long = measure(Path(folder), aqm, LONG_S, TRIALS)
             virtual_s = TRIALS * LONG_S
-            # A short trial still carries SHORT_S seconds of traffic; that is left in, it is small.
+            # The fixed cost includes SHORT_S seconds of traffic, which is little.
             fixed_cpu_s = (short.cpu_s - one.cpu_s) / (TRIALS - 1)
             fixed_wall_s = (short.wall_s - one.wall_s) / (TRIALS - 1)
             print(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the local lab of booted nodes carries: `python tools/bench_nodes.py [RATE ...]`.
+"""Measure what the local lab of booted nodes carries: `python tools/bench_nodes.py [RATE ...]`.
 
 Boots a lab of its own, gives every node the links, routes and queues of a line6 cell with DualPI2, and sends
-two flows for some seconds: how much arrives, what it costs, and how steady the round trip is, with and
-without traffic. Rates as in a matrix, by default 25mbit 50mbit 100mbit.
+two flows for some seconds. Prints goodput, CPU time, and round trips with and without traffic. Rates
+are written as in a matrix; the default is 25mbit 50mbit 100mbit.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def on(lab: nodes.NodesStatus, node: str, script: str) -> str:
 
 
 def furnish(lab: nodes.NodesStatus, node: str, program: Program, macs: Mapping[str, str]) -> None:
-    """Give a node what its program says; ports get the names of their networks, as in the virtual testbed."""
+    """Apply a node's program to it; ports get the names of their networks, as in the virtual testbed."""
 
     def line(*argv: str) -> str:
         return shlex.join(word.removeprefix("@") for word in argv)
@@ -97,7 +97,7 @@ def furnish(lab: nodes.NodesStatus, node: str, program: Program, macs: Mapping[s
 
 
 def cpu_s(namespace: Path) -> float:
-    """CPU seconds of all processes of a process namespace so far; few end while flows run."""
+    """Return the CPU seconds of all processes of a process namespace so far; few end while flows run."""
     ticks = 0
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -110,20 +110,20 @@ def cpu_s(namespace: Path) -> float:
 
 
 def namespace_of(lab: nodes.NodesStatus) -> Path:
-    """The process namespace of the lab."""
+    """Return the process namespace of the lab."""
     keeper = json.loads((lab.folder / "state.json").read_text())["keeper"]["pid"]
     return Path(f"/proc/{keeper}/ns/pid_for_children").readlink()
 
 
 def ping(lab: nodes.NodesStatus, seconds: float) -> Pings:
-    """Round trips between two receivers' and senders' nodes, through delay and router."""
+    """Measure round trips from a sender to a receiver, through delay and router."""
     to = LINE6.by_name["rx-classic"].addresses[0].ip
     said = on(lab, "tx-classic", f"ping -c {PINGS} -i {seconds / PINGS:.3f} {to} || true")
     return Pings(tuple(sorted(float(ms) for ms in re.findall(r"time=([\d.]+) ms", said))))
 
 
 def flows(lab: nodes.NodesStatus) -> float:
-    """Send both flows; what arrived in Mbit/s."""
+    """Send both flows and return their goodput, in Mbit/s."""
     got: list[float] = []
 
     def send(pair: tuple[str, str], cc: str) -> None:

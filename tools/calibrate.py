@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How far the statistics of docs/statistics.md can be trusted, by simulation; the same numbers each time.
+"""Check the statistics of docs/statistics.md by simulation, with the same numbers each time.
 
-.venv/bin/python tools/calibrate.py coverage   how often 95 % intervals hold
+.venv/bin/python tools/calibrate.py coverage   how often 95 % intervals contain the mean
 .venv/bin/python tools/calibrate.py looks      how often adaptive trials decide wrongly
-.venv/bin/python tools/calibrate.py modes      how often one group is taken for two, and two for one
+.venv/bin/python tools/calibrate.py modes      how often one group passes for two, and two for one
 .venv/bin/python tools/calibrate.py forecast   how many published cells stay in doubt
 """
 
@@ -37,7 +37,7 @@ SEED: Final = 1
 
 
 def _two_modes(part: float) -> Draw:
-    """A cell that is in one of two modes, nine standard deviations of either apart."""
+    """Return a cell in one of two modes that are nine standard deviations apart."""
 
     def draw(source: np.random.Generator, rows: int, n: int) -> Numbers:
         upper = source.random((rows, n)) < part
@@ -58,7 +58,7 @@ SHAPES: Final[dict[str, Draw]] = {
 
 
 def coverage() -> None:
-    """How often Student's t and a percentile bootstrap of 95 % hold the mean."""
+    """Print how often 95 % intervals by Student's t and by a percentile bootstrap contain the mean."""
     _line("trials", *(f"{n}, {kind}" for n in LOOKS for kind in ("t", "bootstrap")))
     for shape, draw in SHAPES.items():
         source = np.random.default_rng(SEED)
@@ -82,7 +82,7 @@ def _bootstrap_holds(source: np.random.Generator, values: Numbers) -> float:
 
 
 def looks() -> None:
-    """How often a cell whose mean is at a limit is decided to be outside; with and without correction."""
+    """Print how often a cell whose mean is at a limit is declared outside, with and without correction."""
     _line("trials", "outside, corrected", "outside, uncorrected", "trials per cell")
     for shape, draw in SHAPES.items():
         values = draw(np.random.default_rng(SEED), ROUNDS, LOOKS[-1])
@@ -103,7 +103,7 @@ def looks() -> None:
 
 
 def modes() -> None:
-    """The widest gap that 99 % of samples of one group do not exceed, and how often two groups are found."""
+    """Print the widest gap that 99 % of samples of one group do not exceed, and how often two are found."""
     import diptest  # type: ignore[import-untyped]
 
     one_group = ("uniform", "normal", "exponential")
@@ -123,11 +123,11 @@ def modes() -> None:
             theirs = np.mean([diptest.diptest(np.ascontiguousarray(row))[1] < 0.01 for row in values])
             shown.append(f"{_percent(float(ours))} / {_percent(float(theirs))}")
         _line(str(n), *shown[:3], f"{limit:.2f}", *shown[3:])
-    assert widest_gap([0, 1, 9, 10]) == (8, 10)  # noqa: S101  (what the columns above are of)
+    assert widest_gap([0, 1, 9, 10]) == (8, 10)  # noqa: S101  (the statistic of the columns above)
 
 
 def forecast() -> None:
-    """Published cells, trials drawn with their mean and spread: how many are in doubt after a look."""
+    """Print how many published cells are in doubt after a look; trials are drawn from mean and spread."""
     rule = load_rule("pam25")
     raw = pl.read_csv(
         Path(__file__).parents[1] / "reports" / "published" / "cells.csv",

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Prague's module against the kernel headers that Debian ships: compiled, checked, and installed by DKMS.
+"""Compile, check and install Prague's module with the kernel headers that Debian ships.
 
 For Debian 13 with backports and for Debian sid: the newest headers of each kernel line from 7.0 on, with that
-suite's own compiler, in a folder that is entered by chroot and removed again. Packages come from an archive
-that stands in the machine's apt configuration, about 100 MB for each suite. Needs root, or that users may
-make namespaces of their own.
+suite's own compiler, in a folder that is entered by chroot and removed again; DKMS installs the module there.
+Packages come from an archive in the machine's apt configuration, about 100 MB for each suite. Needs root, or
+user namespaces.
 
-Exit code: 0 all is well, 1 something is not, 77 it cannot be tried here (the reason is told).
+Exit code: 0 all is well, 1 something is not, 77 it cannot be tried here (the reason is printed).
 """
 
 import argparse
@@ -31,7 +31,7 @@ from l4sbench.testbeds.virtual.lab.inputs import source_files
 from l4sbench.testbeds.virtual.lab.scratchapt import ScratchApt
 
 SUITES = {"trixie-backports": "trixie trixie-backports", "sid": "sid"}
-"""What apt has to know, by the name of what is tried."""
+"""Suites that apt reads, by the name of the suite under test."""
 FIRST = (7, 0)
 HEADERS = re.compile(r"linux-headers-((\d+)\.(\d+)\.(\d+)\S*)-amd64$")
 # fmt: off
@@ -52,7 +52,7 @@ exec chroot "$0" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root L
 EXPLAINED = (
     r"(error|warning): bad constant expression",  # module_param, MODULE_*: in the kernel's own modules too
 )
-"""What sparse says and why it stays: kernels/tcp_prague/README.md."""
+"""Reports of sparse that stay; kernels/tcp_prague/README.md has the reasons."""
 
 
 class CannotError(Exception):
@@ -61,16 +61,16 @@ class CannotError(Exception):
 
 @dataclass(frozen=True)
 class Root:
-    """An unpacked system that programs can be run in."""
+    """An unpacked system in which programs can run."""
 
     path: Path
     commands: Commands
 
     def run(self, *argv: str, timeout_s: float = 600) -> str:
-        """What a program in it prints, errors included.
+        """Run a program in the system and return its output, errors included.
 
         Raises:
-            TestbedError: It failed.
+            TestbedError: The program failed.
         """
         said: list[str] = []
         users = [] if os.geteuid() == 0 else ["--map-root-user"]
@@ -85,7 +85,7 @@ class Root:
 
 @contextmanager
 def system(apt: ScratchApt, names: Sequence[str]) -> Iterator[Root]:
-    """Unpack packages and what they depend on."""
+    """Unpack packages and their dependencies into a folder, and remove it afterwards."""
     home = Cache.open().root
     home.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="headers-", dir=home))
@@ -107,7 +107,7 @@ def system(apt: ScratchApt, names: Sequence[str]) -> Iterator[Root]:
             (root / name).mkdir(parents=True, exist_ok=True)
         (root / "usr/bin/awk").symlink_to("mawk")  # as update-alternatives would do
         for scripts in root.glob("usr/src/linux-headers-*-common/scripts"):
-            # Debian leaves out the script that asks whether the checker works
+            # Debian leaves out the script that tests whether the checker works
             valid = scripts / "checker-valid.sh"
             valid.write_text("#!/bin/sh\necho 1\n", encoding="utf-8")
             valid.chmod(0o755)
@@ -118,7 +118,7 @@ def system(apt: ScratchApt, names: Sequence[str]) -> Iterator[Root]:
 
 
 def newest_of_each_line(apt: ScratchApt) -> list[str]:
-    """Releases whose headers the suite has: the newest of 7.0, of 7.1 and so on."""
+    """Return the releases whose headers the suite has: the newest of 7.0, of 7.1 and so on."""
     found: dict[tuple[int, int], tuple[int, str]] = {}
     for package in apt.offered(r"^linux-headers-[0-9].*-amd64$"):
         match = HEADERS.match(package.name)
@@ -129,13 +129,13 @@ def newest_of_each_line(apt: ScratchApt) -> list[str]:
 
 
 def remarks(output: str, kind: str) -> list[str]:
-    """The lines in which a compiler or checker complains, but for those that are explained."""
+    """Return the lines with complaints of a compiler or checker, without the explained ones."""
     lines = [line for line in output.splitlines() if re.search(kind, line)]
     return [line for line in lines if not any(re.search(known, line) for known in EXPLAINED)]
 
 
 def try_release(root: Root, release: str, keep: Path | None) -> list[str]:
-    """What is wrong with the module on one kernel; it is left in `keep`, in a folder named by the release."""
+    """Return the problems of the module on one kernel; copy the module to `keep`/`release`."""
     wrong: list[str] = []
     make = ("make", "-C", "/prague", f"KDIR=/lib/modules/{release}/build")
     wrong += remarks(root.run(*make, "modules", "W=1"), "warning:|error:")
@@ -163,15 +163,15 @@ def try_release(root: Root, release: str, keep: Path | None) -> list[str]:
 
 
 def try_suite(name: str, keep: Path | None = None) -> int:
-    """How many kernels of a suite the module does not fit."""
+    """Return the number of kernels of a suite on which the module has problems."""
     archives = debian_archives(read_sources())
     if not archives:
-        raise CannotError("no Debian archive stands in the machine's apt configuration")
+        raise CannotError("the machine's apt configuration has no Debian archive")
     home, log = Cache.open().root, Cache.open().logs / f"headers-{name}.log"
     try:
         apt = ScratchApt.open(home / "apt", archives[0], SUITES[name], log)
     except TestbedError as error:
-        raise CannotError(f"{name} cannot be had: {error.message}") from error
+        raise CannotError(f"could not read {name}: {error.message}") from error
     releases = newest_of_each_line(apt)
     failed = 0
     with system(apt, [f"linux-headers-{release}" for release in releases]) as root:
@@ -189,9 +189,11 @@ def try_suite(name: str, keep: Path | None = None) -> int:
 
 
 def main() -> int:
-    """Try the suites that are asked for."""
+    """Try the suites named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", nargs="*", default=list(SUITES), help=f"of {', '.join(SUITES)}")
+    parser.add_argument(
+        "suite", nargs="*", default=list(SUITES), help=f"choose from {', '.join(SUITES)}; default: all"
+    )
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="leave modules in DIR/<kernel>/tcp_prague.ko"
     )
