@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Tables of a run: `schemas` has every column with type, unit and meaning, `files` reads and writes them."""
+"""Tables of a run: `schemas` defines the columns with type, unit and meaning; `files` reads and writes."""
 
 from __future__ import annotations
 

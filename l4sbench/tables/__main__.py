@@ -26,7 +26,7 @@ def document() -> str:
         *(schemas.__doc__ or "").strip().split("\n")[2:],
         "",
         f"Format version {FORMAT} (`{FORMAT_KEY}` in the metadata of every file). `l4sbench.load(run)` gives",
-        "polars frames; DuckDB, pandas and everything else that reads Parquet reads them as well.",
+        "polars frames; DuckDB, pandas and everything else that reads Parquet reads them, too.",
     ]
     for table, schema in SCHEMAS.items():
         lines += ["", f"## {table}", "", *(inspect.getdoc(schema) or "").split("\n")]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Tables as frames and as Parquet files: shape, check, write whole, scan."""
+"""Tables as frames and as Parquet files: shape, validate, write, scan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT: Final = 1
-"""Version of the tables' format, in every file's metadata. A reader refuses a newer one."""
+"""Version of the tables' format, in the metadata of every file. Readers refuse newer versions."""
 
 ROW_GROUP_ROWS: Final = 100_000
 FORMAT_KEY: Final = "l4sbench.format"
@@ -28,30 +28,30 @@ TABLE_KEY: Final = "l4sbench.table"
 
 @cache
 def key(table: str) -> tuple[str, ...]:
-    """The columns a table is sorted by; together they tell its rows apart."""
+    """Return the columns that a table is sorted by; together they identify a row."""
     return tuple(SCHEMAS[table].primary_key())
 
 
 @cache
 def columns(table: str) -> Mapping[str, pl.DataType]:
-    """The columns of a table with their types, in order; of `trials` those that are no factors."""
+    """Return the columns of a table with their types, in order; for `trials` without factors."""
     return {name: column.dtype for name, column in SCHEMAS[table].columns().items()}
 
 
 @cache
 def empty(table: str) -> pl.DataFrame:
-    """A table without rows."""
+    """Return a table without rows."""
     return SCHEMAS[table].create_empty()
 
 
 def shape(table: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with the table's columns in order, of their types, sorted by key; values are not checked.
+    """Return the frame with the table's columns, in order, cast to their types and sorted by key.
 
-    Columns that the frame lacks become null. `trials` keeps columns its schema does not know, which are the
-    factors: they stand behind the key, by name. Anywhere else an unknown column is an error.
+    Values are not checked. Missing columns become null. In `trials`, unknown columns are factors, which
+    follow the key in order of their names; in other tables they are an error.
 
     Raises:
-        ValueError: a column that is not in the schema, or one of another type.
+        ValueError: a column is not in the schema, or has another type.
     """
     own, key_columns = columns(table), list(key(table))
     others = sorted(set(frame.columns) - own.keys())
@@ -76,10 +76,10 @@ def shape(table: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame as the table stores it: in `shape`, and every value as the schema says.
+    """Return the frame as the table stores it, by `shape`, with all values checked against the schema.
 
     Raises:
-        ValueError: as `shape`, or values that break the schema (dataframely's message).
+        ValueError: as `shape`, or values do not match the schema (dataframely's message).
     """
     shaped = shape(table, frame)
     try:
@@ -92,7 +92,7 @@ def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
 def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
     """Write a table from parts that are in key order; the file appears whole or not at all.
 
-    How the rows are cut into parts does not show in the file.
+    The file does not depend on how the rows are split into parts.
     """
     partial = path.with_name(path.name + ".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
 
 
 def format_of(path: Path) -> int | None:
-    """The format version of a table's file; None when the file is not there or is no table of ours."""
+    """Return the format version of a table's file; None if it is not a table of l4sbench."""
     try:
         text = pl.read_parquet_metadata(path).get(FORMAT_KEY, "")
     except (OSError, pl.exceptions.PolarsError):
@@ -120,17 +120,19 @@ def format_of(path: Path) -> int | None:
 
 
 def scan(path: Path) -> pl.LazyFrame:
-    """A table as a lazy frame.
+    """Return a table as a lazy frame.
 
     Raises:
-        InputError: no table is there, or a newer l4sbench wrote it.
+        InputError: there is no table, or a newer l4sbench wrote it.
     """
     version = format_of(path)
     if version is None:
-        raise InputError(f"{path} is no table of l4sbench", "l4sbench collect writes the tables of a run")
+        raise InputError(
+            f"{path} is not a table of l4sbench", "write the tables of a run with l4sbench collect"
+        )
     if version > FORMAT:
         raise InputError(
-            f"{path} has format {version}, and this l4sbench reads up to {FORMAT}",
-            "a newer l4sbench reads it",
+            f"{path} has format {version}, but this l4sbench reads only up to {FORMAT}",
+            "install a newer l4sbench",
         )
     return pl.scan_parquet(path)

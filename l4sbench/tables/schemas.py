@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The tables of a run: every column with its type, unit and meaning, in this one place.
 
-A table is one Parquet file below `tables/` of a run directory, sorted by its key. Units stand in column
-names (`_mbps` is 10^6 bit/s, `_ms` milliseconds, `_packets`, `_bytes`). No table holds a wall-clock time, a
+A table is one Parquet file below `tables/` of a run directory, sorted by its key. Column names end with the
+unit (`_mbps` is 10^6 bit/s, `_ms` milliseconds, `_packets`, `_bytes`). No table contains a wall-clock time, a
 host name or the state of a git tree, so equal runs give equal files, byte for byte.
 
 Times named `t_ms` count from the start instant of the trial, which all its nodes share.
@@ -25,39 +25,39 @@ def _sojourn(quantile: str, samples: str) -> dy.Float64:
     return real(f"{quantile} of the sojourn times; null with fewer than {samples} samples", "ms")
 
 
-class Trials(OfTrial):
-    """One row per trial, the newest where a trial was run more than once.
+class TrialsTable(OfTrial):
+    """One row per trial; of a trial that was run more than once, the newest.
 
-    Every factor is a column of its own under its dotted name, quantities with their unit (`rate_mbps`,
-    `rtt_ms`, `aqm`, `aqm.target_ms`, `l4s.cc`); a factor that a cell does not have is null.
+    Every factor has a column with its dotted name, quantities with their unit (`rate_mbps`, `rtt_ms`, `aqm`,
+    `aqm.target_ms`, `l4s.cc`); factors that a cell does not have are null.
     """
 
-    status = text("`ok`, `invalid` (the apparatus was wrong) or `failed` (the trial broke)")
-    reasons = text("why a trial is invalid or failed, several joined by `; `", null=True)
+    status = text("`ok`, `invalid` (the setup was not as its cell says) or `failed` (the trial broke)")
+    reasons = text("reasons why a trial is invalid or failed, joined by `; `", null=True)
     flags = text(
         "remarks that do not make a trial invalid: `low-utilisation`, `busy-host`, `unread-<table>`",
         null=True,
     )
     seed = text("seed of the trial, as a decimal number")
-    testbed = text("where the trial ran: `virtual`, `ssh`, `fabric`", null=True)
+    testbed = text("testbed of the trial: `virtual`, `ssh`, `fabric`", null=True)
     traffic = text("traffic tool: `lean` or `iperf3`", null=True)
     kernels = text("kernel releases of the nodes, each once, joined by `, `", null=True)
-    modules = text("loaded modules of ours as `name=srcversion`, joined by `, `", null=True)
-    skew_ms = real("how far apart the nodes began", "ms")
-    inputs = text("digest of all that went into the trial: programs, kernel, modules, tools")
+    modules = text("loaded kernel modules of l4sbench as `name=srcversion`, joined by `, `", null=True)
+    skew_ms = real("difference between the first and the last start of a node", "ms")
+    inputs = text("digest of the inputs of the trial: programs, kernel, modules, tools")
     folder = text("folder of the trial below `cells/<cell>/`")
 
 
-class Flows(OfTrial):
-    """One row per valid trial and flow: what the flow got, and what it met."""
+class FlowsTable(OfTrial):
+    """One row per valid trial and flow: its goodput, RTT, losses and marks."""
 
     flow = text("id of the flow, `<group>-<index>`", key=True)
     group = text("flow group")
     cc = text("congestion control of the group")
-    sender = text("node that sends")
-    receiver = text("node that receives")
+    sender = text("sending node")
+    receiver = text("receiving node")
     start_ms = real("start of the flow, from the start instant", "ms")
-    seconds = real("time the flow ran by its own clock", "s")
+    seconds = real("duration of the flow by its own clock", "s")
     goodput_mbps = real(
         "bytes delivered to the receiver after the warm-up, over the measured duration (TCP_INFO at clock "
         "boundaries; iperf3: receiver's intervals)",
@@ -66,29 +66,29 @@ class Flows(OfTrial):
     goodput_whole_mbps = real("the same over the whole flow, warm-up and slow start included", "Mbit/s")
     srtt_minus_base_ms = real(
         "mean of the 1 s samples of the sender's smoothed RTT after the warm-up, minus the nominal base RTT: "
-        "the published experiments' queuing delay; neither a percentile nor per packet",
+        "the queuing delay of the published experiments; neither a percentile nor per packet",
         "ms",
         minimum=None,
     )
-    srtt_min_ms = real("least sample of the smoothed RTT after the warm-up", "ms")
+    srtt_min_ms = real("smallest sample of the smoothed RTT after the warm-up", "ms")
     srtt_p50_ms = real("median of the samples of the smoothed RTT after the warm-up", "ms")
     srtt_p90_ms = real("90 % quantile of the same; null with fewer than 100 samples", "ms")
     srtt_p95_ms = real("95 % quantile of the same; null with fewer than 200 samples", "ms")
     srtt_p99_ms = real("99 % quantile of the same; null with fewer than 1,000 samples", "ms")
-    srtt_samples = count("samples of the smoothed RTT behind the quantiles", null=True)
-    sent_bytes = count("payload the receiver acknowledged", "bytes", null=True)
+    srtt_samples = count("number of samples of the smoothed RTT", null=True)
+    sent_bytes = count("payload acknowledged by the receiver", "bytes", null=True)
     received_bytes = count("payload that reached the receiver", "bytes", null=True)
-    retransmits_packets = count("segments sent again", "packets", null=True)
+    retransmits_packets = count("retransmitted segments", "packets", null=True)
     delivered_packets = count("segments delivered, as the sender counts", "packets", null=True)
     delivered_ce_packets = count("of these, segments that arrived with a CE mark", "packets", null=True)
     mss_bytes = count("sender's segment size at the end", "bytes", null=True)
-    ecn = text("ECN as negotiated: `off`, `classic`, `accecn`; null where it is not known", null=True)
+    ecn = text("ECN as negotiated: `off`, `classic`, `accecn`; null if unknown", null=True)
     busy_ms = real("time with data in flight or to send", "ms")
     rwnd_limited_ms = real("of this, limited by the receiver's window", "ms")
     sndbuf_limited_ms = real("of this, limited by the send buffer", "ms")
 
 
-class Intervals(OfTrial):
+class IntervalsTable(OfTrial):
     """One row per valid trial, flow and interval of the traffic tool (1 s); the last may be shorter."""
 
     flow = text("id of the flow", key=True)
@@ -99,40 +99,40 @@ class Intervals(OfTrial):
     sent_mbps = real("bytes acknowledged (iperf3: written) at the sender in the interval", "Mbit/s")
     srtt_ms = real("smoothed RTT at the end of the interval", "ms")
     cwnd_packets = real("congestion window at the end of the interval", "packets")
-    retransmits_packets = count("segments sent again in the interval", "packets", null=True)
+    retransmits_packets = count("segments retransmitted in the interval", "packets", null=True)
     delivered_packets = count("segments delivered in the interval", "packets", null=True)
     delivered_ce_packets = count("of these, with a CE mark", "packets", null=True)
-    warmup = dy.Bool(nullable=False, description="whether the interval began in the warm-up")
+    warmup = dy.Bool(nullable=False, description="true if the interval began in the warm-up")
 
 
-class Sockets(OfTrial):
+class SocketsTable(OfTrial):
     """One row per trial, node, flow and sample of its TCP socket (TCP_INFO by netlink or `ss`)."""
 
-    node = text("node the socket is on", key=True)
+    node = text("node of the socket", key=True)
     flow = text("id of the flow", key=True)
     t_ms = time("time of the sample")
     group = text("flow group")
     side = text("`sender` or `receiver`")
-    state = text("state of the connection as `ss` names it", null=True)
-    cc = text("congestion control as the kernel names it", null=True)
+    state = text("state of the connection, as `ss` prints it", null=True)
+    cc = text("congestion control, by kernel name", null=True)
     srtt_ms = real("smoothed RTT", "ms")
     rttvar_ms = real("mean deviation of the RTT", "ms")
-    min_rtt_ms = real("least RTT of the kernel's window", "ms")
+    min_rtt_ms = real("minimum RTT in the kernel's window", "ms")
     cwnd_packets = count("congestion window", "packets", null=True)
-    ssthresh_packets = count("slow start threshold; null while it is infinite", "packets", null=True)
-    mss_bytes = count("segment size in sending", "bytes", null=True)
+    ssthresh_packets = count("slow start threshold; null while infinite", "packets", null=True)
+    mss_bytes = count("segment size when sending", "bytes", null=True)
     inflight_packets = count("segments not acknowledged", "packets", null=True)
     pacing_mbps = real("pacing rate; null while unlimited", "Mbit/s")
     delivery_mbps = real("newest delivery rate sample", "Mbit/s")
     delivered_packets = count("segments delivered so far", "packets", null=True)
     delivered_ce_packets = count("of these, with a CE mark", "packets", null=True)
     received_ce_packets = count("packets with a CE mark that arrived here (AccECN)", "packets", null=True)
-    retransmits_packets = count("segments sent again so far", "packets", null=True)
-    lost_packets = count("segments believed lost at this moment", "packets", null=True)
-    sent_bytes = count("payload sent so far, retransmissions included", "bytes", null=True)
+    retransmits_packets = count("segments retransmitted so far", "packets", null=True)
+    lost_packets = count("segments currently considered lost", "packets", null=True)
+    sent_bytes = count("payload sent so far, including retransmissions", "bytes", null=True)
     acked_bytes = count("payload acknowledged so far", "bytes", null=True)
     received_bytes = count("payload received in order so far", "bytes", null=True)
-    segments_out_packets = count("all segments sent so far, pure ACKs included", "packets", null=True)
+    segments_out_packets = count("all segments sent so far, including pure ACKs", "packets", null=True)
     segments_in_packets = count("all segments received so far", "packets", null=True)
     data_out_packets = count("segments with payload sent so far", "packets", null=True)
     data_in_packets = count("segments with payload received so far", "packets", null=True)
@@ -156,20 +156,20 @@ class Sockets(OfTrial):
     prague_fallback_mdev_ms = real("TCP Prague: its mean deviation", "ms")
 
 
-class Queues(OfTrial):
+class QueuesTable(OfTrial):
     """One row per trial, queue and sample of its counters (by netlink or `tc -s -j qdisc`)."""
 
-    node = text("node the queue is on", key=True)
-    network = text("network the queue's port leads to", key=True)
+    node = text("node of the queue", key=True)
+    network = text("network of the queue's port", key=True)
     handle = text("handle of the qdisc", key=True)
     t_ms = time("time of the sample")
     kind = text("kind of the qdisc")
     parent = text("parent of the qdisc; null at the root", null=True)
-    sent_bytes = count("bytes that left the queue so far, link headers included", "bytes", null=True)
+    sent_bytes = count("bytes that left the queue so far, including link headers", "bytes", null=True)
     sent_packets = count("packets that left the queue so far", "packets", null=True)
     drops_packets = count("packets dropped so far", "packets", null=True)
     overlimits_packets = count("times the queue held a packet back", "packets", null=True)
-    requeues_packets = count("packets the driver gave back", "packets", null=True)
+    requeues_packets = count("packets returned by the driver", "packets", null=True)
     backlog_bytes = count("bytes in the queue", "bytes", null=True)
     backlog_packets = count("packets in the queue", "packets", null=True)
     marks_packets = count(
@@ -181,19 +181,19 @@ class Queues(OfTrial):
     threshold_marks_packets = count(
         "of these, for a sojourn time over a threshold: ce_threshold, or dualpi2's step", "packets", null=True
     )
-    delay_ms = real("the queue's own newest delay: codel's sojourn time, pie's estimate", "ms")
+    delay_ms = real("the queue's own latest delay: codel's sojourn time, pie's estimate", "ms")
     prob = real("drop or mark probability of pie, base probability of dualpi2 (0 to 1)")
     delay_classic_ms = real("dualpi2: delay of the classic queue", "ms")
     delay_l4s_ms = real("dualpi2: delay of the L4S queue", "ms")
     classic_packets = count("dualpi2: packets that entered the classic queue so far", "packets", null=True)
     l4s_packets = count("dualpi2: packets that entered the L4S queue so far", "packets", null=True)
-    flows = count("flows the queue keeps apart at this moment", null=True)
+    flows = count("flows that the queue currently separates", null=True)
 
 
-class Packets(OfTrial):
+class PacketsTable(OfTrial):
     """One row per valid trial, flow and packet with payload that arrived at the bottleneck's queue.
 
-    Only trials whose packets were captured have rows (`capture: headers`). `packet_flows` sums them up.
+    Only trials with `capture: headers` have rows. `packet_flows` summarises them.
     """
 
     flow = text("id of the flow", key=True)
@@ -202,38 +202,38 @@ class Packets(OfTrial):
     t_ms = real("arrival at the queue", "ms", null=False, minimum=None)
     sojourn_ms = real(
         "time from arrival until the packet left for the link: queue and shaper, without the packet's own "
-        "time on the link; null when it never left",
+        "time on the link; null if it never left",
         "ms",
     )
-    ip_bytes = count("length from the IP header on", "bytes")
+    ip_bytes = count("length including the IP header", "bytes")
     payload_bytes = count("TCP payload", "bytes")
     retransmit = dy.Bool(
-        nullable=False, description="whether it begins before the highest byte the flow has sent so far"
+        nullable=False, description="true if it begins before the highest byte that the flow has sent so far"
     )
-    lost = dy.Bool(nullable=False, description="whether it never left though a later packet of its flow did")
+    lost = dy.Bool(nullable=False, description="true if it never left but a later packet of its flow did")
     ecn = text("codepoint on arrival: `not-ect`, `ect1`, `ect0`, `ce`")
-    marked = dy.Bool(nullable=True, description="whether it left with a CE mark it had not come with")
+    marked = dy.Bool(nullable=True, description="true if it was CE-marked between arrival and departure")
 
 
-class PacketFlows(OfTrial):
-    """One row per valid trial and flow with captured packets: what its packets were after the warm-up.
+class PacketFlowsTable(OfTrial):
+    """One row per valid trial and flow with captured packets: statistics of its packets after the warm-up.
 
-    Lengths are those of IP packets. Packets are counted, and their lengths and retransmissions taken, as they
-    arrive at the bottleneck's queue; gaps and throughput are taken as they leave it.
+    Lengths are those of IP packets. Counts, lengths and retransmissions are measured where packets arrive at
+    the bottleneck's queue; gaps and throughput where they leave it.
     """
 
     flow = text("id of the flow", key=True)
     group = text("flow group")
-    seconds = real("time over which everything here is taken: the measured duration", "s", null=False)
+    seconds = real("measured duration, to which all columns refer", "s", null=False)
     data_packets = count("packets with payload", "packets")
-    ack_packets = count("pure ACKs that came back", "packets")
-    retransmits_packets = count("of the packets with payload, those sent again", "packets")
+    ack_packets = count("pure ACKs in the opposite direction", "packets")
+    retransmits_packets = count("packets with payload that are retransmissions", "packets")
     retransmits_percent = real("the same in percent of the packets with payload", "%")
     lost_packets = count("packets that never left the queue", "packets")
     ce_packets = count("packets that left with a CE mark", "packets")
     length_mean_bytes = real("mean length of a packet", "bytes")
     length_sd_bytes = real("standard deviation of the lengths", "bytes")
-    gap_mean_ms = real("mean time between two packets that leave one after the other", "ms")
+    gap_mean_ms = real("mean time between the departures of two consecutive packets", "ms")
     gap_sd_ms = real("standard deviation of these times", "ms")
     rtt_mean_ms = real("mean of the samples of the sender's smoothed RTT", "ms")
     packets_per_rtt = real("packets with payload in a mean RTT")
@@ -242,7 +242,7 @@ class PacketFlows(OfTrial):
     throughput_cv = real(
         "coefficient of variation of these bytes over bins of 50 ms: standard deviation over mean"
     )
-    sojourn_samples = count("packets behind the sojourn times: those that left")
+    sojourn_samples = count("number of sojourn times: packets that left")
     sojourn_mean_ms = real("mean sojourn time: queuing delay per packet", "ms")
     sojourn_p50_ms = _sojourn("median", "20")
     sojourn_p95_ms = _sojourn("95 % quantile", "200")
@@ -250,69 +250,71 @@ class PacketFlows(OfTrial):
     sojourn_p999_ms = _sojourn("99.9 % quantile", "10,000")
 
 
-class Hosts(OfTrial):
-    """One row per trial, node and fact read back from the node after the trial, for provenance."""
+class HostsTable(OfTrial):
+    """One row per trial, node and fact that was read back from the node after the trial, for provenance."""
 
     node = text("the node", key=True)
     kind = text("`kernel`, `module`, `parameter`, `sysctl`, `offload` or `qdisc`", key=True)
     name = text("a sysctl's name, `<network> <offload>`, `<network> <handle>` of a qdisc, ...", key=True)
-    value = text("what it said; of a qdisc its kind and options as JSON, names sorted", null=True)
+    value = text("value that was read; for a qdisc its kind and options as JSON, names sorted", null=True)
 
 
-class Lateness(OfTrial):
-    """One row per trial in real time and node: whether its host had a CPU for it when it needed one.
+class LatenessTable(OfTrial):
+    """One row per node and trial in real time: how late the node woke up when it needed a CPU.
 
-    Every node has itself woken at instants 50 ms apart, from the start instant to the read-back.
+    Every node schedules wake-ups 50 ms apart, from the start instant to the read-back.
     """
 
     node = text("the node", key=True)
-    instants = count("instants")
-    late_share = real("share of them that came more than 5 ms late (0 to 1)")
-    late_p50_ms = real("median of how late they came; null with fewer than 20 instants", "ms")
+    instants = count("number of wake-ups")
+    late_share = real("share of wake-ups more than 5 ms late (0 to 1)")
+    late_p50_ms = real("median lateness; null with fewer than 20 wake-ups", "ms")
     late_p90_ms = real("90 % quantile of the same; null with fewer than 100", "ms")
     late_p99_ms = real("99 % quantile of the same; null with fewer than 1,000", "ms")
-    late_max_ms = real("the latest", "ms")
-    busy_share = real("share of the CPUs' time in which they were not idle; null where not told (0 to 1)")
-    stolen_share = real("share of it that the machine below took, as the kernel tells (0 to 1)")
-    waited_share = real("share of the time in which some task waited for a CPU (/proc/pressure/cpu)")
+    late_max_ms = real("maximum lateness", "ms")
+    busy_share = real("share of CPU time that was not idle; null if unknown (0 to 1)")
+    stolen_share = real("share of CPU time stolen by the hypervisor, as the kernel reports it (0 to 1)")
+    waited_share = real("share of time in which some task waited for a CPU (/proc/pressure/cpu)")
 
 
-class Programs(OfTrial):
-    """One row per trial, node and step of its program: what ran, and how to run it again."""
+class ProgramsTable(OfTrial):
+    """One row per trial, node and step of its program: the command, and the command that reruns the cell."""
 
     node = text("the node", key=True)
-    step = count("place of the step in the node's program, from 1", key=True)
+    step = count("index of the step in the node's program, from 1", key=True)
     phase = text("`setup`, `ready`, `start` or `readback`")
     command = text("the step as a command line, quoted for a shell; `@<network>` is the node's port on it")
     rerun = text("command that runs the cell again")
 
 
-class Catalog(dy.Schema):
-    """One row per queue and congestion control that the run's cells name, as the catalog describes them."""
+class CatalogTable(dy.Schema):
+    """One row per queue and congestion control of the run's cells, as described by the catalog."""
 
     kind = text("`queue` or `cc`", key=True)
     name = text("name, as in `aqm` and `<group>.cc`", key=True)
-    label = text("how tables print it")
-    family = text("row of the decision table a queue belongs to; null for a congestion control", null=True)
-    l4s = dy.Bool(nullable=False, description="whether it treats ECT(1) differently, or sends it")
+    label = text("name in printed tables")
+    family = text(
+        "row of the decision table to which a queue belongs; null for a congestion control", null=True
+    )
+    l4s = dy.Bool(nullable=False, description="true if it treats ECT(1) differently, or sends it")
     about = text("one sentence")
-    digest = text("digest over everything that decides what is run")
+    digest = text("digest of everything that affects trials")
 
 
-class Verdicts(dy.Schema):
+class VerdictsTable(dy.Schema):
     """One row per rule, question and cell of the decision table. Written by the report."""
 
     rule = text("name of the verdict rule", key=True)
-    l4s = text("L4S congestion control the question is about", key=True)
+    l4s = text("L4S congestion control of the question", key=True)
     row = text("row of the table: a family of queues", key=True)
     column = text("column of the table: a competitor with its ECN", key=True)
     verdict = text("`ok`, `l4s-starved`, `classic-starved`, `both`, `undecided` or `invalid`")
-    low_latency = text("whether the L4S flow's delay stays low in `all`, `some` or `none` of the cells")
-    low_latency_in = text("queues where it does, when it is `some`", null=True)
+    low_latency = text("cells in which the L4S flow's delay stays low: `all`, `some` or `none`")
+    low_latency_in = text("queues of these cells, if `some`", null=True)
     cells = count("cells behind the verdict")
     trials = count("valid trials behind the verdict")
-    left_out = count("invalid and failed trials, which are left out")
-    worst_cell = text("id of the cell farthest outside of the limits, or nearest to them", null=True)
+    left_out = count("invalid and failed trials, which do not count")
+    worst_cell = text("id of the cell farthest outside of the limits, or else closest to them", null=True)
     worst_label = text("the same in words", null=True)
     worst_trials = count("its valid trials", null=True)
     worst_percent = real("its L4S goodput in percent of the link's rate, mean of the trials", "%")
@@ -324,29 +326,29 @@ class Verdicts(dy.Schema):
         "harm to the L4S group's goodput in it; null without a baseline", "%", minimum=None
     )
     worst_classic_harm_percent = real("the same of the classic group", "%", minimum=None)
-    undecided_cells = count("cells whose intervals leave the verdict in doubt, by whatever rule")
-    bimodal_cells = count("cells whose trials fall into two groups")
-    delay_ms = real("greatest cell mean of the L4S flow's delay", "ms", minimum=None)
+    undecided_cells = count("cells whose confidence intervals straddle a limit, under any rule")
+    bimodal_cells = count("cells with a bimodal distribution of trials")
+    delay_ms = real("largest cell mean of the L4S flow's delay", "ms", minimum=None)
     version = count("version of the rule")
 
 
 SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {
-    "trials": Trials,
-    "flows": Flows,
-    "intervals": Intervals,
-    "sockets": Sockets,
-    "queues": Queues,
-    "packets": Packets,
-    "packet_flows": PacketFlows,
-    "hosts": Hosts,
-    "lateness": Lateness,
-    "programs": Programs,
-    "catalog": Catalog,
-    "verdicts": Verdicts,
+    "trials": TrialsTable,
+    "flows": FlowsTable,
+    "intervals": IntervalsTable,
+    "sockets": SocketsTable,
+    "queues": QueuesTable,
+    "packets": PacketsTable,
+    "packet_flows": PacketFlowsTable,
+    "hosts": HostsTable,
+    "lateness": LatenessTable,
+    "programs": ProgramsTable,
+    "catalog": CatalogTable,
+    "verdicts": VerdictsTable,
 }
 """All tables by name, in the order of the documentation."""
 
 OF_TRIALS: Final[tuple[str, ...]] = tuple(
     name for name, schema in SCHEMAS.items() if issubclass(schema, OfTrial)
 )
-"""The tables whose rows belong to trials, which is what collectors write."""
+"""Tables whose rows belong to trials; collectors write them."""
