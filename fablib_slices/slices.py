@@ -216,7 +216,7 @@ class Slices:
         """
         found = self.find(name)
         if found is None:
-            raise TestbedError(f"there is no slice {name}", f"l4sbench slice up {name} makes it")
+            raise TestbedError(f"slice {name} does not exist", f"reserve it with l4sbench slice up {name}")
         asked = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=hours)
         if asked < found.lease_end:
             ends = (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench bundle`: a run as one archive that another machine can check, report from and rerun."""
+"""`l4sbench bundle`: a run as one archive that other machines can check, report on and rerun."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "bundle",
         bundle,
-        help="write a run as one archive that another machine can check, report from and rerun",
+        help="write a run as one archive that other machines can check, report on and rerun",
         examples=(
             "l4sbench bundle quickstart",
-            "l4sbench bundle --check FILE      compare every file with its checksum",
-            "l4sbench bundle --unpack FILE     check it, then put it among the runs here",
+            "l4sbench bundle --check FILE      verify the checksum of every file",
+            "l4sbench bundle --unpack FILE     verify it and add it to the runs of this machine",
         ),
     )
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run directory, or a matrix's name")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run directory, or the name of a matrix")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the archive to write")
     other = parser.add_mutually_exclusive_group()
-    other.add_argument("--check", type=Path, metavar="FILE", help="check this bundle")
-    other.add_argument("--unpack", type=Path, metavar="FILE", help="check this bundle and unpack it")
+    other.add_argument("--check", type=Path, metavar="FILE", help="verify this bundle")
+    other.add_argument("--unpack", type=Path, metavar="FILE", help="verify this bundle and unpack it")
     add_runs(parser)
 
 
 def bundle(args: argparse.Namespace) -> int:
-    """Write, check or unpack a bundle, and print the path of what came of it."""
+    """Write, verify or unpack a bundle and print the resulting path."""
     from l4sbench.app.api import find_run
     from l4sbench.store import bundle as bundles
 
     given = args.check or args.unpack
     if (given is None) == (args.run is None):
-        raise InputError("give either a RUN to bundle, or --check or --unpack with a FILE")
+        raise InputError("specify either a RUN to bundle, or --check or --unpack with a FILE")
     if args.check:
         contents = bundles.check_bundle(args.check)
-        answer(f"{args.check}: {contents.run}, {len(contents.files)} files, all as listed")
+        answer(f"{args.check}: {contents.run}, {len(contents.files)} files, all intact")
     elif args.unpack:
         answer(str(bundles.unpack_bundle(args.unpack, args.runs)))
     else:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench doctor`: what is missing on this machine, and the command that mends it."""
+"""`l4sbench doctor`: print what is missing on this machine and how to install it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "doctor",
         doctor,
-        help="what is missing on this machine, and the command that mends it",
+        help="print what is missing on this machine and how to install it",
         examples=("l4sbench doctor", "l4sbench doctor --json"),
     )
     parser.add_argument("--json", action="store_true", help="print every check as JSON")
     parser.add_argument(
         "--missing-packages",
         action="store_true",
-        help="print only the Debian packages to install, one a line; a built lab needs few",
+        help="print only the Debian packages to install, one per line; few once the lab is built",
     )
 
 
 def doctor(args: argparse.Namespace) -> int:
-    """Print every check; 3 when something that is needed is missing."""
+    """Print every check; return 3 if a requirement of the virtual testbed is missing."""
     from l4sbench.testbeds.nodes.checks import node_checks
     from l4sbench.testbeds.virtual.lab import doctor as look
 
     needed = look()
-    # booted nodes are not what a virtual trial needs: what they lack is told, and is no failure
+    # virtual trials do not need booted nodes: missing requirements of theirs are printed, but no failure
     nodes = [replace(check, name=f"nodes: {check.name}") for check in node_checks()]
     checks = [*needed, *nodes]
     if args.missing_packages:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench lab`: build the lab of the virtual testbed, see what is there, look around in it; boot nodes."""
+"""`l4sbench lab`: build the lab of the virtual testbed, print its state, explore it; boot nodes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """Add the command and its own commands to the parser."""
+    """Add the command and its subcommands to the parser."""
     parser = add_command(
         commands,
         "lab",
         lambda _: 2,
-        help="build the lab, see what is there, look around in it, boot nodes for ssh",
+        help="build the lab, print its state, explore it, boot nodes for ssh",
         examples=(
             "l4sbench lab build",
             "l4sbench lab status",
@@ -35,29 +35,31 @@ def add_parser(commands: Subparsers) -> None:
         own,
         "build",
         build,
-        help="build kernel, guest userland, tools and modules, once, into the cache",
+        help="build kernel, guest userland, tools and modules into the cache",
         examples=("l4sbench lab build", "l4sbench lab build --kernel-tree ~/src/net-next"),
     )
     source = building.add_mutually_exclusive_group()
-    source.add_argument("--tarball", type=Path, metavar="FILE", help="kernel source to build from")
     source.add_argument(
-        "--kernel-tree", type=Path, metavar="DIR", help="your own kernel tree; a copy is built"
+        "--tarball", type=Path, metavar="FILE", help="archive of kernel sources to build from"
     )
+    source.add_argument("--kernel-tree", type=Path, metavar="DIR", help="kernel tree to copy and build from")
     building.add_argument(
-        "--jobs", type=count, metavar="N", help="compilations at a time (default: the cores)"
+        "--jobs", type=count, metavar="N", help="number of parallel compilations (default: number of cores)"
     )
-    building.add_argument(
-        "--force", action="store_true", help="build every part anew, from the newest source"
-    )
+    building.add_argument("--force", action="store_true", help="rebuild every part, from the newest sources")
     state = add_command(
-        own, "status", status, help="what of the lab is there", examples=("l4sbench lab status --json",)
+        own,
+        "status",
+        status,
+        help="print which parts of the lab are built",
+        examples=("l4sbench lab status --json",),
     )
     state.add_argument("--json", action="store_true", help="print the state as JSON")
     looking = add_command(
         own,
         "shell",
         shell,
-        help="open a shell in a guest with a cell's nodes, links and queues up and no flow running",
+        help="open a shell in a guest with a cell's nodes, links and queues but no flows",
         examples=("l4sbench lab shell quickstart aqm=dualpi2", "ip netns exec router tc -s qdisc   (inside)"),
     )
     add_matrix(looking)
@@ -65,7 +67,7 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def build(args: argparse.Namespace) -> int:
-    """Build what is missing."""
+    """Build missing parts."""
     from l4sbench.cli.progress import build_progress
     from l4sbench.testbeds.virtual.lab import BuildOptions
     from l4sbench.testbeds.virtual.lab import build as make
@@ -80,7 +82,7 @@ def build(args: argparse.Namespace) -> int:
 
 
 def status(args: argparse.Namespace) -> int:
-    """Print what is there; 3 when there is no lab for the sources at hand."""
+    """Print the state of the lab; return 3 if no lab is built for the current sources."""
     from l4sbench.testbeds.nodes import labs
     from l4sbench.testbeds.virtual.lab import status as look
 
@@ -94,14 +96,14 @@ def status(args: argparse.Namespace) -> int:
 
 
 def shell(args: argparse.Namespace) -> int:
-    """Boot the first cell that matches, and give the terminal to its guest."""
+    """Boot the first matching cell and connect the terminal to its guest."""
     from l4sbench.app.api import programs_of
     from l4sbench.testbeds.virtual.lab import Lab
     from l4sbench.testbeds.virtual.shell import open_shell
 
     lab = Lab.locate()
     cell, topology, programs = programs_of(args.matrix, args.filters, args.catalog)
-    say(f"{cell.id}: nodes {', '.join(programs)}; `ip netns exec NODE COMMAND` runs on a node")
+    say(f"{cell.id}: nodes {', '.join(programs)}; run a command on a node: ip netns exec NODE COMMAND")
     return open_shell(lab, programs, topology)
 
 
@@ -112,9 +114,9 @@ def _print(state: LabStatus) -> None:
             answer(f"  module {name} {srcversion}")
     else:
         answer(f"not ready: {state.reason}")
-        answer("  l4sbench lab build")
+        answer("  build it with l4sbench lab build")
     if state.building:
-        answer(f"being built: {state.building}")
+        answer(f"building: {state.building}")
     answer(f"cache {state.cache}: {sum(part.size_bytes for part in state.parts) / 1e6:.0f} MB")
     for part in state.parts:
         if part.used:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench lab up` and `lab down`: a lab of booted nodes for whatever goes by ssh."""
+"""`l4sbench lab up` and `lab down`: a lab of booted nodes that are reachable by ssh."""
 
 from __future__ import annotations
 
@@ -17,27 +17,25 @@ _LEAST_MB = 128
 
 
 def add_parsers(own: Subparsers) -> None:
-    """Add the commands to those of `lab`."""
+    """Add the subcommands of `lab`."""
     starting = add_command(
         own,
         "up",
         up,
-        help="boot one real-time node per node of a topology, and print an inventory for Ansible",
+        help="boot a real-time machine for every node of a topology and print an Ansible inventory",
         examples=(
             "l4sbench lab up",
             "ansible -i $(l4sbench lab up) nodes -m ping",
             "ssh -F ~/.cache/l4sbench/nodes/line6/ssh_config router",
         ),
     )
-    starting.add_argument(
-        "--topology", default="line6", metavar="NAME", help="which topology (default: line6)"
-    )
+    starting.add_argument("--topology", default="line6", metavar="NAME", help="topology (default: line6)")
     starting.add_argument("--name", metavar="LAB", help="name of the lab (default: the topology's)")
     starting.add_argument(
         "--memory",
         type=_megabytes,
         metavar="MB",
-        help="memory of one node (default: 512); taken as it is used",
+        help="memory limit of one node (default: 512)",
     )
     starting.add_argument(
         "--bastion",
@@ -52,10 +50,10 @@ def add_parsers(own: Subparsers) -> None:
         own,
         "down",
         down,
-        help="end the nodes and remove all of them",
+        help="stop the nodes and remove their files",
         examples=("l4sbench lab down",),
     )
-    ending.add_argument("--name", default="line6", metavar="LAB", help="which lab (default: line6)")
+    ending.add_argument("--name", default="line6", metavar="LAB", help="name of the lab (default: line6)")
 
 
 def _megabytes(text: str) -> int:
@@ -68,12 +66,12 @@ def _megabytes(text: str) -> int:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no ADDRESS:PORT, such as 127.0.0.1:2222")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid ADDRESS:PORT, such as 127.0.0.1:2222")
     return host, int(port)
 
 
 def up(args: argparse.Namespace) -> int:
-    """Boot what does not run, and print the inventory's path."""
+    """Boot the nodes that are not running and print the path of the inventory."""
     from l4sbench.cli.progress import build_progress
     from l4sbench.testbeds.nodes import MEMORY_MB
     from l4sbench.testbeds.nodes import up as boot
@@ -87,7 +85,7 @@ def up(args: argparse.Namespace) -> int:
             bastion=args.bastion,
         )
     if not state.fresh:
-        warn("the nodes run what was built earlier; `l4sbench lab down` and `lab up` start what is built now")
+        warn("the nodes run an earlier build; restart them with `l4sbench lab down` and `l4sbench lab up`")
     if args.json:
         answer(as_json(as_values(state)))
         return 0
@@ -99,10 +97,10 @@ def up(args: argparse.Namespace) -> int:
 
 
 def down(args: argparse.Namespace) -> int:
-    """End the nodes; says so when there was nothing to end."""
+    """Stop the nodes."""
     from l4sbench.testbeds.nodes import down as end
 
-    say(f"the lab {args.name} is gone" if end(args.name) else "there was nothing to take down")
+    say(f"removed lab {args.name}" if end(args.name) else f"lab {args.name} does not exist")
     return 0
 
 
@@ -111,21 +109,21 @@ def show(states: tuple[NodesStatus, ...]) -> None:
     for state in states:
         running = sum(node.running for node in state.nodes)
         old = "" if state.fresh else ", of an earlier build"
-        answer(f"nodes of {state.name}: {running} of {len(state.nodes)} run{old}")
+        answer(f"nodes of {state.name}: {running} of {len(state.nodes)} running{old}")
         if state.bastion is not None:
             answer(f"  through a bastion at {state.bastion[0]} port {state.bastion[1]}")
         for node in state.nodes:
-            how = "runs" if node.running else (node.ended or "does not run")
+            how = "running" if node.running else (node.ended or "not running")
             answer(f"  {node.name:12} {node.address:16} {how}")
         if state.inventory is not None:
             answer(f"  {state.inventory}")
         if not state.up:
             name = "" if state.name == state.topology else f" --name {state.name}"
-            answer(f"  `l4sbench lab up{name}` boots what is missing, `l4sbench lab down{name}` removes it")
+            answer(f"  boot missing nodes: l4sbench lab up{name}; remove the lab: l4sbench lab down{name}")
 
 
 def as_values(state: NodesStatus) -> dict[str, object]:
-    """What `--json` prints of a lab of nodes."""
+    """Return a lab of nodes as `--json` prints it."""
     return {
         "name": state.name,
         "topology": state.topology,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench slice`: a slice of FABRIC for a topology: look, reserve, renew, reach, give back."""
+"""`l4sbench slice`: plan, reserve, renew and delete slices of FABRIC."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from fablib_slices import Slice, SliceFile, SliceSpec
 
 _HOURS: Final = 24
-"""What a lease is renewed to when it is not known how the slice was made."""
+"""Lease after a renewal if the original request is not known."""
 
 _FILES: Final = frozenset({".yaml", ".yml"})
 _WISHES: Final = ("topology", "site", "hours", "cores", "ram_gb", "disk_gb", "image", "nic")
 
 
 def add_parser(commands: Subparsers) -> None:
-    """Add the command and its own commands to the parser."""
+    """Add the command and its subcommands to the parser."""
     parser = add_command(
         commands,
         "slice",
         lambda _: 2,
-        help="reserve machines on FABRIC for a topology, look after them, give them back",
+        help="reserve machines on FABRIC for a topology, manage and delete them",
         examples=(
             "l4sbench slice plan my-slice --site STAR",
             "l4sbench slice up my-slice --hours 48",
@@ -42,60 +42,64 @@ def add_parser(commands: Subparsers) -> None:
         own,
         "plan",
         plan,
-        help="what would be reserved, and what stands in its way; reserves nothing",
+        help="print what would be reserved and check that it can be; reserve nothing",
         examples=(
             "l4sbench slice plan my-slice",
             "l4sbench slice plan slice.yaml --offline --graph s.graphml",
         ),
     )
     _add_wishes(planning)
-    planning.add_argument("--offline", action="store_true", help="ask FABRIC nothing; needs no account")
+    planning.add_argument("--offline", action="store_true", help="do not query FABRIC; needs no account")
     planning.add_argument("--graph", type=Path, metavar="FILE", help="write the slice as GraphML")
     planning.add_argument("--json", action="store_true", help="print the plan as JSON")
     making = add_command(
         own,
         "up",
         up,
-        help="reserve the slice, or adopt it where it is there, and wait until it is ready",
+        help="reserve the slice, or adopt an existing one, and wait until it is ready",
         examples=("l4sbench slice up my-slice", "l4sbench slice up slice.yaml --hours 48"),
     )
     _add_wishes(making)
-    making.add_argument("--wait-minutes", type=count, default=30, metavar="N", help="how long to wait")
-    for name, command, told in (
-        ("status", status, "state, lease and machines of a slice"),
-        ("inventory", write_inventory, "write a slice's Ansible inventory and print its path"),
-        ("down", down, "give a slice back; all that is on its machines is lost"),
+    making.add_argument("--wait-minutes", type=count, default=30, metavar="N", help="maximum time to wait")
+    for name, command, summary in (
+        ("status", status, "print state, lease and machines of a slice"),
+        ("inventory", write_inventory, "write the Ansible inventory of a slice and print its path"),
+        ("down", down, "delete a slice with all data on its machines"),
     ):
-        below = add_command(own, name, command, help=told, examples=(f"l4sbench slice {name} my-slice",))
+        below = add_command(own, name, command, help=summary, examples=(f"l4sbench slice {name} my-slice",))
         several = "+" if name == "down" else None
-        below.add_argument("slice", metavar="SLICE", nargs=several, help="the slice's name, or its YAML file")
+        below.add_argument(
+            "slice", metavar="SLICE", nargs=several, help="name of the slice, or its YAML file"
+        )
         if name == "status":
-            below.add_argument("--json", action="store_true", help="print it as JSON")
+            below.add_argument("--json", action="store_true", help="print the state as JSON")
     renewing = add_command(
         own,
         "renew",
         renew,
-        help="let a slice's lease end so many hours from now",
+        help="extend the lease of a slice",
         examples=("l4sbench slice renew my-slice --hours 48",),
     )
-    renewing.add_argument("slice", metavar="SLICE", help="the slice's name, or its YAML file")
-    renewing.add_argument("--hours", type=count, metavar="N", help="from now (default: as it was made)")
+    renewing.add_argument("slice", metavar="SLICE", help="name of the slice, or its YAML file")
+    renewing.add_argument(
+        "--hours", type=count, metavar="N", help="lease from now (default: as when it was reserved)"
+    )
 
 
 def _add_wishes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("slice", metavar="SLICE", help="the slice's name, or a YAML file that describes it")
-    parser.add_argument("--topology", help="topology to reserve machines for (default: line6)")
-    parser.add_argument("--site", help="FABRIC site (default: one that has room)")
-    parser.add_argument("--hours", type=count, metavar="N", help="lease (default: 24)")
-    parser.add_argument("--cores", type=count, metavar="N", help="of every machine (default: 4)")
-    parser.add_argument("--ram-gb", type=count, metavar="N", help="of every machine (default: 16)")
-    parser.add_argument("--disk-gb", type=count, metavar="N", help="of every machine (default: 50)")
-    parser.add_argument("--image", help="of every machine (default: default_ubuntu_24)")
+    parser.add_argument("slice", metavar="SLICE", help="name of the slice, or a YAML file that describes it")
+    parser.add_argument("--topology", help="topology of the slice (default: line6)")
+    parser.add_argument("--site", help="FABRIC site (default: one with enough free resources)")
+    parser.add_argument("--hours", type=count, metavar="N", help="lease in hours (default: 24)")
+    parser.add_argument("--cores", type=count, metavar="N", help="cores of every machine (default: 4)")
+    parser.add_argument("--ram-gb", type=count, metavar="N", help="memory of every machine (default: 16)")
+    parser.add_argument("--disk-gb", type=count, metavar="N", help="disk of every machine (default: 50)")
+    parser.add_argument("--image", help="image of every machine (default: default_ubuntu_24)")
     parser.add_argument("--nic", help="component model of all ports (default: NIC_Basic)")
 
 
 def _wishes(args: argparse.Namespace) -> SliceFile:
-    """The slice as a file or a name describes it, with what the command line says instead."""
+    """Return the slice that a file or a name describes, updated by the options."""
     from fablib_slices import load_slice_file, slice_file
 
     given = {name: value for name in _WISHES if (value := getattr(args, name)) is not None}
@@ -114,7 +118,7 @@ def _spec(args: argparse.Namespace) -> SliceSpec:
 
 
 def plan(args: argparse.Namespace) -> int:
-    """Show what would be reserved; bad input when something stands in its way."""
+    """Print what would be reserved; raise InputError if it cannot be."""
     from fablib_slices import (
         Facts,
         Slices,
@@ -156,12 +160,12 @@ def plan(args: argparse.Namespace) -> int:
         {"node": switch.name, "role": switch.role, "size": switch.kind, "image": switch.program or ""}
         for switch in spec.switches
     ]
-    place = "a site that has room" if site == "auto" else site
+    place = "a site with enough free resources" if site == "auto" else site
     answer(f"slice {spec.name} at {place}, {spec.hours} h, {len(spec.nets)} networks of {spec.nets[0].nic}")
     answer("\n".join(as_table(machines)))
     for text in warnings(spec, facts):
         warn(text)
-    say("FABRIC's own model takes it." + (" Asked nothing of FABRIC itself." if args.offline else ""))
+    say("valid in FABRIC's information model" + ("; FABRIC was not queried" if args.offline else ""))
     return 0
 
 
@@ -172,7 +176,7 @@ def _as_document(spec: SliceSpec, site: str | None) -> dict[str, object]:
 
 
 def up(args: argparse.Namespace) -> int:
-    """Reserve or adopt; print the inventory's path."""
+    """Reserve or adopt the slice; print the path of the inventory."""
     from fablib_slices import Slices, preflight
     from fablib_slices.checks import warnings
     from fablib_slices.records import bastion_hosts, keep, keep_inventory
@@ -181,7 +185,7 @@ def up(args: argparse.Namespace) -> int:
     slices = Slices.connect()
     try:
         slices.access.check(bastion_hosts(spec.name))
-    except TestbedError as error:  # reserving works without; reaching the machines does not
+    except TestbedError as error:  # reserving works without access, reaching the machines does not
         warn(str(error))
     if slices.find(spec.name) is None:
         facts = slices.facts()
@@ -190,19 +194,19 @@ def up(args: argparse.Namespace) -> int:
             raise InputError(problems)
         for text in warnings(spec, facts):
             warn(text)
-        keep(spec)  # a run finds what was wished for, also when this ends before the slice is ready
+        keep(spec)  # runs find the request even if this command ends before the slice is ready
     found = slices.up(
         spec, limit_s=args.wait_minutes * 60.0, on_state=lambda state: say(f"{spec.name}: {state}")
     )
     keep(spec, found)
     path = keep_inventory(found, slices.access)
-    say(f"lease ends {_when(found.lease_end)}; l4sbench slice renew {spec.name} extends it")
+    say(f"lease ends {_when(found.lease_end)}; extend it with l4sbench slice renew {spec.name}")
     answer(str(path))
     return 0
 
 
 def status(args: argparse.Namespace) -> int:
-    """Print what FABRIC says of a slice."""
+    """Print the state of a slice."""
     found = _found(args.slice)
     if args.json:
         answer(as_json(_state_document(found)))
@@ -225,7 +229,7 @@ def status(args: argparse.Namespace) -> int:
 
 
 def _when(end: datetime) -> str:
-    """An instant, and how far it is."""
+    """Return an instant with the time left until then."""
     left_s = (end - datetime.now(UTC)).total_seconds()
     return f"{end:%Y-%m-%d %H:%M} UTC" + (f", in {as_duration(left_s)}" if left_s > 0 else "")
 
@@ -251,7 +255,7 @@ def _state_document(found: Slice) -> dict[str, object]:
 
 
 def write_inventory(args: argparse.Namespace) -> int:
-    """Write the inventory again, as addresses may have changed; print its path."""
+    """Rewrite the inventory, because addresses may have changed; print its path."""
     from fablib_slices import Slices
     from fablib_slices.records import keep_inventory
 
@@ -261,7 +265,7 @@ def write_inventory(args: argparse.Namespace) -> int:
 
 
 def renew(args: argparse.Namespace) -> int:
-    """Renew, and say what came of it."""
+    """Renew the lease and print its end."""
     from fablib_slices import Slices
     from fablib_slices.records import kept_spec
 
@@ -270,28 +274,28 @@ def renew(args: argparse.Namespace) -> int:
     renewal = Slices.connect().renew(name, args.hours or (kept.hours if kept else _HOURS))
     answer(f"lease ends {_when(renewal.lease_end)}")
     if not renewal.exact:
-        warn(f"asked for {renewal.asked:%Y-%m-%d %H:%M}: FABRIC shortens leases to 15 days from now")
+        warn(f"requested {renewal.asked:%Y-%m-%d %H:%M}, but FABRIC limits leases to 15 days from now")
     return 0
 
 
 def down(args: argparse.Namespace) -> int:
-    """Give slices back; fine when there are none."""
+    """Delete slices; slices that do not exist are no error."""
     from fablib_slices import Slices
     from fablib_slices.records import numbered
 
     slices = Slices.connect()
     names = [_name(given) for given in args.slice]
     for name in names:
-        say(f"slice {name} is given back" if slices.down(name) else f"there is no slice {name}")
+        say(f"deleted slice {name}" if slices.down(name) else f"slice {name} does not exist")
         left = [one for one in numbered(name) if one not in names and slices.find(one)]
         if left:
-            there = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} still there"
-            warn(f"{there}: l4sbench slice down {' '.join(left)}")
+            exist = f"{', '.join(left)} still {'exists' if len(left) == 1 else 'exist'}"
+            warn(f"{exist}; delete with l4sbench slice down {' '.join(left)}")
     return 0
 
 
 def _name(given: str) -> str:
-    """The name of a slice that is given by it, or by the file that describes it."""
+    """Return the name of a slice from its name or the file that describes it."""
     from fablib_slices import load_slice_file, slice_file
 
     return (load_slice_file(Path(given)) if Path(given).suffix in _FILES else slice_file(given)).slice
@@ -304,5 +308,5 @@ def _found(given: str, slices: object = None) -> Slice:
     own = slices if isinstance(slices, Slices) else Slices.connect()
     found = own.find(name)
     if found is None:
-        raise TestbedError(f"there is no slice {name}", f"l4sbench slice up {name} makes it")
+        raise TestbedError(f"slice {name} does not exist", f"reserve it with l4sbench slice up {name}")
     return found

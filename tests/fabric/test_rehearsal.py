@@ -84,7 +84,7 @@ def test_the_notebook_from_nothing_to_a_decision_table(fabric: Place) -> None:
     (home / "rehearsal.yaml").write_text(MATRIX)
 
     _, reserved, _, made, _, log, _, table, frame, _ = executed(fabric.account)
-    assert "FABRIC's own model takes it" in reserved
+    assert "valid in FABRIC's information model" in reserved
     assert "rehearsal: StableOK" in made
     assert "trials: " in log, log
     assert "failed" not in log, log

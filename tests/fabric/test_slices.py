@@ -164,7 +164,7 @@ def test_refused_renewals_are_errors(slices: Slices, spec: SliceSpec, standin: S
     standin.faults(renew_refused=9)
     with pytest.raises(TestbedError, match="Policy Violation: project lease limit"):
         slices.renew(spec.name, 68)
-    with pytest.raises(TestbedError, match="there is no slice nobody"):
+    with pytest.raises(TestbedError, match="slice nobody does not exist"):
         slices.renew("nobody", 1)
 
 

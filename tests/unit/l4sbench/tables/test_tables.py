@@ -114,10 +114,10 @@ def test_empty_tables(tmp_path: Path) -> None:
 
 def test_format_versions(tmp_path: Path) -> None:
     path = tmp_path / "intervals.parquet"
-    with pytest.raises(InputError, match="is no table"):
+    with pytest.raises(InputError, match="is not a table of l4sbench"):
         tables.scan(path)
     path.write_text("nonsense")
-    with pytest.raises(InputError, match="is no table"):
+    with pytest.raises(InputError, match="is not a table of l4sbench"):
         tables.scan(path)
     intervals(1).write_parquet(path, metadata={FORMAT_KEY: str(tables.FORMAT + 1)})
     with pytest.raises(InputError, match="a newer l4sbench"):
