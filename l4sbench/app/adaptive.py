@@ -145,14 +145,14 @@ def _known(matrix: Matrix, run: Path | None, at: Sequence[int]) -> dict[str, tup
     if run is None:
         return {}
     from reports.result.adaptive import forecast as forecast_cells
-    from reports.result.cells import cell_means
+    from reports.result.cells import cells
     from reports.result.load import load
     from reports.result.rules import load_rule
 
     rule = load_rule(matrix.rule)
     try:
-        cells = cell_means(load(run), rule.l4s, rule.classic, rule.value, len(at))
+        found = cells(load(run), rule.l4s, rule.classic, rule.value, len(at))
     except InputError:  # no tables yet, or nothing to compare in them
         return {}
-    had = {row["cell"]: row["valid"] + row["left_out"] for row in cells.iter_rows(named=True)}
-    return {cell: (end, had[cell]) for cell, end in forecast_cells(rule, cells, at).items()}
+    had = {cell.id: cell.valid + cell.left_out for cell in found}
+    return {cell: (end, had[cell]) for cell, end in forecast_cells(rule, found, at).items()}

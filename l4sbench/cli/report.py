@@ -73,7 +73,7 @@ def report(args: argparse.Namespace) -> int:
         return _claims(args)
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
     if args.json:
-        from reports.render.documents import document
+        from reports.render.data import document
 
         answer(as_json(document(decision, _regrets(decision, args.prevalence))))
         return 0

@@ -20,7 +20,8 @@ from l4sbench.errors import InputError
 from reports.against.agreement import EntryAgreement, agreement
 from reports.published import FACTORS, published_cells
 from reports.published.printed import PrintedTable, printed_table
-from reports.result.cells import cell_means
+from reports.render.data import figures
+from reports.result.cells import cells as results
 from reports.result.rules import load_rule
 
 if TYPE_CHECKING:
@@ -137,7 +138,12 @@ def compare(
         InputError: the run has no cell that was published, or there is no such study.
     """
     table = printed_table(study)
-    ours = cell_means(tables, l4s, classic, "goodput_whole_mbps")
+    found = results(tables, l4s, classic, "goodput_whole_mbps")
+    rows = [
+        {"cell": cell.id} | {name: cell.value(name) for name in tables.factors} | figures(cell)
+        for cell in found
+    ]
+    ours = pl.DataFrame(rows, infer_schema_length=None)
     ours = _renamed(_renamed(ours, l4s, "l4s"), classic, "classic")
     for name, value in _DEFAULTS.items():
         column = pl.col(name).fill_null(value) if name in ours.columns else pl.lit(value).alias(name)

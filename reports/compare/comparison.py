@@ -116,13 +116,13 @@ def _entries(
 ) -> tuple[EntryChange, ...]:
     """Return the entries that both tables have and whose words differ."""
     regressed = {cell.cell for cell in cells if cell.regressed}
-    now = {(verdict.l4s, verdict.row, verdict.column): verdict for verdict in new}
+    now = {(str(verdict.question), verdict.row, str(verdict.column)): verdict for verdict in new}
     found: list[EntryChange] = []
     for was in base:
-        place = (was.l4s, was.row, was.column)
+        place = (str(was.question), was.row, str(was.column))
         is_now = now.get(place)
         if is_now is None or is_now.word is was.word:
             continue
-        worse = was.word is Word.OK and any(cell.cell in regressed for cell in is_now.cells)
+        worse = was.word is Word.OK and any(cell.id in regressed for cell in is_now.cells)
         found.append(EntryChange(*place, was.word, is_now.word, worse))
     return tuple(found)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from reports.compare.changes import CellChange, Change, MetricChange, Presence
-from reports.render.terminal import plural
+from reports.render.words import plural
 
 if TYPE_CHECKING:
     from reports.compare.comparison import Comparison, Side

@@ -105,7 +105,7 @@ def chosen(tables: RunTables, decision: Decision, trials: Trials = "median") -> 
     by_cell: dict[str, list[int]] = {}
     for cell, trial in own.sort("cell", "trial").select("cell", "trial").iter_rows():
         by_cell.setdefault(cell, []).append(trial)
-    return [(cell, trial) for cell in decision.cells["cell"] for trial in by_cell.get(cell, [])]
+    return [(cell.id, trial) for cell in decision.cells for trial in by_cell.get(cell.id, [])]
 
 
 def _of_sheet(

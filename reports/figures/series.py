@@ -18,8 +18,8 @@ import polars as pl
 from l4sbench.errors import InputError
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered
+from reports.figures.sheets import setting
 from reports.figures.style import DASHES, Theme, config
-from reports.result.labels import setting
 
 if TYPE_CHECKING:
     from reports.result.load import RunTables

@@ -14,15 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import polars as pl
+
 from l4sbench.errors import InputError
-from l4sbench.factors import FACTORS
 from reports.published.look import ORDER
-from reports.result.cells import varying
-from reports.result.labels import setting
+from reports.render.data import cell_rows
+from reports.result.labels import Setting
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from reports.result.verdicts import Decision
 
 _COUNT: Final = re.compile(r"count \d+")
@@ -143,18 +142,18 @@ def sheets(decision: Decision, across: str | None = None) -> tuple[Sheet, ...]:
     Raises:
         InputError: there is no such factor, or two cells fall on one place.
     """
-    cells = decision.cells
+    cells = pl.DataFrame(cell_rows(decision), infer_schema_length=None)
     across = across or _differing(cells)
     if across not in cells.columns or not cells[across].dtype.is_numeric():
         raise InputError(f"{across} is no numeric factor of these cells", "such as buffer_bdp or rtt_ms")
     l4s, classic = decision.rule.l4s, decision.rule.classic
-    factors = [name for name in cells.columns if _is_factor(name)]
+    factors = list(decision.columns)
     counts = [f"{l4s}.count", f"{classic}.count"]
     own = [f for f in factors if f.split(".")[0] in {l4s, classic} and f not in counts]
     of_queue = [f for f in factors if f.startswith("aqm.")]
-    in_rows = varying(cells, of_queue, within="aqm")
+    in_rows = _varying(cells, of_queue, within="aqm")
     free = [f for f in factors if f not in {*own, *of_queue, "aqm", across}]
-    apart = [f for f in varying(cells.with_columns(_all=1), free, within="_all") if f not in counts]
+    apart = [f for f in _varying(cells.with_columns(_all=1), free, within="_all") if f not in counts]
     found: list[Sheet] = []
     keys = [f"{classic}.cc", *counts, *apart]
     for key, some in cells.partition_by(keys, as_dict=True, maintain_order=True).items():
@@ -169,9 +168,14 @@ def _differing(cells: pl.DataFrame) -> str:
     return next((name for name in usual if cells[name].n_unique() > 1), usual[0])
 
 
-def _is_factor(column: str) -> bool:
-    """Factors of groups and queues have a dot; of the others the column is the name, or begins with it."""
-    return "." in column or any(column == name or column.startswith(f"{name}_") for name in FACTORS)
+def setting(name: str, value: Any) -> str:
+    """`2 BDP`, `rtt 10 ms`, `ECN off`: a factor in words; empty for one that the cell does not have."""
+    return "" if value is None else Setting(name, value).text
+
+
+def _varying(cells: pl.DataFrame, names: list[str], within: str) -> list[str]:
+    counts = cells.group_by(within).agg(pl.col(name).n_unique() for name in names)
+    return [name for name in names if counts.select((pl.col(name) > 1).any()).item()]
 
 
 def _word(name: str, value: object, counts: Sequence[str]) -> str:

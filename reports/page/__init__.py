@@ -4,10 +4,9 @@
 
     write(tables, decision, Heading(name, about), folder)   ->   folder/index.html and folder/data/
 
-Everything but the time series stands in `index.html` itself; docs/report.md tells what it shows.
+Everything but the time series is in `index.html` itself; docs/report.md describes it.
 """
 
-from reports.page.beside import beside_published
-from reports.page.page import Heading, Panel, write
+from reports.page.page import Heading, Panel, beside_published, write
 
 __all__ = ["Heading", "Panel", "beside_published", "write"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the page shows of a cell that was clicked, embedded in it as JSON: factors, trials, programs, hosts.
+"""The panel of a cell that was clicked, embedded in the page as JSON: factors, trials, programs, hosts.
 
 Most nodes run the same program in most trials, and read back the same, but for the seeds. So each
 different text is kept once and named by its place, and long numbers are kept apart from it. The scripts
@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from reports.page.others import others
-from reports.result.cells import NOT_FACTORS
+from reports.render.words import GLYPHS
+from reports.result.cells import GroupResult, factors_of
+from reports.result.labels import BUFFER, Label
 from reports.result.metrics import cell_metrics
+from reports.result.stats import Estimate
 
 if TYPE_CHECKING:
-    from reports.page.model import Entry, HeatCell
+    from reports.page.model import Entry
+    from reports.result.labels import Setting
     from reports.result.load import RunTables
-    from reports.result.verdicts import Decision
+    from reports.result.verdicts import Decision, JudgedCell
 
 LINE: Final = "\x1e"
 """Between the lines of a text that is kept once; no command holds it."""
@@ -65,29 +69,6 @@ GROUP_COLUMNS: Final = (
 )
 
 
-MEANS: Final = (
-    "valid",
-    "left_out",
-    "percent",
-    "percent_low",
-    "percent_high",
-    "l4s_mbps",
-    "classic_mbps",
-    "delay_ms",
-)
-HARMS: Final = (
-    "l4s_harm_percent",
-    "l4s_harm_low_percent",
-    "l4s_harm_high_percent",
-    "classic_harm_percent",
-    "classic_harm_low_percent",
-    "classic_harm_high_percent",
-    "classic_same_harm_percent",
-    "l4s_delay_harm_percent",
-    "classic_delay_harm_percent",
-)
-
-
 FURTHER: Final = (
     "flows",
     "jain",
@@ -106,21 +87,25 @@ class Pool:
         self._places: dict[str, int] = {}
 
     def place(self, text: str) -> int:
-        """Where a text stands in `texts`; it is added when it is new."""
+        """Return the index of a text in `texts`; a new text is added."""
         return self._places.setdefault(text, len(self._places))
 
     @property
     def texts(self) -> list[str]:
-        """The texts in the order of their places."""
+        """The texts in the order of their indexes."""
         return list(self._places)
 
 
 def details(
-    tables: RunTables, decision: Decision, cells: Mapping[str, tuple[Entry, HeatCell]]
+    tables: RunTables, decision: Decision, cells: Iterable[tuple[Entry, JudgedCell]]
 ) -> dict[str, object]:
-    """All that is known about every cell of a run, as JSON types.
+    """Return all that is known about every cell of a run, as JSON types.
 
-    `cells` are those of the decision table. The others, baselines above all, follow.
+    Args:
+        tables: The run.
+        decision: Its decision table.
+        cells: The cells of that table with their entries, as the page shows them. The other cells of the run,
+            baselines above all, follow.
     """
     programs, hosts = Pool(), Pool()
     ran = _texts(tables.programs, ("phase", "command"), programs)
@@ -131,19 +116,37 @@ def details(
         key = (row[0], row[1])
         own = [*map(_short, row[1:]), groups.get(key, []), ran.get(key, []), read_back.get(key, [])]
         trials.setdefault(row[0], []).append(own)
+    factors, further = factors_of(tables), _further(tables, decision)
+    first = next(iter(factors.values()))
+    fixed = {name for name in first if all(own.get(name) == first[name] for own in factors.values())}
+    rerun = dict(tables.programs.unique("cell", keep="first").select("cell", "rerun").iter_rows())
+    placed = {cell.id: _placed(decision, cell, entry) for entry, cell in cells}
+    placed |= _others(tables, decision, {cell: own for cell, own in factors.items() if cell not in placed})
     return {
         "groups": [decision.rule.l4s, decision.rule.classic],
-        "fixed": {name: _short(value) for name, value in _same(tables).items()},
+        "fixed": {name: _short(first[name].value) for name in first if name in fixed},
         "trial_columns": [*TRIAL_COLUMNS, "groups", "programs", "hosts"],
         "group_columns": list(GROUP_COLUMNS),
         "programs": programs.texts,
         "hosts": hosts.texts,
-        "cells": _cells(tables, decision, cells, trials),
+        "cells": [
+            {
+                "id": cell,
+                "factors": {
+                    name: _short(own.value) for name, own in factors[cell].items() if name not in fixed
+                },
+                "rerun": rerun.get(cell),
+                "trials": trials[cell],
+                "further": further.get(cell, {}),
+                **about,
+            }
+            for cell, about in placed.items()
+        ],
     }
 
 
 def _further(tables: RunTables, decision: Decision) -> dict[str, dict[str, object]]:
-    """Fairness, steadiness and quantiles of delay of every cell with a valid trial."""
+    """Return fairness, steadiness and quantiles of delay of every cell with a valid trial."""
     found = cell_metrics(tables, decision.rule.l4s, decision.rule.classic)
     return {
         row["cell"]: {name: _short(row[name]) for name in FURTHER if row.get(name) is not None}
@@ -151,79 +154,80 @@ def _further(tables: RunTables, decision: Decision) -> dict[str, dict[str, objec
     }
 
 
-def _cells(
-    tables: RunTables,
-    decision: Decision,
-    cells: Mapping[str, tuple[Entry, HeatCell]],
-    trials: Mapping[str, list[object]],
-) -> list[dict[str, object]]:
-    """In the order of the decision table, then those that are not in it."""
-    fixed, further, elsewhere = _same(tables), _further(tables, decision), others(tables, decision)
-    differing = [name for name in _factors(tables) if name not in fixed]
-    first = tables.trials.unique("cell", keep="first", maintain_order=True)
-    factors = {
-        row["cell"]: {name: _short(row[name]) for name in differing if row[name] is not None}
-        for row in first.select("cell", *differing).iter_rows(named=True)
+def _placed(decision: Decision, cell: JudgedCell, entry: Entry) -> dict[str, object]:
+    """Return a cell's place in the decision table, its verdict and its result."""
+    result = cell.result
+    limits = decision.rule.limits_of_rate(result.l4s.flows, result.classic.flows)
+    return {
+        "label": str(cell.label),
+        "entry": entry.key,
+        "question": str(cell.question),
+        "row": cell.row,
+        "column": str(cell.column),
+        "word": cell.word.value,
+        "glyph": GLYPHS[cell.word],
+        "limits": limits and (limits.low, limits.high),
+        "straddles": cell.straddles,
+        "bimodal": bool(result.bimodal),
+        "valid": result.valid,
+        "left_out": result.left_out,
+        "share": _estimate(result.share),
+        "l4s": _group(result.l4s),
+        "classic": _group(result.classic),
     }
-    rerun = dict(
-        tables.programs.unique("cell", keep="first", maintain_order=True).select("cell", "rerun").iter_rows()
-    )
-    found: list[dict[str, object]] = []
-    for cell in [*cells, *(cell for cell in factors if cell not in cells)]:
-        about: dict[str, object] = {
-            "id": cell,
-            "factors": factors[cell],
-            "rerun": rerun.get(cell),
-            "trials": trials[cell],
-            "further": further.get(cell, {}),
-        }
-        if cell in cells:
-            about |= _place(*cells[cell])
-        else:
-            about |= {name: _short(value) for name, value in elsewhere[cell].items()}
-        found.append(about)
+
+
+def _group(group: GroupResult) -> dict[str, object]:
+    """Return all estimates of a flow group that are known, by the names of `GroupResult`."""
+    known = ((name.name, getattr(group, name.name)) for name in fields(group))
+    return {name: _estimate(found) for name, found in known if isinstance(found, Estimate)}
+
+
+def _estimate(found: Estimate | None) -> object:
+    return None if found is None else [_short(found.value), _short(found.low), _short(found.high)]
+
+
+def _others(
+    tables: RunTables, decision: Decision, cells: Mapping[str, Mapping[str, Setting]]
+) -> dict[str, dict[str, object]]:
+    """Return what the page calls cells that are not in the decision table, and what their groups got.
+
+    By cell: `label` (queue and buffer), `company` (who runs, beside whom), `valid`, and by the names of cells
+    in the table the means of the groups that it has.
+    """
+    found: dict[str, dict[str, object]] = {}
+    for cell, own in cells.items():
+        queue = own["aqm"].called if "aqm" in own else ""
+        label = ", ".join(filter(None, (queue, str(own.get(BUFFER, ""))))) or cell
+        found[cell] = {"label": label, "company": _company(own), "valid": 0}
+    for name, group in (("l4s", decision.rule.l4s), ("classic", decision.rule.classic)):
+        of_group = tables.totals(group, decision.rule.value).filter(pl.col("cell").is_in(list(cells)))
+        means = of_group.group_by("cell").agg(pl.col("mbps").mean(), pl.col("delay_ms").mean(), pl.len())
+        for cell, mbps, delay_ms, valid in means.iter_rows():
+            goodput = Estimate(mbps, "Mbit/s", valid)
+            delay = None if delay_ms is None else Estimate(delay_ms, "ms", valid)
+            found[cell] |= {"valid": valid, name: _group(GroupResult(0, goodput, delay, None))}
     return found
 
 
-def _place(entry: Entry, cell: HeatCell) -> dict[str, object]:
-    """A cell's place in the decision table and its means."""
-    verdict, mean = entry.verdict, cell.mean
-    harms = {name: _short(getattr(mean, name)) for name in HARMS if getattr(mean, name) is not None}
-    return {
-        "label": mean.label,
-        "entry": entry.key,
-        "l4s": verdict.l4s,
-        "row": verdict.row,
-        "column": verdict.column,
-        "word": mean.word.value,
-        "glyph": cell.glyph,
-        "limits": cell.limits_percent,
-        "straddles": cell.straddles,
-        "bimodal": bool(mean.bimodal),
-        "classic_delay_ms": _short(cell.classic_delay_ms),
-        **{name: _short(getattr(mean, name)) for name in MEANS},
-        **({"harm": harms} if harms else {}),
-    }
+def _company(factors: Mapping[str, Setting]) -> str:
+    """Return `CUBIC, ECN off, alone` or `CUBIC, ECN off beside CUBIC, ECN off`."""
+    groups = [name.removesuffix(".cc") for name in factors if name.endswith(".cc")]
+    named = [_flows(factors, group) for group in groups]
+    return f"{named[0]}, alone" if len(named) == 1 else " beside ".join(named)
 
 
-def _factors(tables: RunTables) -> list[str]:
-    return [name for name in tables.trials.columns if name not in NOT_FACTORS]
-
-
-def _same(tables: RunTables) -> dict[str, object]:
-    """The factors that all cells of the run share, decision table or not."""
-    trials = tables.trials
-    return {
-        name: trials[name][0]
-        for name in _factors(tables)
-        if trials[name].n_unique() == 1 and trials[name].null_count() == 0
-    }
+def _flows(factors: Mapping[str, Setting], group: str) -> str:
+    count, ecn = factors.get(f"{group}.count"), factors.get(f"{group}.ecn")
+    name = factors[f"{group}.cc"].called
+    many = f"{count.called} {name}" if count and count.value != 1 else name
+    return str(Label(many, (ecn.below(f"{group}."),) if ecn else ()))
 
 
 def _texts(
     frame: pl.DataFrame, fields: tuple[str, ...], pool: Pool
 ) -> dict[tuple[str, int], list[list[object]]]:
-    """For every trial the nodes, each with the place of its text and the long numbers in it.
+    """Return the nodes of every trial, each with the index of its text and the long numbers in it.
 
     A text has one line per row, its fields joined.
     """
@@ -245,7 +249,7 @@ def _texts(
 
 
 def _readable(hosts: pl.DataFrame) -> pl.DataFrame:
-    """The hosts with their queues, which are read back as JSON, in the manner of tc: kind, then options."""
+    """Return the hosts with their queues, read back as JSON, in the manner of tc: kind, then options."""
     queues = hosts.filter(pl.col("kind") == "qdisc")["value"].drop_nulls().unique().to_list()
     return hosts.with_columns(pl.col("value").replace({value: _options(value) for value in queues}))
 
@@ -262,7 +266,7 @@ def _options(queue: str) -> str:
 
 
 def _groups(tables: RunTables) -> dict[tuple[str, int], list[list[object]]]:
-    """For every valid trial its flow groups: sums of goodput, means of delay, the worst flow's quantiles."""
+    """Return the flow groups of every valid trial: sums of goodput, means of delay, worst quantiles."""
     per_group = tables.flows.group_by("cell", "trial", "group", maintain_order=True).agg(
         pl.col("cc").first(),
         pl.len().alias("flows"),
@@ -280,7 +284,7 @@ def _groups(tables: RunTables) -> dict[tuple[str, int], list[list[object]]]:
 
 
 def _short(value: Any) -> Any:
-    """A number with five digits, which is more than any table shows; JSON has no NaN."""
+    """Return a number with five digits, which is more than any table shows; JSON has no NaN."""
     if not isinstance(value, float):
         return value
     return float(f"{value:.5g}") if math.isfinite(value) else None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Makes the page of a run from its decision and tables, by the templates beside this file."""
+"""The page of a run, made of its decision and tables by the templates beside this file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from l4sbench import __version__
+from reports.against import difference_maps
 from reports.page.details import details
-from reports.page.facts import facts
-from reports.page.model import number, questions
+from reports.page.model import questions, spoken
 from reports.page.series import digest, scripts
-from reports.page.tones import STEPS, delay_steps
+from reports.page.tones import STEPS, delay_steps, delay_tone, difference_tone, share_tone
 from reports.page.writing import write_drawing, write_page, write_series
-from reports.render.terminal import GLYPHS, meanings, plural
+from reports.render import words
 
 if TYPE_CHECKING:
+    from reports.against import Comparison
     from reports.result.load import RunTables
-    from reports.result.verdicts import Decision
+    from reports.result.verdicts import Decision, JudgedCell, Verdict
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SCRIPTS: Final = ("base.js", "cell.js", "charts.js", "find.js", "page.js")
@@ -32,7 +33,7 @@ SCRIPTS: Final = ("base.js", "cell.js", "charts.js", "find.js", "page.js")
 
 @dataclass(frozen=True)
 class Heading:
-    """What the page calls the run: the matrix's name, and what it says it asks."""
+    """The heading of the page: the name of the matrix, and its description."""
 
     name: str
     about: str = ""
@@ -62,13 +63,13 @@ def write(
     remarks: Sequence[str] = (),
     panels: Sequence[Panel] = (),
 ) -> Path:
-    """Write the page of a run into its report's folder; returns the page's file.
+    """Write the page of a run into its report's folder, and return the page's file.
 
     `remarks` are sentences below the decision tables, `panels` further parts below the list of cells.
     Equal tables give equal files, byte for byte. The page appears last, whole or not at all.
 
     Raises:
-        InputError: a table lacks or holds what no run gives.
+        InputError: a table is not that of a run.
         DiskFull: no room is left.
     """
     series = write_series(report, digest(tables), scripts(tables))
@@ -87,14 +88,9 @@ def render(
     series: str = "",
     drawing: str = "",
 ) -> str:
-    """The page as text; `series` and `drawing` are what it loads from beside itself."""
+    """Return the page as text; `series` and `drawing` are the files beside it that it loads."""
     asked = questions(decision)
-    cells = {
-        cell.mean.cell: (entry, cell)
-        for question in asked
-        for entry in question.entries
-        for cell in entry.cells
-    }
+    cells = [(entry, cell) for question in asked for entry in question.entries for cell in entry.cells]
     data = details(tables, decision, cells) | {"series": series, "drawing": drawing}
     return (
         templates()
@@ -104,9 +100,7 @@ def render(
             decision=decision,
             rule=decision.rule,
             questions=asked,
-            glyphs=GLYPHS,
-            meanings=meanings(decision),
-            facts=facts(decision),
+            words=words,
             remarks=remarks,
             panels=panels,
             steps=2 * STEPS + 1,
@@ -119,8 +113,29 @@ def render(
     )
 
 
+def beside_published(comparison: Comparison) -> Panel:
+    """Return the part of a page that puts the run beside a published study: verdicts, errata, cells."""
+    agreeing, corrected, known = comparison.agreeing
+    body = (
+        templates()
+        .get_template("beside.html.j2")
+        .render(
+            comparison=comparison,
+            agreeing=agreeing,
+            corrected=corrected,
+            known=known,
+            maps=difference_maps(comparison),
+            tone=difference_tone,
+            stars=words.STAR,
+            cells=comparison.cells.sort("cell").to_dicts(),
+        )
+    )
+    # the template escapes whatever it is given
+    return Panel("against", f"Beside published results: {comparison.study.study}", Markup(body))  # noqa: S704
+
+
 def templates() -> Environment:
-    """Our templates. They escape what they are given, and know no name that they are not given."""
+    """Return the page's templates, which escape all values and know no name that they are not given."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -128,17 +143,35 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, plural=plural)
+    environment.filters.update(
+        number=words.number,
+        plural=words.plural,
+        between=words.between,
+        spoken=spoken,
+        worst=_worst,
+        tone=_tone,
+        delay_tone=lambda cell: delay_tone(cell.result.l4s.delay and cell.result.l4s.delay.value),
+    )
     return environment
 
 
+def _worst(verdict: Verdict) -> str:
+    """Return the cell that decides, with its numbers; no line ends before a percent sign."""
+    return words.worst_text(verdict).replace(" %", "\u00a0%")
+
+
+def _tone(cell: JudgedCell) -> int | None:
+    result = cell.result
+    return share_tone(result.share and result.share.value, result.fair_percent)
+
+
 def _own(name: str) -> Markup:
-    """One of our own files, which goes into the page as it is."""
+    """Return one of our own files, which goes into the page as it is."""
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704 (not from outside)
 
 
 def as_script_data(plain: object) -> Markup:
-    """JSON that nothing in it can end the script element of."""
+    """Return JSON in which nothing can end the script element that holds it."""
     text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")

@@ -5,65 +5,108 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from reports.result.cells import factors_of
+import polars as pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from reports.result.cells import CellResult
     from reports.result.regret import Regret
+    from reports.result.stats import Estimate
     from reports.result.verdicts import Decision
 
 FORMAT: Final = 1
 """Version of the JSON document; grows when a field changes its meaning or goes away."""
 
-_PLACE: Final = ("question", "row", "column", "queue", "label", "cell")
-
 
 def entries_csv(decision: Decision) -> str:
-    """One line per entry of the decision table: the columns of table `verdicts`."""
+    """Return one line per entry of the decision table: the columns of table `verdicts`."""
     return decision.frame().write_csv()
 
 
 def cells_csv(decision: Decision) -> str:
-    """One line per cell: its place in the decision table, its figures, and all its factors."""
-    return _cells(decision).write_csv()
+    """Return one line per cell: its place in the decision table, its figures, and all its factors."""
+    return pl.DataFrame(cell_rows(decision), infer_schema_length=None).write_csv()
 
 
-def _cells(decision: Decision) -> pl.DataFrame:
-    factors = factors_of(decision.cells.drop(*(name for name in _PLACE if name != "cell"), "decided"))
-    figures = [name for name in decision.cells.columns if name not in (*factors, *_PLACE)]
-    return decision.cells.select(*_PLACE, *figures, *factors)
+def cell_rows(decision: Decision) -> list[dict[str, object]]:
+    """Return one row per cell of a decision, as CSV and JSON have it; names carry units."""
+    return [
+        {
+            "question": str(cell.question),
+            "row": cell.row,
+            "column": str(cell.column),
+            "queue": cell.label.head,
+            "label": str(cell.label),
+            "cell": cell.id,
+            **figures(cell.result),
+            "decided": cell.judged.decided,
+            **{column: cell.result.value(column) for column in decision.columns},
+            "verdict": cell.word.value,
+            "outside_percent": cell.judged.outside_percent,
+        }
+        for cell in decision.cells
+    ]
+
+
+def figures(cell: CellResult) -> dict[str, object]:
+    """Return all figures of a cell by names that carry units; None for what is not known."""
+    means = {
+        "l4s{}_mbps": cell.l4s.goodput,
+        "classic{}_mbps": cell.classic.goodput,
+        "delay{}_ms": cell.l4s.delay,
+        "classic_delay{}_ms": cell.classic.delay,
+        "sojourn_p99{}_ms": cell.l4s.sojourn_p99,
+    }
+    ends = {name: (mean and mean.low, mean and mean.high) for name, mean in means.items()}
+    row: dict[str, object] = {"valid": cell.valid}
+    row |= {name.format(""): mean and mean.value for name, mean in means.items()}
+    row |= {name.format("_sd"): mean and mean.sd for name, mean in means.items()}
+    row |= {name.format("_median"): mean and mean.median for name, mean in means.items()}
+    row |= {"left_out": cell.left_out, "percent": cell.share and cell.share.value}
+    for name, (low, high) in ends.items():
+        row |= {name.format("_low"): low, name.format("_high"): high}
+    row |= {"percent_low": cell.share and cell.share.low, "percent_high": cell.share and cell.share.high}
+    row["bimodal"] = cell.bimodal
+    for name, group in (("l4s", cell.l4s), ("classic", cell.classic)):
+        row[f"{name}_alone_mbps"] = group.alone and group.alone.value
+        row |= _with_ends(f"{name}_harm", group.harm)
+        row[f"{name}_delay_harm_percent"] = group.delay_harm and group.delay_harm.value
+    return row | _with_ends("classic_same_harm", cell.classic.same_harm)
+
+
+def _with_ends(name: str, found: Estimate | None) -> dict[str, object]:
+    return {
+        f"{name}_percent": found and found.value,
+        f"{name}_low_percent": found and found.low,
+        f"{name}_high_percent": found and found.high,
+    }
 
 
 def document(
     decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.DataFrame | None = None
 ) -> dict[str, object]:
-    """All of a decision as JSON values; field names are those of the tables, with their units.
+    """Return all of a decision as JSON values; field names are those of the tables, with their units.
 
     `metrics` are further figures of all cells (`reports.result.metrics.cell_metrics`).
     """
-    rule = decision.rule
     return {
         "format": FORMAT,
-        "rule": rule.model_dump(mode="json"),
+        "rule": decision.rule.model_dump(mode="json"),
         "verdicts": decision.frame().to_dicts(),
-        "cells": _cells(decision).to_dicts(),
+        "cells": cell_rows(decision),
         "metrics": [] if metrics is None else metrics.to_dicts(),
         "kernels": list(decision.kernels),
         "modules": list(decision.modules),
         "testbeds": list(decision.testbeds),
-        "same_in_all_cells": dict(decision.fixed),
-        "left_out": [
-            {"cell": out.cell, "trial": out.trial, "status": out.status, "reasons": out.reasons}
-            for out in decision.left_out
-        ],
+        "same_in_all_cells": {column: setting.value for column, setting in decision.fixed.items()},
+        "left_out": [asdict(trial) for trial in decision.left_out],
         "flags": dict(decision.flagged),
         "cells_without_a_competitor": decision.solo,
         "regret": [
             {
-                "l4s": regret.l4s,
+                "l4s": str(regret.question),
                 "prevalence": regret.prevalence,
                 "cost_percent": regret.cost_percent,
                 "harm_percent": regret.harm_percent,

@@ -1,43 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A decision as files: Markdown to read, CSV and JSON for programs, LaTeX for papers."""
+"""A decision as files: Markdown to read, LaTeX for papers, CSV and JSON for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from json import dumps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from reports.render.data import cells_csv, document, entries_csv
-from reports.render.latex import latex
-from reports.render.terminal import markdown
+from reports.render.templating import latex_templates, markdown_templates, md, table, tex
+from reports.render.words import BIMODAL, GLYPHS, NO_TRIAL, STAR, notes, number, worst_text
+from reports.result.grid import heat_grid
+from reports.result.judging import Word
+from reports.result.labels import BUFFER, Label
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from reports.result.grid import Grid
+    from reports.result.labels import Setting
     from reports.result.regret import Regret
-    from reports.result.verdicts import Decision
+    from reports.result.verdicts import Decision, JudgedCell, Verdict
 
-__all__ = ["cells_csv", "document", "documents", "entries_csv", "latex"]
+TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
 def documents(
     decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.DataFrame | None = None
 ) -> Mapping[str, str]:
-    """Every document of a decision by its file name.
+    """Return every document of a decision by its file name.
 
-    `metrics` are further figures of all cells, as `reports.result.metrics.cell_metrics` gives them.
+    `metrics` are further figures of all cells, as `reports.result.metrics.cell_metrics` returns them.
     """
-    from json import dumps
-
-    table = markdown(decision, [regret.text for regret in regrets])
     return {
-        "decision.md": table + _further(decision, metrics),
+        "decision.md": markdown(decision, regrets, metrics),
         "decision.csv": entries_csv(decision),
         "cells.csv": cells_csv(decision),
         "decision.json": dumps(document(decision, regrets, metrics), indent=2, ensure_ascii=False) + "\n",
         "decision.tex": latex(decision, regrets),
         **({} if metrics is None else {"metrics.csv": metrics.write_csv()}),
     }
+
+
+def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.DataFrame | None = None) -> str:
+    """Return the decision table as Markdown, with the means of all its cells and their further figures."""
+
+    def by_buffer(question: Label, column: Label) -> Grid[None, Label, Setting | None, JudgedCell]:
+        places = (question, column)
+        return heat_grid([c for c in decision.cells if (c.question, c.column) == places], BUFFER)
+
+    template = markdown_templates(TEMPLATES).get_template("decision.md.j2")
+    return template.render(
+        decision=decision,
+        entry=_entry,
+        notes=notes(decision),
+        regrets=regrets,
+        by_buffer=by_buffer,
+        goodputs=_goodputs,
+        further=_further(decision, metrics),
+    )
+
+
+def _entry(verdict: Verdict) -> str:
+    signs = (GLYPHS[verdict.word], f"**{verdict.word}**", STAR[verdict.low_latency])
+    return f"{' '.join(filter(None, signs))}<br>{md(worst_text(verdict))}"
+
+
+def _goodputs(cell: JudgedCell) -> str:
+    if cell.result.share is None:
+        return NO_TRIAL
+    groups = f"{number(cell.result.l4s.goodput)} ({number(cell.result.classic.goodput)})"
+    return f"{groups}, {BIMODAL}" if cell.result.bimodal else groups
 
 
 _FURTHER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
@@ -54,26 +90,60 @@ _FURTHER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
 
 
 def _further(decision: Decision, metrics: pl.DataFrame | None) -> str:
-    """Fairness, steadiness and tails of the decision's cells as Markdown; what no cell has is no column."""
+    """Return fairness, steadiness and tails of the cells as a table; what no cell has is no column."""
     if metrics is None:
         return ""
     of_cell: dict[str, dict[str, Any]] = {row["cell"]: row for row in metrics.iter_rows(named=True)}
     rows = [
-        (f"{label}, against {column}", [show(of_cell[cell]) for show in _FURTHER.values()])
-        for cell, label, column in decision.cells.select("cell", "label", "column").iter_rows()
-        if cell in of_cell
+        [f"{cell.label}, against {cell.column}", *(show(of_cell[cell.id]) for show in _FURTHER.values())]
+        for cell in decision.cells
+        if cell.id in of_cell
     ]
-    shown = [place for place in range(len(_FURTHER)) if any(figures[place] for _, figures in rows)]
-    heads = list(_FURTHER)
-    lines = ["", "## Further figures", "", _line("cell", [heads[place] for place in shown])]
-    lines.append(_line("---", ["---"] * len(shown)))
-    lines += [_line(name, [figures[place] for place in shown]) for name, figures in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _line(first: str, rest: Sequence[str]) -> str:
-    return f"| {' | '.join((first, *rest))} |"
+    heads = ["cell", *_FURTHER]
+    shown = [0, *(place for place in range(1, len(heads)) if any(row[place] for row in rows))]
+    return table([heads[place] for place in shown], ([row[place] for place in shown] for row in rows))
 
 
 def _figure(value: float | None, digits: int, after: str = "") -> str:
     return "" if value is None else f"{value:.{digits}f}{after}"
+
+
+_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    Word.OK: ("LsbOk", r"\ensuremath{\checkmark}"),
+    Word.L4S_STARVED: ("LsbStarved", r"\ensuremath{\blacktriangledown}"),
+    Word.CLASSIC_STARVED: ("LsbStarves", r"\ensuremath{\blacktriangle}"),
+    Word.BOTH: ("LsbBoth", r"\ensuremath{\blacklozenge}"),
+    Word.UNDECIDED: ("LsbUndecided", r"\textbf{?}"),
+    Word.INVALID: ("LsbInvalid", r"\ensuremath{\times}"),
+    "all": ("LsbStar", r"\ensuremath{\bigstar}"),
+    "some": ("LsbSomeStar", r"\ensuremath{\star}"),
+}
+"""LaTeX commands of verdicts and stars, and their meaning unless a paper defines them otherwise."""
+
+
+def latex(decision: Decision, regrets: Sequence[Regret] = ()) -> str:
+    r"""Return a LaTeX `table` per question; `\input` it in a document that uses booktabs and amssymb."""
+
+    def command(known: tuple[str, str]) -> str:
+        return f"\\{known[0]}{{}}"
+
+    # question mark and x are printed as they are
+    glyphs = {
+        sign: command(_COMMANDS[word]) for word, sign in (*GLYPHS.items(), *STAR.items()) if sign not in "?x"
+    }
+    templates = latex_templates(TEMPLATES)
+    templates.filters |= {"tex": partial(tex, signs=glyphs), "command": command, "short": _short}
+    lines = [note.text for note in notes(decision)]
+    return templates.get_template("decision.tex.j2").render(
+        decision=decision,
+        commands=_COMMANDS,
+        texts=lambda question: [*lines, *(own.text for own in regrets if own.question == question)],
+    )
+
+
+def _short(cell: JudgedCell) -> str:
+    """Return the figures of a cell, shorter than elsewhere: percent of the rate, Mbit/s of both."""
+    share, l4s, classic = cell.result.share, cell.result.l4s, cell.result.classic
+    if share is None:
+        return NO_TRIAL
+    return f"{number(share, 0)} % ({number(l4s.goodput)} v {number(classic.goodput)})"

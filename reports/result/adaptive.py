@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""When a cell has enough trials: as soon as its verdict is no longer in doubt.
+"""Adaptive trials: a cell has enough of them as soon as its verdict is no longer in doubt.
 
-The same intervals decide that stand in the report, so a cell that was left at three trials is decided there
-too. Baselines do not count here: they are other cells, which may not have run yet, and no result may depend
-on the order in which cells run. Goodput is measured by the link's rate instead.
+The intervals are those of the report, so a cell that was left at three trials is decided there too. Baselines
+do not count here: they are other cells, which may not have run yet, and no result may depend on the order in
+which cells run. Goodput is measured by the link's rate instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from reports.result.judging import Measured, Range, judge
-from reports.result.stats import estimate, half_width
+from reports.result.judging import Measured, judge
+from reports.result.stats import Estimate, estimate, interval
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from reports.result.cells import CellResult, GroupResult
     from reports.result.rules import Rule
 
 UNDECIDED_AFTER: Final = {3: 0.22, 5: 0.09}
@@ -35,7 +34,7 @@ def decided(
     classic_flows: int = 1,
     looks: int = 1,
 ) -> bool:
-    """Whether the valid trials of a cell leave no doubt about its verdict.
+    """Return True if the valid trials of a cell leave no doubt about its verdict.
 
     Args:
         rule: How verdicts are made. Intervals count even where its verdicts go by means.
@@ -48,49 +47,45 @@ def decided(
     """
     if not l4s_mbps or not classic_mbps:
         return False
-    l4s, classic = (_percent(values, rate_mbps, looks) for values in (l4s_mbps, classic_mbps))
+    l4s, classic = (
+        estimate([mbps / rate_mbps * 100 for mbps in values], "%", least=0.0, most=100.0, looks=looks)
+        for values in (l4s_mbps, classic_mbps)
+    )
     cell = Measured(l4s, l4s, classic, l4s_flows=l4s_flows, classic_flows=classic_flows)
     return judge(rule, cell).decided
 
 
-def _percent(values: Sequence[float], rate_mbps: float, looks: int) -> Range:
-    percent = [value / rate_mbps * 100 for value in values]
-    found = estimate(percent, least=0.0, most=100.0, looks=looks)
-    return Range(found.mean, found.low, found.high)
-
-
-def forecast(rule: Rule, cells: pl.DataFrame, looks: Sequence[int]) -> dict[str, int]:
-    """How many trials each cell will have got in the end, by id, if trials go on as they did.
+def forecast(rule: Rule, cells: Iterable[CellResult], looks: Sequence[int]) -> dict[str, int]:
+    """Return the number of trials each cell will probably have in the end, by id.
 
     Args:
         rule: How verdicts are made.
-        cells: Of `cell_means`; cells with fewer than two valid trials are left out.
+        cells: Results so far; cells with fewer than two valid trials are left out.
         looks: The numbers of trials at which cells are looked at.
     """
     found: dict[str, int] = {}
-    for row in cells.iter_rows(named=True):
-        if row["valid"] > 1:
-            had = row["valid"] + row["left_out"]
-            ahead = [at for at in looks if at >= had] or [looks[-1]]
-            found[row["cell"]] = next((at for at in ahead if _would(rule, row, at, len(looks))), looks[-1])
+    for cell in cells:
+        if cell.valid > 1:
+            ahead = [at for at in looks if at >= cell.valid + cell.left_out] or [looks[-1]]
+            found[cell.id] = next((at for at in ahead if _would(rule, cell, at, len(looks))), looks[-1])
     return found
 
 
-def _would(rule: Rule, row: dict[str, float], trials: int, looks: int) -> bool:
-    """Whether a cell would be decided by so many trials with the mean and spread it has."""
-    rate = row["rate_mbps"]
+def _would(rule: Rule, cell: CellResult, trials: int, looks: int) -> bool:
+    """Return True if so many trials with the mean and spread of a cell would decide it."""
 
-    def after(group: str) -> Range:
-        mean, sd = (row[f"{group}{what}_mbps"] / rate * 100 for what in ("", "_sd"))
-        half = half_width(trials, sd, looks)
-        return Range(mean, max(0.0, mean - half), min(100.0, mean + half))
+    def after(group: GroupResult) -> Estimate:
+        assert group.goodput is not None  # noqa: S101  (the cell has valid trials)
+        now = group.goodput.percent_of(cell.rate_mbps)
+        ends = interval(now.value, now.sd, trials, least=0.0, most=100.0, looks=looks)
+        low, high = ends or (None, None)
+        return Estimate(now.value, "%", trials, low, high)
 
-    l4s, classic = after("l4s"), after("classic")
-    flows = (int(row[f"{group}.count"]) for group in (rule.l4s, rule.classic))
-    return judge(rule, Measured(l4s, l4s, classic, None, *flows)).decided
+    l4s, classic = after(cell.l4s), after(cell.classic)
+    return judge(rule, Measured(l4s, l4s, classic, None, cell.l4s.flows, cell.classic.flows)).decided
 
 
 def still_undecided(trials: int) -> float:
-    """The part of cells of which nothing is known yet that will be in doubt after so many trials."""
+    """Return the part of cells without any trials yet that will be in doubt after so many trials."""
     known = [at for at in UNDECIDED_AFTER if at <= trials]
     return UNDECIDED_AFTER[max(known)] if known else 1.0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Cells beside their baselines: what each group gets alone, what a classic one gets beside its own kind.
+"""Baselines of cells: the goodput of each group alone, and of a classic group beside its own kind.
 
 Baselines are found by factors: the cell of a group alone is the one with the same factors apart from those of
 the other groups, wherever it runs; that of a classic group beside its own kind has in the L4S group's place
@@ -9,169 +9,207 @@ what the classic group is. They are cells like others and need nothing but the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import polars as pl
 
-from reports.result.cells import ALONE, HARMS, NOT_FACTORS, factors_of, own_kind, totals, within_interval
-from reports.result.stats import CONFIDENCE, harm_interval, harm_to_delay, harm_to_goodput
+from reports.result.stats import (
+    CONFIDENCE,
+    Estimate,
+    harm_interval,
+    harm_to_delay,
+    harm_to_goodput,
+    interval,
+)
 
 if TYPE_CHECKING:
+    from l4sbench.units import Plain
+    from reports.result.labels import Setting
     from reports.result.load import RunTables
 
-OF_PLACE: Final = ("from", "to")
+_PLACE: Final = frozenset({"from", "to"})
+_SIZE: Final = frozenset({"count", "start_s"})
 _BASELINE_SHARE: Final = 0.1
 """Part of the error of a harm's interval that the baseline's mean has, the cell's mean having the rest
 (Bonferroni). A flow alone hardly differs between trials, so its interval may be the surer one."""
 
+Factors: TypeAlias = "Mapping[str, Setting]"
+_Key: TypeAlias = "frozenset[tuple[str, Plain]]"
 
-def with_harm(
-    cells: pl.DataFrame,
-    tables: RunTables,
-    l4s: str,
-    classic: str,
-    value: str = "goodput_mbps",
-    looks: int = 1,
-) -> pl.DataFrame:
-    """The cells of `cell_means` with the harm that both groups suffer; null where a baseline was not run.
 
-    `l4s_alone_mbps` and `classic_alone_mbps`: mean goodput of the group alone. `l4s_harm_percent` and
-    `classic_harm_percent`: harm to goodput, with the ends of its 95 % confidence interval
-    in `_low_` and `_high_`. `l4s_delay_harm_percent` and the same for classic: harm to the mean
-    smoothed RTT. `classic_same_harm_percent`: what the classic group suffers from its own kind, with its
-    interval. Negative harm is gain.
+@final
+@dataclass(frozen=True)
+class Baseline:
+    """The result of one flow group in a baseline.
+
+    Attributes:
+        cell: Id of the cell.
+        goodput: Sum of its flows' goodputs, Mbit/s.
+        delay_ms: Mean smoothed RTT minus base RTT; None if it is not known.
     """
-    factors = factors_of(cells)
-    for name, group in (("l4s", l4s), ("classic", classic)):
-        cells = _beside(cells, _alone(tables, group, value), f"{name}_alone", _keys(factors, group))
-        cells = _harmed(cells, name, f"{name}_alone", f"{name}_harm", looks)
-        prefix = "" if name == "l4s" else "classic_"
-        delays = cells.select("rtt_ms", f"{name}_alone_ms", f"{prefix}delay_ms").iter_rows()
-        harms = [_percent(_delay_harm(*row)) for row in delays]
-        cells = cells.with_columns(pl.Series(f"{name}_delay_harm_percent", harms, dtype=pl.Float64))
-    same = _beside_own_kind(tables, l4s, classic, value)
-    keys = [
-        name
-        for name in factors
-        if not name.startswith(f"{l4s}.") or name in {f"{l4s}.count", f"{l4s}.start_s"}
+
+    cell: str
+    goodput: Estimate
+    delay_ms: float | None
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """The baselines of a run, found by the factors of the cells that are measured against them.
+
+    Where several have the same factors, the first one counts.
+    """
+
+    l4s: str
+    classic: str
+    solo: Mapping[tuple[str, _Key], list[Baseline]]
+    same: Mapping[_Key, list[Baseline]]
+    own_kind: frozenset[str]
+
+    @classmethod
+    def of(
+        cls, tables: RunTables, factors: Mapping[str, Factors], groups: tuple[str, str], value: str
+    ) -> Baselines:
+        """Find the baselines of a run.
+
+        Args:
+            tables: The run.
+            factors: The factors of all its cells.
+            groups: Names of the L4S and the classic flow group.
+            value: Column of table `flows` that counts as goodput.
+        """
+        l4s, classic = groups
+        solo: dict[tuple[str, _Key], list[Baseline]] = defaultdict(list)
+        same: dict[_Key, list[Baseline]] = defaultdict(list)
+        own_kind = {cell for cell, own in factors.items() if is_own_kind(own, l4s, classic, tables.l4s_ccs)}
+        for group in groups:
+            for found in _results(tables, group, value, factors):
+                own = factors[found.cell]
+                if [name for name in own if name.endswith(".cc")] == [f"{group}.cc"]:
+                    solo[group, _key_alone(own, group)].append(found)
+                elif group == classic and found.cell in own_kind:
+                    same[_key_same(own, l4s)].append(found)
+        return cls(l4s, classic, solo, same, frozenset(own_kind))
+
+    def alone(self, group: str, factors: Factors) -> Baseline | None:
+        """Return the baseline of a cell's flow group alone; None if the run has none."""
+        return next(iter(self.solo.get((group, _key_alone(factors, group)), ())), None)
+
+    def beside_own_kind(self, factors: Factors) -> Baseline | None:
+        """Return the baseline of a cell's classic group beside its own kind; None if the run has none."""
+        return next(iter(self.same.get(_key_same(factors, self.l4s), ())), None)
+
+    def cells(self, measured: Iterable[Factors]) -> frozenset[str]:
+        """Return the ids of the baselines that cells with these factors are measured against."""
+        keys = {(group, _key_alone(own, group)) for own in measured for group in (self.l4s, self.classic)}
+        return self.own_kind | {found.cell for key in keys for found in self.solo.get(key, ())}
+
+
+def is_own_kind(factors: Factors, l4s: str, classic: str, l4s_ccs: frozenset[str]) -> bool:
+    """Return True if a cell's classic group is beside its own kind: a baseline, and nobody's question.
+
+    Both groups have the same settings, their sizes, starts and places aside, and they are not L4S.
+    """
+    cc = factors.get(f"{l4s}.cc")
+    if cc is None or cc.value in l4s_ccs:
+        return False
+    kinds = [
+        {
+            name.removeprefix(f"{group}."): setting.value
+            for name, setting in factors.items()
+            if name.startswith(f"{group}.") and name.removeprefix(f"{group}.") not in _SIZE | _PLACE
+        }
+        for group in (l4s, classic)
     ]
-    cells = _beside(cells, same, "same", keys)
-    cells = _harmed(cells, "same", "classic_alone", "classic_same_harm", looks=1)
-    helpers = (n for n in cells.columns if n.startswith(("same_", "l4s_alone_", "classic_alone_")))
-    return cells.drop([name for name in helpers if name not in {*ALONE, *HARMS}])
+    return kinds[0] == kinds[1]
 
 
-def _delay_harm(rtt_ms: float, alone_ms: float | None, beside_ms: float | None) -> float | None:
-    """Harm to the smoothed RTT, given its means above the base RTT."""
-    if alone_ms is None or beside_ms is None:
+def harm(alone: Baseline | None, beside: Estimate | None, rate_mbps: float, looks: int) -> Estimate | None:
+    """Return the harm to a goodput, in percent; None where something for it is not known.
+
+    Args:
+        alone: The group alone.
+        beside: Its goodput beside the other group.
+        rate_mbps: The link's rate, which no goodput exceeds.
+        looks: How often the cell may have been looked at while trials were added to it.
+    """
+    if alone is None or beside is None:
         return None
-    return harm_to_delay(rtt_ms + alone_ms, rtt_ms + beside_ms)
+    value = harm_to_goodput(alone.goodput.value, beside.value)
+    if value is None:
+        return None
+    parts = ((alone.goodput, 1, _BASELINE_SHARE), (beside, looks, 1 - _BASELINE_SHARE))
+    alone_ends, beside_ends = (
+        interval(
+            found.value,
+            found.sd,
+            found.trials,
+            least=0.0,
+            most=rate_mbps,
+            looks=own_looks,
+            confidence=1 - (1 - CONFIDENCE) * share,
+        )
+        for found, own_looks, share in parts
+    )
+    low = high = None
+    if alone_ends is not None and beside_ends is not None and alone_ends[1] > 0:
+        low, high = harm_interval(alone_ends, beside_ends)
+    return Estimate(value * 100, "%", beside.trials, _percent(low), _percent(high))
 
 
-def baseline_cells(cells: pl.DataFrame, tables: RunTables, l4s: str, classic: str) -> int:
-    """How many cells of the run are baselines of these."""
-    found: set[str] = set()
-    for group in (l4s, classic):
-        keys = _keys(factors_of(cells), group)
-        alone = _alone(tables, group, "goodput_mbps")
-        shared = [key for key in keys if key in alone.columns]
-        found |= set(alone.join(cells, on=shared, how="semi", nulls_equal=True)["cell"])
-    same = _cells(tables).filter(own_kind(tables, l4s, classic))
-    return len(found) + same["cell"].n_unique()
+def harm_to_rtt(alone: Baseline | None, beside: Estimate | None, rtt_ms: float) -> Estimate | None:
+    """Return the harm to the smoothed RTT, in percent and without an interval; None where it is not known.
+
+    `beside` is the group's delay, the mean smoothed RTT minus the base RTT `rtt_ms`.
+    """
+    if alone is None or alone.delay_ms is None or beside is None:
+        return None
+    value = harm_to_delay(rtt_ms + alone.delay_ms, rtt_ms + beside.value)
+    return None if value is None else Estimate(value * 100, "%", beside.trials)
 
 
-def _cells(tables: RunTables) -> pl.DataFrame:
-    """One row per cell of the run with all its factors."""
-    return tables.trials.unique("cell", keep="first", maintain_order=True)
+def _key_alone(factors: Factors, group: str) -> _Key:
+    """The factors that a cell shares with that of the group alone: its own and those of no group."""
+    groups = {name.removesuffix(".cc") for name in factors if name.endswith(".cc")} - {group}
+    places = {f"{group}.{end}" for end in _PLACE}
+    return frozenset(
+        (name, setting.value)
+        for name, setting in factors.items()
+        if name.partition(".")[0] not in groups and name not in places
+    )
 
 
-def _keys(factors: list[str], group: str) -> list[str]:
-    """Factors that a group's cell alone shares with a cell: its own and those of no group, without places."""
-    groups = [name.removesuffix(".cc") for name in factors if name.endswith(".cc")]
-    others = tuple(f"{other}." for other in groups if other != group)
-    places = {f"{group}.{end}" for end in OF_PLACE}
-    return [name for name in factors if not name.startswith(others) and name not in places]
+def _key_same(factors: Factors, l4s: str) -> _Key:
+    """The factors that a cell shares with that of its classic group beside its own kind."""
+    sizes = {f"{l4s}.{end}" for end in _SIZE}
+    return frozenset(
+        (name, setting.value)
+        for name, setting in factors.items()
+        if not name.startswith(f"{l4s}.") or name in sizes
+    )
 
 
-def _alone(tables: RunTables, group: str, value: str) -> pl.DataFrame:
-    """The cells in which a group is alone, with the means of what it gets."""
-    trials = _cells(tables)
-    ccs = [name for name in trials.columns if name.endswith(".cc")]
-    others = [pl.col(name).is_null() for name in ccs if name != f"{group}.cc"]
-    alone = trials.filter(pl.col(f"{group}.cc").is_not_null(), *others)
-    return alone.join(_means(tables, group, value), on="cell", how="inner").drop(_not_factors(alone))
-
-
-def _beside_own_kind(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFrame:
-    """The cells in which a classic group runs beside its own kind, with the means of what it gets."""
-    same = _cells(tables).filter(own_kind(tables, l4s, classic))
-    return same.join(_means(tables, classic, value), on="cell", how="inner").drop(_not_factors(same))
-
-
-def _not_factors(trials: pl.DataFrame) -> list[str]:
-    return [name for name in trials.columns if name in NOT_FACTORS and name != "cell"]
-
-
-def _means(tables: RunTables, group: str, value: str) -> pl.DataFrame:
-    return (
-        totals(tables, group, value)
+def _results(tables: RunTables, group: str, value: str, factors: Mapping[str, Factors]) -> Iterable[Baseline]:
+    means = (
+        tables.totals(group, value)
         .group_by("cell")
         .agg(
             pl.col("mbps").mean(),
-            pl.col("mbps").std().alias("sd_mbps"),
-            pl.len().alias("valid"),
-            pl.col("delay_ms").mean().alias("ms"),
+            pl.col("mbps").std().alias("sd"),
+            pl.len(),
+            pl.col("delay_ms").mean(),
         )
     )
-
-
-def _beside(cells: pl.DataFrame, baselines: pl.DataFrame, name: str, keys: list[str]) -> pl.DataFrame:
-    """The cells with the figures of the baseline whose `keys` are theirs, under that name."""
-    figures = ("mbps", "sd_mbps", "valid", "ms")
-    there = baselines.select(
-        *[pl.col(key) if key in baselines.columns else pl.lit(None).alias(key) for key in keys],
-        *[pl.col(figure).alias(f"{name}_{figure}") for figure in figures],
-    ).unique(keys, keep="first", maintain_order=True)
-    typed = [pl.col(key).cast(cells.schema[key]) for key in keys]
-    return cells.join(there.with_columns(typed), on=keys, how="left", nulls_equal=True, maintain_order="left")
-
-
-def _harmed(cells: pl.DataFrame, name: str, alone: str, harm: str, looks: int) -> pl.DataFrame:
-    """The cells with the harm to the goodput `<name>_mbps`, measured by `<alone>_mbps`, and its interval."""
-    count = "valid" if name in {"l4s", "classic"} else f"{name}_valid"
-    rate = pl.col("rate_mbps")
-    error = 1 - CONFIDENCE
-    beside = within_interval(
-        f"{name}_mbps", f"{name}_sd_mbps", count, cells, looks, rate, 1 - error * (1 - _BASELINE_SHARE)
-    )
-    baseline = within_interval(
-        f"{alone}_mbps", f"{alone}_sd_mbps", f"{alone}_valid", cells, 1, rate, 1 - error * _BASELINE_SHARE
-    )
-    ends = [end.alias(f"end {number}") for number, end in enumerate((*baseline, *beside))]
-    figures = cells.select(f"{alone}_mbps", f"{name}_mbps", *ends)
-    rows = [_harm(*row) for row in figures.iter_rows()]
-    columns = (f"{harm}_percent", f"{harm}_low_percent", f"{harm}_high_percent")
-    found = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.Float64()), orient="row")
-    return cells.hstack(found)
-
-
-def _harm(
-    alone: float | None,
-    beside: float | None,
-    alone_low: float | None,
-    alone_high: float | None,
-    beside_low: float | None,
-    beside_high: float | None,
-) -> tuple[float | None, float | None, float | None]:
-    """Harm with the ends of its interval, in percent; None what is not known."""
-    if alone is None or beside is None:
-        return None, None, None
-    harm = harm_to_goodput(alone, beside)
-    low = high = None
-    known = alone_low is not None and alone_high is not None and alone_high > 0
-    if known and beside_low is not None and beside_high is not None:
-        low, high = harm_interval((alone_low or 0.0, alone_high or 0.0), (beside_low, beside_high))
-    return _percent(harm), _percent(low), _percent(high)
+    found = {row[0]: row[1:] for row in means.iter_rows()}
+    for cell in factors:
+        if cell in found:
+            mbps, sd, trials, delay_ms = found[cell]
+            most = factors[cell]["rate_mbps"].amount
+            low, high = interval(mbps, sd, trials, least=0.0, most=most) or (None, None)
+            yield Baseline(cell, Estimate(mbps, "Mbit/s", trials, low, high, sd), delay_ms)
 
 
 def _percent(part: float | None) -> float | None:

@@ -1,84 +1,104 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Means over the trials of every cell: what verdicts and comparisons start from."""
+"""The result of every cell, made once from the tables of a run; everything that reports print starts here."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
 
 import polars as pl
 
 from l4sbench.errors import InputError
-from l4sbench.tables import SCHEMAS, empty
-from reports.result.stats import CONFIDENCE, MODES_FLOOR, bimodal, half_width
+from l4sbench.tables import empty
+from reports.result.baselines import Baselines, harm, harm_to_rtt, is_own_kind
+from reports.result.labels import Setting
+from reports.result.stats import MODES_FLOOR, Estimate, bimodal, interval
 
 if TYPE_CHECKING:
+    from l4sbench.units import Plain
     from reports.result.load import RunTables
 
-NOT_FACTORS: Final = frozenset(SCHEMAS["trials"].columns())
-_OF_PLACE: Final = frozenset({"count", "start_s", "from", "to"})
-"""Factors of a group that do not say of which kind its flows are."""
+
+@final
+@dataclass(frozen=True)
+class GroupResult:
+    """The result of one flow group of a cell. Estimates are None without a valid trial.
+
+    Attributes:
+        flows: Number of its flows.
+        goodput: Sum of its flows' goodputs, Mbit/s.
+        delay: Mean over its flows of the smoothed RTT minus base RTT, ms.
+        sojourn_p99: Mean over its flows of the 99 % quantile of queuing delay per packet, ms; None unless
+            packets were captured.
+        alone: Goodput of the same group alone, Mbit/s; None where the run has no such baseline, like the
+            harms. Negative harm is gain.
+        harm: Harm to its goodput, % of `alone`.
+        delay_harm: Harm to its smoothed RTT, %.
+        same_harm: Harm to the goodput of a classic group beside its own kind, %.
+    """
+
+    flows: int
+    goodput: Estimate | None
+    delay: Estimate | None
+    sojourn_p99: Estimate | None
+    alone: Estimate | None = None
+    harm: Estimate | None = None
+    delay_harm: Estimate | None = None
+    same_harm: Estimate | None = None
 
 
-MEANS: Final = ("l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms", "sojourn_p99_ms")
-"""What `cell_means` estimates of every cell."""
+@dataclass(frozen=True)
+class CellResult:
+    """The result of a cell that has both the L4S and the classic flow group.
+
+    Attributes:
+        id: Id of the cell.
+        factors: The factors that it has, by their column of table `trials`, in the order of columns.
+        valid: Number of its valid trials, on which all estimates are based.
+        left_out: Number of invalid and failed trials.
+        l4s: Result of the L4S group.
+        classic: Result of the classic group.
+        share: Goodput of the L4S group in percent of the link's rate; None without a valid trial.
+        bimodal: Whether the trials fall into two groups by the L4S group's goodput; None with fewer than 4.
+    """
+
+    id: str
+    factors: Mapping[str, Setting]
+    valid: int
+    left_out: int
+    l4s: GroupResult
+    classic: GroupResult
+    share: Estimate | None
+    bimodal: bool | None
+
+    def value(self, column: str) -> Plain | None:
+        """Return the value of a factor by its column; None if the cell does not have it."""
+        setting = self.factors.get(column)
+        return None if setting is None else setting.value
+
+    @property
+    def queue(self) -> Setting:
+        """The queue at the bottleneck; `queue.called` is its label."""
+        return self.factors["aqm"]
+
+    @property
+    def rate_mbps(self) -> float:
+        """The link's rate."""
+        return self.factors["rate_mbps"].amount
+
+    @property
+    def fair_percent(self) -> float:
+        """The L4S group's fair share: its flows over all flows, in percent of the link's rate."""
+        return 100 * self.l4s.flows / (self.l4s.flows + self.classic.flows)
 
 
-HARMS: Final = (
-    *tuple(
-        f"{whose}{end}_percent"
-        for whose in ("l4s_harm", "classic_harm", "classic_same_harm")
-        for end in ("", "_low", "_high")
-    ),
-    "l4s_delay_harm_percent",
-    "classic_delay_harm_percent",
-)
-"""Columns that `reports.result.baselines.with_harm` adds, beside `ALONE`."""
-
-ALONE: Final = ("l4s_alone_mbps", "classic_alone_mbps")
-
-
-def beside(name: str, what: str) -> str:
-    """`l4s_mbps`, `low` -> `l4s_low_mbps`: the column of what belongs to a mean."""
-    stem, _, unit = name.rpartition("_")
-    return f"{stem}_{what}_{unit}"
-
-
-ESTIMATES: Final = frozenset(
-    (
-        *(
-            "cell",
-            "valid",
-            "left_out",
-            "percent",
-            "percent_low",
-            "percent_high",
-            "bimodal",
-        ),
-        *MEANS,
-        *(beside(name, what) for name in MEANS for what in ("sd", "low", "high", "median")),
-        *HARMS,
-        *ALONE,
-    )
-)
-"""Columns of cells that are no factors."""
-
-
-def cell_means(
+def cells(
     tables: RunTables, l4s: str, classic: str, value: str = "goodput_mbps", looks: int = 1
-) -> pl.DataFrame:
-    """One row per cell that has both flow groups, baselines aside, in order, with all its factors.
-
-    `valid`, `left_out`: trials that count, and invalid and failed ones. `l4s_mbps`, `classic_mbps`,
-    `percent` (of the link's rate): means over the valid trials of the groups' summed goodputs. `delay_ms`,
-    `classic_delay_ms`: the groups' mean smoothed RTT minus base RTT. `sojourn_p99_ms`: the 99 % quantile of
-    the L4S flows' queuing delay per packet, null unless packets were captured. Without a valid trial all are
-    null.
-
-    `l4s_low_mbps` and `l4s_high_mbps`, `percent_low` and so on: the ends of the means' 95 % confidence
-    intervals, `l4s_sd_mbps` and so on: standard deviations; null with fewer than two valid trials.
-    `l4s_median_mbps` and so on: medians. `bimodal`: whether the trials fall into two groups by the
-    L4S group's goodput; null with fewer than four.
+) -> tuple[CellResult, ...]:
+    """Return the results of the cells that have both flow groups, in order, without those that are baselines.
 
     Args:
         tables: The run.
@@ -91,144 +111,150 @@ def cell_means(
     Raises:
         InputError: no cell has both groups.
     """
-    trials = tables.trials
-    ccs = [f"{l4s}.cc", f"{classic}.cc"]
-    lacking = [name.removesuffix(".cc") for name in ccs if name not in trials.columns]
+    factors = factors_of(tables)
+    lacking = [group for group in (l4s, classic) if f"{group}.cc" not in tables.trials.columns]
     if lacking:
         raise InputError(
             f"no cell has a flow group {' or '.join(lacking)}",
             f"the rule compares the groups {l4s} and {classic}",
         )
-    both = trials.filter(
-        pl.col(ccs[0]).is_not_null() & pl.col(ccs[1]).is_not_null() & ~own_kind(tables, l4s, classic)
-    )
-    if not both.height:
+    both = {
+        cell: own
+        for cell, own in factors.items()
+        if f"{l4s}.cc" in own
+        and f"{classic}.cc" in own
+        and not is_own_kind(own, l4s, classic, tables.l4s_ccs)
+    }
+    if not both:
         raise InputError(f"no cell has both flow groups {l4s} and {classic}")
-    valid = both.filter(pl.col("status") == "ok").select("cell", "trial")
-    wide = valid.join(_of_group(tables, l4s, value, "l4s"), on=["cell", "trial"])
-    wide = wide.join(_of_group(tables, classic, value, "classic"), on=["cell", "trial"])
-    wide = wide.join(_sojourns(tables, l4s), on=["cell", "trial"], how="left", maintain_order="left")
-    means = wide.group_by("cell", maintain_order=True).agg(
-        pl.len().alias("valid"),
-        *[pl.col(name).mean() for name in MEANS],
-        *[pl.col(name).std().alias(beside(name, "sd")) for name in MEANS],
-        *[pl.col(name).median().alias(beside(name, "median")) for name in MEANS],
-        pl.col("l4s_mbps").alias("l4s_trials_mbps"),
+    measured = _measured(tables, list(both), (l4s, classic), value)
+    counts = dict(tables.trials.group_by("cell").len().iter_rows())
+    baselines = Baselines.of(tables, factors, (l4s, classic), value)
+    return tuple(
+        _result(cell, own, counts[cell], measured.get(cell, {}), (l4s, classic), looks, baselines)
+        for cell, own in both.items()
     )
-    factors = [name for name in trials.columns if name not in NOT_FACTORS]
-    cells = both.group_by("cell", maintain_order=True).agg(
-        *[pl.col(name).first() for name in factors], pl.len().alias("trials")
-    )
-    found = cells.join(means, on="cell", how="left", maintain_order="left")
-    valid_count = pl.col("valid").fill_null(0).cast(pl.Int64)
-    found = found.with_columns(
-        valid_count.alias("valid"),
-        (pl.col("trials").cast(pl.Int64) - valid_count).alias("left_out"),
-        (pl.col("l4s_mbps") / pl.col("rate_mbps") * 100).alias("percent"),
-    )
-    return _with_modes(_with_intervals(found, looks)).drop("trials")
 
 
-def _with_intervals(cells: pl.DataFrame, looks: int) -> pl.DataFrame:
-    """The ends of the confidence intervals; goodputs end at zero and at the link's rate, delays nowhere."""
-    ends: list[pl.Expr] = []
-    for name in MEANS:
-        bound = pl.col("rate_mbps") if name.endswith("_mbps") else None
-        low, high = within_interval(name, beside(name, "sd"), "valid", cells, looks, bound)
-        ends += [low.alias(beside(name, "low")), high.alias(beside(name, "high"))]
-    percents = [
-        (pl.col(f"l4s_{end}_mbps") / pl.col("rate_mbps") * 100).alias(f"percent_{end}")
-        for end in ("low", "high")
-    ]
-    return cells.with_columns(ends).with_columns(percents)
-
-
-def within_interval(
-    mean: str,
-    sd: str,
-    count: str,
-    cells: pl.DataFrame,
-    looks: int,
-    most: pl.Expr | None,
-    confidence: float = CONFIDENCE,
-) -> tuple[pl.Expr, pl.Expr]:
-    """The ends of the confidence intervals of a column of means; null where there are fewer than two trials.
-
-    With `most`, which is what cannot be exceeded, they are cut there and at zero.
-    """
-    of_one = {n: half_width(n, 1.0, looks, confidence) for n in cells[count].unique().drop_nulls() if n > 1}
-    half = pl.col(count).replace_strict(of_one, default=None, return_dtype=pl.Float64) * pl.col(sd)
-    low, high = pl.col(mean) - half, pl.col(mean) + half
-    if most is None:
-        return low, high
-    cut = pl.max_horizontal(low, pl.lit(0.0)), pl.min_horizontal(high, most)
-    return pl.when(low.is_not_null()).then(cut[0]), pl.when(high.is_not_null()).then(cut[1])
-
-
-def own_kind(tables: RunTables, l4s: str, classic: str) -> pl.Expr:
-    """Whether a cell's classic group is beside its own kind: a baseline, and nobody's question.
-
-    Both groups have the same settings, their sizes, starts and places aside, and they are not L4S.
-    """
-    columns = tables.trials.columns
-    groups = (f"{l4s}.", f"{classic}.")
-    kinds = {name.partition(".")[2] for name in columns if name.startswith(groups)} - _OF_PLACE
-    catalog = tables.catalog.filter((pl.col("kind") == "cc") & pl.col("l4s"))
-
-    def factor(name: str) -> pl.Expr:
-        return pl.col(name) if name in columns else pl.lit(None)
-
-    same = [factor(f"{l4s}.{kind}").eq_missing(factor(f"{classic}.{kind}")) for kind in sorted(kinds)]
-    return pl.all_horizontal(~pl.col(f"{l4s}.cc").is_in(catalog["name"].to_list()), *same)
-
-
-def _with_modes(cells: pl.DataFrame) -> pl.DataFrame:
-    found = [
-        None if values is None else bimodal(values, MODES_FLOOR / 100 * rate_mbps)
-        for values, rate_mbps in cells.select("l4s_trials_mbps", "rate_mbps").iter_rows()
-    ]
-    return cells.drop("l4s_trials_mbps").with_columns(pl.Series("bimodal", found, dtype=pl.Boolean))
-
-
-def totals(tables: RunTables, group: str, value: str = "goodput_mbps") -> pl.DataFrame:
-    """One row per valid trial of a flow group: `cell`, `trial`, `mbps` (summed goodput), `delay_ms`.
-
-    Trials of which some flow's goodput is not known are left out.
-    """
-    of_group = tables.groups.filter((pl.col("group") == group) & pl.col(value).is_not_null())
-    return of_group.select(
-        "cell", "trial", pl.col(value).alias("mbps"), pl.col("srtt_minus_base_ms").alias("delay_ms")
-    )
+def factors_of(tables: RunTables) -> dict[str, dict[str, Setting]]:
+    """Return the factors of every cell of a run, in order, with the catalog's labels."""
+    labels = {
+        (kind, name): label
+        for kind, name, label in tables.catalog.select("kind", "name", "label").iter_rows()
+    }
+    names = tables.factors
+    kinds = {name: "queue" if name == "aqm" else "cc" if name.endswith(".cc") else "" for name in names}
+    first = tables.trials.unique("cell", keep="first", maintain_order=True).select("cell", *names)
+    return {
+        row["cell"]: {
+            name: Setting(name, row[name], labels.get((kinds[name], row[name]), ""))
+            for name in names
+            if row[name] is not None
+        }
+        for row in first.iter_rows(named=True)
+    }
 
 
 def captured(tables: RunTables) -> pl.DataFrame:
-    """The table `packet_flows`; without rows where the run's tables are older than it."""
+    """Return the table `packet_flows`; without rows where the run's tables are older than it."""
     try:
         return tables.packet_flows
     except InputError:
         return empty("packet_flows")
 
 
-def _sojourns(tables: RunTables, group: str) -> pl.DataFrame:
-    """One row per trial with captured packets: the mean of the p99 sojourn times of a group's flows."""
-    own = captured(tables).filter(pl.col("group") == group)
-    return own.group_by("cell", "trial").agg(pl.col("sojourn_p99_ms").mean())
+def _measured(
+    tables: RunTables, ids: Sequence[str], groups: tuple[str, str], value: str
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return mean, sd and median over the valid trials that have both groups, by cell and quantity."""
+    ok = tables.trials.filter((pl.col("status") == "ok") & pl.col("cell").is_in(ids))
+    wide = ok.select("cell", "trial")
+    for name, group in zip(("l4s", "classic"), groups, strict=True):
+        own = tables.totals(group, value).rename({"mbps": f"{name}.goodput", "delay_ms": f"{name}.delay"})
+        wide = wide.join(own, on=["cell", "trial"])
+    for name, group in zip(("l4s", "classic"), groups, strict=True):
+        own = captured(tables).filter(pl.col("group") == group)
+        p99 = own.group_by("cell", "trial").agg(pl.col("sojourn_p99_ms").mean().alias(f"{name}.sojourn"))
+        wide = wide.join(p99, on=["cell", "trial"], how="left", maintain_order="left")
+    quantities = [name for name in wide.columns if "." in name]
+    found = wide.group_by("cell", maintain_order=True).agg(
+        pl.len().alias("valid"),
+        pl.col("l4s.goodput").alias("trials"),
+        *[
+            pl.struct(
+                pl.col(name).mean().alias("mean"),
+                pl.col(name).std().alias("sd"),
+                pl.col(name).median().alias("median"),
+            ).alias(name)
+            for name in quantities
+        ],
+    )
+    return {row["cell"]: row for row in found.iter_rows(named=True)}
 
 
-def _of_group(tables: RunTables, group: str, value: str, name: str) -> pl.DataFrame:
-    prefix = "" if name == "l4s" else f"{name}_"
-    return totals(tables, group, value).rename({"mbps": f"{name}_mbps", "delay_ms": f"{prefix}delay_ms"})
+def _result(
+    cell: str,
+    factors: Mapping[str, Setting],
+    trials: int,
+    measured: Mapping[str, Any],
+    groups: tuple[str, str],
+    looks: int,
+    baselines: Baselines,
+) -> CellResult:
+    rate_mbps, valid = factors["rate_mbps"].amount, int(measured.get("valid", 0))
+
+    def estimated(name: str, unit: str, most: float | None = None) -> Estimate | None:
+        found = measured.get(name)
+        if found is None or found["mean"] is None:
+            return None
+        bounds = {} if most is None else {"least": 0.0, "most": most}
+        low, high = interval(found["mean"], found["sd"], valid, looks=looks, **bounds) or (None, None)
+        return Estimate(found["mean"], unit, valid, low, high, found["sd"], found["median"])
+
+    results: list[GroupResult] = []
+    for name, group in zip(("l4s", "classic"), groups, strict=True):
+        goodput, delay = estimated(f"{name}.goodput", "Mbit/s", rate_mbps), estimated(f"{name}.delay", "ms")
+        alone = baselines.alone(group, factors)
+        same = baselines.beside_own_kind(factors) if name == "classic" else None
+        results.append(
+            GroupResult(
+                flows=int(factors[f"{group}.count"].amount),
+                goodput=goodput,
+                delay=delay,
+                sojourn_p99=estimated(f"{name}.sojourn", "ms"),
+                alone=alone and alone.goodput,
+                harm=harm(alone, goodput, rate_mbps, looks),
+                delay_harm=harm_to_rtt(alone, delay, factors["rtt_ms"].amount),
+                same_harm=harm(alone, same and same.goodput, rate_mbps, 1),
+            )
+        )
+    l4s, classic = results
+    return CellResult(
+        id=cell,
+        factors=factors,
+        valid=valid,
+        left_out=trials - valid,
+        l4s=l4s,
+        classic=classic,
+        share=l4s.goodput and l4s.goodput.percent_of(rate_mbps),
+        bimodal=bimodal(measured.get("trials", ()), MODES_FLOOR / 100 * rate_mbps),
+    )
 
 
-def factors_of(cells: pl.DataFrame) -> list[str]:
-    """The columns of `cell_means` that are factors."""
-    return [name for name in cells.columns if name not in ESTIMATES]
+def varying(cells: Iterable[CellResult], columns: Sequence[str], within: str | None = None) -> list[str]:
+    """Return those of the columns that differ among cells with one value of `within`; None: among all cells.
 
-
-def varying(cells: pl.DataFrame, names: list[str], within: str) -> list[str]:
-    """Those of the columns that differ among cells with the same value of `within`, null counted as a value.
-
-    So a parameter that only some queues have does not count as differing because of that.
+    Not having a factor counts as a value. So a parameter that only some queues have does not differ because
+    of that when `within` is the queue.
     """
-    counts = cells.group_by(within).agg(pl.col(name).n_unique() for name in names)
-    return [name for name in names if counts.select((pl.col(name) > 1).any()).item()]
+    parts: dict[object, list[CellResult]] = defaultdict(list)
+    for cell in cells:
+        parts[None if within is None else cell.value(within)].append(cell)
+    return [
+        name for name in columns if any(len({cell.value(name) for cell in own}) > 1 for own in parts.values())
+    ]
+
+
+def columns_of(cells: Iterable[CellResult]) -> list[str]:
+    """Return the columns of all factors that any of the cells has, sorted as in table `trials`."""
+    return sorted({column for cell in cells for column in cell.factors})

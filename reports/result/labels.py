@@ -1,106 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Where a cell stands in the decision table, and how its settings are called there."""
+"""Factors with their values, and labels made of them: values that print as text and are never parsed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
-
-from l4sbench.factors import ECN_MODES
-from reports.result.cells import factors_of, varying
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from reports.result.load import RunTables
-    from reports.result.rules import Rule
-
-
-def labelled(cells: pl.DataFrame, tables: RunTables, rule: Rule) -> list[dict[str, Any]]:
-    """The cells as rows with the entry they belong to and names to print, in the order of tables.
-
-    Added are `question`, `row`, `column`, `queue` and `label`, the last with whatever else tells the cells of
-    one entry apart.
-    """
-    catalog = {(row["kind"], row["name"]): row for row in tables.catalog.iter_rows(named=True)}
-    factors = factors_of(cells)
-    ecn = f"{rule.classic}.ecn"
-    asked = varying(cells, _below(factors, rule.l4s), within=f"{rule.l4s}.cc")
-    against = varying(cells, _below(factors, rule.classic, but=(ecn,)), within=f"{rule.classic}.cc")
-    named = {*asked, *against, ecn, f"{rule.l4s}.cc", f"{rule.classic}.cc", "aqm"}
-    rest = varying(cells, [name for name in factors if name not in named], within="aqm")
-    rows: list[dict[str, Any]] = []
-    for row in cells.iter_rows(named=True):
-        queue = catalog.get(("queue", str(row["aqm"])), {})
-        label = str(queue.get("label", row["aqm"]))
-        together = row[ecn] in rule.columns.together
-        shown = f"ECN {' or '.join(rule.columns.together)}" if together else setting("ecn", row[ecn])
-        row["question"] = _flow_label(row, rule.l4s, asked, catalog)
-        row["row"] = rule.row_of(str(row["aqm"]), queue.get("family"))
-        row["column"] = _flow_label(row, rule.classic, against, catalog, shown)
-        row["queue"] = label
-        settings = _settings(row, rest)
-        if together:
-            settings.append(setting("ecn", row[ecn]))
-        row["label"] = ", ".join([label, *settings])
-        rows.append(row)
-    numbers = [name for name in sorted(rest) if cells[name].dtype.is_numeric()]
-
-    def order(row: Mapping[str, Any]) -> tuple[object, ...]:
-        """Questions, rows as the rule has them, competitors, queues, and then numbers as numbers."""
-        settings = tuple((row[name] is not None, row[name] or 0) for name in numbers)
-        place = (row["question"], rule.row_order(row["row"]), competitor_order(rule, row))
-        return (*place, row["queue"], *settings, row["cell"])
-
-    return sorted(rows, key=order)
-
-
-def competitor_order(rule: Rule, row: Mapping[str, Any]) -> tuple[str, int, str]:
-    """By name, and then by ECN from off upwards."""
-    ecn = row[f"{rule.classic}.ecn"]
-    return (row[f"{rule.classic}.cc"], ECN_MODES.index(ecn) if ecn in ECN_MODES else -1, row["column"])
-
-
-def _below(factors: list[str], group: str, but: tuple[str, ...] = ()) -> list[str]:
-    skipped = (f"{group}.cc", *but)
-    return [name for name in factors if name.startswith(f"{group}.") and name not in skipped]
-
-
-def _flow_label(
-    row: Mapping[str, Any], group: str, names: list[str], catalog: Mapping[Any, Any], *first: str
-) -> str:
-    """`CUBIC, ECN off`: the congestion control's label, then what else tells this group's cells apart."""
-    name = str(row[f"{group}.cc"])
-    label = str(catalog.get(("cc", name), {}).get("label", name))
-    said = [setting(column.removeprefix(f"{group}."), row[column]) for column in names]
-    return ", ".join([label, *first, *(text for text in said if text)])
-
-
-def _settings(row: Mapping[str, Any], names: list[str]) -> list[str]:
-    ordered = sorted(names, key=lambda name: (name != "buffer_bdp", name))
-    return [text for name in ordered if (text := setting(name, row[name]))]
-
+    from l4sbench.units import Plain
 
 _UNITS: Final = {"_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "bytes", "_packets": "packets"}
+"""Endings of the columns of table `trials` (`l4sbench.factors.column_of`), and the units they stand for."""
+
+BUFFER: Final = "buffer_bdp"
 
 
-def setting(name: str, value: object) -> str:
-    """`2 BDP`, `rtt 10 ms`, `ECN off`: a factor in words; empty for one that the cell does not have."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            shown = "on" if value else "off"
-        case float():
-            shown = f"{value:g}"
-        case _:
-            shown = str(value)
-    if name == "buffer_bdp":
-        return f"{shown} BDP"
-    if name == "ecn":
-        return f"ECN {shown}"
-    for suffix, unit in _UNITS.items():
-        if name.endswith(suffix):
-            return f"{name.removesuffix(suffix)} {shown} {unit}"
-    return f"{name} {shown}"
+@dataclass(frozen=True)
+class Setting:
+    """A factor with its value.
+
+    Attributes:
+        column: The factor as a column of table `trials`, its unit included: `rtt_ms`, `aqm.target_ms`.
+        value: Its value in that unit.
+        label: The catalog's label for the value, for a queue or a congestion control; else empty.
+        under: A prefix of the column that is not printed, such as `l4s.`.
+    """
+
+    column: str
+    value: Plain
+    label: str = ""
+    under: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit of the value: `ms`, `Mbit/s`; empty for a word or a bare number."""
+        if self.column == BUFFER:
+            return "BDP"
+        return next((unit for end, unit in _UNITS.items() if self.column.endswith(end)), "")
+
+    @property
+    def name(self) -> str:
+        """The factor without unit and without the prefix `under`: `rtt`, `target`."""
+        end = next((end for end in _UNITS if self.column.endswith(end)), "")
+        return self.column.removesuffix(end).removeprefix(self.under)
+
+    @property
+    def amount(self) -> float:
+        """The value as a number, to sort by; 0 for a word."""
+        return self.value if isinstance(self.value, int | float) else 0.0
+
+    @property
+    def called(self) -> str:
+        """The value as tables print it: the catalog's label where there is one, else the value itself."""
+        match self.value:
+            case bool():
+                return "on" if self.value else "off"
+            case float():
+                return f"{self.value:g}"
+            case _:
+                return self.label or str(self.value)
+
+    @property
+    def text(self) -> str:
+        """The setting in words: `2 BDP`, `rtt 10 ms`, `ECN off`."""
+        if self.column == BUFFER:
+            return f"{self.called} BDP"
+        name = "ECN" if self.name == "ecn" else self.name
+        return " ".join(word for word in (name, self.called, self.unit) if word)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def below(self, prefix: str) -> Setting:
+        """The setting, to be printed without this prefix of its column."""
+        return replace(self, under=prefix)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A name for cells: what they are, and the settings that distinguish them from others of that name."""
+
+    head: str
+    settings: tuple[Setting, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The label in words: `CoDel (+ECN), 2 BDP`."""
+        return ", ".join([self.head, *(setting.text for setting in self.settings)])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def without(self, *columns: str) -> Label:
+        """The label without the settings of these columns."""
+        return Label(self.head, tuple(own for own in self.settings if own.column not in columns))
+
+    def of(self, column: str) -> Setting | None:
+        """Its setting of a column; None if it has none."""
+        return next((own for own in self.settings if own.column == column), None)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -87,6 +88,37 @@ class RunTables:
     def verdicts(self) -> pl.DataFrame:
         """The decision table, once a report was made."""
         return self.frame("verdicts")
+
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """The columns of `trials` that are factors, in order."""
+        own = tables.SCHEMAS["trials"].columns()
+        return tuple(name for name in self.trials.columns if name not in own)
+
+    @cached_property
+    def l4s_ccs(self) -> frozenset[str]:
+        """The names of the run's congestion controls that are L4S."""
+        found = self.catalog.filter((pl.col("kind") == "cc") & pl.col("l4s"))
+        return frozenset(found["name"].to_list())
+
+    def totals(self, group: str, value: str = "goodput_mbps") -> pl.DataFrame:
+        """Return `cell`, `trial`, `mbps` (summed goodput), `delay_ms` of every valid trial of a flow group.
+
+        Trials of which some flow's goodput is not known are left out.
+        """
+        of_group = self.groups.filter((pl.col("group") == group) & pl.col(value).is_not_null())
+        return of_group.select(
+            "cell", "trial", pl.col(value).alias("mbps"), pl.col("srtt_minus_base_ms").alias("delay_ms")
+        )
+
+    @staticmethod
+    def listed(column: str, trials: pl.DataFrame) -> dict[str, int]:
+        """Return the items that a column of `trials` lists as text, sorted, with their numbers of trials.
+
+        Collectors join the items of `kernels`, `modules` and `testbed` by commas, of `flags` by semicolons.
+        """
+        items = trials[column].drop_nulls().str.split("; " if column == "flags" else ", ")
+        return dict(sorted(Counter(items.explode().to_list()).items()))
 
     @cached_property
     def groups(self) -> pl.DataFrame:

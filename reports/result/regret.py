@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What switching costs or gains on average, given how common each queue and competitor is.
+"""The average cost or gain of switching, given how common each queue and competitor is.
 
 In one cell, the flow that switched gets its fair share of the goodput that both groups carry, or less, or
 more. `cost_percent` is how much of its fair share it lacks; what it has too much is what its competitors lack
@@ -13,19 +13,20 @@ rates, and whatever else a matrix varies) count alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import BaseModel, ConfigDict, Field
 
+from l4sbench.document import load_model
 from l4sbench.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from reports.result.cells import CellResult
+    from reports.result.labels import Label
     from reports.result.verdicts import Decision
 
 Weight = Annotated[float, Field(ge=0)]
@@ -54,29 +55,20 @@ UNIFORM = Prevalence()
 
 
 def load_prevalence(path: Path) -> Prevalence:
-    """The weights of a file.
+    """Read the weights of a file.
 
     Raises:
-        InputError: it cannot be read, or holds no weights.
+        InputError: it cannot be read, or holds no weights; with the line and column of every problem.
     """
-    hint = "such as `prevalence: mine`, `queues: {fifo: 70, fq-codel: 30}`, `competitors: {cubic: 1}`"
-    try:
-        return Prevalence.model_validate(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no YAML: {error}", hint) from error
-    except ValidationError as error:
-        listed = (f"{'.'.join(map(str, item['loc'])) or 'file'}: {item['msg']}" for item in error.errors())
-        raise InputError(f"{path} holds no weights: {'; '.join(listed)}", hint) from error
+    return load_model(path, Prevalence)
 
 
 @dataclass(frozen=True)
 class Regret:
-    """What switching is expected to cost, by question.
+    """The expected cost of switching, by question.
 
     Attributes:
-        l4s: What is switched to.
+        question: What is switched to.
         prevalence: Name of the weights.
         cost_percent: Expected part of its fair share that the L4S group lacks.
         harm_percent: Expected part of their fair share that its competitors lack.
@@ -86,7 +78,7 @@ class Regret:
         missing_percent: Weight of pairs that the run has no valid trial of; it is left out.
     """
 
-    l4s: str
+    question: Label
     prevalence: str
     cost_percent: float
     harm_percent: float
@@ -102,9 +94,9 @@ class Regret:
 
     @property
     def text(self) -> str:
-        """The one line that says it."""
+        """The regret in one line."""
         line = (
-            f"expected regret of switching to {self.l4s}: {self.regret_percent:.0f} % of a fair share "
+            f"expected regret of switching to {self.question}: {self.regret_percent:.0f} % of a fair share "
             f"({self.cost_percent:.0f} % its own, {self.harm_percent:.0f} % its competitors'), "
             f"prevalence {self.prevalence}, {self.pairs} pairs of queue and competitor"
         )
@@ -117,86 +109,111 @@ class Regret:
         return line
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """A queue and a competitor, with means over the cells behind them; None where no cell has a figure."""
+
+    weight: float
+    own: float | None
+    others: float | None
+    delay_ms: float | None
+    classic_delay_ms: float | None
+
+
 def regret(decision: Decision, prevalence: Prevalence = UNIFORM) -> tuple[Regret, ...]:
-    """What switching costs, for every question of a decision table.
+    """Return the expected cost of switching for every question of a decision table.
 
     Raises:
         InputError: the weights name a queue or a competitor that the run does not have, or leave nothing.
     """
-    rule = decision.rule
-    ecn, cc = pl.col(f"{rule.classic}.ecn"), pl.col(f"{rule.classic}.cc")
-    cells = decision.cells.with_columns(
-        cc.alias("_cc"), pl.format("{} {}", cc, ecn).alias("_cc_ecn")
-    ).with_columns(*_losses(rule.l4s, rule.classic))
-    _check_names("queue", prevalence.queues, cells["aqm"].unique().to_list())
-    known = {*cells["_cc"].unique().to_list(), *cells["_cc_ecn"].unique().to_list()}
-    _check_names("competitor", prevalence.competitors, sorted(known))
-    return tuple(
-        _regret(question, cells.filter(pl.col("question") == question), prevalence)
-        for question in decision.questions
-    )
+    keys = [_key(decision, cell.result) for cell in decision.cells]
+    _check_names("queue", prevalence.queues, {aqm for aqm, _, _ in keys})
+    _check_names("competitor", prevalence.competitors, {name for _, *names in keys for name in names})
+    return tuple(_regret(decision, question, prevalence) for question in decision.questions)
 
 
-def _losses(l4s: str, classic: str) -> list[pl.Expr]:
-    """`_own` and `_other`: lacking percent of the fair shares of what both groups carry."""
-    counts = pl.col(f"{l4s}.count"), pl.col(f"{classic}.count")
-    total, flows = pl.col("l4s_mbps") + pl.col("classic_mbps"), counts[0] + counts[1]
-    lacking = [
-        ((1 - pl.col(name) / (total * count / flows)) * 100).clip(lower_bound=0).alias(alias)
-        for name, count, alias in (("l4s_mbps", counts[0], "_own"), ("classic_mbps", counts[1], "_other"))
-    ]
-    return [pl.when(total > 0).then(loss).alias(loss.meta.output_name()) for loss in lacking]
+def _key(decision: Decision, cell: CellResult) -> tuple[str, str, str]:
+    """The queue, the competitor's congestion control, and that with its ECN."""
+    classic = decision.rule.classic
+    cc, ecn = cell.value(f"{classic}.cc"), cell.value(f"{classic}.ecn")
+    return str(cell.queue.value), str(cc), f"{cc} {ecn}"
 
 
-def _check_names(kind: str, weights: Mapping[str, float], known: list[str]) -> None:
+def _check_names(kind: str, weights: Mapping[str, float], known: set[str]) -> None:
     for name in weights:
         if name not in known:
-            hint = did_you_mean(name, known) or f"it has {', '.join(sorted(known))}"
+            hint = did_you_mean(name, known) or f"choose from {', '.join(sorted(known))}"
             raise InputError(f"the run has no {kind} {name} to weigh", hint)
 
 
-def _regret(question: str, cells: pl.DataFrame, prevalence: Prevalence) -> Regret:
-    pairs = cells.group_by("aqm", "_cc", "_cc_ecn", maintain_order=True).agg(
-        *[pl.col(name).mean() for name in ("_own", "_other", "delay_ms", "classic_delay_ms")]
-    )
-    modes = pairs.group_by("_cc").agg(pl.col("_cc_ecn").n_unique())
-    shared = dict(modes.iter_rows())
-    weights = [
-        _weight_of_queue(prevalence, aqm) * _weight_of_competitor(prevalence, cc, cc_ecn, shared[cc])
-        for aqm, cc, cc_ecn in pairs.select("aqm", "_cc", "_cc_ecn").iter_rows()
-    ]
-    pairs = pairs.with_columns(pl.Series("_weight", weights, dtype=pl.Float64)).filter(pl.col("_weight") > 0)
-    there = pairs.drop_nulls("_own")
-    everything, valid = float(pairs["_weight"].sum()), float(there["_weight"].sum())
+def _regret(decision: Decision, question: Label, prevalence: Prevalence) -> Regret:
+    cells: dict[tuple[str, str, str], list[CellResult]] = {}
+    for cell in decision.cells:
+        if cell.question == question:
+            cells.setdefault(_key(decision, cell.result), []).append(cell.result)
+    modes = Counter(cc for _, cc, _ in cells)
+    pairs = [_pair(own, _weight(prevalence, key, modes[key[1]])) for key, own in cells.items()]
+    weighed = [pair for pair in pairs if pair.weight > 0]
+    there = [pair for pair in weighed if pair.own is not None]
+    everything, valid = sum(pair.weight for pair in weighed), sum(pair.weight for pair in there)
     if not valid:
         raise InputError(
             f"prevalence {prevalence.prevalence} weighs no queue and competitor with a valid trial",
             "give what the run has a weight above 0",
         )
-    delays = there.drop_nulls(["delay_ms", "classic_delay_ms"])
+    delays = [pair for pair in there if pair.delay_ms is not None and pair.classic_delay_ms is not None]
     return Regret(
-        l4s=question,
+        question=question,
         prevalence=prevalence.prevalence,
-        cost_percent=_weighted(there, "_own"),
-        harm_percent=_weighted(there, "_other"),
-        delay_ms=_weighted(delays, "delay_ms") if delays.height else None,
-        classic_delay_ms=_weighted(delays, "classic_delay_ms") if delays.height else None,
-        pairs=there.height,
+        cost_percent=_expected(there, lambda pair: pair.own),
+        harm_percent=_expected(there, lambda pair: pair.others),
+        delay_ms=_expected(delays, lambda pair: pair.delay_ms) if delays else None,
+        classic_delay_ms=_expected(delays, lambda pair: pair.classic_delay_ms) if delays else None,
+        pairs=len(there),
         missing_percent=(everything - valid) / everything * 100,
     )
 
 
-def _weight_of_queue(prevalence: Prevalence, aqm: str) -> float:
-    return prevalence.queues.get(aqm, 0.0) if prevalence.queues else 1.0
+def _pair(cells: Sequence[CellResult], weight: float) -> _Pair:
+    losses = [_losses(cell) for cell in cells]
+    return _Pair(
+        weight,
+        _mean(own for own, _ in losses),
+        _mean(other for _, other in losses),
+        _mean(cell.l4s.delay and cell.l4s.delay.value for cell in cells),
+        _mean(cell.classic.delay and cell.classic.delay.value for cell in cells),
+    )
 
 
-def _weight_of_competitor(prevalence: Prevalence, cc: str, cc_ecn: str, modes: int) -> float:
-    """The weight of one ECN mode of a competitor; its own where it has one, else its part of the whole's."""
+def _losses(cell: CellResult) -> tuple[float, float] | tuple[None, None]:
+    """Return how much each group lacks of its fair share of what both groups carry, in percent."""
+    if cell.l4s.goodput is None or cell.classic.goodput is None:
+        return None, None
+    got = cell.l4s.goodput.value, cell.classic.goodput.value
+    total, flows = sum(got), cell.l4s.flows + cell.classic.flows
+    if total <= 0:
+        return None, None
+    own, other = (
+        max(0.0, (1 - mbps / (total * group.flows / flows)) * 100)
+        for mbps, group in zip(got, (cell.l4s, cell.classic), strict=True)
+    )
+    return own, other
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _weight(prevalence: Prevalence, key: tuple[str, str, str], modes: int) -> float:
+    """The weight of a queue and one ECN mode of a competitor: its own, else its part of the competitor's."""
+    aqm, cc, cc_ecn = key
+    queue = prevalence.queues.get(aqm, 0.0) if prevalence.queues else 1.0
     weights = prevalence.competitors
     if not weights:
-        return 1.0
-    return weights[cc_ecn] if cc_ecn in weights else weights.get(cc, 0.0) / modes
+        return queue
+    return queue * (weights[cc_ecn] if cc_ecn in weights else weights.get(cc, 0.0) / modes)
 
 
-def _weighted(pairs: pl.DataFrame, name: str) -> float:
-    return float((pairs[name] * pairs["_weight"]).sum()) / float(pairs["_weight"].sum())
+def _expected(pairs: Sequence[_Pair], figure: Callable[[_Pair], float | None]) -> float:
+    return sum((figure(pair) or 0.0) * pair.weight for pair in pairs) / sum(pair.weight for pair in pairs)

@@ -9,73 +9,63 @@ factors - buffers, rates, queue parameters - make the cells behind one entry, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+from l4sbench.factors import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
-from reports.result.baselines import baseline_cells, with_harm
-from reports.result.cells import NOT_FACTORS, cell_means
-from reports.result.judging import NOTHING, Judged, Measured, Range, Word, judge, together
-from reports.result.labels import competitor_order, labelled
+from reports.result.baselines import Baselines
+from reports.result.cells import CellResult, GroupResult, cells, columns_of, factors_of, varying
+from reports.result.grid import Grid, grid
+from reports.result.judging import NOTHING, Judged, Measured, Word, judge, together
+from reports.result.labels import BUFFER, Label, Setting
 
 if TYPE_CHECKING:
     from reports.result.load import RunTables
     from reports.result.rules import Rule
+    from reports.result.stats import Estimate
 
-__all__ = ["CellMean", "Decision", "LeftOut", "Verdict", "Word", "decide"]
+__all__ = ["Decision", "JudgedCell", "LeftOut", "Verdict", "Word", "decide"]
 
 
 @dataclass(frozen=True)
-class CellMean:
-    """One cell as a verdict sees it; the figures are means over its valid trials, None without one.
-
-    `_low` and `_high` are the ends of the means' confidence intervals and `_sd` standard deviations, None
-    with fewer than two valid trials; `bimodal` is None with fewer than four. Harm is None where the run has
-    no baseline (`reports.result.baselines`).
+class JudgedCell:
+    """A cell in its place of the decision table, with its own verdict.
 
     Attributes:
-        word: What the rule says of this cell.
-        decided: Whether the intervals leave no doubt about that, even where the rule looks at means alone.
-        outside_percent: By how much it is outside of the rule's limits; negative within.
+        result: Its result.
+        question: What the table asks about: the L4S congestion control and its settings.
+        row: Family of queues.
+        column: Competitor.
+        label: Queue, and whatever else distinguishes the cells of one entry.
+        judged: Its own verdict by the rule.
     """
 
-    cell: str
-    label: str
-    queue: str
-    valid: int
-    left_out: int
-    percent: float | None
-    l4s_mbps: float | None
-    classic_mbps: float | None
-    delay_ms: float | None
-    percent_low: float | None
-    percent_high: float | None
-    l4s_low_mbps: float | None
-    l4s_high_mbps: float | None
-    l4s_sd_mbps: float | None
-    classic_low_mbps: float | None
-    classic_high_mbps: float | None
-    classic_sd_mbps: float | None
-    delay_low_ms: float | None
-    delay_high_ms: float | None
-    sojourn_p99_ms: float | None
-    sojourn_p99_high_ms: float | None
-    bimodal: bool | None
-    l4s_harm_percent: float | None
-    l4s_harm_low_percent: float | None
-    l4s_harm_high_percent: float | None
-    classic_harm_percent: float | None
-    classic_harm_low_percent: float | None
-    classic_harm_high_percent: float | None
-    classic_same_harm_percent: float | None
-    l4s_delay_harm_percent: float | None
-    classic_delay_harm_percent: float | None
-    word: Word
-    decided: bool
-    outside_percent: float | None
+    result: CellResult
+    question: Label
+    row: str
+    column: Label
+    label: Label
+    judged: Judged
+
+    @property
+    def id(self) -> str:
+        """The id of the cell."""
+        return self.result.id
+
+    @property
+    def word(self) -> Word:
+        """Its own verdict."""
+        return self.judged.word
+
+    @property
+    def straddles(self) -> bool:
+        """True if its confidence interval has a limit in it, so that more trials may turn the verdict."""
+        return self.result.share is not None and self.result.share.low is not None and not self.judged.decided
 
 
 @dataclass(frozen=True)
@@ -83,7 +73,7 @@ class Verdict:
     """One entry of the decision table.
 
     Attributes:
-        l4s: What the question is about.
+        question: What the question is about.
         row: Family of queues.
         column: Competitor.
         word: The verdict.
@@ -94,24 +84,24 @@ class Verdict:
             several the farthest outside of the limits, or nearest to one.
     """
 
-    l4s: str
+    question: Label
     row: str
-    column: str
+    column: Label
     word: Word
     low_latency: str
     low_latency_in: tuple[str, ...]
-    cells: tuple[CellMean, ...]
-    worst: CellMean
+    cells: tuple[JudgedCell, ...]
+    worst: JudgedCell
 
     @property
     def trials(self) -> int:
-        """Valid trials behind it."""
-        return sum(cell.valid for cell in self.cells)
+        """Number of valid trials behind it."""
+        return sum(cell.result.valid for cell in self.cells)
 
     @property
     def left_out(self) -> int:
-        """Invalid and failed trials."""
-        return sum(cell.left_out for cell in self.cells)
+        """Number of invalid and failed trials."""
+        return sum(cell.result.left_out for cell in self.cells)
 
 
 @dataclass(frozen=True)
@@ -128,66 +118,71 @@ class LeftOut:
 class Decision:
     """A decision table with everything it must state about itself.
 
-    `fixed` are the factors that are the same in all its cells; `flagged` counts valid trials by flag;
-    `baselines` counts cells that others are measured against, `solo` other cells that lack one of the two
-    flow groups and so have no place in the table. `looks` is how often a cell may have been looked at while
-    trials were added: the intervals of all looks hold together with 95 %.
+    Attributes:
+        rule: How verdicts were made.
+        verdicts: Its entries.
+        cells: All cells behind them, in the order of tables.
+        columns: All factors of the run, as columns of table `trials`.
+        kernels, modules, testbeds: What the trials ran on.
+        left_out: Trials that do not count.
+        flagged: Number of valid trials by flag.
+        fixed: The factors that are the same in all its cells, by column.
+        solo: Number of cells that lack one of the two flow groups and are no baselines; they have no place in
+            the table.
+        baselines: Number of cells that others are measured against.
+        looks: How often a cell may have been looked at while trials were added: the intervals of all looks
+            hold together with 95 %.
     """
 
     rule: Rule
     verdicts: tuple[Verdict, ...]
-    cells: pl.DataFrame
+    cells: tuple[JudgedCell, ...]
+    columns: tuple[str, ...]
     kernels: tuple[str, ...]
     modules: tuple[str, ...]
     testbeds: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
     flagged: Mapping[str, int]
-    fixed: Mapping[str, object]
+    fixed: Mapping[str, Setting]
     solo: int
     baselines: int = 0
     looks: int = 1
 
     @property
     def trials(self) -> int:
-        """Valid trials behind all entries."""
+        """Number of valid trials behind all entries."""
         return sum(verdict.trials for verdict in self.verdicts)
 
     @property
     def trials_per_cell(self) -> Mapping[int, int]:
         """How many cells have how many valid trials, by number of trials."""
-        counts = [cell.valid for verdict in self.verdicts for cell in verdict.cells]
-        return {n: counts.count(n) for n in sorted(set(counts))}
+        return dict(sorted(Counter(cell.result.valid for cell in self.cells).items()))
 
     @property
-    def questions(self) -> tuple[str, ...]:
+    def questions(self) -> tuple[Label, ...]:
         """What the table asks about, in order."""
-        return tuple(dict.fromkeys(verdict.l4s for verdict in self.verdicts))
+        return tuple(dict.fromkeys(verdict.question for verdict in self.verdicts))
 
-    def rows(self, question: str) -> tuple[str, ...]:
-        """Its rows, as the rule orders them."""
-        names = {verdict.row for verdict in self.verdicts if verdict.l4s == question}
-        return tuple(sorted(names, key=self.rule.row_order))
-
-    def columns(self, question: str) -> tuple[str, ...]:
-        """Its columns, in order."""
-        own = self.cells.filter(pl.col("question") == question).unique("column", maintain_order=True)
-        ordered = sorted(own.to_dicts(), key=lambda cell: competitor_order(self.rule, cell))
-        return tuple(cell["column"] for cell in ordered)
-
-    def entry(self, question: str, row: str, column: str) -> Verdict | None:
-        """One entry; None where the run has no such cells."""
-        place = (question, row, column)
-        return next((v for v in self.verdicts if (v.l4s, v.row, v.column) == place), None)
+    def table(self, question: Label) -> Grid[Label, str, Label, Verdict]:
+        """Return the decision table of one question: rows as the rule orders them, competitors across."""
+        first = {cell.column: cell.result for cell in reversed(self.cells) if cell.question == question}
+        return grid(
+            (verdict for verdict in self.verdicts if verdict.question == question),
+            panel=lambda verdict: verdict.question,
+            row=lambda verdict: verdict.row,
+            column=lambda verdict: verdict.column,
+            row_order=self.rule.row_order,
+            column_order=lambda column: _competitor_order(self.rule, first[column], column),
+        )
 
     def frame(self) -> pl.DataFrame:
-        """The table `verdicts`."""
+        """Return the table `verdicts`."""
         rows = [_as_row(self.rule, verdict) for verdict in self.verdicts]
-        empty = SCHEMAS["verdicts"].create_empty()
-        return conform("verdicts", pl.DataFrame(rows, schema=empty.schema))
+        return conform("verdicts", pl.DataFrame(rows, schema=SCHEMAS["verdicts"].create_empty().schema))
 
 
 def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
-    """The decision table of a run.
+    """Make the decision table of a run.
 
     Args:
         tables: The run.
@@ -198,82 +193,118 @@ def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
     Raises:
         InputError: no cell has both flow groups that the rule compares.
     """
-    means = cell_means(tables, rule.l4s, rule.classic, rule.value, looks)
-    rows = labelled(with_harm(means, tables, rule.l4s, rule.classic, rule.value, looks), tables, rule)
-    for row in rows:
-        judged = _judged(rule, row)
-        row |= {"verdict": judged.word.value, "decided": judged.decided}
-        row["outside_percent"] = None if judged is NOTHING else judged.outside
-    cells = pl.DataFrame(rows, infer_schema_length=None)
-    entries = cells.partition_by("question", "row", "column", as_dict=True, maintain_order=True)
-    verdicts = [
-        _verdict(rule, (str(question), str(row), str(column)), [_cell_mean(cell) for cell in own.to_dicts()])
-        for (question, row, column), own in entries.items()
-    ]
-    trials = tables.trials.filter(pl.col("cell").is_in(cells["cell"].to_list()))
-    factors = [name for name in trials.columns if name not in NOT_FACTORS]
-    same = [name for name in factors if trials[name].n_unique() == 1 and trials[name].null_count() == 0]
-    baselines = baseline_cells(means, tables, rule.l4s, rule.classic)
+    results = cells(tables, rule.l4s, rule.classic, rule.value, looks)
+    judged = _placed(results, tables, rule)
+    entries: dict[tuple[Label, str, Label], list[JudgedCell]] = {}
+    for cell in judged:
+        entries.setdefault((cell.question, cell.row, cell.column), []).append(cell)
+    trials = tables.trials.filter(pl.col("cell").is_in([cell.id for cell in results]))
+    every = factors_of(tables)
+    found = Baselines.of(tables, every, (rule.l4s, rule.classic), "goodput_mbps")
+    baselines = len(found.cells(cell.factors for cell in results))
+    first = results[0].factors
     return Decision(
         rule=rule,
-        verdicts=tuple(verdicts),
-        cells=cells,
-        kernels=_words(trials["kernels"]),
-        modules=_words(trials["modules"]),
-        testbeds=_words(trials["testbed"]),
+        verdicts=tuple(_verdict(rule, own) for own in entries.values()),
+        cells=tuple(judged),
+        columns=tuple(tables.factors),
+        kernels=tuple(tables.listed("kernels", trials)),
+        modules=tuple(tables.listed("modules", trials)),
+        testbeds=tuple(tables.listed("testbed", trials)),
         left_out=_left_out(trials),
-        flagged=_flagged(trials),
-        fixed={name: trials[name][0] for name in same},
-        solo=tables.trials["cell"].n_unique() - cells.height - baselines,
+        flagged=tables.listed("flags", trials.filter(pl.col("status") == "ok")),
+        fixed={name: first[name] for name in first if not varying(results, [name])},
+        solo=len(every) - len(results) - baselines,
         baselines=baselines,
         looks=looks,
     )
 
 
-def _judged(rule: Rule, row: Mapping[str, Any]) -> Judged:
-    if row["percent"] is None:
+def _placed(results: Sequence[CellResult], tables: RunTables, rule: Rule) -> list[JudgedCell]:
+    """The cells with their verdicts and the entries they belong to, in the order of tables."""
+    families = dict(tables.catalog.filter(pl.col("kind") == "queue").select("name", "family").iter_rows())
+    columns = columns_of(results)
+    l4s, classic, ecn = f"{rule.l4s}.", f"{rule.classic}.", f"{rule.classic}.ecn"
+    own = [name for name in columns if name.startswith(l4s) and name != f"{l4s}cc"]
+    others = [name for name in columns if name.startswith(classic) and name not in (f"{classic}cc", ecn)]
+    asked = varying(results, own, within=f"{l4s}cc")
+    against = varying(results, others, within=f"{classic}cc")
+    named = {*asked, *against, ecn, f"{l4s}cc", f"{classic}cc", "aqm"}
+    rest = varying(results, [name for name in columns if name not in named], within="aqm")
+    rest.sort(key=lambda name: (name != BUFFER, name))
+    together = rule.columns.together
+
+    def settings(cell: CellResult, names: Sequence[str], under: str = "") -> tuple[Setting, ...]:
+        return tuple(cell.factors[name].below(under) for name in names if name in cell.factors)
+
+    found: list[JudgedCell] = []
+    for cell in results:
+        shown, further = settings(cell, [ecn], classic), settings(cell, rest)
+        if cell.value(ecn) in together:
+            further += shown
+            shown = (Setting(ecn, " or ".join(together), under=classic),)
+        found.append(
+            JudgedCell(
+                result=cell,
+                question=Label(cell.factors[f"{l4s}cc"].called, settings(cell, asked, l4s)),
+                row=rule.row_of(str(cell.queue.value), families.get(cell.queue.value)),
+                column=Label(
+                    cell.factors[f"{classic}cc"].called, (*shown, *settings(cell, against, classic))
+                ),
+                label=Label(cell.queue.called, further),
+                judged=_judged(rule, cell),
+            )
+        )
+
+    words = {name for cell in results for name in rest if isinstance(cell.value(name), str | bool)}
+    numbers = sorted(set(rest) - words)
+
+    def order(cell: JudgedCell) -> tuple[object, ...]:
+        """Questions, rows as the rule has them, competitors, queues, and then numbers as numbers."""
+        own = cell.result
+        amounts = [(name in own.factors, own.value(name) or 0.0) for name in numbers]
+        competitor = _competitor_order(rule, own, cell.column)
+        return (str(cell.question), rule.row_order(cell.row), competitor, cell.label.head, amounts, cell.id)
+
+    return sorted(found, key=order)
+
+
+def _competitor_order(rule: Rule, cell: CellResult, column: Label) -> tuple[str, int, str]:
+    """Sort competitors by name, and then by ECN from off upwards."""
+    ecn = cell.value(f"{rule.classic}.ecn")
+    place = ECN_MODES.index(ecn) if isinstance(ecn, str) and ecn in ECN_MODES else -1
+    return (str(cell.value(f"{rule.classic}.cc")), place, str(column))
+
+
+def _judged(rule: Rule, cell: CellResult) -> Judged:
+    if cell.share is None:
         return NOTHING
-    measured = Measured(
-        l4s=Range(row["percent"], row["percent_low"], row["percent_high"]),
-        l4s_kept=_kept(row, "l4s"),
-        classic_kept=_kept(row, "classic"),
-        own_kind_keeps=_range(row, "classic_same_harm"),
-        l4s_flows=row[f"{rule.l4s}.count"],
-        classic_flows=row[f"{rule.classic}.count"],
+
+    def kept(group: GroupResult) -> Estimate:
+        """The group's goodput in percent of its goodput alone; without a baseline, of the link's rate."""
+        assert group.goodput is not None  # noqa: S101  (the cell has a valid trial)
+        return group.goodput.percent_of(cell.rate_mbps) if group.harm is None else group.harm.rest
+
+    same = cell.classic.same_harm
+    return judge(
+        rule,
+        Measured(
+            l4s=cell.share,
+            l4s_kept=kept(cell.l4s),
+            classic_kept=kept(cell.classic),
+            own_kind_keeps=None if same is None else same.rest,
+            l4s_flows=cell.l4s.flows,
+            classic_flows=cell.classic.flows,
+        ),
     )
-    return judge(rule, measured)
 
 
-def _kept(row: Mapping[str, Any], group: str) -> Range:
-    """What a group keeps of what it gets alone, in percent; without a baseline, of the link's rate."""
-    found = _range(row, f"{group}_harm")
-    if found is not None:
-        return found
-    ends = (row[f"{group}{end}_mbps"] for end in ("", "_low", "_high"))
-    mean, low, high = (None if mbps is None else mbps / row["rate_mbps"] * 100 for mbps in ends)
-    return Range(mean or 0.0, low, high)
-
-
-def _range(row: Mapping[str, Any], harm: str) -> Range | None:
-    """What a harm leaves, in percent; None where the run has no baseline for it."""
-    mean, low, high = (row[f"{harm}{end}_percent"] for end in ("", "_low", "_high"))
-    if mean is None:
-        return None
-    return Range(100 - mean, None if high is None else 100 - high, None if low is None else 100 - low)
-
-
-def _cell_mean(row: Mapping[str, Any]) -> CellMean:
-    named = {**row, "word": Word(row["verdict"])}
-    return CellMean(**{name: named[name] for name in CellMean.__dataclass_fields__})
-
-
-def _verdict(rule: Rule, key: tuple[str, ...], cells: list[CellMean]) -> Verdict:
-    question, row, column = key
+def _verdict(rule: Rule, cells: Sequence[JudgedCell]) -> Verdict:
     low_latency, where = _low_latency(rule, cells)
     return Verdict(
-        l4s=question,
-        row=row,
-        column=column,
+        question=cells[0].question,
+        row=cells[0].row,
+        column=cells[0].column,
         word=together(cell.word for cell in cells),
         low_latency=low_latency,
         low_latency_in=where,
@@ -282,20 +313,20 @@ def _verdict(rule: Rule, key: tuple[str, ...], cells: list[CellMean]) -> Verdict
     )
 
 
-def _badness(cell: CellMean) -> tuple[int, float]:
-    """What decides an entry, by the same precedence as `judging.together`, and then the farthest outside."""
-    return {Word.OK: 0, Word.UNDECIDED: 1, Word.INVALID: 2}.get(cell.word, 3), cell.outside_percent or 0.0
+def _badness(cell: JudgedCell) -> tuple[int, float]:
+    """Sort key of the cell that decides: the precedence of `judging.together`, then the farthest outside."""
+    rank = {Word.OK: 0, Word.UNDECIDED: 1, Word.INVALID: 2}.get(cell.word, 3)
+    return rank, cell.judged.outside_percent or 0.0
 
 
-def _low_latency(rule: Rule, cells: list[CellMean]) -> tuple[str, tuple[str, ...]]:
-    """Whose delay is low; a cell without a figure does not show that its is."""
+def _low_latency(rule: Rule, cells: Sequence[JudgedCell]) -> tuple[str, tuple[str, ...]]:
+    """Find the queues with low latency; a cell without a figure does not show that its latency is low."""
     low: dict[str, bool] = {}
     for cell in cells:
-        means = {"mean": cell.delay_ms, "p99": cell.sojourn_p99_ms}
-        highs = {"mean": cell.delay_high_ms, "p99": cell.sojourn_p99_high_ms}
-        delay_ms = (means if rule.intervals == "none" else highs)[rule.low_latency_of]
-        is_low = delay_ms is not None and delay_ms < rule.low_latency_ms
-        low[cell.queue] = low.get(cell.queue, True) and is_low
+        l4s, queue = cell.result.l4s, cell.label.head
+        delay = l4s.delay if rule.low_latency_of == "mean" else l4s.sojourn_p99
+        delay_ms = delay and (delay.value if rule.intervals == "none" else delay.high)
+        low[queue] = low.get(queue, True) and delay_ms is not None and delay_ms < rule.low_latency_ms
     if low and all(low.values()):
         return "all", ()
     where = tuple(queue for queue, is_low in low.items() if is_low)
@@ -303,39 +334,35 @@ def _low_latency(rule: Rule, cells: list[CellMean]) -> tuple[str, tuple[str, ...
 
 
 def _as_row(rule: Rule, verdict: Verdict) -> dict[str, object]:
-    worst = verdict.worst
-    delays = [cell.delay_ms for cell in verdict.cells if cell.delay_ms is not None]
+    worst, judged = verdict.worst.result, [cell.judged for cell in verdict.cells]
+    share, l4s, classic = worst.share, worst.l4s, worst.classic
+    delays = [cell.result.l4s.delay.value for cell in verdict.cells if cell.result.l4s.delay is not None]
     return {
         "rule": rule.rule,
         "version": rule.version,
-        "l4s": verdict.l4s,
+        "l4s": str(verdict.question),
         "row": verdict.row,
-        "column": verdict.column,
+        "column": str(verdict.column),
         "verdict": verdict.word.value,
         "low_latency": verdict.low_latency,
         "low_latency_in": ", ".join(verdict.low_latency_in) or None,
         "cells": len(verdict.cells),
         "trials": verdict.trials,
         "left_out": verdict.left_out,
-        "worst_cell": worst.cell,
-        "worst_label": worst.label,
+        "worst_cell": worst.id,
+        "worst_label": str(verdict.worst.label),
         "worst_trials": worst.valid,
-        "worst_percent": worst.percent,
-        "worst_low_percent": worst.percent_low,
-        "worst_high_percent": worst.percent_high,
-        "worst_l4s_mbps": worst.l4s_mbps,
-        "worst_classic_mbps": worst.classic_mbps,
-        "worst_l4s_harm_percent": worst.l4s_harm_percent,
-        "worst_classic_harm_percent": worst.classic_harm_percent,
-        "undecided_cells": sum(not cell.decided for cell in verdict.cells),
-        "bimodal_cells": sum(bool(cell.bimodal) for cell in verdict.cells),
+        "worst_percent": share and share.value,
+        "worst_low_percent": share and share.low,
+        "worst_high_percent": share and share.high,
+        "worst_l4s_mbps": l4s.goodput and l4s.goodput.value,
+        "worst_classic_mbps": classic.goodput and classic.goodput.value,
+        "worst_l4s_harm_percent": l4s.harm and l4s.harm.value,
+        "worst_classic_harm_percent": classic.harm and classic.harm.value,
+        "undecided_cells": sum(not own.decided for own in judged),
+        "bimodal_cells": sum(bool(cell.result.bimodal) for cell in verdict.cells),
         "delay_ms": max(delays, default=None),
     }
-
-
-def _words(column: pl.Series) -> tuple[str, ...]:
-    """The different values of a column of lists that are joined by `, `."""
-    return tuple(sorted({word for text in column.drop_nulls() for word in str(text).split(", ")}))
 
 
 def _left_out(trials: pl.DataFrame) -> tuple[LeftOut, ...]:
@@ -343,11 +370,3 @@ def _left_out(trials: pl.DataFrame) -> tuple[LeftOut, ...]:
     return tuple(
         LeftOut(cell, trial, status, reasons or "") for cell, trial, status, reasons in rows.iter_rows()
     )
-
-
-def _flagged(trials: pl.DataFrame) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for text in trials.filter(pl.col("status") == "ok")["flags"].drop_nulls():
-        for flag in str(text).split("; "):
-            found[flag] = found.get(flag, 0) + 1
-    return dict(sorted(found.items()))

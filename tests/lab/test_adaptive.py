@@ -47,9 +47,9 @@ def test_trials_are_added_until_decided_and_the_same_at_any_number_of_jobs(lab: 
         ran[jobs] = sorted(trials.select("cell", "trial", "inputs").rows())
         counts = dict(trials.group_by("cell").len().iter_rows())
         for cell in cells:
-            assert cell.l4s_harm_percent is not None
-            assert cell.valid == counts.pop(cell.cell)
-            assert cell.valid in {2, 4}
+            assert cell.result.l4s.harm is not None
+            assert cell.result.valid == counts.pop(cell.id)
+            assert cell.result.valid in {2, 4}
         assert set(counts.values()) == {2}, "a baseline gets no more"
         again = l4sbench.run(matrix, jobs=jobs, runs=runs)
         assert (again.result.ok, again.result.left) == (0, 0)

@@ -16,6 +16,8 @@ from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.images import read_image
 from reports.compare import load_margins
 from reports.published.claims import load_study
+from reports.result.regret import load_prevalence
+from reports.result.rules import read_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,8 @@ READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
     "margins": lambda path, _: load_margins(path),
     "matrix": Matrix.load,
     "modules": lambda path, _: read_entry(path),
+    "prevalence": lambda path, _: load_prevalence(path),
+    "rules": lambda path, _: read_rule(path),
     "slices": lambda path, _: load_slice_file(path),
 }
 CASES: Final = sorted(

@@ -32,6 +32,10 @@ function el(tag, attributes, ...children) {
 /** A number for people; a dash where there is none. */
 const fixed = (value, digits = 1) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 
+/** Estimates are `[mean, low, high]`, the ends of the interval null where there is none. */
+const mean = (estimate) => estimate?.[0];
+const ends = (estimate) => (estimate && estimate[1] !== null && estimate[2] !== null ? ` (${fixed(estimate[1])} to ${fixed(estimate[2])})` : "");
+
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
 /** Sorts flow groups: those that the rule compares come first. */

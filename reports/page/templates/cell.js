@@ -38,20 +38,20 @@ function cellNumbers(cell, trials) {
       el("p", {}, `${plural(trials.length, "trial")} of a cell that is not in the decision table; others may be measured against it.`),
       numberList(more));
   }
-  const interval = (low, high) => (low === null || high === null ? "" : ` (${fixed(low)} to ${fixed(high)})`);
+  const both = (name) => `${fixed(mean(cell.l4s[name]))} v ${fixed(mean(cell.classic[name]))}`;
   const items = [
     [`${cell.glyph} ${cell.word}`, "verdict of this cell alone"],
-    [`${fixed(cell.percent)} %`, `of the link's rate${interval(cell.percent_low, cell.percent_high)}`],
-    [`${fixed(cell.l4s_mbps)} v ${fixed(cell.classic_mbps)}`, `Mbit/s, ${l4s} v ${classic}`],
-    [`${fixed(cell.delay_ms)} v ${fixed(cell.classic_delay_ms)}`, "ms, smoothed RTT minus base RTT"],
+    [`${fixed(mean(cell.share))} %`, `of the link's rate${ends(cell.share)}`],
+    [both("goodput"), `Mbit/s, ${l4s} v ${classic}`],
+    [both("delay"), "ms, smoothed RTT minus base RTT"],
     [`${cell.valid} of ${trials.length}`, `trials valid${cell.left_out ? `, ${cell.left_out} left out` : ""}`],
   ];
-  const harm = cell.harm ?? {}, of = (name) => `${fixed(harm[`${name}_percent`])} %`;
-  for (const [name, group] of [["l4s", l4s], ["classic", classic]]) {
-    if (`${name}_harm_percent` in harm) items.push([of(`${name}_harm`), `harm to ${group}'s goodput${interval(harm[`${name}_harm_low_percent`] ?? null, harm[`${name}_harm_high_percent`] ?? null)}`]);
-    if (`${name}_delay_harm_percent` in harm) items.push([of(`${name}_delay_harm`), `harm to ${group}'s RTT`]);
+  const percent = (estimate) => `${fixed(mean(estimate))} %`;
+  for (const [{ harm, delay_harm, same_harm }, group] of [[cell.l4s, l4s], [cell.classic, classic]]) {
+    if (harm) items.push([percent(harm), `harm to ${group}'s goodput${ends(harm)}`]);
+    if (delay_harm) items.push([percent(delay_harm), `harm to ${group}'s RTT`]);
+    if (same_harm) items.push([percent(same_harm), `harm to ${group} beside its own kind`]);
   }
-  if ("classic_same_harm_percent" in harm) items.push([of("classic_same_harm"), `harm to ${classic} beside its own kind`]);
   if (cell.straddles) items.push(["? close", "the interval of the mean has a limit in it"]);
   if (cell.bimodal) items.push(["two modes", "trials fall into two groups; the mean describes neither"]);
   return numberList([...items, ...more]);
@@ -87,14 +87,15 @@ function dots(cell, trials) {
   const label = (percent, text) => el("text", { x: x(percent), y: 58, "text-anchor": "middle" }, text);
   const marks = shares.map((share, place) =>
     el("circle", { cx: x(share), cy: 22 + ((place * 7) % 13) - 6, r: 4.5, fill: "var(--link)", "fill-opacity": 0.65, stroke: "var(--ground)" }));
-  const bar = cell.percent_low === null ? [] : [el("line", { x1: x(cell.percent_low), x2: x(cell.percent_high), y1: 38, y2: 38, stroke: "var(--ink)", "stroke-width": 3 })];
-  const mean = cell.percent === null ? [] : [el("line", { x1: x(cell.percent), x2: x(cell.percent), y1: 8, y2: 43, stroke: "var(--ink)", "stroke-width": 2 })];
+  const [percent, from, to] = cell.share ?? [null, null, null];
+  const bar = from === null ? [] : [el("line", { x1: x(from), x2: x(to), y1: 38, y2: 38, stroke: "var(--ink)", "stroke-width": 3 })];
+  const middle = percent === null ? [] : [el("line", { x1: x(percent), x2: x(percent), y1: 8, y2: 43, stroke: "var(--ink)", "stroke-width": 2 })];
   return el("svg", { class: "dots", viewBox: "0 0 600 64", "aria-hidden": "true" },
     el("rect", { x: x(0), y: 8, width: x(100) - x(0), height: 30, fill: "var(--sunk)" }),
     cell.limits ? el("rect", { x: x(low), y: 8, width: x(high) - x(low), height: 30, fill: "var(--ok-ground)" }) : null,
-    marks, bar, mean,
+    marks, bar, middle,
     label(0, "0"), label(100, "100 %"), cell.limits ? [label(low, `${+low.toFixed(1)} %`), label(high, `${+high.toFixed(1)} %`)] : null,
-    cell.percent === null ? null : el("text", { x: Math.min(540, x(cell.percent) + 5), y: 54 }, "mean"));
+    percent === null ? null : el("text", { x: Math.min(540, x(percent) + 5), y: 54 }, "mean"));
 }
 
 function groupsOf(trial) {

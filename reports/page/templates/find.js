@@ -9,7 +9,7 @@ let texts = null;
 function searchText(cell) {
   const flags = cell.trials.flatMap((row) => [row[1], row[2], row[3]]);
   const factors = Object.entries({ ...data().fixed, ...cell.factors }).map(([name, value]) => `${name}=${value}`);
-  return [cell.label, cell.l4s, cell.row, cell.column && `against ${cell.column}`, cell.company, cell.word, cell.bimodal && "two modes bimodal", cell.left_out && "left out", cell.id, ...new Set(flags), ...factors]
+  return [cell.label, cell.question, cell.row, cell.column && `against ${cell.column}`, cell.company, cell.word, cell.bimodal && "two modes bimodal", cell.left_out && "left out", cell.id, ...new Set(flags), ...factors]
     .filter(Boolean).join(" ").toLowerCase();
 }
 
@@ -29,10 +29,10 @@ function listCells(words, all = false) {
     el("th", { scope: "row" }, el("a", { href: cellLink(cell.id) }, cell.label)),
     el("td", { class: cell.column ? null : "company" }, cell.column ?? cell.company),
     el("td", {}, cell.word ? `${cell.glyph} ${cell.word}` : "not in the table"),
-    el("td", { class: "n" }, fixed(cell.percent)),
-    el("td", { class: "n" }, fixed(cell.l4s_mbps)),
-    el("td", { class: "n" }, fixed(cell.classic_mbps)),
-    el("td", { class: "n" }, fixed(cell.delay_ms)),
+    el("td", { class: "n" }, fixed(mean(cell.share))),
+    el("td", { class: "n" }, fixed(mean(cell.l4s?.goodput))),
+    el("td", { class: "n" }, fixed(mean(cell.classic?.goodput))),
+    el("td", { class: "n" }, fixed(mean(cell.l4s?.delay))),
     el("td", { class: "n" }, `${cell.valid ?? cell.trials.length}${cell.left_out ? ` (${cell.left_out} left out)` : ""}`)));
   const parts = [scrolling("Cells", el("table", { class: "plain" },
     el("thead", {}, el("tr", {}, heads.map(([text, kind]) => el("th", { scope: "col", class: kind }, text)))), el("tbody", {}, rows)))];

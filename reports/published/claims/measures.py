@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from l4sbench.errors import InputError
-from reports.result.cells import NOT_FACTORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +59,7 @@ def measures(tables: RunTables, group: str = "l4s") -> pl.DataFrame:
         raise InputError(
             "the run has no packets", "set capture: headers in its matrix, or run it with --capture --new"
         )
-    factors = [name for name in tables.trials.columns if name not in NOT_FACTORS or name in own]
+    factors = [*own, *tables.factors]
     trials = tables.trials.filter(pl.col("status") == "ok").select(factors)
     every = tables.flows.group_by(own).agg(pl.len().alias("all_flows"))
     goodput = pl.col("goodput_mbps")

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from l4sbench.document import Flaw, load_model
 from l4sbench.errors import InputError, did_you_mean
 
 FOLDER: Final = Path(__file__).parent
@@ -144,25 +144,32 @@ class Rule(_Strict):
 
 
 def offered() -> tuple[str, ...]:
-    """Names of all rules."""
+    """Return the names of all rules."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yml")))
 
 
 @cache
 def load_rule(name: str = DEFAULT) -> Rule:
-    """A rule by its name.
+    """Return a rule by its name.
 
     Raises:
-        InputError: there is none of that name, or its file is no rule.
+        InputError: there is none of that name, or its file is not a valid rule.
     """
     if name not in offered():
-        hint = did_you_mean(name, offered()) or f"rules are {', '.join(offered())}"
-        raise InputError(f"there is no verdict rule {name}", hint)
-    path = FOLDER / f"{name}.yml"
-    try:
-        rule = Rule.model_validate(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
-    except (YAMLError, ValidationError) as error:
-        raise InputError(f"{path.name} is no verdict rule: {error}") from error
-    if rule.rule != name:
-        raise InputError(f"{path.name} calls itself {rule.rule}")
-    return rule
+        hint = did_you_mean(name, offered()) or f"choose from {', '.join(offered())}"
+        raise InputError(f"{name} is not a verdict rule", hint)
+    return read_rule(FOLDER / f"{name}.yml")
+
+
+def read_rule(path: Path) -> Rule:
+    """Read a rule from its file, whose name is that of the rule.
+
+    Raises:
+        InputError: it is not a valid rule; with the line and column of every problem.
+    """
+
+    def misnamed(rule: Rule) -> Iterator[Flaw]:
+        if rule.rule != path.stem:
+            yield Flaw(("rule",), f"expected {path.stem}, the name of the file, not {rule.rule}")
+
+    return load_model(path, Rule, check=misnamed)

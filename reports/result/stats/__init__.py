@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from reports.result.stats.estimate import CONFIDENCE, Estimate, estimate, half_width, t_quantile
+from reports.result.stats.estimate import CONFIDENCE, Estimate, estimate, half_width, interval, t_quantile
 from reports.result.stats.fairness import Jain, binned_rates, jain, throughput_ratio, utilisation, variation
 from reports.result.stats.harm import harm_interval, harm_to_delay, harm_to_goodput
 from reports.result.stats.modes import MODES_FLOOR, bimodal
@@ -22,6 +22,7 @@ __all__ = [
     "harm_interval",
     "harm_to_delay",
     "harm_to_goodput",
+    "interval",
     "jain",
     "needed",
     "t_quantile",

@@ -15,6 +15,7 @@ import pytest
 from l4sbench import tables
 from l4sbench.catalog import Catalog
 from reports.result.load import RunTables, load
+from reports.result.verdicts import Decision, Verdict
 
 Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
 
@@ -26,6 +27,12 @@ DEFAULTS = {
     "l4s.count": 1,
     "classic.count": 1,
 }
+
+
+def entry(decision: Decision, question: str, row: str, column: str) -> Verdict | None:
+    """Return an entry of a decision table by the texts of its labels; None where it has none."""
+    place = (question, row, column)
+    return next((v for v in decision.verdicts if (str(v.question), v.row, str(v.column)) == place), None)
 
 
 def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:

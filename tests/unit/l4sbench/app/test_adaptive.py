@@ -107,7 +107,7 @@ def test_a_rule_must_have_its_groups(wanted: Matrix) -> None:
     )
     with pytest.raises(InputError, match="compares the flow groups l4s and classic"):
         decider(replace(wanted, cells=renamed))
-    with pytest.raises(InputError, match="no verdict rule"):
+    with pytest.raises(InputError, match="pam52 is not a verdict rule"):
         decider(replace(wanted, rule="pam52"))
 
 

@@ -23,6 +23,7 @@ from reports.figures import (
 )
 from reports.figures.heatmaps import goodput_scale, painted_delay, painted_goodput
 from reports.figures.painting import hatch_lines
+from reports.render.data import figures
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
@@ -52,7 +53,7 @@ def test_values_are_those_of_the_cells(make: Make, draw: Any) -> None:
     decision = small(make)
     (sheet,) = sheets(decision)
     drawn = {row["cell"]: row for row in rows_of(specification(draw(sheet, PAM25)), "cell", "percent")}
-    cells = {row["cell"]: row for row in decision.cells.to_dicts()}
+    cells = {cell.id: figures(cell.result) for cell in decision.cells}
     assert set(drawn) == set(cells)
     names = {"low": "percent_low", "high": "percent_high"}
     for cell, row in drawn.items():
@@ -110,7 +111,7 @@ def test_bimodal_cells_are_crossed(make: Make) -> None:
     got = [30, 31, 32, 70, 71, 72]
     cells = [{"aqm": "fifo", "l4s": got, "classic": [95 - g for g in got]}]
     decision = decide(make(cells), PAM25)
-    assert decision.cells["bimodal"].to_list() == [True]
+    assert [cell.result.bimodal for cell in decision.cells] == [True]
     (sheet,) = sheets(decision)
     (painted,) = painted_goodput(sheet, sheet.panels[0])
     assert painted.crossed

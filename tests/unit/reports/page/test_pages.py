@@ -22,7 +22,6 @@ from l4sbench.store.files import DiskFull
 from reports.against import compare
 from reports.page import Heading, Panel, beside_published, write
 from reports.page.model import questions
-from reports.page.others import others
 from reports.page.page import render
 from reports.page.series import scripts
 from reports.page.tones import STEPS, delay_steps, delay_tone, fair_percent, share_tone
@@ -134,8 +133,8 @@ def test_a_rule_that_looks_at_intervals(small: RunTables) -> None:
     assert doubtful
     cells = {cell["id"]: cell for cell in embedded(text)["cells"]}
     for cell in doubtful:
-        assert cells[cell.cell]["straddles"]
-        assert cells[cell.cell]["limits"] is None, "its limits are not for percents of the link's rate"
+        assert cells[cell.id]["straddles"]
+        assert cells[cell.id]["limits"] is None, "its limits are not for percents of the link's rate"
 
 
 def test_baselines_are_cells_of_the_page(make: Callable[[Any], RunTables]) -> None:
@@ -146,7 +145,7 @@ def test_baselines_are_cells_of_the_page(make: Callable[[Any], RunTables]) -> No
         schema.write(table, [schema.empty(table).lazy()], tables.folder / f"{table}.parquet")
     text = render(tables, decide(tables, load_rule("l4sbench1")), HEADING)
     inside, outside = embedded(text)["cells"]
-    assert inside["harm"]["l4s_harm_percent"] == pytest.approx(57.4, abs=0.1)
+    assert inside["l4s"]["harm"][0] == pytest.approx(57.4, abs=0.1)
     assert "entry" not in outside
     assert len(outside["trials"]) == 2
 
@@ -160,12 +159,14 @@ def test_baselines_say_who_runs_there_and_what_it_gets(make: Callable[[Any], Run
         {"aqm": "fifo", "status": ["failed"], **about},
     ]
     tables = make(cells)
-    found = others(tables, decide(tables, load_rule("pam25")))
+    for table in ("programs", "hosts"):
+        schema.write(table, [schema.empty(table).lazy()], tables.folder / f"{table}.parquet")
+    found = {cell["id"]: cell for cell in embedded(text_of(tables))["cells"]}
     alone, same, failed = (found[f"cell-000{number}"] for number in (1, 2, 3))
     assert (alone["label"], alone["company"]) == ("CoDel (+ECN), 1 BDP", "Prague, ECN accecn, alone")
-    assert (alone["l4s_mbps"], alone["valid"], "classic_mbps" in alone) == (94.5, 2, False)
+    assert (alone["l4s"]["goodput"], alone["valid"], "classic" in alone) == ([94.5, None, None], 2, False)
     assert same["company"] == "CUBIC, ECN off beside CUBIC, ECN off"
-    assert (failed["valid"], "l4s_mbps" in failed) == (0, False)
+    assert (failed["valid"], "l4s" in failed) == (0, False)
 
 
 def test_what_stands_across_a_heat_map(make: Callable[[Any], RunTables]) -> None:
@@ -173,8 +174,8 @@ def test_what_stands_across_a_heat_map(make: Callable[[Any], RunTables]) -> None
         cells = [{"aqm": "fifo", "l4s": [40.0], "classic": [50.0]} | own for own in factors]
         (question,) = questions(decide(make(cells), load_rule("pam25")))
         found = [entry.heat for entry in question.entries]
-        assert all(len(row) == len(heat.columns) for heat in found for _, row in heat.rows)
-        return [(heat.columns, [name for name, _ in heat.rows]) for heat in found]
+        assert all(len(row) == len(heat.columns) for heat in found for _, row in heat.lines())
+        return [(tuple(map(str, heat.columns)), list(map(str, heat.rows))) for heat in found]
 
     assert heats({}) == [(("1 BDP",), ["FIFO"])]
     assert heats({"rtt_ms": 20.0}, {"rtt_ms": 5.0}) == [(("rtt 5 ms", "rtt 20 ms"), ["FIFO"])]

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from reports.render.documents import documents
-from reports.render.latex import escape
+from reports.render.templating import tex
 from reports.result.load import RunTables
 from reports.result.metrics import cell_metrics
 from reports.result.regret import regret
@@ -48,7 +48,7 @@ def test_csv_and_json_hold_the_cells_and_entries(decision: Decision, tmp_path: P
     texts = documents(decision)
     (tmp_path / "cells.csv").write_text(texts["cells.csv"])
     cells = pl.read_csv(tmp_path / "cells.csv")
-    assert cells["cell"].to_list() == decision.cells["cell"].to_list()
+    assert cells["cell"].to_list() == [cell.id for cell in decision.cells]
     document = json.loads(texts["decision.json"])
     assert [cell["l4s_mbps"] for cell in document["cells"]] == cells["l4s_mbps"].to_list()
     assert [entry["verdict"] for entry in document["verdicts"]] == decision.frame()["verdict"].to_list()
@@ -87,7 +87,7 @@ def test_every_document_says_what_switching_costs(decision: Decision) -> None:
 
 
 def test_latex_escapes_what_tex_would_take_for_its_own() -> None:
-    assert escape(r"50% of a_b {c} \d #1 $ & ~^<>") == (
+    assert tex(r"50% of a_b {c} \d #1 $ & ~^<>") == (
         r"50\% of a\_b \{c\} \textbackslash{}d \#1 \$ \& \textasciitilde{}\textasciicircum{}"
         r"\textless{}\textgreater{}"
     )

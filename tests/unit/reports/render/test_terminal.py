@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from reports.render.terminal import as_text, markdown, terminal
+from reports.render.documents import markdown
+from reports.render.terminal import as_text, terminal
+from reports.render.words import GLYPHS
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, Word, decide
@@ -92,8 +94,6 @@ def test_markdown_has_equally_wide_tables(decision: Decision) -> None:
 
 
 def test_every_word_has_a_glyph_of_its_own() -> None:
-    from reports.render.terminal import GLYPHS
-
     assert set(GLYPHS) == set(Word)
     assert len(set(GLYPHS.values())) == len(GLYPHS)
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reports.result.adaptive import UNDECIDED_AFTER, decided, forecast, still_undecided
-from reports.result.cells import cell_means
+from reports.result.cells import cells as results
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.stats import half_width
@@ -53,8 +53,8 @@ def test_the_report_says_the_same(
 ) -> None:
     l4s, classic = [a for a, _ in trials], [b for _, b in trials]
     cell = {"aqm": "fifo", "l4s": l4s, "classic": classic}
-    (row,) = decide(make([cell]), load_rule(rule), looks).cells.to_dicts()
-    assert row["decided"] == decided(load_rule(rule), l4s, classic, 100.0, looks=looks)
+    (found,) = decide(make([cell]), load_rule(rule), looks).cells
+    assert found.judged.decided == decided(load_rule(rule), l4s, classic, 100.0, looks=looks)
 
 
 def test_a_forecast_is_the_first_look_that_would_be_enough(make: Make) -> None:
@@ -68,9 +68,9 @@ def test_a_forecast_is_the_first_look_that_would_be_enough(make: Make) -> None:
         cell("fq", 18, 20, 22),
         cell("red", 45),
     ]
-    means = cell_means(make(cells), "l4s", "classic", looks=3)
+    means = results(make(cells), "l4s", "classic", looks=3)
     found = forecast(PAM25, means, (3, 5, 10))
-    names = dict(zip(means["cell"], means["aqm"], strict=True))
+    names = {own.id: own.value("aqm") for own in means}
     assert {names[cell]: trials for cell, trials in found.items()} == {
         "fifo": 3,
         "codel": 5,

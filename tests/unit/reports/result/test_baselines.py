@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Cells find their baselines by factors, and the harm in the frame is that of the pure functions."""
+"""Cells find their baselines by factors, and their harm is that of the pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
-from reports.result.stats import estimate, harm_interval, harm_to_delay, harm_to_goodput
+from reports.result.stats import Estimate, harm_interval, harm_to_delay, harm_to_goodput, interval
 from reports.result.verdicts import Word, decide
 
 Make = Callable[[Any], RunTables]
@@ -28,6 +29,11 @@ def pair(aqm: str, l4s: list[float], classic: list[float], **more: Any) -> dict[
     return {"aqm": aqm, "l4s": l4s, "classic": classic, **more}
 
 
+def value(found: Estimate | None) -> float:
+    assert found is not None
+    return found.value
+
+
 def test_harm_is_that_of_the_pure_functions(make: Make) -> None:
     l4s, classic, alone, alone_classic = [20.0, 22, 21], [70.0, 71, 73], [94.0, 95, 94.5], [95.0, 95.5, 95.2]
     cells = [
@@ -36,23 +42,23 @@ def test_harm_is_that_of_the_pure_functions(make: Make) -> None:
         pair("fifo", [0] * 3, alone_classic, **ALONE["classic"]),
         pair("codel", [1.0] * 3, [1] * 3, delay=1.0, **ALONE["l4s"]),
     ]
-    (row,) = decide(make(cells), OURS).cells.to_dicts()
+    (cell,) = decide(make(cells), OURS).cells
+    groups = {"l4s": cell.result.l4s, "classic": cell.result.classic}
     for name, beside, solo in (("l4s", l4s, alone), ("classic", classic, alone_classic)):
-        with_, without = (
-            estimate(beside, least=0, most=100, confidence=0.955),
-            estimate(solo, least=0, most=100, confidence=0.995),
+        ends = (
+            interval(fmean(own), stdev(own), 3, least=0, most=100, confidence=confidence)
+            for own, confidence in ((solo, 0.995), (beside, 0.955))
         )
-        harm = harm_to_goodput(without.mean, with_.mean)
-        assert with_.low is not None
-        assert with_.high is not None
-        assert without.low is not None
-        assert without.high is not None
-        low, high = harm_interval((without.low, without.high), (with_.low, with_.high))
-        found = [row[f"{name}_harm{end}_percent"] / 100 for end in ("", "_low", "_high")]
-        assert found == pytest.approx([harm, low, high])
-    assert row["l4s_delay_harm_percent"] / 100 == harm_to_delay(12, 25)
-    assert row["l4s_alone_mbps"] == pytest.approx(94.5)
-    assert row["classic_same_harm_percent"] is None
+        without, with_ = (own for own in ends if own is not None)
+        low, high = harm_interval(without, with_)
+        harm = groups[name].harm
+        assert harm is not None
+        assert harm.value / 100 == pytest.approx(harm_to_goodput(fmean(solo), fmean(beside)))
+        assert harm.interval is not None
+        assert [end / 100 for end in harm.interval] == pytest.approx([low, high])
+    assert value(groups["l4s"].delay_harm) / 100 == harm_to_delay(12, 25)
+    assert value(groups["l4s"].alone) == pytest.approx(94.5)
+    assert groups["classic"].same_harm is None
 
 
 def test_a_group_is_measured_by_what_it_gets_alone(make: Make) -> None:
@@ -62,8 +68,8 @@ def test_a_group_is_measured_by_what_it_gets_alone(make: Make) -> None:
     assert decide(make([starved]), OURS).verdicts[0].word is Word.L4S_STARVED
     (verdict,) = decide(make([starved, alone]), OURS).verdicts
     assert verdict.word is Word.OK
-    assert verdict.cells[0].l4s_harm_percent == pytest.approx(50)
-    assert verdict.cells[0].classic_harm_percent is None
+    assert value(verdict.cells[0].result.l4s.harm) == pytest.approx(50)
+    assert verdict.cells[0].result.classic.harm is None
 
 
 def test_its_own_kind_does_as_much_harm(make: Make) -> None:
@@ -76,7 +82,7 @@ def test_its_own_kind_does_as_much_harm(make: Make) -> None:
     decision = decide(make(cells), OURS)
     (verdict,) = decision.verdicts
     assert verdict.word is Word.OK
-    assert verdict.cells[0].classic_same_harm_percent == pytest.approx(100 * (95.1 - 8.1) / 95.1)
+    assert value(verdict.cells[0].result.classic.same_harm) == pytest.approx(100 * (95.1 - 8.1) / 95.1)
     assert (decision.baselines, decision.solo) == (2, 0)
 
 
@@ -89,16 +95,17 @@ def test_every_other_factor_must_be_the_same(make: Make) -> None:
         near | {"aqm.target_ms": 5.0, "l4s.alpha_mode": 1, "buffer_bdp": 4.0},
     ]
     decision = decide(make([cell, *others]), OURS)
-    assert decision.verdicts[0].cells[0].l4s_harm_percent is None
+    assert decision.verdicts[0].cells[0].result.l4s.harm is None
     assert (decision.baselines, decision.solo) == (0, 3)
     own = near | {"aqm.target_ms": 5.0, "l4s.alpha_mode": 1}
     found = decide(make([cell, own, *others]), OURS)
-    assert found.verdicts[0].cells[0].l4s_harm_percent == pytest.approx(100 * 40 / 90)
+    assert value(found.verdicts[0].cells[0].result.l4s.harm) == pytest.approx(100 * 40 / 90)
     assert (found.baselines, found.solo) == (1, 3)
 
 
 def test_a_baseline_is_nobodys_question(make: Make) -> None:
     cells = [pair("fifo", [50.0], [45.0]), pair("fifo", [50.0], [45.0], **SAME)]
-    assert decide(make(cells), OURS).questions == ("Prague",)
+    assert [str(asked) for asked in decide(make(cells), OURS).questions] == ["Prague"]
     against_itself = pair("fifo", [50.0], [45.0], **{"classic.cc": "prague", "classic.ecn": "accecn"})
-    assert "Prague, ECN accecn" in decide(make([*cells, against_itself]), OURS).columns("Prague")
+    found = decide(make([*cells, against_itself]), OURS)
+    assert "Prague, ECN accecn" in {str(verdict.column) for verdict in found.verdicts}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Cell means with their intervals: the frame says what the pure functions say."""
+"""Results of cells: their estimates are those of the pure functions, their factors are typed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from reports.result.cells import cell_means, factors_of
+from reports.result.cells import CellResult, cells, varying
+from reports.result.labels import Setting
 from reports.result.load import RunTables
 from reports.result.stats import estimate
 from tests.unit.reports.conftest import write
@@ -18,50 +19,73 @@ from tests.unit.reports.conftest import write
 Make = Callable[[Any], RunTables]
 
 
+def of(tables: RunTables, looks: int = 1) -> tuple[CellResult, ...]:
+    return cells(tables, "l4s", "classic", looks=looks)
+
+
 @pytest.mark.parametrize("looks", [1, 3])
 def test_intervals_are_those_of_the_pure_function(make: Make, looks: int) -> None:
     trials = [12.0, 10.0, 17.0]
     classic = [80.0, 85.0, 82.0]
-    cells = [{"aqm": "fifo", "l4s": trials, "classic": classic}]
-    (row,) = cell_means(make(cells), "l4s", "classic", looks=looks).to_dicts()
-    for name, values in (("l4s", trials), ("classic", classic)):
-        found = estimate(values, least=0, most=100, looks=looks)
-        means = (
-            row[f"{name}_mbps"],
-            row[f"{name}_low_mbps"],
-            row[f"{name}_high_mbps"],
-            row[f"{name}_sd_mbps"],
+    (cell,) = of(make([{"aqm": "fifo", "rate_mbps": 200.0, "l4s": trials, "classic": classic}]), looks)
+    for group, values in ((cell.l4s, trials), (cell.classic, classic)):
+        found, wanted = group.goodput, estimate(values, "Mbit/s", least=0, most=200, looks=looks)
+        assert found is not None
+        assert (found.unit, found.trials, found.median) == ("Mbit/s", 3, wanted.median)
+        assert [found.value, found.low, found.high, found.sd] == pytest.approx(
+            [wanted.value, wanted.low, wanted.high, wanted.sd]
         )
-        assert means == pytest.approx((found.mean, found.low, found.high, found.sd))
-    assert row["l4s_median_mbps"] == 12
-    assert (row["percent_low"], row["percent_high"]) == (row["l4s_low_mbps"], row["l4s_high_mbps"])
+    assert cell.l4s.goodput is not None
+    assert cell.share == cell.l4s.goodput.percent_of(200)
 
 
 def test_intervals_end_where_goodputs_do(make: Make) -> None:
-    cells = [{"aqm": "fifo", "rate_mbps": 10.0, "l4s": [0.1, 9.9], "classic": [9, 1]}]
-    (row,) = cell_means(make(cells), "l4s", "classic").to_dicts()
-    assert (row["percent_low"], row["percent_high"], row["l4s_high_mbps"]) == (0, 100, 10)
+    (cell,) = of(make([{"aqm": "fifo", "rate_mbps": 10.0, "l4s": [0.1, 9.9], "classic": [9, 1]}]))
+    assert cell.share is not None
+    assert cell.l4s.goodput is not None
+    assert (cell.share.interval, cell.l4s.goodput.high) == ((0, 100), 10)
 
 
 def test_without_enough_trials_there_is_no_interval(make: Make) -> None:
-    cells = [{"aqm": "fifo", "l4s": [50], "classic": [40]}, {"aqm": "codel", "status": ["failed"]}]
-    for row in cell_means(make(cells), "l4s", "classic").to_dicts():
-        assert (row["percent_low"], row["percent_high"], row["l4s_sd_mbps"], row["bimodal"]) == (None,) * 4
+    one, none = of(
+        make([{"aqm": "fifo", "l4s": [50], "classic": [40]}, {"aqm": "codel", "status": ["failed"]}])
+    )
+    assert one.share is not None
+    assert (one.share.interval, one.share.sd, one.bimodal) == (None, None, None)
+    assert (none.share, none.l4s.goodput, none.valid, none.left_out, none.bimodal) == (None, None, 0, 1, None)
 
 
-def test_bimodal_is_told_where_it_matters(make: Make) -> None:
+def test_two_modes_are_reported_where_they_matter(make: Make) -> None:
     two, one = [30.0, 31, 84, 85, 86], [44.0, 44.1, 46, 46.1, 46]
-    cells = [{"aqm": aqm, "l4s": got, "classic": got} for aqm, got in (("codel", two), ("fifo", one))]
-    found = cell_means(make(cells), "l4s", "classic")
-    assert found["bimodal"].to_list() == [True, False]
+    tables = make([{"aqm": aqm, "l4s": got, "classic": got} for aqm, got in (("codel", two), ("fifo", one))])
+    assert [cell.bimodal for cell in of(tables)] == [True, False]
 
 
-def test_estimates_are_no_factors(make: Make) -> None:
-    cells = cell_means(make([{"aqm": "fifo", "l4s": [50], "classic": [40]}]), "l4s", "classic")
-    assert set(factors_of(cells)) == {
+def test_factors_have_values_units_and_labels(make: Make) -> None:
+    (cell,) = of(make([{"aqm": "fifo", "l4s": [50], "classic": [40]}]))
+    assert set(cell.factors) == {
         *("aqm", "buffer_bdp", "rate_mbps", "rtt_ms", "duration_s"),
         *(f"{group}.{name}" for group in ("l4s", "classic") for name in ("cc", "ecn", "count")),
     }
+    assert cell.queue == Setting("aqm", "fifo", "FIFO")
+    rtt = cell.factors["rtt_ms"]
+    assert (rtt.name, rtt.value, rtt.unit, rtt.text) == ("rtt", 10.0, "ms", "rtt 10 ms")
+    assert [str(cell.factors["classic.ecn"].below("classic.")), str(cell.factors["buffer_bdp"])] == [
+        "ECN off",
+        "1 BDP",
+    ]
+
+
+def test_a_parameter_of_some_queues_alone_does_not_vary_within_a_queue(make: Make) -> None:
+    rows = [
+        {"aqm": aqm, "aqm.target_ms": target, "buffer_bdp": buffer, "l4s": [50], "classic": [40]}
+        for aqm, target in (("fifo", None), ("codel", 5.0))
+        for buffer in (1.0, 4.0)
+    ]
+    found = of(make(rows))
+    names = ["aqm.target_ms", "buffer_bdp", "rtt_ms"]
+    assert varying(found, names, within="aqm") == ["buffer_bdp"]
+    assert varying(found, names) == ["aqm.target_ms", "buffer_bdp"]
 
 
 def test_a_goodput_that_is_not_known_is_not_zero(make: Make) -> None:
@@ -73,5 +97,6 @@ def test_a_goodput_that_is_not_known_is_not_zero(make: Make) -> None:
         .alias("goodput_mbps")
     )
     write(tables.folder, "flows", flows.to_dicts())
-    (row,) = cell_means(RunTables(tables.folder), "l4s", "classic").to_dicts()
-    assert (row["valid"], row["left_out"], row["l4s_mbps"]) == (1, 1, 50)
+    (cell,) = of(RunTables(tables.folder))
+    assert cell.l4s.goodput is not None
+    assert (cell.valid, cell.left_out, cell.l4s.goodput.value) == (1, 1, 50)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What rules say of one cell, and of several together."""
+"""Verdicts of rules on one cell, and on several together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.result.judging import Measured, Range, Word, judge, together
+from reports.result.judging import Measured, Word, judge, together
 from reports.result.rules import Rule, load_rule
+from reports.result.stats import Estimate
 
 PAM25, OURS = load_rule("pam25"), load_rule("l4sbench1")
 
@@ -21,11 +22,11 @@ Three = tuple[float, float, float]
 def cell(l4s: Three, classic: Three, own_kind: Three | None = None, **flows: int) -> Measured:
     """Means in the middle of their intervals, in percent; what is alone is the link's rate."""
 
-    def as_range(ends: Three) -> Range:
-        return Range(ends[1], ends[0], ends[2])
+    def estimated(ends: Three) -> Estimate:
+        return Estimate(ends[1], "%", 3, ends[0], ends[2])
 
-    kind = None if own_kind is None else as_range(own_kind)
-    return Measured(as_range(l4s), as_range(l4s), as_range(classic), kind, **flows)
+    kind = None if own_kind is None else estimated(own_kind)
+    return Measured(estimated(l4s), estimated(l4s), estimated(classic), kind, **flows)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,8 @@ def test_published_rules_go_by_means_and_are_decided_by_intervals(
 
 @pytest.mark.parametrize("rule", [PAM25, OURS])
 def test_one_trial_decides_nothing(rule: Rule) -> None:
-    judged = judge(rule, Measured(Range(50), Range(50), Range(45)))
+    half = Estimate(50, "%", 1)
+    judged = judge(rule, Measured(half, half, Estimate(45, "%", 1)))
     assert judged.decided is False
     assert judged.word is (Word.OK if rule is PAM25 else Word.UNDECIDED)
 
@@ -106,7 +108,7 @@ def test_a_wider_interval_never_decides_more(l4s: Any, classic: Any, more: float
     assert narrow.decided or not wide.decided
     if wide.decided:
         assert wide.word is narrow.word
-    assert narrow.outside == wide.outside
+    assert narrow.outside_percent == wide.outside_percent
 
 
 @given(st.lists(st.sampled_from(list(Word))))

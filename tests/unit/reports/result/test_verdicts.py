@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from l4sbench.errors import InputError
 from reports.published import FACTORS, published_cells
+from reports.result.cells import GroupResult
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, Verdict, Word, decide
-from tests.unit.reports.conftest import write
+from tests.unit.reports.conftest import entry, write
 
 Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")
@@ -26,6 +27,17 @@ PAM25 = load_rule("pam25")
 def only(decision: Decision) -> Verdict:
     (verdict,) = decision.verdicts
     return verdict
+
+
+def share(verdict: Verdict) -> float:
+    """Return the percent of the link's rate in the cell that decides."""
+    assert verdict.worst.result.share is not None
+    return verdict.worst.result.share.value
+
+
+def goodput(group: GroupResult) -> float:
+    assert group.goodput is not None
+    return group.goodput.value
 
 
 @pytest.mark.parametrize(
@@ -48,7 +60,7 @@ def test_any_cell_outside_decides(make: Make, goodputs: list[float], word: Word)
 def test_cell_means_decide_and_not_trials(make: Make) -> None:
     verdict = only(decide(make([{"aqm": "fifo", "l4s": [10, 40, 40], "classic": [85, 55, 55]}]), PAM25))
     assert verdict.word is Word.OK
-    assert (verdict.worst.percent, verdict.worst.classic_mbps, verdict.trials) == (30, 65, 3)
+    assert (share(verdict), goodput(verdict.worst.result.classic), verdict.trials) == (30, 65, 3)
 
 
 def test_percent_is_of_the_links_rate(make: Make) -> None:
@@ -63,8 +75,8 @@ def test_the_worst_cell_is_the_one_farthest_outside(make: Make) -> None:
         {"aqm": "fifo-ecn", "buffer_bdp": 1.0, "l4s": [50], "classic": [45]},
     ]
     verdict = only(decide(make(cells), PAM25))
-    assert verdict.worst.label == "CoDel (+ECN), 2 BDP"
-    assert (verdict.word, verdict.worst.l4s_mbps) == (Word.CLASSIC_STARVED, 88.6)
+    assert str(verdict.worst.label) == "CoDel (+ECN), 2 BDP"
+    assert (verdict.word, goodput(verdict.worst.result.l4s)) == (Word.CLASSIC_STARVED, 88.6)
 
 
 def test_of_an_ok_group_the_cell_nearest_to_a_limit_is_shown(make: Make) -> None:
@@ -72,7 +84,7 @@ def test_of_an_ok_group_the_cell_nearest_to_a_limit_is_shown(make: Make) -> None
         {"aqm": "fifo", "buffer_bdp": b, "l4s": [g], "classic": [95 - g]} for b, g in ((1.0, 30), (4.0, 60))
     ]
     verdict = only(decide(make(cells), PAM25))
-    assert verdict.worst.percent == 30
+    assert share(verdict) == 30
 
 
 def test_rows_are_families_and_columns_competitors(make: Make) -> None:
@@ -84,12 +96,17 @@ def test_rows_are_families_and_columns_competitors(make: Make) -> None:
     ]
     decision = decide(make(cells), PAM25)
     (question,) = decision.questions
-    assert question == "Prague"
-    assert decision.rows(question) == ("Single queue (drop)", "Single queue (ECN)", "DualPI2", "Fair queuing")
-    assert set(decision.columns(question)) == {"CUBIC, ECN off", "CUBIC, ECN classic", "BBRv1, ECN off"}
-    entry = decision.entry(question, "Single queue (drop)", "BBRv1, ECN off")
-    assert entry is not None
-    assert {cell.queue for cell in entry.cells} == {"FIFO", "CoDel (drop)"}
+    assert str(question) == "Prague"
+    table = decision.table(question)
+    assert table.rows == ("Single queue (drop)", "Single queue (ECN)", "DualPI2", "Fair queuing")
+    assert [str(column) for column in table.columns] == [
+        "BBRv1, ECN off",
+        "CUBIC, ECN off",
+        "CUBIC, ECN classic",
+    ]
+    found = entry(decision, "Prague", "Single queue (drop)", "BBRv1, ECN off")
+    assert found is not None
+    assert {cell.label.head for cell in found.cells} == {"FIFO", "CoDel (drop)"}
 
 
 def test_each_setting_of_the_l4s_group_is_a_question_of_its_own(make: Make) -> None:
@@ -98,7 +115,7 @@ def test_each_setting_of_the_l4s_group_is_a_question_of_its_own(make: Make) -> N
         for fallback, goodput in (("off", 50), ("on", 8))
     ]
     decision = decide(make(cells), PAM25)
-    assert {v.l4s: v.word for v in decision.verdicts} == {
+    assert {str(v.question): v.word for v in decision.verdicts} == {
         "Prague, fallback off": Word.OK,
         "Prague, fallback on": Word.L4S_STARVED,
     }
@@ -112,7 +129,7 @@ def test_what_differs_stands_in_a_cells_label(make: Make) -> None:
     ]
     cells.append({"aqm": "fifo-ecn", "aqm.form": "robust", "l4s": [50], "classic": [40]})
     verdict = only(decide(make(cells), PAM25))
-    assert {cell.label for cell in verdict.cells} == {
+    assert {str(cell.label) for cell in verdict.cells} == {
         *(f"CoDel (+ECN), aqm.target {t} ms, rtt {r} ms" for t in (1, 5) for r in (10, 20)),
         "FIFO (+ECN), rtt 10 ms",
     }
@@ -154,7 +171,9 @@ def test_low_latency_by_p99_of_captured_packets(make: Make) -> None:
     write(tables.folder, "packet_flows", rows)
     decision = decide(RunTables(tables.folder), rule)
     assert only(decision).low_latency == "all"
-    assert only(decision).cells[0].sojourn_p99_ms == pytest.approx(0.9)
+    sojourn = only(decision).cells[0].result.l4s.sojourn_p99
+    assert sojourn is not None
+    assert sojourn.value == pytest.approx(0.9)
 
 
 def test_invalid_and_failed_trials_are_left_out_and_told(make: Make) -> None:
@@ -175,14 +194,14 @@ def test_a_group_with_a_cell_without_a_valid_trial_is_not_ok(make: Make) -> None
     starved = good | {"buffer_bdp": 8.0, "l4s": [5]}
     assert only(decide(make([good, broken, starved]), PAM25)).word is Word.L4S_STARVED
     verdict = only(decide(make([broken]), PAM25))
-    assert (verdict.word, verdict.worst.percent) == (Word.INVALID, None)
+    assert (verdict.word, verdict.worst.result.share) == (Word.INVALID, None)
 
 
 def test_what_was_not_measured_decides_before_what_is_well_and_earns_no_star(make: Make) -> None:
     good = {"aqm": "dualpi2", "buffer_bdp": 1.0, "l4s": [50], "classic": [40], "delay": 0.3}
     broken = {"aqm": "dualpi2", "buffer_bdp": 4.0, "status": ["invalid"]}
     verdict = only(decide(make([good, broken]), PAM25))
-    assert (verdict.worst.label, verdict.low_latency) == ("DualPI2, 4 BDP", "none")
+    assert (str(verdict.worst.label), verdict.low_latency) == ("DualPI2, 4 BDP", "none")
     assert only(decide(make([good]), PAM25)).low_latency == "all"
 
 
@@ -226,7 +245,7 @@ def test_ok_means_that_every_cell_is_within(make: Make, goodputs: list[float]) -
     ]
     verdict = only(decide(make(cells), PAM25))
     assert (verdict.word is Word.OK) == all(20 <= g <= 80 for g in goodputs)
-    assert abs((verdict.worst.percent or 0) - 50) == max(abs(g - 50) for g in goodputs)
+    assert abs(share(verdict) - 50) == max(abs(g - 50) for g in goodputs)
 
 
 def published(make: Make, **where: str) -> RunTables:
@@ -268,11 +287,11 @@ def test_pam25_reproduces_the_published_table(make: Make, l4s: str) -> None:
     }
     (question,) = decision.questions
     found: dict[str, str] = {}
-    for row in decision.rows(question):
+    for row in decision.table(question).rows:
         words = []
         for columns in competitors.values():
-            entries = [decision.entry(question, row, column) for column in columns]
-            words.append("ok" if all(entry and entry.word is Word.OK for entry in entries) else "x")
+            entries = [entry(decision, str(question), row, column) for column in columns]
+            words.append("ok" if all(own and own.word is Word.OK for own in entries) else "x")
         found[row] = " ".join(words)
     assert found == PAM25_TABLE_1[l4s]
     starred = {verdict.row for verdict in decision.verdicts if verdict.low_latency == "all"}
@@ -292,11 +311,11 @@ def anrw24_table(decision: Decision) -> dict[str, str]:
     found: dict[str, str] = {}
     for row in ANRW24_TABLE_1:
         entries = [
-            decision.entry(f"Prague, fallback {fallback}", row, f"{competitor}, ECN off or classic")
+            entry(decision, f"Prague, fallback {fallback}", row, f"{competitor}, ECN off or classic")
             for fallback in ("off", "on")
             for competitor in ("CUBIC", "bbr2")
         ]
-        found[row] = " ".join("ok" if entry and entry.word is Word.OK else "x" for entry in entries)
+        found[row] = " ".join("ok" if own and own.word is Word.OK else "x" for own in entries)
     return found
 
 
@@ -316,25 +335,25 @@ def test_anrw24_reproduces_the_published_table(make: Make) -> None:
 
 def test_the_row_without_ecn_of_anrw24_is_fifo_alone(make: Make) -> None:
     decision = decide(published(make, l4s__cc="prague"), load_rule("anrw24"))
-    queues = {row: set[str]() for row in decision.rows("Prague, fallback off")}
+    queues: dict[str, set[str]] = {}
     for verdict in decision.verdicts:
-        queues.setdefault(verdict.row, set()).update(cell.queue for cell in verdict.cells)
+        queues.setdefault(verdict.row, set()).update(cell.label.head for cell in verdict.cells)
     assert queues["Single queue without ECN"] == {"FIFO"}
     assert queues["Other single queues without ECN"] == {"CoDel (drop)", "PIE (drop)"}
     assert queues["Fair queuing with ECN"] == {"FQ (+ECN)", "FQ-CoDel (+ECN)"}
-    entry = decision.entry("Prague, fallback off", "Single queue without ECN", "bbr2, ECN off or classic")
-    assert entry is not None
-    assert (entry.word, entry.worst.label) == (Word.CLASSIC_STARVED, "FIFO, 4 BDP, ECN classic")
+    found = entry(decision, "Prague, fallback off", "Single queue without ECN", "bbr2, ECN off or classic")
+    assert found is not None
+    assert (found.word, str(found.worst.label)) == (Word.CLASSIC_STARVED, "FIFO, 4 BDP, ECN classic")
 
 
 def test_pam25_differs_from_the_published_table_in_fq_against_bbr1_alone(make: Make) -> None:
     """The entry is printed as a tick; two of its fifteen cells are outside, FQ at 0.5 and 1 BDP."""
     decision = decide(published(make, l4s__cc="prague", l4s__fallback="off"), PAM25)
-    entry = decision.entry("Prague", "Fair queuing", "BBRv1, ECN off")
-    assert entry is not None
-    outside = {cell.label: cell.percent for cell in entry.cells if cell.word is not Word.OK}
-    assert (entry.word, len(entry.cells)) == (Word.L4S_STARVED, 15)
-    assert {label: round(percent or 0, 1) for label, percent in outside.items()} == {
+    found = entry(decision, "Prague", "Fair queuing", "BBRv1, ECN off")
+    assert found is not None
+    outside = {str(cell.label): cell.result.share for cell in found.cells if cell.word is not Word.OK}
+    assert (found.word, len(found.cells)) == (Word.L4S_STARVED, 15)
+    assert {label: round(percent.value, 1) for label, percent in outside.items() if percent} == {
         "FQ (+ECN), 0.5 BDP": 7.9,
         "FQ (+ECN), 1 BDP": 9.3,
     }
@@ -342,12 +361,13 @@ def test_pam25_differs_from_the_published_table_in_fq_against_bbr1_alone(make: M
 
 def test_directions_in_the_published_cells(make: Make) -> None:
     decision = decide(published(make, l4s__cc="prague", l4s__fallback="off"), PAM25)
-    found = {(v.row, v.column): v for v in decision.verdicts}
+    found = {(v.row, str(v.column)): v for v in decision.verdicts}
     ecn = found["Single queue (ECN)", "CUBIC, ECN classic"]
-    assert (ecn.word, ecn.worst.label) == (Word.CLASSIC_STARVED, "FIFO (+ECN), 4 BDP")
+    assert (ecn.word, str(ecn.worst.label)) == (Word.CLASSIC_STARVED, "FIFO (+ECN), 4 BDP")
     assert found["Single queue (ECN)", "CUBIC, ECN off"].word is Word.BOTH
     assert found["DualPI2", "BBRv1, ECN off"].word is Word.L4S_STARVED
-    assert decision.columns("Prague") == (
+    (question,) = decision.questions
+    assert tuple(map(str, decision.table(question).columns)) == (
         *("BBRv1, ECN off", "bbr2, ECN off", "bbr2, ECN classic", "bbr2, ECN dctcp"),
         *("CUBIC, ECN off", "CUBIC, ECN classic"),
     )

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Words about a decision table, the same on the terminal, in Markdown, in LaTeX and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from reports.result.judging import Word
+
+if TYPE_CHECKING:
+    from reports.result.stats import Estimate
+    from reports.result.verdicts import Decision, JudgedCell, Verdict
+
+GLYPHS: Final[Mapping[Word, str]] = {
+    Word.OK: "✓",
+    Word.L4S_STARVED: "▼",
+    Word.CLASSIC_STARVED: "▲",
+    Word.BOTH: "◆",
+    Word.UNDECIDED: "?",
+    Word.INVALID: "x",
+}
+"""A verdict is glyph and word, never colour alone."""
+
+STAR: Final = {"all": "★", "some": "☆", "none": ""}
+
+BIMODAL: Final = "two modes"
+"""Remark on a cell whose trials fall into two groups."""
+
+NO_TRIAL: Final = "no valid trial"
+
+LISTED: Final = 5
+"""Cells and trials are listed up to this many; all are in the tables."""
+
+
+def worst_text(verdict: Verdict) -> str:
+    """Return the cell that decides, with its numbers: `FIFO, 2 BDP: 88.6 % (88.6 v 6.4 Mbit/s)`."""
+    return f"{verdict.worst.label}: {figures_text(verdict.worst)}"
+
+
+def figures_text(cell: JudgedCell) -> str:
+    """Return the figures of a cell in words: `88.6 % (88.6 v 6.4 Mbit/s)`."""
+    share, l4s, classic = cell.result.share, cell.result.l4s, cell.result.classic
+    if share is None or l4s.goodput is None or classic.goodput is None:
+        return NO_TRIAL
+    parts = [f"{l4s.goodput.value:.1f} v {classic.goodput.value:.1f} Mbit/s"]
+    if l4s.harm is not None and classic.harm is not None:
+        parts.append(f"harm {l4s.harm.value:.0f} v {classic.harm.value:.0f} %")
+    if not cell.judged.decided:
+        # the intervals that leave the cell in doubt: of its harms where it has them, else of its goodput
+        doubts = {"l4s harm": l4s.harm, "classic harm": classic.harm} if l4s.harm else {"interval": share}
+        parts += [f"{name} {between(found)} %" for name, found in doubts.items() if between(found)]
+    if cell.result.bimodal:
+        parts.append(BIMODAL)
+    return f"{share.value:.1f} % ({', '.join(parts)})"
+
+
+def between(found: Estimate | None) -> str:
+    """Return the ends of an estimate's interval: `33.9 to 34.8`; empty where there is none."""
+    ends = found and found.interval
+    return f"{ends[0]:.1f} to {ends[1]:.1f}" if ends else ""
+
+
+def number(found: Estimate | float | None, digits: int = 1) -> str:
+    """Return a number or an estimate's mean as text; a dash where there is none."""
+    value = found if found is None or isinstance(found, int | float) else found.value
+    return "\u2013" if value is None else f"{value:.{digits}f}"
+
+
+def span(numbers: Iterable[int]) -> str:
+    """Return `3`, or `3 to 10` where numbers differ."""
+    each = sorted(set(numbers))
+    return str(each[0]) if len(each) == 1 else f"{each[0]} to {each[-1]}"
+
+
+def plural(count: int, word: str) -> str:
+    """Return `1 trial`, `3 trials`."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line below a decision table, and lines with its details."""
+
+    text: str
+    details: tuple[str, ...] = ()
+
+
+def notes(decision: Decision) -> list[Note]:
+    """Return what a decision table must state about itself: rule, limits, trials, kernels and so on."""
+    rule, shown = decision.rule, {verdict.word for verdict in decision.verdicts}
+    lines = [f"ok: {rule.limits_text}, {sureness(decision)}. Shown is the cell that decides."]
+    lines += [f"{GLYPHS[word]} {word}: {text}" for word, text in meanings(decision).items() if word in shown]
+    if any(verdict.low_latency != "none" for verdict in decision.verdicts):
+        lines.append(f"★: {low_latency_text(decision)}")
+    lines += _low_latency_notes(decision)
+    return [*(Note(line) for line in lines), *_provenance(decision)]
+
+
+def low_latency_text(decision: Decision) -> str:
+    """Return the meaning of the stars."""
+    rule = decision.rule
+    what = {"mean": "mean smoothed RTT minus base RTT", "p99": "p99 of queuing delay per packet"}
+    sure = "" if rule.intervals == "none" else ", with its whole interval,"
+    delay = f"{rule.l4s}'s {what[rule.low_latency_of]}{sure} is below {rule.low_latency_ms:g} ms"
+    has_some = any(verdict.low_latency == "some" for verdict in decision.verdicts)
+    return f"{delay} in every cell{'; ☆: in all cells of some queues' if has_some else ''}"
+
+
+def sureness(decision: Decision) -> str:
+    """Return what a rule needs to be sure, and what it must be sure of."""
+    if decision.rule.intervals == "none":
+        return "as a mean over the cell's trials"
+    over = " over seeds" if decision.testbeds == ("virtual",) else ""
+    looks = f", all {decision.looks} looks together" if decision.looks > 1 else ""
+    return f"by the 95 % confidence interval of the mean{over}{looks}"
+
+
+def meanings(decision: Decision) -> Mapping[Word, str]:
+    """Return the meaning of each verdict except ok by the decision's rule."""
+    rule = decision.rule
+    low, high = rule.limits_percent.low, rule.limits_percent.high
+    if rule.metric == "l4s-goodput":
+        starved = (f"{rule.l4s} gets less than {low:g} %", f"{rule.l4s} gets more than {high:g} %")
+    else:
+        kind = ", and less than beside its own kind" if rule.own_kind else ""
+        starved = (f"{rule.l4s} gets less", f"{rule.classic} gets less{kind}")
+    return {
+        Word.L4S_STARVED: starved[0],
+        Word.CLASSIC_STARVED: starved[1],
+        Word.BOTH: "one in some cells, the other in others",
+        Word.UNDECIDED: "the confidence interval straddles a limit",
+        Word.INVALID: "a cell without a valid trial",
+    }
+
+
+def _low_latency_notes(decision: Decision) -> Iterator[str]:
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for verdict in decision.verdicts:
+        if verdict.low_latency == "some":
+            found.setdefault((verdict.row, verdict.low_latency_in), []).append(str(verdict.column))
+    for (row, queues), columns in found.items():
+        yield f"☆ {row} against {'; '.join(columns)}: {', '.join(queues)}"
+
+
+def _provenance(decision: Decision) -> Iterator[Note]:
+    every = [cell for verdict in decision.verdicts for cell in verdict.cells]
+    trials, cells = plural(decision.trials, "valid trial"), plural(len(every), "cell")
+    each = span(decision.trials_per_cell)
+    yield Note(f"{trials} of {cells}, {each} per cell, on {_list(decision.testbeds)}")
+    if decision.looks > 1:
+        yield _adaptive(decision, every)
+    if bimodal := [cell for cell in every if cell.result.bimodal]:
+        count = plural(len(bimodal), "cell")
+        yield Note(
+            f"{BIMODAL}: in {count} trials fall into two groups, and a mean tells little",
+            tuple(
+                f"{cell.label}: {figures_text(cell)}, {cell.result.valid} trials, {cell.id}"
+                for cell in bimodal[:LISTED]
+            ),
+        )
+    if decision.baselines:
+        groups = f"{decision.rule.l4s} v {decision.rule.classic}"
+        count = plural(decision.baselines, "baseline")
+        yield Note(f"harm: what {groups} lose of what they get alone, by {count}")
+    yield Note(f"kernels: {_list(decision.kernels)}; modules: {_list(decision.modules)}")
+    if fixed := fixed_text(decision):
+        yield Note(f"the same in all cells: {fixed}")
+    if forms := forms_text(decision):
+        yield Note(f"queue forms: {forms}")
+    for flag, valid in decision.flagged.items():
+        yield Note(f"flagged {flag}: {plural(valid, 'valid trial')}")
+    if decision.solo:
+        yield Note(f"not in the table: {plural(decision.solo, 'cell')} without both flow groups")
+    if out := decision.left_out:
+        listed = [f"{trial.status} {trial.cell}/{trial.trial}: {trial.reasons}" for trial in out[:LISTED]]
+        if len(out) > LISTED:
+            listed.append(f"... and {len(out) - LISTED} more, in the table `trials`")
+        yield Note(f"left out: {plural(len(out), 'trial')}", tuple(listed))
+
+
+def _adaptive(decision: Decision, cells: Sequence[JudgedCell]) -> Note:
+    """List the cells that got more trials than others."""
+    least = min(decision.trials_per_cell)
+    more = [cell for cell in cells if cell.result.valid > least]
+    listed = [
+        f"{cell.result.valid} trials: {cell.label}, {cell.id}"
+        + ("" if cell.judged.decided else ", still in doubt")
+        for cell in more[:LISTED]
+    ]
+    if len(more) > LISTED:
+        listed.append(f"... and {plural(len(more) - LISTED, 'more cell')}")
+    text = f"trials were added until the verdict was decided: {counts_text(decision)}"
+    return Note(text, tuple(listed))
+
+
+def counts_text(decision: Decision) -> str:
+    """Return how many cells have how many valid trials: `3 in 7 cells, 5 in 1 cell`."""
+    return ", ".join(f"{n} in {plural(cells, 'cell')}" for n, cells in decision.trials_per_cell.items())
+
+
+_FIXED: Final = {
+    "topology": "topology {}",
+    "rate_mbps": "rate {:g} Mbit/s",
+    "rtt_ms": "RTT {:g} ms",
+    "duration_s": "{:g} s measured",
+    "warmup_s": "{:g} s warm-up",
+}
+
+
+def fixed_text(decision: Decision) -> str:
+    """Return the factors that all cells share and that a reader looks for first, in words."""
+    fixed = decision.fixed
+    return ", ".join(text.format(fixed[name].value) for name, text in _FIXED.items() if name in fixed)
+
+
+def forms_text(decision: Decision) -> str:
+    """Return the queues that have several forms, each with the form that was used."""
+    forms = {(cell.label.head, cell.result.value("aqm.form")) for cell in decision.cells}
+    return ", ".join(f"{queue} {form}" for queue, form in sorted(pair for pair in forms if pair[1]))
+
+
+def _list(words: Iterable[str]) -> str:
+    return ", ".join(words) or "none"
