@@ -38,11 +38,13 @@ def test_every_block_runs_in_order(
     assert shown[4].splitlines()[-1] == "['ok', 'ok']"
 
 
-def test_a_second_run_runs_nothing(lab: Lab, tmp_path: Path) -> None:
+def test_a_second_run_in_one_process_runs_nothing_and_decides_the_same(lab: Lab, tmp_path: Path) -> None:
     choices = ("quickstart", "aqm=fifo", "buffer_bdp=1", "classic.ecn=off")
     first = l4sbench.run(*choices, trials=1, runs=tmp_path)
     again = l4sbench.run(*choices, trials=1, runs=tmp_path)
     assert (first.result.ok, again.result.ok, again.result.left) == (1, 0, 0)
     assert again.path == first.path.resolve()
+    assert first.decision is not None
+    assert again.decision == first.decision
     other = l4sbench.run(*choices, trials=1, runs=tmp_path, new=True)
     assert other.path != first.path
