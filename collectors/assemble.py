@@ -104,7 +104,7 @@ def collect(
 
 
 def _known(folder: Path) -> dict[tuple[str, int], str]:
-    """The trials that all tables have, and the folders they came from; empty when all must be parsed."""
+    """Return the trials that all tables have, with their folders; empty when all must be parsed."""
     formats = [tables.format_of(folder / f"{name}.parquet") for name in tables.OF_TRIALS]
     if any(version is None or version < tables.FORMAT for version in formats):
         return {}
@@ -130,7 +130,7 @@ def _wanted(run: Run, known: Mapping[tuple[str, int], str]) -> Iterator[tuple[st
 def _trials_held(
     cell: str, folders: tuple[str, ...], known: Mapping[tuple[str, int], str]
 ) -> list[int] | None:
-    """A cell's trials when the tables have all of them; None when its folders must be read."""
+    """Return a cell's trials when the tables have all of them; None when its folders must be read."""
     trials = [int(name.partition("-")[0]) for name in folders]
     same = all(known.get((cell, trial)) == name for trial, name in zip(trials, folders, strict=True))
     return sorted(trials) if same else None
@@ -212,7 +212,7 @@ class _Assembly:
 
 
 def _places(path: Path) -> dict[tuple[str, int], tuple[int, int]]:
-    """The first row of each trial in a table, and the row after its last."""
+    """Return the first row of each trial in a table, and the row after its last."""
     frame = (
         tables.scan(path)
         .select("cell", "trial")

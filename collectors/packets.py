@@ -146,7 +146,7 @@ def _variation(left: pl.DataFrame, span: tuple[float, float]) -> float | None:
 
 
 def _capture(trial: EndedTrial) -> _Capture | None:
-    """The trial's packets; None when it has no captures. Raises BadRawError."""
+    """Return the trial's packets; None when it has no captures. Raises BadRawError."""
     sides = _sides(trial)
     if sides is None:
         return None
@@ -159,7 +159,7 @@ def _capture(trial: EndedTrial) -> _Capture | None:
 
 
 def _sides(trial: EndedTrial) -> tuple[tuple[Path, ...], Path] | None:
-    """The captures before and after the queue; None when the trial has none."""
+    """Return the captures before and after the queue; None when the trial has none."""
     for node, program in trial.programs.items():
         behind = [sampler.network for sampler in program.samplers if sampler.kind == "queues"]
         there = {
@@ -177,7 +177,7 @@ def _sides(trial: EndedTrial) -> tuple[tuple[Path, ...], Path] | None:
 
 
 def _start_ns(raw: Path) -> int | None:
-    """The start instant in nanoseconds since the epoch; None when the testbed wrote no `start.json`."""
+    """Return the start instant in nanoseconds since the epoch; None without `start.json`."""
     path = raw / START_FILE
     if not path.is_file():
         return None
@@ -228,7 +228,7 @@ def _join(
 
 
 def _connections(arrived: pl.DataFrame) -> pl.DataFrame:
-    """The data connection of every flow: the one with most payload, as tools may open one for control."""
+    """Return the connection with most payload of every flow, as tools may open another for control."""
     return (
         arrived.group_by("flow", "src_port")
         .agg(pl.col("payload_bytes").cast(pl.Int64).sum())
@@ -239,21 +239,21 @@ def _connections(arrived: pl.DataFrame) -> pl.DataFrame:
 
 
 def _first_ns(arrived: pl.DataFrame) -> int:
-    """The start instant as seen in the packets: the first flow's first packet minus its planned start."""
+    """Return the start instant from the packets: the first flow's first packet minus its planned start."""
     starts = (pl.col("time_ns") - (pl.col("start_ms") * 1e6).cast(pl.Int64)).min()
     first = arrived.select(starts).item() if arrived.height else 0
     return int(first)
 
 
 def _data(side: pl.DataFrame) -> pl.DataFrame:
-    """The packets with payload; `copy` numbers packets that are otherwise identical."""
+    """Return the packets with payload; `copy` numbers packets that are otherwise identical."""
     data = side.filter(pl.col("payload_bytes") > 0)
     same = [name for name in _SAME if name != "copy"]
     return data.with_columns(pl.int_range(pl.len()).over(same).alias("copy"))
 
 
 def _of_flow(own: pl.DataFrame) -> pl.DataFrame:
-    """The packets of one flow, in order, with the columns that depend on the order.
+    """Return the packets of one flow, in order, with the columns that depend on the order.
 
     A packet is a retransmission when it begins before the highest byte seen so far. It is lost when it never
     left the queue although a later packet did.

@@ -182,7 +182,7 @@ def _check_link(link: int) -> None:
 
 
 def _word(raw: NDArray[np.uint8], at: NDArray[np.int64], order: str) -> NDArray[np.int64]:
-    """The 32-bit numbers at these offsets."""
+    """Return the 32-bit numbers at these offsets."""
     found = np.zeros(len(at), np.int64)
     for place in range(4) if order == ">" else range(3, -1, -1):
         found = (found << 8) | raw[at + place]
@@ -190,7 +190,7 @@ def _word(raw: NDArray[np.uint8], at: NDArray[np.int64], order: str) -> NDArray[
 
 
 def _short(raw: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The 16-bit numbers in network order at these offsets."""
+    """Return the 16-bit numbers in network order at these offsets."""
     return (raw[at].astype(np.int64) << 8) | raw[at + 1]
 
 

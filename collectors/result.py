@@ -69,7 +69,7 @@ class Result:
         return rate_mbps(self.bytes, self.seconds)
 
     def after(self, warmup_s: float) -> tuple[Interval, ...]:
-        """The intervals whose middle is after the warm-up."""
+        """Return the intervals whose middle is after the warm-up."""
         return tuple(i for i in self.intervals if (i.start_s + i.end_s) / 2 >= warmup_s)
 
 

@@ -150,7 +150,7 @@ def _flow_row(trial: EndedTrial, flow: FlowResult, samples: pl.DataFrame) -> dic
 
 
 def _reported(sender: Result) -> dict[str, object]:
-    """The figures that the sender's result has: they are closer to the flow's end than any sample."""
+    """Return the figures that the sender's result has: they are closer to the flow's end than any sample."""
     found: dict[str, object] = {
         "mss_bytes": sender.mss_bytes,
         "ecn": sender.ecn,

@@ -93,7 +93,7 @@ def _steps(program: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _rerun(trial: EndedTrial) -> str:
-    """The command that runs this cell again, selected by every factor that its matrix sets."""
+    """Return the command that runs this cell again, selected by every factor that its matrix sets."""
     stated = trial.cell.canonical()
     filters = [f"{name}={_plain(stated[name])}" for name in sorted(trial.cell.given)]
     return shlex.join(["l4sbench", "run", "matrix.yaml", *filters])

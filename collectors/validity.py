@@ -109,7 +109,7 @@ class _Evidence:
         return found
 
     def last_sample(self, flow: str, side: str) -> dict[str, object]:
-        """The last sample of a flow's socket; empty when there is none."""
+        """Return the last sample of a flow's socket; empty when there is none."""
         own = self.sockets.filter((pl.col("flow") == flow) & (pl.col("side") == side))
         return own.row(-1, named=True) if own.height else {}
 
@@ -198,7 +198,7 @@ def _readbacks(evidence: _Evidence) -> Iterator[str]:
 
 
 def _captures(evidence: _Evidence) -> Iterator[str]:
-    """Captures of the program that are missing or incomplete."""
+    """Report captures of the program that are missing or incomplete."""
     for node, program in evidence.programs.items():
         for server in program.servers:
             if server.argv[0] != "tcpdump":
@@ -232,7 +232,7 @@ def _drops_elsewhere(evidence: _Evidence, bottleneck: tuple[str, ...]) -> Iterat
 
 
 def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[str]:
-    """The queue under test never queued, marked or dropped a packet: the bottleneck was elsewhere."""
+    """Report a queue under test that never queued, marked or dropped: the bottleneck was elsewhere."""
     qdiscs = evidence.qdiscs.get((node, network), [])
     if any(_count(qdisc, name) for qdisc in qdiscs for name in ("drops", *MARK_FIELDS)):
         return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`trials: {until: decided}`: the engine's question, answered by collectors and reports.
+"""`trials: {until: decided}`: collectors and reports decide for the engine whether a cell has enough trials.
 
-A decision depends on the matrix, the cell and its own trials alone, so a run comes to the same trials
-whatever the number of workers, and however often it was interrupted.
+A decision depends only on the matrix, the cell and its own trials, so that a run gets the same trials with
+any number of workers, however often it was interrupted.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Forecast:
-    """How many trials adaptive cells will probably get on top of those of the first look.
+    """The trials that adaptive cells will probably get after the first look.
 
-    `known`: cells whose own trials say so; of the others it is what published experiments needed.
+    `known` is the number of cells that are estimated from their own trials; the others are estimated from
+    published experiments.
     """
 
     trials: int
@@ -41,12 +42,12 @@ class Forecast:
 
 
 def number_of_looks(matrix: Matrix) -> int:
-    """At how many numbers of trials a cell of this matrix may be looked at."""
+    """Return the number of looks that a cell of this matrix may get."""
     return len(looks(matrix.trials))
 
 
 def decider(matrix: Matrix) -> Decide | None:
-    """What tells the engine whether a cell has enough trials; None when their number is fixed.
+    """Return the function that decides whether a cell has enough trials; None when their number is fixed.
 
     Raises:
         InputError: the matrix's rule is unknown, or compares flow groups that no cell has.
@@ -59,7 +60,7 @@ def decider(matrix: Matrix) -> Decide | None:
     if not any(_compares(rule, cell) for cell in matrix.asked):
         raise InputError(
             f"rule {rule.rule} compares the flow groups {rule.l4s} and {rule.classic}, and no cell has both",
-            f"give a number: trials: {matrix.trials.max}",
+            f"use a fixed number: trials: {matrix.trials.max}",
         )
     return _Decider(rule, matrix.baseline_ids, number_of_looks(matrix))
 
@@ -78,7 +79,7 @@ class _Decider:
         from l4sbench.events import Status
         from reports.result.adaptive import decided
 
-        # A baseline has no verdict, and trials that are all invalid will not become valid by more of them.
+        # A baseline has no verdict, and where all trials are invalid, more of them would be invalid too.
         valid = [trial for trial in ended if trial.status is Status.OK]
         if cell.id in self.baseline_ids or not _compares(self.rule, cell) or not valid:
             return "enough"
@@ -96,7 +97,7 @@ class _Decider:
         return "enough" if enough else "more"
 
     def _goodputs(self, trial: EndedTrial) -> tuple[float, float] | None:
-        """What both groups got, as the tables will have it; None where the raw files cannot be read."""
+        """Goodputs of both groups, as in the tables; None if the raw files cannot be read."""
         from collectors import COLLECTORS, BadRawError
 
         try:
@@ -113,9 +114,9 @@ class _Decider:
 
 
 def forecast(plan: Plan, run: Path | None) -> Forecast | None:
-    """How many trials a run of this plan will probably add; None when their number is fixed.
+    """Forecast the trials that a run of this plan will probably add; None when their number is fixed.
 
-    `run`: the directory of the run that goes on, whose tables say how its cells spread.
+    `run` is the directory of the run to resume, whose tables have the spread of its cells.
     """
     matrix = plan.matrix
     if matrix.trials.until is None:
@@ -141,7 +142,7 @@ def forecast(plan: Plan, run: Path | None) -> Forecast | None:
 
 
 def _known(matrix: Matrix, run: Path | None, at: Sequence[int]) -> dict[str, tuple[int, int]]:
-    """By cell of which the run's tables know enough: trials in the end, and trials so far."""
+    """Trials in the end and trials so far, of each cell with enough rows in the run's tables."""
     if run is None:
         return {}
     from reports.result.adaptive import forecast as forecast_cells

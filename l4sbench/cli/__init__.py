@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The command line: one module per command, and here the one place that knows exit codes and shows errors.
+"""The command line: one module per command; this one maps errors to messages and exit codes.
 
-stdout carries the answer, stderr everything else. Modules of this package import at their top only what costs
-nothing, so that `l4sbench plan` starts at once.
+The answer goes to stdout, everything else to stderr. Modules of this package import at their top only what is
+cheap, so that `l4sbench plan` starts quickly.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _COMMANDS: Final = (plan, run, collect, report, compare, bundle, lab, slices, do
 _EPILOG: Final = """\
 exit codes:
   0    ok
-  1    some trial failed or is invalid, or a comparison found something worse
+  1    a trial failed or is invalid, or a comparison found a regression
   2    bad input: a matrix, a filter, a name
   3    the testbed cannot be used
   4    a bug in l4sbench; the traceback is saved
   130  interrupted
 
 first steps:
-  l4sbench doctor                  is everything here that is needed?
-  l4sbench lab build               make the lab, once
-  l4sbench plan quickstart         what would run, and for how long
+  l4sbench doctor                  check that everything needed is installed
+  l4sbench lab build               build the lab, once
+  l4sbench plan quickstart         show what would run, and for how long
   l4sbench run quickstart          run it and print the decision table
 """
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors look like every other bad input."""
+    """A parser that reports errors like any other bad input."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, f"see {self.prog} --help")
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # whoever read the answer (head, less) has seen enough; Python must not complain at exit either
+        # the reader of stdout (head, less) has closed it; Python must not report that at exit either
         sys.stdout = None
         return OK
     except Exception as error:  # noqa: BLE001  (the place where a bug becomes an exit code)
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments; filters may stand behind options as well, which argparse alone does not take."""
+    """Parse the arguments; filters may follow options, which argparse alone does not accept."""
     parser = _parser()
     args, rest = parser.parse_known_args(argv)
     unknown = [word for word in rest if word.startswith("-") or "filters" not in args]
@@ -90,7 +90,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="l4sbench",
-        description="Is it okay to switch to L4S congestion control? A matrix of cells, run and judged.",
+        description="Is it okay to switch to L4S congestion control? Run a matrix of cells and judge them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

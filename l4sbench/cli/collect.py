@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench collect`: the tables of a run, from its raw files."""
+"""`l4sbench collect`: update the tables of a run from its raw files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "collect",
         collect,
-        help="bring the tables of a run up to date with its raw files",
+        help="update the tables of a run from its raw files",
         examples=("l4sbench collect quickstart", "l4sbench collect runs/quickstart/20260102T030405Z --full"),
     )
     add_run(parser)
@@ -25,7 +25,7 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def collect(args: argparse.Namespace) -> int:
-    """Write the tables and print where they are; 1 when raw files could not be read."""
+    """Write the tables and print their path; returns 1 when raw files could not be read."""
     from l4sbench.app import api
 
     tables, collected = api.collect(args.run, full=args.full, runs=args.runs)

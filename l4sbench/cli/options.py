@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What several commands share: how a command is declared, and how a matrix and a run are named."""
+"""Arguments that several commands share, and their types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_command(
     help: str,  # noqa: A002  (argparse's own word)
     examples: Sequence[str],
 ) -> argparse.ArgumentParser:
-    """A parser for `name` that runs `command`, its help ending in examples."""
+    """Add a parser for `name` that runs `command`, with examples at the end of its help."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -45,8 +45,10 @@ def add_command(
 
 
 def add_matrix(parser: argparse.ArgumentParser) -> None:
-    """Arguments of commands that read a matrix: MATRIX, filters, --catalog."""
-    parser.add_argument("matrix", metavar="MATRIX", help="a matrix file, or the name of a shipped one")
+    """Add the arguments of commands that read a matrix: MATRIX, filters, --catalog."""
+    parser.add_argument(
+        "matrix", metavar="MATRIX", help="a matrix file, or the name of one that ships with l4sbench"
+    )
     add_filters(parser)
     parser.add_argument(
         "--catalog",
@@ -54,54 +56,63 @@ def add_matrix(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="DIR",
-        help="folder with further queues and congestion controls, one folder each; may be repeated",
+        help="a folder with further queues and congestion controls, one folder each; may be repeated",
     )
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
-    """FACTOR=PATTERN arguments, the same on every command."""
+    """Add FACTOR=PATTERN arguments, the same for every command."""
     parser.add_argument(
         "filters",
         nargs="*",
         metavar="FACTOR=PATTERN",
         type=as_filter,
-        help="only cells that match all of these: aqm='fq*' rtt=10ms,20ms (commas mean or)",
+        help="only cells that match all of these: aqm='fq*' rtt=10ms,20ms (a comma means or)",
     )
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
-    """--dir: where run directories are."""
+    """Add --dir, the folder of run directories."""
     parser.add_argument(
-        "--dir", dest="runs", default=Path("runs"), type=Path, metavar="RUNS", help="where runs are kept"
+        "--dir",
+        dest="runs",
+        default=Path("runs"),
+        type=Path,
+        metavar="RUNS",
+        help="folder of run directories",
     )
 
 
 def count(text: str) -> int:
-    """A whole number of at least 1."""
+    """Parse a whole number of at least 1."""
     if not text.isascii() or not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """RUN: the run that a command reads."""
+    """Add RUN, the run that a command reads."""
     parser.add_argument("run", metavar="RUN", help="a run directory, or a matrix's name for its latest run")
 
 
 def add_run_choices(parser: argparse.ArgumentParser) -> None:
-    """What `run` lets choose, and what `plan` therefore must know."""
+    """Add the options of `run` that `plan` needs too."""
     parser.add_argument(
         "--on",
         default="virtual",
         metavar="TESTBED",
-        help="where trials run: virtual (default), or ssh:INVENTORY for hosts of your own",
+        help="where trials run: virtual (default), ssh:INVENTORY for your own hosts, or fabric[:SLICE]",
     )
     parser.add_argument(
-        "--slices", type=count, default=1, metavar="N", help="slices that share the trials (--on fabric)"
+        "--slices",
+        type=count,
+        default=1,
+        metavar="N",
+        help="number of slices that share the trials (--on fabric)",
     )
-    parser.add_argument("--jobs", type=count, metavar="N", help="trials at a time (default: the cores)")
-    parser.add_argument("--trials", type=count, metavar="N", help="trials per cell, whatever the matrix says")
-    parser.add_argument("--new", action="store_true", help="a new run directory, not the latest one")
+    parser.add_argument("--jobs", type=count, metavar="N", help="trials at once (default: number of cores)")
+    parser.add_argument("--trials", type=count, metavar="N", help="trials per cell, instead of the matrix's")
+    parser.add_argument("--new", action="store_true", help="start a new run directory")
     add_runs(parser)
 
 
@@ -122,16 +133,16 @@ def run_options(args: argparse.Namespace) -> RunOptions:
 
 
 def as_filter(text: str) -> str:
-    """A FACTOR=PATTERN as it was given.
+    """Return a FACTOR=PATTERN unchanged.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one.
     """
     if not is_filter(text):
-        raise InputError(f"{text!r} is no FACTOR=PATTERN", "such as aqm='fq*' or rtt=10ms,20ms")
+        raise InputError(f"{text!r} is not a valid FACTOR=PATTERN", "for example aqm='fq*' or rtt=10ms,20ms")
     return text
 
 
 def is_filter(text: str) -> bool:
-    """Whether this is a FACTOR=PATTERN."""
+    """Return True for a FACTOR=PATTERN."""
     return bool(_FILTER.fullmatch(text))

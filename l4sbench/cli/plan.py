@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench plan`: what would run and why, for how long, and what looks odd. Touches no host."""
+"""`l4sbench plan`: print what would run and why, for how long, and what looks wrong. Touches no host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices, run_options
-from l4sbench.cli.terminal import answer, as_duration, as_json, as_table, kernels_text, say, warn
+from l4sbench.cli.terminal import (
+    answer,
+    as_duration,
+    as_json,
+    as_table,
+    counted,
+    kernels_text,
+    say,
+    warn,
+)
 
 if TYPE_CHECKING:
     from l4sbench.app.adaptive import Forecast
@@ -29,7 +38,7 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "plan",
         plan,
-        help="print what would run and why, for how long, and what looks odd",
+        help="print what would run and why, for how long, and what looks wrong",
         examples=(
             "l4sbench plan quickstart",
             "l4sbench plan my.yaml aqm='fq*' rtt=10ms,20ms --cells",
@@ -39,13 +48,13 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_matrix(parser)
     add_run_choices(parser)
-    parser.add_argument("--cells", action="store_true", help="a line for every cell")
+    parser.add_argument("--cells", action="store_true", help="print a line for every cell")
     parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
     parser.add_argument(
         "--export",
         metavar="DIR",
         type=Path,
-        help="write playbooks, roles and the cells' variables to DIR, for trials by hand with Ansible",
+        help="write playbooks, roles and the cells' variables to DIR, to run trials by hand with Ansible",
     )
 
 
@@ -80,27 +89,27 @@ def plan(args: argparse.Namespace) -> int:
     for line in planned.advice:
         warn(line)
     for problem in planned.problems:
-        warn(f"as the hosts told last: {problem}")
+        warn(f"as last recorded: {problem}")
     if planned.untested:
         say(f"note: {planned.untested}")
     return 0
 
 
 def _print_kernels(plan: Plan) -> None:
-    """Which kernels the hosts boot for which cells, in which order, and how often they restart."""
+    """Print which kernels the hosts boot for which cells, in which order, and how many hosts restart."""
     for batch in plan.batches:
         if batch.stage is None:
             continue
-        size = f"{len(batch.cells)} cell{'' if len(batch.cells) == 1 else 's'}"
         if not batch.to_run:
             restarts = "nothing to run"
         elif batch.changes:
-            hosts = f"{len(batch.changes)} host{'' if len(batch.changes) == 1 else 's'}"
+            hosts = counted(len(batch.changes), "host")
             restarts = f"after a restart of {hosts}, about {as_duration(batch.change_s)}"
         else:
-            restarts = "as they run now" if batch is plan.batches[0] else "no restart"
+            restarts = "running now" if batch is plan.batches[0] else "no restart"
         known = "" if batch.inputs or not batch.changes else ", not booted here before"
-        answer(f"kernels: {kernels_text(batch.stage.state)} ({size}, {restarts}{known})")
+        cells = counted(len(batch.cells), "cell")
+        answer(f"kernels: {kernels_text(batch.stage.state)} ({cells}, {restarts}{known})")
 
 
 def _export(args: argparse.Namespace) -> int:
@@ -113,7 +122,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def warn_of(plan: Plan) -> None:
-    """Print the matrix's notes and everything about its cells that is seldom meant."""
+    """Print the matrix's notes, and unusual properties of its cells that are often mistakes."""
     for note in plan.matrix.notes:
         say(f"note: {note}")
     for caution in plan.cautions:
@@ -138,19 +147,19 @@ def _print_rows(plan: Plan) -> None:
 
 
 def _print_baselines(plan: Plan, *, every: bool) -> None:
-    """What the other cells are measured against: how many there are of each kind, or all of them."""
+    """Print the number of baselines of each kind, or every one of them."""
     from collections import Counter
 
     found: dict[str, list[CellPlan]] = {}
     for planned in plan.baselines:
         alone = len(planned.cell.group_names) == 1
-        kind = f"{planned.cell.group_names[0]} alone" if alone else "a classic group against its own kind"
+        kind = f"{planned.cell.group_names[0]} alone" if alone else "a classic group against itself"
         found.setdefault(kind, []).append(planned)
     if found:
         answer()
     for kind, cells in found.items():
         trials = _reasons(Counter(trial.reason for planned in cells for trial in planned.trials))
-        answer(f"baselines, {kind}: {len(cells)} cell{'' if len(cells) == 1 else 's'}, {trials}")
+        answer(f"baselines, {kind}: {counted(len(cells), 'cell')}, {trials}")
         for line in as_table([_cell(planned) for planned in cells]) if every else ():
             answer(line)
 
@@ -193,13 +202,13 @@ def _reasons(trials: Mapping[Reason, int]) -> str:
 
 def _sum(planned: Planned) -> str:
     plan = planned.plan
-    cells = f"{len(plan.asked)} cell{'' if len(plan.asked) == 1 else 's'}"
+    cells = counted(len(plan.asked), "cell")
     if plan.baselines:
         cells += f" and {len(plan.baselines)} baselines"
     if not plan.to_run:
         return f"{cells}, {sum(plan.trials.values())} trials, all ended: nothing to run"
     parts = [f"{cells}, {sum(plan.trials.values())} trials ({_reasons(plan.trials)})"]
-    at_once = f" with {planned.jobs} at a time" if planned.jobs > 1 else ""
+    at_once = f" with {planned.jobs} at once" if planned.jobs > 1 else ""
     parts.append(f"about {as_duration(plan.wall_s(planned.jobs))}{at_once}")
     memory_mb = plan.memory_mb(planned.jobs)
     if memory_mb:
@@ -208,16 +217,17 @@ def _sum(planned: Planned) -> str:
 
 
 def _more(forecast: Forecast, planned: Planned) -> str:
-    """What adaptive cells will probably get on top of the first look."""
+    """Describe the trials that adaptive cells will probably get after the first look."""
     from l4sbench.planning.plan import looks
 
     at = looks(planned.plan.matrix.trials)
     took = as_duration(forecast.work_s / planned.jobs)
-    known = f"{forecast.known} cells" if forecast.known else "no cell"
+    known = counted(forecast.known, "cell")
     first = " and ".join(str(number) for number in at[:-1]) or str(at[0])
     return (
-        f"then until decided (looks after {first} trials, at most {at[-1]}): probably {forecast.trials} "
-        f"more, {took}; at most {forecast.most} ({known} judged by own trials, the others by published ones)"
+        f"then until decided (judged after {first} trials, at most {at[-1]}): probably {forecast.trials} "
+        f"more, {took}; at most {forecast.most} (estimate for {known} from own trials, for the others from "
+        f"published ones)"
     )
 
 

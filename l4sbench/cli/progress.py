@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How a run and a lab build show that they get on: a bar for people, a line per step for everything else.
+"""Progress of a run and of a lab build: a bar on a terminal, a line per step elsewhere.
 
-`L4SBENCH_PROGRESS=off` leaves the bar out on a terminal as well.
+`L4SBENCH_PROGRESS=off` disables the bar on a terminal too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from l4sbench import events
-from l4sbench.cli.terminal import as_duration, is_terminal, kernels_text, say, styled
+from l4sbench.cli.terminal import as_duration, counted, is_terminal, kernels_text, say, styled
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -28,13 +28,13 @@ _MARKS = {"ok": ("ok", "green"), "invalid": ("invalid", "yellow"), "failed": ("F
 
 
 def wants_bar() -> bool:
-    """Whether stderr is a terminal whose user has not turned the bar off."""
+    """Return True if stderr is a terminal and the user has not disabled the bar."""
     return is_terminal(sys.stderr) and os.environ.get("L4SBENCH_PROGRESS", "") != "off"
 
 
 @contextmanager
 def run_progress() -> Iterator[Callable[[events.Event], None]]:
-    """A sink for the events of a run: a bar on a terminal, one line per trial otherwise."""
+    """Yield a listener for the events of a run: a bar on a terminal, one line per trial otherwise."""
     if not wants_bar():
         yield _Lines()
         return
@@ -80,7 +80,7 @@ class _Lines:
 
 
 class _Bar:
-    """A bar with counts, rate and time left; only what needs attention becomes a line above it."""
+    """A bar with counts, rate and time left; only events that need attention are printed above it."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
@@ -106,7 +106,7 @@ class _Bar:
 
     @contextmanager
     def ticking(self) -> Iterator[None]:
-        """Redraw now and then, so that the time left runs down while trials are under way."""
+        """Redraw periodically, so that the time left counts down while trials run."""
 
         def tick() -> None:
             while not self._over.wait(0.5):
@@ -145,9 +145,9 @@ def _state(progress: events.Progress, now_s: float) -> str:
         parts.append(f"{progress.failed} failed")
     rate = progress.rate_per_min(now_s)
     if rate is not None:
-        parts.append(f"{rate:.1f} a minute")
+        parts.append(f"{rate:.1f} per minute")
     if progress.stopping:
-        parts.append(f"stopping, {progress.running} under way")
+        parts.append(f"stopping, {progress.running} running")
     else:
         parts.append(f"{as_duration(progress.left_s(now_s))} left")
     return ", ".join(parts)
@@ -155,7 +155,7 @@ def _state(progress: events.Progress, now_s: float) -> str:
 
 def _planned(event: events.RunPlanned) -> str:
     share_s = event.work_s / max(1, event.jobs)
-    workers = f"{event.jobs} at a time" if event.jobs > 1 else "one at a time"
+    workers = f"{event.jobs} at once" if event.jobs > 1 else "one after another"
     return f"{event.trials} trials of {event.cells} cells to run, {workers}, about {as_duration(share_s)}"
 
 
@@ -172,16 +172,16 @@ def _notice(event: events.Event) -> str | None:
     match event:
         case events.StageBegun():
             restart = f", after a restart of {', '.join(event.restarts)}" if event.restarts else ""
-            trials = f"{event.trials} trial{'' if event.trials == 1 else 's'}"
+            trials = counted(event.trials, "trial")
             return f"kernels: {kernels_text(event.kernels)}: {trials}{restart}"
         case events.StageEntered() if event.reason:
-            return f"these kernels cannot be had, their trials fail: {event.reason}"
+            return f"these kernels are not available, so their trials fail: {event.reason}"
         case events.TrialDiscarded():
             return f"discarded {event.cell_id} trial {event.trial}: {event.reason}"
         case events.TrialsAdded():
-            return f"{event.cell_id} is not decided yet: {len(event.trials)} more trials"
+            return f"{event.cell_id} is undecided: {len(event.trials)} more trials"
         case events.RunStopping():
-            running = f"; {event.running} trials under way" if event.running else ""
+            running = f"; {counted(event.running, 'trial')} running" if event.running else ""
             return f"stopping: {event.reason}{running}"
         case _:
             return None
@@ -189,7 +189,7 @@ def _notice(event: events.Event) -> str | None:
 
 @contextmanager
 def build_progress() -> Iterator[Callable[[BuildStep], None]]:
-    """A sink for the progress of a lab build: one redrawn line on a terminal, a line per step otherwise."""
+    """Yield a listener for a lab build: one redrawn line on a terminal, a line per step otherwise."""
     if not wants_bar():
         yield _BuildLines()
         return
@@ -224,7 +224,7 @@ def build_progress() -> Iterator[Callable[[BuildStep], None]]:
 
 
 class _BuildLines:
-    """A line per step, and one for each further quarter of a step that takes long."""
+    """A line per step, and one for each quarter of a long step."""
 
     def __init__(self) -> None:
         self._last: tuple[str, str, int] | None = None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench run`: run what has not ended yet, write the tables, print the decision table."""
+"""`l4sbench run`: run the trials that have not ended yet, write the tables, print the decision table."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "run",
         run,
-        help="run what has not ended yet, write the tables, print the decision table",
+        help="run the trials that have not ended yet, write the tables, print the decision table",
         examples=(
             "l4sbench run quickstart",
             "l4sbench run my.yaml aqm='fq*' --trials 1",
-            "l4sbench run my.yaml --new            begin a new run directory",
-            "l4sbench run my.yaml --catalog mine   with queues of your own",
+            "l4sbench run my.yaml --new            start a new run directory",
+            "l4sbench run my.yaml --catalog mine   with your own queues",
         ),
     )
     add_matrix(parser)
     add_run_choices(parser)
     parser.add_argument(
-        "--capture", action="store_true", help="keep the packets of every trial that runs now (pcap)"
+        "--capture", action="store_true", help="capture the packets of every trial that runs now (pcap)"
     )
     parser.add_argument(
         "--detach",
         action="store_true",
-        help="go on in the background, whatever becomes of this terminal or notebook; prints the log's path",
+        help="run in the background, even if this terminal or notebook closes; prints the log's path",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run, and print the decision table and where everything lies."""
+    """Run, and print the decision table and the paths of the results."""
     from l4sbench.app import api
     from l4sbench.cli.plan import warn_of
     from l4sbench.cli.progress import run_progress
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _detach(args: argparse.Namespace) -> int:
-    """Start the same command in a session of its own, once it is clear that it can start."""
+    """Start the same command in a session of its own, after checking its arguments."""
     import fcntl
     import subprocess
 
@@ -81,13 +81,13 @@ def _detach(args: argparse.Namespace) -> int:
     log = args.runs / matrix.name / "detached.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     words = [word for word in sys.argv[1:] if word != "--detach"]
-    # The process that goes on keeps this file open, and with it the lock, for as long as it lives.
+    # The background process keeps this file open, and with it the lock, for as long as it lives.
     with log.with_suffix(".lock").open("ab") as held, log.open("ab") as out:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"{matrix.name} runs in the background already; its log: {log}"
-            raise RunLocked(message, "wait for its end, or stop it as the log says") from None
+            message = f"{matrix.name} is already running in the background; its log: {log}"
+            raise RunLocked(message, "wait until it ends, or stop it as described in the log") from None
         process = subprocess.Popen(
             [sys.executable, "-m", "l4sbench", *words],
             stdin=subprocess.DEVNULL,
@@ -96,9 +96,9 @@ def _detach(args: argparse.Namespace) -> int:
             start_new_session=True,
             pass_fds=(held.fileno(),),
         )
-        stop = f"kill -INT {process.pid} stops it, the same command goes on"
+        stop = f"`kill -INT {process.pid}` stops it, the same command resumes it"
         out.write(f"process {process.pid}: l4sbench {shlex.join(words)}; {stop}\n".encode())
-    say(f"runs on as process {process.pid}; {stop}")
+    say(f"running as process {process.pid}; {stop}")
     answer(str(log))
     return 0
 
@@ -106,14 +106,14 @@ def _detach(args: argparse.Namespace) -> int:
 def _sum_up(result: RunResult, path: Path, report: Path | None) -> None:
     counts = {"ok": result.ok, "invalid": result.invalid, "failed": result.failed, "not run": result.left}
     ran = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-    say(f"trials: {ran or 'nothing had to be run'}")
+    say(f"trials: {ran or 'nothing to run'}")
     say(f"run:    {as_path(path)}")
     if report:
         say(f"report: {as_path(report)}")
     for lost in result.lost:
         if lost is not result.error:
-            warn(f"{lost.message}; the run went on without it")
+            warn(f"{lost.message}; the run continued without it")
     if result.interrupted:
-        say("interrupted; the same command goes on from here")
+        say("interrupted; the same command resumes the run")
     if result.error is not None:
         say(f"{styled('error:', 'red', sys.stderr)} {result.error}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Where text goes and how it looks: the answer to stdout, everything else to stderr, colour only for people.
+"""Text output: the answer to stdout, everything else to stderr, colour only on terminals.
 
-Kept apart from rich, which costs more to import than a whole `l4sbench plan`.
+It does without rich, whose import takes longer than a whole `l4sbench plan`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at `stream` on a terminal that can redraw."""
+    """Return True if `stream` is a terminal that can redraw."""
     return stream.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 def colour(stream: TextIO) -> bool:
-    """Whether `stream` takes colour: a terminal, and the user has not said NO_COLOR (https://no-color.org)."""
+    """Return True if `stream` takes colour: a terminal, without NO_COLOR set (https://no-color.org)."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
 def styled(text: str, style: str, stream: TextIO) -> str:
-    """`text` in bold, dim, red, green or yellow where `stream` takes colour."""
+    """Return `text` in bold, dim, red, green or yellow if `stream` takes colour."""
     return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if colour(stream) else text
 
 
 def answer(text: str = "") -> None:
-    """Print what was asked for, to stdout."""
+    """Print the answer, to stdout."""
     print(text, flush=True)
 
 
@@ -47,14 +47,14 @@ def warn(text: str) -> None:
 
 
 def as_json(value: object) -> str:
-    """`value` as the JSON that `--json` prints."""
+    """Return `value` as the JSON that `--json` prints."""
     import json
 
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def as_table(rows: Sequence[Mapping[str, object]], *, right: frozenset[str] = frozenset()) -> list[str]:
-    """Rows of equal keys as aligned lines under a heading; columns named in `right` are right-aligned."""
+    """Return rows of equal keys as aligned lines under a heading; columns in `right` are right-aligned."""
     if not rows:
         return []
     names = list(rows[0])
@@ -70,13 +70,13 @@ def as_table(rows: Sequence[Mapping[str, object]], *, right: frozenset[str] = fr
 
 
 def as_path(path: Path) -> str:
-    """A path for people: from where they are, when it is below."""
+    """Return a path for people: relative to the current folder if it is below."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def as_duration(seconds: float) -> str:
-    """A time for people: `42 s`, `3 min 20 s`, `5 h 10 min`."""
+    """Return a time for people: `42 s`, `3 min 20 s`, `5 h 10 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -86,8 +86,13 @@ def as_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return `1 cell`, `2 cells`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def kernels_text(kernels: Mapping[str, str]) -> str:
-    """Which kernel on which hosts, for people: `debian-stock on a, b; debian-backports on c`."""
+    """Return which kernel is on which hosts, for people: `debian-stock on a, b; debian-backports on c`."""
     hosts: dict[str, list[str]] = {}
     for host, kernel in kernels.items():
         hosts.setdefault(kernel, []).append(host)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The Testbed protocol: what the engine calls, and `Staged` for testbeds that can change kernels."""
+"""The Testbed protocol that the engine uses, and `Staged` for testbeds that can change kernels."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class TrialStopped(Exception):  # noqa: N818  (not an error)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial that ended by itself cost. All wall-clock values; none of them goes into a table.
+    """The cost of a trial that ended by itself, in wall-clock values, none of which goes into a table.
 
-    `fixed_s` is the part of `wall_s` that does not grow with the trial's length, where the testbed can tell.
-    `skew_ms` is how far apart the nodes started.
+    `fixed_s` is the part of `wall_s` that does not grow with the trial's length, if the testbed knows it.
+    `skew_ms` is the time between the first and the last node's start.
     """
 
     wall_s: float
@@ -50,11 +50,11 @@ class Testbed(Protocol):
         ...
 
     def identity(self) -> Identity:
-        """What would run now. Raises `TestbedError` when there is nothing to run on yet."""
+        """Return the identity of the current software. Raises `TestbedError` when there is none yet."""
         ...
 
     def check(self, needs: Needs) -> Sequence[Problem]:
-        """Everything that stands between this testbed and a plan; empty when it can run."""
+        """Return everything that prevents this testbed from running a plan; empty when it can."""
         ...
 
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
@@ -72,21 +72,21 @@ class Testbed(Protocol):
 
 @runtime_checkable
 class Staged(Testbed, Protocol):
-    """A testbed that may be able to change what it runs between trials."""
+    """A testbed that may be able to change its kernels between trials."""
 
     def stages(self) -> Stages | None:
-        """The states that its cells need; None when it always stays as it is. Changes nothing."""
+        """Return the states that its cells need; None for a testbed that never changes. Changes nothing."""
         ...
 
     def advice(self) -> tuple[str, ...]:
-        """What would let it run cells that it cannot run as it is, for people."""
+        """Return changes that would let it run cells that it cannot run now, in words."""
         ...
 
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
-        """Bring the testbed into a state and say what runs there; called between trials, also for the first.
+        """Bring the testbed into a state and return its identity; called before the first trial of the state.
 
-        Raises `TrialFailed` when it cannot be had, `TrialStopped` when `stop` ended it, which takes a few
-        seconds at most, `PlaceLost` when it has to be called again for the places that are left,
+        Raises `TrialFailed` when the state cannot be reached, `TrialStopped` when `stop` ended it, which
+        takes a few seconds at most, `PlaceLost` when it has to be called again for the remaining places,
         `TestbedError` when no further trial can run in any state.
         """
         ...

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What every node has to do in one trial, as data: argument lists, never shell text.
+"""Programs: everything that each node does in one trial, as data; argument lists, never shell text.
 
     programs(cell, topology, catalog, conditions) -> {node: Program}
 
-is a pure function and the only author of tc lines, sysctls and traffic commands. A testbed carries a program
-out in phases: modules, sysctls, links, routes and setup commands (setup; `reset` first where nodes are used
-again); servers (ready); flows and samplers at the start instant (start); read-backs after the last flow.
+is a pure function and the only code that makes tc lines, sysctls and traffic commands. A testbed executes a
+program in phases: modules, sysctls, links, routes and setup commands (setup; `reset` first where nodes are
+reused); servers (ready); flows and samplers at the start instant (start); read-backs after the last flow.
 
-In a command an argument that is `@<network>` on its own stands for the node's interface on that network.
+An argument `@<network>` of a command stands for the node's interface on that network.
 """
 
 from __future__ import annotations

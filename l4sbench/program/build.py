@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from l4sbench.topology import Node, Topology
 
 NETEM_LIMIT = 60_000
-"""Packets that a delay may hold, as published: more than any flow has on its way."""
+"""Packets that a delay can hold, as in the published experiments: more than any flow has in flight."""
 WIRE_PACKET_BYTES = 1514
 """A full-size packet with its Ethernet header."""
 RMEM = (4096, 131_072, 6_291_456)
-"""Least, initial and largest receive buffer; stated, as the kernel's own depend on the host's memory."""
+"""Minimum, initial and maximum receive buffer; set because the kernel's defaults depend on memory size."""
 WMEM = (4096, 16_384, 4_194_304)
 """The same for send buffers."""
 SNAP_BYTES = 96
@@ -55,10 +55,10 @@ CLASS = "1:3"
 def programs(
     cell: Cell, topology: Topology, catalog: Catalog, conditions: Conditions
 ) -> Mapping[str, Program]:
-    """What every node of the topology has to do in one trial of the cell.
+    """Make the program of every node of the topology for one trial of the cell.
 
     Raises:
-        InputError: the cell cannot be run so, for instance because two groups of one node want different ECN.
+        InputError: the cell cannot run, for instance because two groups of one node want different ECN.
     """
     placement = Placement(cell, topology, catalog)
     problems = placement.problems()
@@ -68,11 +68,11 @@ def programs(
 
 
 def captures(topology: Topology, node: str) -> tuple[Server, ...]:
-    """Packet captures at both sides of the bottleneck's queue; none on any other node.
+    """Return packet captures on both sides of the bottleneck's queue; none for any other node.
 
-    Where flows arrive only what comes in is captured: data on its way into the queue. Behind the queue it is
-    both ways: data that left, and the ACKs that come back. The captures are made before any flow starts, and
-    they keep to the packets' headers.
+    Where flows arrive only incoming packets are captured: data before the queue. After the queue both
+    directions are captured: data that left, and returning ACKs. Captures start before any flow and contain
+    headers only.
     """
     where, out = topology.bottleneck
     if node != where:
@@ -142,7 +142,7 @@ def _modules(placement: Placement, node: Node, touching: Sequence[tuple[str, Pla
 
 
 def _routes(node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Route, ...]:
-    """A route carries the receivers' congestion control: a namespace may not set every one by sysctl."""
+    """Routes set the receivers' congestion control, as a namespace cannot set each of them by sysctl."""
     wanted = [placed.receiver_cc for role, placed in touching if role == "receiver" and placed.receiver_cc]
     options = ("congctl", wanted[0]) if wanted else ()
     return tuple(Route(route.to, route.via, options) for route in node.routes)
@@ -150,7 +150,7 @@ def _routes(node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Route, 
 
 @dataclass(frozen=True)
 class _Shaper:
-    """What stands at one port's egress."""
+    """The queuing disciplines of one port."""
 
     network: str
     commands: tuple[tuple[str, ...], ...]
@@ -208,11 +208,11 @@ def _bottleneck(placement: Placement, node: Node) -> Iterator[_Shaper]:
 
 
 def _burst(rate_bytes: int) -> Iterator[Expectation]:
-    """What tc makes of no burst: one timer tick of the rate and one packet of 1600 bytes.
+    """Return the default burst of tc: one timer tick of the rate and one packet of 1600 bytes.
 
     With high-resolution timers a tick is 1 ns. On a kernel that has not switched to them yet (before its
-    first timer interrupt) tc takes a jiffy for a tick and makes a burst of many packets, so that the queue
-    would not see the bottleneck. The kernel keeps bursts as times of 64 ns, so they read back rounded.
+    first timer interrupt) tc uses a jiffy for a tick and makes a burst of many packets, so that the queue
+    would not see the bottleneck. The kernel stores bursts as multiples of 64 ns, so they read back rounded.
     """
     exact = rate_bytes // 1_000_000_000 + 1600
     within = max(16, 2 * 64 * rate_bytes // 1_000_000_000)
@@ -220,7 +220,7 @@ def _burst(rate_bytes: int) -> Iterator[Expectation]:
 
 
 def _delays(placement: Placement, node: Node) -> Iterator[_Shaper]:
-    """The round-trip time in equal parts on all ports of the delay node."""
+    """Return the round-trip time in equal parts on all ports of the delay node."""
     ports = placement.topology.delay_ports
     for port in ports:
         if port.node == node.name:
@@ -231,7 +231,7 @@ def _delays(placement: Placement, node: Node) -> Iterator[_Shaper]:
 def _noise(placement: Placement, node: Node, conditions: Conditions) -> Iterator[_Shaper]:
     """Order-preserving jitter of a sender, uniform between 0 and `path.noise` packet times of the bottleneck.
 
-    With a rate netem keeps packets in order; this one is so high that it costs nothing.
+    With a rate netem keeps packets in order; this rate is so high that it adds no delay.
     """
     if conditions.noise_seed is None or all(placed.pair.sender != node.name for placed in placement.groups):
         return

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What can be said about a cell before anything runs: why it cannot, and where it is seldom sensible.
+"""Checks of a cell before anything runs: why it cannot run, and what is probably a mistake.
 
-Both are asked for every cell of a matrix, up to a hundred thousand of them. Such cells have few shapes: what
-hangs on queue, congestion controls, their parameters and places is worked out once per shape, and only the
-buffer's arithmetic is left for each cell.
+Both checks run for every cell of a matrix, up to a hundred thousand of them. Such cells have few shapes: what
+depends on queue, congestion controls, their parameters and places is computed once per shape, and only the
+buffer is computed for each cell.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from l4sbench.units import Rate, Value
 
 LEAST_BUFFER_BYTES = 2 * 1500
-"""Below two full-size packets a queue cannot keep a link busy."""
+"""Two full-size packets; with less a queue cannot keep a link busy."""
 
 
 def problems(cell: Cell, catalog: Catalog) -> tuple[Problem, ...]:
-    """Why the cell cannot be run; empty when it can. `programs` raises the same.
+    """Return the reasons why the cell cannot run; empty when it can. `programs` raises the same.
 
-    For instance: a queue nobody offers, ECN that a congestion control does not do, two groups that cannot
+    For instance: an unknown queue, ECN that a congestion control does not support, two groups that cannot
     share a node, more groups than the topology has places.
     """
     found = _shape(cell, catalog).problems
     if cell.factors["traffic.tool"] == "iperf3":
         length = Duration(cell.warmup.ns + cell.duration.ns)
         if not whole_seconds(length):
-            message = f"iperf3 runs whole seconds, and warmup and duration make {length}"
+            message = f"iperf3 runs for whole seconds, and warmup and duration add up to {length}"
             return (*found, Problem("", "duration", message, "use traffic.tool: lean"))
     return found
 
 
 def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:
-    """What about the cell is seldom what its author wants; nothing here stops a run.
+    """Return what is probably a mistake in the cell; nothing here stops a run.
 
     Raises:
         InputError: the catalog has no such queue or congestion control.
@@ -60,7 +60,7 @@ def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What cells with the same queue, groups and parameters have in common; `cell` is any of them."""
+    """The common part of cells with the same queue, groups and parameters; `cell` is any of them."""
 
     cell: Cell
     catalog: Catalog
@@ -97,7 +97,7 @@ class _Shape:
             yield f"{queue.name} treats L4S flows apart, and no group of this cell sends any (AccECN, ECT(1))"
 
     def of_buffer(self, setting: Bottleneck) -> tuple[str, ...]:
-        """What is odd about this much buffer."""
+        """Return what is probably a mistake in the size of the buffer."""
         queue, params = self.catalog.queue(self.cell.aqm), self.cell.aqm_params
         limit_bytes = queue.limit_bytes(params, setting)
         threshold = queue.threshold_bytes(params, setting)
@@ -126,16 +126,16 @@ def _shape(cell: Cell, catalog: Catalog) -> _Shape:
 
 @lru_cache(maxsize=1024)
 def _decisive(names: tuple[str, ...], groups: tuple[str, ...]) -> Callable[[Mapping[str, Value]], object]:
-    """Picks the values that make a shape: topology, queue and parameters, everything of the groups."""
+    """Select the values that make a shape: topology, queue and parameters, everything of the groups."""
     owners = {"topology", "aqm", *groups}
     return itemgetter(*(name for name in names if name.partition(".")[0] in owners))
 
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """Compares by `key` alone; the rest is there to make the shape from.
+    """A key of the cache that compares by `key` alone; the shape is made from the rest.
 
-    The catalog counts by identity: it is loaded once, and the cached shape keeps it alive.
+    The catalog is compared by identity: it is loaded once, and the cached shape keeps it alive.
     """
 
     key: tuple[object, ...]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The programs of one trial as plain data. What is to be done is decided in `build`."""
+"""The programs of one trial as plain data; `build` makes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OFFLOADS = ("tso", "gso", "gro", "lro")
-"""Off on every port, as published. A device that lacks one counts as having it off."""
+"""Off on every port, as in the published experiments. One that a device lacks counts as off."""
 
 _Duration = Annotated[
     Duration,
@@ -35,7 +35,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Link:
-    """The node's port on a network: its address, and which offloads must be off or on."""
+    """The node's port on a network: its address, and the required state of offloads."""
 
     network: str
     address: str
@@ -53,9 +53,9 @@ class Route:
 
 @dataclass(frozen=True)
 class Module:
-    """A kernel module to load with these parameters; `ours`: built from `kernels/`, else part of the kernel.
+    """A kernel module to load with these parameters; `ours`: built from `kernels/`, not part of the kernel.
 
-    One that is part of the kernel may be built in: then there is nothing to load.
+    A module that is part of the kernel may be built in; then nothing is loaded.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Server:
-    """Started before the flows, lives to the end; its standard output goes to the raw file `output`."""
+    """A process that runs from before the first flow to the end; its stdout goes to raw file `output`."""
 
     id: str
     argv: tuple[str, ...]
@@ -74,20 +74,20 @@ class Server:
 
 @dataclass(frozen=True)
 class FlowRun:
-    """One flow's sender: started `start` after the start instant, runs for `seconds`.
+    """The sender of one flow: starts `start` after the start instant and runs for `seconds`.
 
     Attributes:
         flow: `<group>-<index>`.
         group: The flow group's name.
-        index: Place in its group, from 0.
+        index: Number in its group, from 0.
         argv: The traffic command.
         output: Raw file for its standard output.
-        start: After the start instant, the drawn offset included.
+        start: After the start instant, including the drawn offset.
         seconds: Warm-up and measured time.
         receiver: Node it sends to.
         port: TCP port it sends to.
         cc: Kernel name of its congestion control.
-        ecn: What it must negotiate: `off`, `classic`, `accecn` or `dctcp`.
+        ecn: ECN that it must negotiate: `off`, `classic`, `accecn` or `dctcp`.
     """
 
     flow: str
@@ -105,7 +105,7 @@ class FlowRun:
 
 @dataclass(frozen=True)
 class Sampler:
-    """What to sample how often; how is the testbed's matter. `queues` are sampled on one network's port."""
+    """What to sample, and how often; the testbed decides how. `queues` are sampled on one network's port."""
 
     kind: Literal["sockets", "queues"]
     interval: _Duration
@@ -114,10 +114,10 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Readback:
-    """Run after the flows have ended; its standard output goes to the raw file `output`.
+    """A command that runs after the flows have ended; its stdout goes to the raw file `output`.
 
-    `host`: it tells about the host rather than about what the trial did; a testbed that makes its nodes
-    afresh for every trial may leave it out.
+    `host`: it reads a property of the host, not an effect of the trial; a testbed that creates its nodes for
+    every trial may skip it.
     """
 
     name: str
@@ -128,13 +128,13 @@ class Readback:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the JSON list in the raw file `output` must show; see `differences`.
+    """Required content of the JSON list in the raw file `output`; see `differences`.
 
     Attributes:
         what: The entry in words, for messages.
         output: Raw file of the node.
-        match: Keys and values that pick the entry out of the list.
-        values: What the entry must hold; dots in keys descend.
+        match: Keys and values that select the entry from the list.
+        values: Required values of the entry; dots in keys descend.
     """
 
     what: str
@@ -145,7 +145,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything one node does in one trial, in phases. `to_json` and `from_json` are inverse."""
+    """Everything that one node does in one trial, in phases. `to_json` and `from_json` are inverse."""
 
     node: str
     modules: tuple[Module, ...] = ()
@@ -161,24 +161,24 @@ class Program:
     expected: tuple[Expected, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Plain lists, maps and scalars."""
+        """Return plain lists, maps and scalars."""
         plain: dict[str, object] = _PROGRAM.dump_python(self, mode="json")
         return plain
 
     @staticmethod
     def from_json(plain: object) -> Program:
-        """Raises ValueError when `plain` is no program."""
+        """Parse plain data. Raises ValueError when it is not a program."""
         return _PROGRAM.validate_python(plain)
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What of a trial is not its cell's: drawn from the seed, or the testbed's choice.
+    """The parts of a trial that its cell does not decide: drawn from the seed, or chosen by the testbed.
 
     Attributes:
-        traffic: Tool that makes the traffic.
-        noise_seed: Seeds the path's noise; None: the testbed has noise of its own.
-        start_offsets: Flow id -> how much later than its group's `start` it starts.
+        traffic: The traffic tool.
+        noise_seed: Seed of the path's noise; None: the testbed has noise of its own.
+        start_offsets: Flow id -> delay of its start after its group's `start`.
     """
 
     traffic: str = "lean"

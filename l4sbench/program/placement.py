@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A cell on its topology with everything looked up, and whether its groups can be there together."""
+"""A cell placed on its topology, and conflicts between its groups there."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from l4sbench.topology import Pair, Topology
 
 SOCKET_SHARE = 4
-"""Socket buffers hold this many times what the path and its queue can: bookkeeping costs up to as much again
-as the data, and slow start may have twice as much on its way before it learns of a loss."""
+"""Socket buffers are this many times as large as the path and its queue: bookkeeping takes up to as much
+memory as the data, and slow start may have twice as much in flight before it detects a loss."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A flow group where it runs, with its congestion control."""
+    """A flow group with its nodes and its congestion control."""
 
     group: Group
     pair: Pair
@@ -34,18 +34,18 @@ class Placed:
 
     @property
     def receiver_cc(self) -> str | None:
-        """What its receiver must run: for the way it echoes marks, else as its congestion control says."""
+        """Congestion control of its receiver: by its ECN mode, or else by its own congestion control."""
         return self.cc.ecn_modes[self.group.ecn].receiver_cc or self.cc.receiver_cc
 
     def sysctls(self, role: str) -> tuple[tuple[str, str], ...]:
-        """What it sets on its sending or receiving node."""
+        """Return the sysctls that it sets on its sending or receiving node."""
         mode = self.cc.ecn_modes[self.group.ecn]
         ecn = mode.sender if role == "sender" else mode.receiver
         return (*ecn.items(), *self.cc.role_sysctls(role, self.group.params))
 
 
 class Placement:
-    """A cell with everything looked up that its programs are made of."""
+    """A cell with its catalog entries and the places of its groups, from which programs are made."""
 
     def __init__(self, cell: Cell, topology: Topology, catalog: Catalog) -> None:
         self.cell = cell
@@ -59,7 +59,7 @@ class Placement:
         )
 
     def on(self, node: str) -> Iterator[tuple[str, Placed]]:
-        """The groups that touch a node, with the node's role in each."""
+        """Yield the groups that use a node, with the node's role in each."""
         for placed in self.groups:
             if placed.pair.sender == node:
                 yield "sender", placed
@@ -68,23 +68,23 @@ class Placement:
 
     @cached_property
     def flows(self) -> tuple[tuple[Placed, int, int], ...]:
-        """Every flow: its group, its place in the group, its port."""
+        """Every flow: its group, its index in the group, its port."""
         every = [(placed, index) for placed in self.groups for index in range(placed.group.count)]
         return tuple((placed, index, FIRST_PORT + number) for number, (placed, index) in enumerate(every))
 
     @property
     def length(self) -> Duration:
-        """How long every flow runs."""
+        """Running time of every flow."""
         return Duration(self.cell.warmup.ns + self.cell.duration.ns)
 
     @property
     def socket_bytes(self) -> int:
-        """The least that socket buffers must be able to hold so that the network is the limit."""
+        """Minimum size of socket buffers that leaves the network as the limit."""
         held = self.queue.limit_bytes(self.cell.aqm_params, self.setting)
         return SOCKET_SHARE * (held + self.setting.bdp_bytes)
 
     def problems(self) -> list[Problem]:
-        """Why this cell cannot be run."""
+        """Return the reasons why this cell cannot run; empty when it can."""
         found = [problem for placed in self.groups for problem in _ecn_problems(placed)]
         if found:
             return found
@@ -102,7 +102,7 @@ def _ecn_problems(placed: Placed) -> list[Problem]:
 
 
 def _clashes(node: str, groups: Sequence[tuple[str, Placed]]) -> list[Problem]:
-    """Settings that hold for a whole node and that two of its groups want differently."""
+    """Report settings of a whole node for which two of its groups want different values."""
     hint = "put the groups on different nodes with from and to"
     wanted: dict[str, tuple[str, Placed]] = {}
     found: list[Problem] = []
@@ -123,7 +123,7 @@ def _clashes(node: str, groups: Sequence[tuple[str, Placed]]) -> list[Problem]:
 
 
 def _module_clashes(groups: Sequence[Placed]) -> list[Problem]:
-    """Module parameters hold for a whole kernel, and in the virtual testbed all nodes share one."""
+    """Report module parameters that clash; they hold for a whole kernel, which all nodes of the lab share."""
     wanted: dict[tuple[str, str], tuple[str, str]] = {}
     found: list[Problem] = []
     for placed in groups:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Is what a node shows what its program asked for? Pure: text in, differences out."""
+"""Comparison of a node's read-backs with its program. Pure: text in, differences out."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def differences(expected: Expected, text: str) -> tuple[str, ...]:
-    """What `text`, a JSON list by `tc -j`, shows otherwise than expected; empty when all is as asked.
+    """Compare `text`, a JSON list from `tc -j`, with what is expected; empty when all is as expected.
 
-    A flag is set when its key is there and not false: tc prints some as `true`, some as `null`, and leaves
-    out most that are not set.
+    A flag is set when its key is present and not false: tc prints some as `true`, some as `null`, and omits
+    most flags that are not set.
     """
     try:
         listed = json.loads(text)
     except ValueError:
-        return (f"{expected.what}: what tc shows is no JSON",)
+        return (f"{expected.what}: the output of tc is not JSON",)
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
     for entry in entries:
         if all(_at(entry, key) == (True, value) for key, value in expected.match):
             found = (_difference(entry, value) for value in expected.values)
             return tuple(f"{expected.what}: {message}" for message in found if message)
     shown = ", ".join(str(entry.get("kind", entry.get("class"))) for entry in entries)
-    return (f"{expected.what}: not there; there is {shown or 'nothing'}",)
+    return (f"{expected.what}: missing; found {shown or 'nothing'}",)
 
 
 def _difference(entry: Mapping[str, object], expected: Expectation) -> str | None:
@@ -46,7 +46,7 @@ def _difference(entry: Mapping[str, object], expected: Expectation) -> str | Non
             else f"{expected.key} is set and should not be"
         )
     if not there:
-        return f"{expected.key} is not shown; {wanted} was asked for"
+        return f"{expected.key} is missing, expected {wanted}"
     if isinstance(wanted, int | float) and isinstance(shown, int | float) and not isinstance(shown, bool):
         same = abs(shown - wanted) <= expected.within
     else:
@@ -55,7 +55,7 @@ def _difference(entry: Mapping[str, object], expected: Expectation) -> str | Non
 
 
 def _at(entry: Mapping[str, object], key: str) -> tuple[bool, object]:
-    """Whether the entry holds `key`, and what."""
+    """Return True with the value if the entry has `key`, else False."""
     value: object = entry
     for name in key.split("."):
         if not isinstance(value, dict) or name not in value:

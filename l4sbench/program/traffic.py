@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Command lines of the traffic tools. Every flow is a process of its own with a port of its own.
+"""Command lines of the traffic tools. Every flow has its own process and its own port.
 
-`lean` is lab-traffic (docs/guest.md), made for virtual time. `iperf3` is the reference that the ecosystem
-knows; it takes whole seconds, and several flows of a group are several processes rather than `-P`, so that
-both tools have the same flows under the same names.
+`lean` is lab-traffic (docs/guest.md), made for virtual time. `iperf3` is the widely used tool; it takes whole
+seconds, and a group of several flows is several processes instead of `-P`, so that both tools have the same
+flows with the same names.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from l4sbench.units import Duration
 
 FIRST_PORT = 5001
-"""Port of the first flow; the others count on in the order of the matrix."""
+"""Port of the first flow; the others follow in the order of the matrix."""
 INTERVAL_S = 1
-"""Length of the intervals in the tools' results, as published."""
+"""Length of the intervals in the tools' results, as in the published experiments."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What a traffic tool needs to know of one flow."""
+    """Parameters of one flow for a traffic tool."""
 
     id: str
     address: str
@@ -36,27 +36,29 @@ class Flow:
 
 @dataclass(frozen=True)
 class FlowCommands:
-    """Sender and receiver of one flow."""
+    """Argument lists of the sender and the receiver of one flow."""
 
     sender: tuple[str, ...]
     receiver: tuple[str, ...]
 
 
 def commands(tool: str, flow: Flow) -> FlowCommands:
-    """The argument lists of a flow's two ends; the testbed resolves the programs' places.
+    """Return the argument lists of a flow's two ends; the testbed resolves the paths of the tools.
 
     Raises:
-        InputError: no such tool, or iperf3 is asked for a part of a second.
+        InputError: no such tool, or a fraction of a second for iperf3.
     """
     if tool == "lean":
         return _lean(flow)
     if tool == "iperf3":
         return _iperf3(flow)
-    raise InputError([Problem("", "traffic.tool", f"no traffic tool {tool}; there are lean, iperf3")])
+    raise InputError(
+        [Problem("", "traffic.tool", f"{tool} is not a valid traffic tool; choose from lean, iperf3")]
+    )
 
 
 def whole_seconds(length: Duration) -> bool:
-    """Whether iperf3 can run this long."""
+    """Return True if iperf3 can run for this time."""
     return length.ns % 1_000_000_000 == 0
 
 
@@ -66,8 +68,8 @@ def _seconds(length: Duration) -> str:
 
 
 def _lean(flow: Flow) -> FlowCommands:
-    # No low-water mark: lab-traffic sleeps in one system call anyway, and a mark would make the kernel
-    # measure the reader as slower than it is and keep the window small.
+    # No low-water mark: lab-traffic sleeps in one system call anyway, and with a mark the kernel would
+    # underestimate the reader's speed and keep the window small.
     common = ("--port", str(flow.port), "--seconds", _seconds(flow.length), "--interval", str(INTERVAL_S))
     return FlowCommands(
         ("lab-traffic", "send", "--to", flow.address, *common, "--cc", flow.kernel_cc, "--flow", flow.id),
@@ -77,7 +79,7 @@ def _lean(flow: Flow) -> FlowCommands:
 
 def _iperf3(flow: Flow) -> FlowCommands:
     if not whole_seconds(flow.length):
-        message = f"iperf3 runs whole seconds, and {flow.id} is to run {flow.length}"
+        message = f"iperf3 runs for whole seconds, and {flow.id} must run for {flow.length}"
         raise InputError(
             [Problem("", "duration", message, "use traffic.tool: lean, or round warmup + duration")]
         )

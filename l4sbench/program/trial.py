@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A trial: what is asked of a testbed, and what stands in the store afterwards.
+"""Trials: as a testbed receives them, and as the store keeps them.
 
 All randomness of a trial comes from its seed, through `draw_unit`: SHA-256 over text, so that a seed means
 the same on every Python version and machine. The seed depends on the matrix's seed and the trial's number and
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from l4sbench.traits import TestbedTraits
 
 START_SPREAD_NS: Final = 1_000_000_000
-"""Flows start up to this long after their nominal start, nanoseconds; averages phase effects over trials."""
+"""Maximum delay of a flow's start, in nanoseconds, which averages phase effects over trials."""
 
 DEFAULT_WALL_LIMIT_S: Final = 600.0
 
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """One trial as a testbed gets it.
+    """One trial as a testbed receives it.
 
-    `trial` counts from 1. `seed` feeds everything random, the kernel's own random numbers included.
+    `trial` counts from 1. `seed` seeds everything random, including the kernel's random numbers.
     `wall_limit_s` is the wall-clock time after which the testbed ends the trial with `TrialFailed`.
     """
 
@@ -56,24 +56,24 @@ class TrialSpec:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether the apparatus did what the cell says: `ok`, or `invalid` with every reason."""
+    """`ok` if the apparatus did what the cell asks for, or `invalid` with every reason."""
 
     status: Status
     reasons: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.status is Status.FAILED:
-            raise ValueError("a judge says ok or invalid; failed is said by the testbed")
+            raise ValueError("a judgement is ok or invalid; only a testbed reports failed")
         if (self.status is Status.INVALID) != bool(self.reasons):
             raise ValueError("an invalid trial has reasons, and an ok one has none")
 
 
 @dataclass(frozen=True)
 class EndedTrial:
-    """One ended trial as it stands in the store; `raw` is the folder of its raw files.
+    """One ended trial in the store; `raw` is the folder of its raw files.
 
     `wall_s` is wall-clock time and never goes into a table. `virtual_s` and `skew_ms` are as in `Outcome`; 0
-    for a trial that failed before it could tell.
+    for a trial that failed before they were known.
     """
 
     cell: Cell
@@ -92,28 +92,28 @@ class EndedTrial:
 
 
 def seed_of(matrix_seed: int, trial: int) -> int:
-    """The 64-bit seed of trial `trial` (from 1) of every cell of a matrix: the first 8 bytes of a SHA-256."""
+    """Return the 64-bit seed of trial `trial` (from 1) of every cell: the first 8 bytes of a SHA-256."""
     return _hash64("l4sbench trial seed", matrix_seed, trial)
 
 
 def draw_unit(seed: int, *names: str | int) -> float:
-    """A number drawn uniformly from [0, 1) for the purpose that `names` spell; the same on every machine.
+    """Draw a number uniformly from [0, 1) for the purpose that `names` state; the same on every machine.
 
-    It has 53 random bits, as many as a float holds exactly.
+    The number has 53 random bits, the precision of a float.
     """
     return (_hash64("l4sbench draw", seed, *names) >> 11) / float(1 << 53)
 
 
 def draw_seed(seed: int, *names: str | int) -> int:
-    """A 64-bit seed for the purpose that `names` spell, independent of every other draw from `seed`."""
+    """Derive a 64-bit seed for the purpose that `names` state, independent of every other draw."""
     return _hash64("l4sbench seed", seed, *names)
 
 
 def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits) -> Conditions:
-    """What is left to chance or to the testbed in one trial: start offsets, noise, and the traffic tool.
+    """Draw the conditions of one trial: start offsets, noise, and the traffic tool.
 
-    Every flow `<group>-<index>` starts uniformly 0 to 1 s after its nominal start. Testbeds without noise of
-    their own get a noise seed when the cell asks for noise.
+    Every flow `<group>-<index>` starts uniformly 0 to 1 s after its nominal start. A testbed without noise of
+    its own gets a noise seed.
     """
     offsets = {
         flow: Duration(int(draw_unit(seed, "start", flow) * START_SPREAD_NS))
@@ -128,7 +128,7 @@ def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits) -> Conditions:
 
 
 def traffic_of(cell: Cell, traits: TestbedTraits) -> str:
-    """The traffic tool of a cell: what it asks for, or with `traffic.tool: auto` the testbed's default."""
+    """Return the traffic tool of a cell; for `traffic.tool: auto`, the testbed's default."""
     asked = cell.traffic_tool
     return traits.default_traffic if asked == "auto" else asked
 

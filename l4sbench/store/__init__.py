@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The run directory: what ended stands in it, and nothing that did not.
+"""The run directory, which holds ended trials and nothing else.
 
-    runs/<matrix>/<UTC time>/            `latest` beside it points to the newest
+    runs/<matrix>/<UTC time>/            `latest` beside it links to the newest
         manifest.json  matrix.yaml
         cells/<cell-id>/<trial>-<inputs digest>/           ok or invalid; not run again
         cells/<cell-id>/<trial>-<inputs digest>.failed-1/  the first try that failed, then -2, -3 ...
             trial.json  raw/
 
-A trial is written as `<trial>-<inputs digest>.partial` and renamed when it has ended. The rename is the only
-mark of an ended trial, and an ended trial is never changed. A `.partial` that nobody writes any more is
-removed by the next process that takes the directory's lock.
+A trial is written as `<trial>-<inputs digest>.partial` and renamed when it has ended. Only the rename makes
+it an ended trial, and an ended trial is never changed. The next process that takes the directory's lock
+removes any `.partial` that a dead process left.
 """
 
 from __future__ import annotations

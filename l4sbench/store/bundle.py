@@ -3,8 +3,8 @@
 """A run as one archive that another machine can check, report from and rerun.
 
 A bundle is a gzipped tar of one folder `<matrix>/<time>/`. Its first member, `bundle.json`, lists all files
-with size and SHA-256. The same run directory gives the same bundle, byte for byte: members are sorted, and
-owners, modes and times are left out. What is no part of the run (trials under way, locks) is left out too.
+with size and SHA-256. Equal run directories give equal bundles, byte for byte: members are sorted, and have
+no owners, modes or times. Files that do not belong to the run (unfinished trials, locks) are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from l4sbench import __version__
 from l4sbench.errors import InputError, Problem
 
 FORMAT: Final = 1
-"""Version of the bundle's format; a reader refuses a newer one."""
+"""Version of the bundle's format; newer ones are rejected."""
 
 SUFFIX: Final = ".l4sbench.tar.gz"
 
@@ -43,7 +43,7 @@ class BundledFile(BaseModel):
 
 
 class Contents(BaseModel):
-    """What a bundle says it holds.
+    """The list of files in a bundle.
 
     Attributes:
         format: Version of the bundle's format.
@@ -63,11 +63,11 @@ def write_bundle(run: Path, out: Path) -> Contents:
     """Write the run directory `run` as the bundle `out`, which appears whole or not at all.
 
     Raises:
-        InputError: `run` is no run directory, or it changed while it was read.
+        InputError: `run` is not a run directory, or it changed while it was read.
     """
     run = run.resolve()
     if not (run / "manifest.json").is_file():
-        raise InputError(f"{run} is no run directory: it has no manifest.json")
+        raise InputError(f"{run} is not a run directory: it has no manifest.json")
     contents = Contents(
         format=FORMAT,
         l4sbench=__version__,
@@ -91,8 +91,8 @@ def check_bundle(bundle: Path) -> Contents:
     """Compare every file of a bundle with its list, and return the list.
 
     Raises:
-        InputError: it is no bundle, a newer l4sbench wrote it, or files are missing, unlisted or changed; it
-            names them all.
+        InputError: it is not a bundle, a newer l4sbench wrote it, or files are missing, unlisted or changed;
+            the error names them all.
     """
     with _members(bundle) as (contents, members):
         found = {name: _digest(file) for name, file in members}
@@ -109,15 +109,15 @@ def check_bundle(bundle: Path) -> Contents:
 def unpack_bundle(bundle: Path, runs: Path) -> Path:
     """Check a bundle and unpack it below `runs`, as if it had run here; returns the run directory.
 
-    It becomes its matrix's `latest` run only where there is none yet.
+    It becomes the matrix's `latest` run only if there is none yet.
 
     Raises:
-        InputError: the bundle is not sound, or that run is already there.
+        InputError: the bundle is damaged, or the run exists already.
     """
     contents = check_bundle(bundle)
     target = runs / contents.run
     if target.exists():
-        raise InputError(f"{target} is there already", "say --dir to unpack it elsewhere")
+        raise InputError(f"{target} exists already", "use --dir to unpack it elsewhere")
     partial = target.with_name(target.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -135,7 +135,7 @@ def unpack_bundle(bundle: Path, runs: Path) -> Path:
 
 
 def _files(run: Path) -> list[str]:
-    """Files of a run by name, without what is under way and without hidden files (locks)."""
+    """Files of a run by name, without unfinished trials and hidden files (locks)."""
     found = []
     for folder, folders, names in os.walk(run):
         folders[:] = [name for name in folders if not _left_out(name)]
@@ -170,7 +170,7 @@ def _write_members(run: Path, contents: Contents, packed: gzip.GzipFile) -> None
                 tar.addfile(_member(f"{contents.run}/{name}", listing.size_bytes), file)
     changed = [name for name, listing in contents.files.items() if _describe(run / name) != listing]
     if changed:
-        raise InputError(f"{run} changed while it was bundled: {changed[0]}", "wait until its run has ended")
+        raise InputError(f"{run} changed while it was bundled: {changed[0]}", "wait until the run has ended")
 
 
 def _member(name: str, size: int) -> tarfile.TarInfo:
@@ -182,20 +182,20 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 
 @contextmanager
 def _members(bundle: Path) -> Iterator[tuple[Contents, Iterator[tuple[str, IO[bytes]]]]]:
-    """The list of a bundle, and its files in their order; each is read before the next is asked for."""
+    """Return the list of a bundle, and its files in their order; each must be read before the next."""
     try:
         with tarfile.open(bundle, "r|gz") as tar:
             contents = _read_list(bundle, tar)
             yield contents, _below(bundle, tar, contents.run)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, OSError) as error:
-        raise InputError(f"{bundle} is no sound bundle: {error}") from error
+        raise InputError(f"{bundle} is not a valid bundle: {error}") from error
 
 
 def _read_list(bundle: Path, tar: tarfile.TarFile) -> Contents:
     first = tar.next()
     file = tar.extractfile(first) if first is not None and first.name == _LIST else None
     if file is None:
-        raise InputError(f"{bundle} is no bundle: {_LIST} does not come first")
+        raise InputError(f"{bundle} is not a bundle: {_LIST} does not come first")
     text = file.read()
     try:
         contents = Contents.model_validate_json(text)
@@ -204,11 +204,11 @@ def _read_list(bundle: Path, tar: tarfile.TarFile) -> Contents:
     if contents.format > FORMAT:
         raise InputError(
             f"{bundle} has format {contents.format}, and this l4sbench reads up to {FORMAT}",
-            "a newer l4sbench reads it",
+            "install a newer l4sbench",
         )
     for name in (contents.run, *contents.files):
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise InputError(f"{bundle}: {name} leads out of the folder it would be unpacked into")
+            raise InputError(f"{bundle}: {name} is outside the folder to unpack into")
     return contents
 
 
@@ -216,7 +216,7 @@ def _below(bundle: Path, tar: tarfile.TarFile, run: str) -> Iterator[tuple[str, 
     while (member := tar.next()) is not None:
         file = tar.extractfile(member) if member.isreg() else None
         if file is None or not member.name.startswith(f"{run}/"):
-            raise InputError(f"{bundle}: {member.name} does not belong into a bundle of {run}")
+            raise InputError(f"{bundle}: {member.name} does not belong to {run}")
         yield member.name.removeprefix(f"{run}/"), file
 
 

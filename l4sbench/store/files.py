@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Files that appear whole or not at all, and disks that are full."""
+"""Files that appear whole or not at all, and errors for full disks."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from l4sbench import __version__
 from l4sbench.errors import InputError, TestbedError
 
 FORMAT: Final = 1
-"""Version of the run directory's form. What is newer than this is refused, what is older is read."""
+"""Version of the run directory's format. Newer ones are rejected, older ones are read."""
 
 PARTIAL: Final = ".partial"
-"""Ends the name of whatever is not finished."""
+"""Suffix of the name of everything that is not finished."""
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class DiskFull(TestbedError):  # noqa: N818  (named like the other errors)
-    """No room is left for results. Every ended trial is whole."""
+    """The disk is full. Every ended trial is complete."""
 
     def __init__(self, place: Path) -> None:
         super().__init__(
-            f"no room is left on the disk for {place}",
-            "ended trials are whole; make room and run the same command again",
+            f"the disk is full: {place}",
+            "ended trials are complete; free some space and run the same command again",
         )
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the system refused to write for want of room, on the disk or in a quota."""
+    """Return True if a write failed because the disk or a quota is full."""
     return error.errno in _NO_ROOM
 
 
 @contextmanager
 def room(place: Path) -> Iterator[None]:
-    """Raises DiskFull for what is refused for want of room."""
+    """Turn the error for a full disk into DiskFull."""
     try:
         yield
     except OSError as error:
@@ -67,7 +67,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object with a format version that we know."""
+    """Read a JSON object with a supported format version."""
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -77,21 +77,21 @@ def read_object(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} has no format version")
     if version > FORMAT:
         raise InputError(
-            f"{path} has format {version}, and this l4sbench ({__version__}) knows formats up to {FORMAT}",
-            "a newer l4sbench made it; install that one",
+            f"{path} has format {version}, and this l4sbench ({__version__}) reads formats up to {FORMAT}",
+            "install the newer l4sbench that wrote it",
         )
     return dict(plain)
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring every file below to the disk, so that a power cut after the rename finds it whole."""
+    """Flush every file below to the disk, so that a power failure after the rename finds them complete."""
     for path in (*folder.rglob("*"), folder):
         if not path.is_symlink() and (path.is_file() or path.is_dir()):
             sync(path)
 
 
 def sync(path: Path) -> None:
-    """Bring one file or folder to the disk."""
+    """Flush one file or folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -100,10 +100,10 @@ def sync(path: Path) -> None:
 
 
 def as_utc(time: datetime) -> str:
-    """ISO form of fixed width, so that text sorts as time does."""
+    """Return the ISO form with a fixed width, which sorts like the time itself."""
     return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def as_json(plain: object) -> str:
-    """JSON for files: sorted keys, a final line end."""
+    """Return JSON for files: sorted keys, a final newline."""
     return json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""One process at a time writes into a run directory, and whoever comes second learns who it is."""
+"""The lock of a run directory: one process writes at a time, and the error for others names it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from l4sbench.store.files import as_json, as_utc, room, write_whole
 
 
 class RunLocked(L4sbenchError):  # noqa: N818  (named like the other errors)
-    """Another process runs in this directory."""
+    """Another process writes into this run directory."""
 
     exit_code: ClassVar[int] = 2
 
 
 @contextmanager
 def hold(folder: Path, command: str = "") -> Iterator[None]:
-    """Hold the lock of `folder`. The system frees it when this process ends, however it ends.
+    """Hold the lock of `folder`. The system releases it when this process ends, however it ends.
 
     Raises:
-        RunLocked: another process holds it; the message says which.
-        DiskFull: there is no room to say who holds it.
+        RunLocked: another process holds it; the message names it.
+        DiskFull: there is no space to record this process.
     """
     lock = FileLock(folder / ".lock", blocking=False)
     holder = folder / "lock.json"
@@ -40,7 +40,7 @@ def hold(folder: Path, command: str = "") -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise RunLocked(
-            f"{folder} is in use{_holder(holder)}", "wait for it or stop it; --new starts a run of its own"
+            f"{folder} is in use{_holder(holder)}", "wait for it or stop it, or use --new for a separate run"
         ) from None
     try:
         me = {
@@ -62,5 +62,5 @@ def _holder(path: Path) -> str:
         plain = json.loads(path.read_text(encoding="utf-8"))
         pid, host, since, command = (plain[key] for key in ("pid", "host", "since", "command"))
     except (OSError, ValueError, KeyError, TypeError):
-        return " by a process that has not said yet who it is"
+        return " by an unknown process"
     return f" by process {pid} on {host} since {since}: {command}"

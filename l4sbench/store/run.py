@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A run directory, read."""
+"""Run directories, for reading."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _ENDED: Final = re.compile(r"[1-9][0-9]*-[0-9a-f]+(\.failed-[1-9][0-9]*)?")
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a run directory says about itself.
+    """The facts in a run directory about itself.
 
     Attributes:
         matrix: The matrix's name.
         created: UTC time in ISO form.
         order_seed: Shuffles the order of trials.
         l4sbench: Version that made the directory.
-        provenance: What else is known about the maker, such as `git describe`.
-        format: Version of the directory's form.
+        provenance: Further facts about the maker, such as `git describe`.
+        format: Version of the directory's format.
     """
 
     matrix: str
@@ -50,12 +50,12 @@ class Manifest:
 
 @dataclass(frozen=True)
 class StoreView:
-    """The names of ended trials, by cell id: all that a plan needs to know of a store."""
+    """The names of ended trials, by cell id: everything that a plan needs from a store."""
 
     folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, cell_id: str) -> tuple[str, ...]:
-        """Folder names of one cell's ended trials; empty when it has none."""
+        """Return the folder names of one cell's ended trials; empty when it has none."""
         return self.folders.get(cell_id, ())
 
 
@@ -67,12 +67,12 @@ class Run:
 
     @classmethod
     def create(cls, runs: Path, matrix: str, source: bytes, seed: int, provenance: Mapping[str, str]) -> Run:
-        """A new directory below `runs/<matrix>/`, and `latest` pointing to it.
+        """Create a directory below `runs/<matrix>/`, and link `latest` to it.
 
         `source` is the matrix file as it was read; `seed` is the matrix's.
 
         Raises:
-            DiskFull: there is no room for it.
+            DiskFull: there is no space for it.
         """
         home = runs / matrix
         now = datetime.now(UTC)
@@ -96,27 +96,27 @@ class Run:
 
     @classmethod
     def open(cls, path: Path) -> Run:
-        """The run at `path`: a run directory, or the folder of a matrix, whose latest run is meant.
+        """Open the run at `path`: a run directory, or the folder of a matrix for its latest run.
 
         Raises:
-            InputError: there is no run, or a newer l4sbench made it.
+            InputError: there is no run, or a newer l4sbench wrote it.
         """
         for candidate in (path, path / "latest"):
             if (candidate / "manifest.json").is_file():
                 run = cls(candidate.resolve())
                 _ = run.manifest
                 return run
-        raise InputError(f"{path} is no run directory", "`l4sbench run MATRIX` makes one below runs/")
+        raise InputError(f"{path} is not a run directory", "`l4sbench run MATRIX` creates one below runs/")
 
     @classmethod
     def latest(cls, runs: Path, matrix: str) -> Run | None:
-        """The newest run of a matrix; None before the first."""
+        """Return the newest run of a matrix; None before the first."""
         link = runs / matrix / "latest"
         return cls.open(link) if link.exists() else None
 
     @cached_property
     def manifest(self) -> Manifest:
-        """Raises InputError when it cannot be read, or when a newer l4sbench wrote it."""
+        """The manifest. Raises InputError when it cannot be read, or when a newer l4sbench wrote it."""
         plain = read_object(self.path / "manifest.json")
         try:
             return Manifest(**plain)
@@ -134,11 +134,11 @@ class Run:
         return self.path / "report"
 
     def view(self) -> StoreView:
-        """What has ended, in one sweep over folder names."""
+        """Return all ended trials, in one pass over folder names."""
         return sweep(self.path / "cells", lambda _: None)
 
     def ended(self, cells: Collection[str] | None = None) -> Iterator[EndedTrial]:
-        """The newest ended trial of every cell and number, sorted by both; of `cells` only when given.
+        """Yield the newest ended trial of every cell and number, sorted by both; only of `cells` when given.
 
         Raises:
             InputError: a `trial.json` cannot be read.
@@ -152,7 +152,7 @@ class Run:
                 yield self._newest(cell_id, by_trial[trial])
 
     def ended_as(self, cell_id: str, names: Collection[str]) -> list[EndedTrial]:
-        """The ended trials of a cell that stand in the folders of these names, as far as they are there."""
+        """Return the ended trials of a cell in the folders of these names, those that exist."""
         found = [
             self._load(self.path / "cells" / cell_id / name) for name in names if self._has(cell_id, name)
         ]
@@ -199,7 +199,7 @@ class Run:
 
 
 def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:
-    """Names of ended trials by cell id, in one listing per cell; `remove` gets every `.partial`."""
+    """Return names of ended trials by cell id, from one listing per cell; `remove` gets each `.partial`."""
     folders: dict[str, tuple[str, ...]] = {}
     root = str(cells)
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A run directory, written: trials appear in it whole or not at all."""
+"""Run directories, for writing: trials appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from l4sbench.traits import Identity
 
 ROOM_BYTES: Final = 1 << 20
-"""A trial that ends with less room than this on the disk is not believed: its raw files may be cut short."""
+"""Space that must be left on the disk when a trial ends; with less, its raw files may be truncated."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a trial ended and what it cost: the part of `trial.json` that its spec does not say."""
+    """How a trial ended and what it cost: the part of `trial.json` that is not in its spec."""
 
     status: Status
     reasons: tuple[str, ...]
@@ -58,18 +58,18 @@ class Ending:
 
 @contextmanager
 def locked(run: Run, command: str = "") -> Iterator[RunWriter]:
-    """Be the only process that writes into a run. `command` is what other processes are shown as running.
+    """Lock a run for writing. Other processes report `command` as the holder of the lock.
 
     Raises:
         RunLocked: another process writes; the message names it.
-        DiskFull: there is no room to record who holds the lock.
+        DiskFull: there is no space to record the holder.
     """
     with hold(run.path, command):
         yield RunWriter(run)
 
 
 class RunWriter:
-    """The right to write into a run directory, obtained from `locked`. What dead runs left is removed."""
+    """The right to write into a run directory, obtained from `locked`. Unfinished trials are removed."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -77,7 +77,7 @@ class RunWriter:
         self._full = threading.Event()
 
     def keep_matrix(self, source: bytes) -> None:
-        """Put the matrix file as it was read now in the place of the copy."""
+        """Replace the copy of the matrix file by the file as it was read now."""
         copy = self.run.path / "matrix.yaml"
         if not copy.is_file() or copy.read_bytes() != source:
             with room(self.run.path):
@@ -85,10 +85,10 @@ class RunWriter:
 
     @contextmanager
     def begin(self, spec: TrialSpec) -> Iterator[Partial]:
-        """A folder for one trial, its programs written. Left without `end`, nothing of it remains.
+        """Make a folder for one trial with its programs. Without a call of `end` nothing of it remains.
 
         Raises:
-            DiskFull: from here, or from whatever is written inside of the `with`.
+            DiskFull: here, or for anything that is written within the `with` block.
         """
         folder = self.run.path / "cells" / spec.cell.id / f"{spec.trial}-{spec.inputs_digest}{PARTIAL}"
         try:
@@ -101,13 +101,13 @@ class RunWriter:
         except OSError as error:
             if not is_full(error):
                 raise
-            self._full.set()  # before room is made below, so that no other trial ends as if all were well
+            self._full.set()  # before space is freed below, so that no truncated trial ends as complete
             raise DiskFull(self.run.path) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def believe_the_disk(self, folder: Path) -> None:
-        """Raises OSError (ENOSPC) when the disk is, or was since this writer began, too full to trust."""
+    def check_space(self, folder: Path) -> None:
+        """Raise OSError (ENOSPC) when the disk is full, or was full since this writer was opened."""
         if self._full.is_set():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
         probe = folder / "room"
@@ -117,7 +117,7 @@ class RunWriter:
         except OSError as error:
             if is_full(error):
                 raise
-            # A file system that cannot reserve says nothing about its room.
+            # This file system cannot reserve space, so that nothing is known about it.
         finally:
             os.close(descriptor)
             probe.unlink()
@@ -133,12 +133,12 @@ class Partial:
     _writer: RunWriter
 
     def end(self, ending: Ending) -> Path:
-        """Make it an ended trial; where it stands from now on.
+        """Make it an ended trial, and return its folder.
 
         Raises:
-            OSError: it could not be written; ENOSPC also when its raw files may have been cut short.
+            OSError: it could not be written; ENOSPC also when its raw files may be truncated.
         """
-        self._writer.believe_the_disk(self.folder)
+        self._writer.check_space(self.folder)
         identity = ending.identity
         plain = {
             "format": FORMAT,

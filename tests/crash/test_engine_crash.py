@@ -249,8 +249,8 @@ def test_a_full_disk_stops_the_run_and_ended_trials_are_whole(tmp_path: Path, ma
     first, second = json.loads(done.stdout)
     for said in (first, second):
         assert said["exit"] == 3
-        assert "no room is left on the disk" in said["error"]
-        assert "make room and run the same command again" in said["error"]
+        assert "the disk is full" in said["error"]
+        assert "free some space and run the same command again" in said["error"]
         assert (said["failed"], said["cut_short"], said["partials"]) == (0, 0, 0)
     assert 5 <= first["ended"] < second["ended"] < 48
     # It stops with the first trials that find no room, and does not try them all.

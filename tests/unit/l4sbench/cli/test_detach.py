@@ -48,7 +48,7 @@ def test_a_second_one_is_refused_as_long_as_the_first_goes_on(tmp_path: Path) ->
     try:
         second = run(tmp_path, *wanted)
         assert second.returncode == 2
-        assert "quickstart runs in the background already" in second.stderr
+        assert "quickstart is already running in the background" in second.stderr
     finally:
         go.touch()
     until = time.monotonic() + 50

@@ -92,8 +92,8 @@ def test_every_problem_of_a_file_is_shown(tmp_path: Path, capsys: pytest.Capture
         (["plna"], "plan"),
         (["plan"], "MATRIX"),
         (["plan", "quikstart"], "did you mean quickstart?"),
-        (["plan", "quickstart", "aqm"], "'aqm' is no FACTOR=PATTERN"),
-        (["plan", "quickstart", "--jobs", "2", "aqm"], "'aqm' is no FACTOR=PATTERN"),
+        (["plan", "quickstart", "aqm"], "'aqm' is not a valid FACTOR=PATTERN"),
+        (["plan", "quickstart", "--jobs", "2", "aqm"], "'aqm' is not a valid FACTOR=PATTERN"),
         (["plan", "quickstart", "aqn=codel"], "did you mean aqm?"),
         (["plan", "quickstart", "--job", "2"], "--job"),
         (["plan", "quickstart", "--jobs", "0"], "at least 1"),
@@ -139,7 +139,7 @@ def test_plan_says_how_many_trials_until_decided(tmp_path: Path, capsys: pytest.
     """Of 28 cells 22 % get 2 more trials and 9 % another 5: 25."""
     matrix = adaptive(tmp_path)
     assert main(["plan", matrix]) == 0
-    said = "then until decided (looks after 3 and 5 trials, at most 10): probably 25 more"
+    said = "then until decided (judged after 3 and 5 trials, at most 10): probably 25 more"
     assert said in capsys.readouterr().out
     assert main(["plan", matrix, "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)

@@ -341,7 +341,7 @@ QDISCS = """[
         ((Expectation("options.limit", 84),), ("it: options.limit is 42, not 84",)),
         ((Expectation("options.target", 5000),), ("it: options.target is 4999, not 5000",)),
         ((Expectation("options.ecn", value=False),), ("it: options.ecn is set and should not be",)),
-        ((Expectation("options.ce", 5),), ("it: options.ce is not shown; 5 was asked for",)),
+        ((Expectation("options.ce", 5),), ("it: options.ce is missing, expected 5",)),
     ],
 )
 def test_differences(values: tuple[Expectation, ...], found: tuple[str, ...]) -> None:
@@ -351,10 +351,10 @@ def test_differences(values: tuple[Expectation, ...], found: tuple[str, ...]) ->
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (QDISCS, "it: not there; there is htb, codel"),
-        ("[]", "it: not there; there is nothing"),
-        ("Cannot find device", "it: what tc shows is no JSON"),
-        ('{"kind": "pie"}', "it: not there; there is nothing"),
+        (QDISCS, "it: missing; found htb, codel"),
+        ("[]", "it: missing; found nothing"),
+        ("Cannot find device", "it: the output of tc is not JSON"),
+        ('{"kind": "pie"}', "it: missing; found nothing"),
     ],
 )
 def test_a_missing_qdisc_is_a_difference(text: str, found: str) -> None:

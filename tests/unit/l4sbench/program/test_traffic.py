@@ -39,11 +39,11 @@ def test_parts_of_seconds_are_kept(length: str, written: str) -> None:
 
 def test_iperf3_refuses_parts_of_seconds() -> None:
     with pytest.raises(
-        InputError, match=r"duration: iperf3 runs whole seconds, .* l4s-0 .* 1\.5s; use traffic"
+        InputError, match=r"duration: iperf3 runs for whole seconds, .* l4s-0 .* 1\.5s; use traffic"
     ):
         commands("iperf3", flow("1500ms"))
 
 
 def test_an_unknown_tool_is_an_error() -> None:
-    with pytest.raises(InputError, match="no traffic tool netperf; there are lean, iperf3"):
+    with pytest.raises(InputError, match="netperf is not a valid traffic tool; choose from lean, iperf3"):
         commands("netperf", flow("1s"))

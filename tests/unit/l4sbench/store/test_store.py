@@ -83,7 +83,7 @@ def test_runs_of_one_second_do_not_share_a_directory(tmp_path: Path, wanted: Mat
 
 def test_latest_before_the_first_run_is_none(tmp_path: Path) -> None:
     assert Run.latest(tmp_path, "small") is None
-    with pytest.raises(InputError, match="no run directory"):
+    with pytest.raises(InputError, match="is not a run directory"):
         Run.open(tmp_path)
 
 
@@ -98,7 +98,7 @@ def test_half_made_runs_are_removed_by_the_next(tmp_path: Path, wanted: Matrix, 
 def test_a_newer_format_is_refused_with_what_to_do(run: Run) -> None:
     manifest = run.path / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format": 2}))
-    with pytest.raises(InputError, match=r"format 2, .* knows formats up to 1; a newer l4sbench made it"):
+    with pytest.raises(InputError, match=r"format 2, .* reads formats up to 1; install the newer l4sbench"):
         Run.open(run.path)
 
 
