@@ -13,30 +13,30 @@ from l4sbench.cli.terminal import answer, as_json, as_path, say, warn
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """--figures and what goes with it."""
+    """Add --figures and the options that go with it."""
     parser.add_argument(
         "--figures",
         nargs="?",
         const="",
         metavar="DIR",
-        help="write the run's figures and an index of them (default: into the run's report/figures/)",
+        help="write the run's figures and an index of them into DIR (default: report/figures/ of the run)",
     )
     parser.add_argument(
         "--format",
         default="svg",
         metavar="FORMATS",
-        help="formats of the figures, by commas: svg, png, pdf, html (interactive), json (default: svg)",
+        help="formats, separated by commas: svg, png, pdf, html (interactive), json (default: svg)",
     )
     parser.add_argument(
         "--series",
         choices=("none", "median", "all"),
         default="median",
-        help="trials of a cell that --figures shows over time (default: the one nearest to its median)",
+        help="trials of a cell that --figures shows over time (default: the one nearest to the median)",
     )
 
 
 def wanted(args: argparse.Namespace) -> bool:
-    """Whether figures are asked for; a filter behind --figures is one, and no folder."""
+    """Return True if figures are wanted; a filter behind --figures is taken as a filter, not as a folder."""
     if args.figures and is_filter(args.figures):
         args.filters = [as_filter(args.figures), *args.filters]
         args.figures = ""
@@ -44,7 +44,7 @@ def wanted(args: argparse.Namespace) -> bool:
 
 
 def write(args: argparse.Namespace) -> int:
-    """Write the figures of a run, or of the cells that pass the filters; prints the index."""
+    """Write the figures of a run, or of the cells that pass the filters, and print the index."""
     from l4sbench.app import api
     from reports.figures import figures, formats
     from reports.figures import write as write_figures
@@ -74,5 +74,5 @@ def write(args: argparse.Namespace) -> int:
 
 
 def _below(filters: list[str]) -> str:
-    """A folder of its own for the figures of a part of a run, so that they replace nobody else's."""
+    """Return a folder for the figures of a part of a run, so that they replace no others."""
     return "_".join(re.sub(r"[^A-Za-z0-9.+-]+", "-", text).strip("-.") for text in sorted(filters))

@@ -88,7 +88,7 @@ def _against(args: argparse.Namespace) -> int:
     """Print the run's cells beside the published ones; without filters, the report gets a part on them."""
     from l4sbench.app import api
     from reports import page as pages
-    from reports.against import as_document, compare, markdown
+    from reports.published import as_document, compare, markdown
     from reports.result.load import load
 
     path, cells, command = _asked(args)

@@ -30,12 +30,8 @@ class Side:
     @classmethod
     def of(cls, name: str, tables: RunTables) -> Side:
         """Read the side from the tables of a run."""
-
-        def words(column: str) -> tuple[str, ...]:
-            texts = tables.trials[column].drop_nulls()
-            return tuple(sorted({word for text in texts for word in str(text).split(", ") if word}))
-
-        return cls(name, words("kernels"), words("modules"), words("testbed"))
+        columns = ("kernels", "modules", "testbed")
+        return cls(name, *(tuple(tables.listed(column, tables.trials)) for column in columns))
 
 
 @dataclass(frozen=True)
@@ -116,13 +112,12 @@ def _entries(
 ) -> tuple[EntryChange, ...]:
     """Return the entries that both tables have and whose words differ."""
     regressed = {cell.cell for cell in cells if cell.regressed}
-    now = {(str(verdict.question), verdict.row, str(verdict.column)): verdict for verdict in new}
+    now = {(verdict.question, verdict.row, verdict.column): verdict for verdict in new}
     found: list[EntryChange] = []
     for was in base:
-        place = (str(was.question), was.row, str(was.column))
-        is_now = now.get(place)
+        is_now = now.get((was.question, was.row, was.column))
         if is_now is None or is_now.word is was.word:
             continue
         worse = was.word is Word.OK and any(cell.id in regressed for cell in is_now.cells)
-        found.append(EntryChange(*place, was.word, is_now.word, worse))
+        found.append(EntryChange(str(was.question), was.row, str(was.column), was.word, is_now.word, worse))
     return tuple(found)

@@ -13,13 +13,11 @@ from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_map, published_maps
 from reports.figures.save import FORMATS, formats, javascript, render, save, specification
 from reports.figures.series import TrialSeries, datasets, time_series, trial_series
-from reports.figures.sheets import Entry, Panel, Sheet, sheets
+from reports.figures.sheets import Sheet, sheets
 
 __all__ = [
     "FORMATS",
-    "Entry",
     "Figure",
-    "Panel",
     "Sheet",
     "TrialSeries",
     "Written",

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Many flows against many: goodput per flow and the fair share, one panel per pair of flow counts.
 
-The published bars (PAM 2025, multiple flows) show the L4S flows alone and no spread; here the classic flows
-stand beside them, with the confidence intervals of the means.
+The published bars (PAM 2025, multiple flows) show the L4S flows alone and no spread; these show the classic
+flows beside them, with the confidence intervals of the means.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import altair as alt
 from l4sbench.errors import InputError
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.sheets import at_words
+from reports.figures.sheets import ends
 from reports.figures.style import config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from reports.figures.sheets import Entry, Sheet
+    from reports.figures.sheets import Sheet
 
 HEIGHT: Final = 120
 STEP: Final = 30
@@ -33,20 +33,20 @@ _WIDTH: Final = 860
 
 
 def flow_bars(sheets: Sequence[Sheet], panel: int = 0, x: int = 0) -> alt.VConcatChart:
-    """Goodput per flow of one competitor at one buffer.
+    """Draw the goodput per flow of one competitor at one buffer.
 
     Args:
         sheets: Sheets of one family: alike but for the numbers of flows.
-        panel: Which of their panels: the question and the competitor's ECN.
-        x: Which of their columns: the buffer.
+        panel: Index of the panel: the question and the competitor's ECN.
+        x: Index of the column: the buffer.
 
     Raises:
         InputError: the sheets are of several families, or none has such a panel and column, or no cell a
             valid trial.
     """
     if len({sheet.family for sheet in sheets}) != 1:
-        raise InputError("bars are drawn of sheets that differ in nothing but the numbers of flows")
-    shown = [sheet for sheet in sheets if panel < len(sheet.panels) and x < len(sheet.xs)]
+        raise InputError("bars need sheets that differ in nothing but the numbers of flows")
+    shown = [sheet for sheet in sheets if panel < len(sheet.grid.panels) and x < len(sheet.xs)]
     if not shown:
         raise InputError(f"these sheets have no panel {panel} with a column {x}")
     ordered = sorted(shown, key=lambda sheet: _order(sheet.flows))
@@ -62,7 +62,7 @@ def flow_bars(sheets: Sequence[Sheet], panel: int = 0, x: int = 0) -> alt.VConca
         lines += [
             alt.hconcat(*charts[at : at + columns], spacing=14) for at in range(0, len(charts), columns)
         ]
-    words = f"{first.panels[panel].question} against {first.panels[panel].column}, {at_words(first, x)}"
+    words = f"{first.grid.panels[panel].about}, {first.grid.columns[x].text}"
     title = alt.TitleParams(
         f"Goodput per flow: {words}",
         subtitle=f"means over trials (n = {_trials(ordered, panel, x)}) with 95 % intervals; "
@@ -72,43 +72,37 @@ def flow_bars(sheets: Sequence[Sheet], panel: int = 0, x: int = 0) -> alt.VConca
 
 
 def _order(flows: tuple[int, int]) -> tuple[int, int, int]:
-    """One against N, N against one, N against N, and the rest: the order of the published figure."""
+    """Order one against N, N against one, N against N, and the rest, as the published figure does."""
     l4s, classic = flows
     kind = 0 if l4s == 1 else 1 if classic == 1 else 2 if l4s == classic else 3
     return (kind, l4s, classic)
 
 
 def _trials(sheets: Sequence[Sheet], panel: int, x: int) -> str:
-    counts = sorted({entry.valid for sheet in sheets for entry in _entries(sheet, panel, x)})
+    own = (cell for sheet in sheets for _, cell in sheet.column(sheet.grid.panels[panel], x))
+    counts = sorted({cell.result.valid for cell in own})
     return f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
 
 
-def _entries(sheet: Sheet, panel: int, x: int) -> list[Entry]:
-    return [entry for entry in sheet.panels[panel].entries if entry.x == x]
-
-
 def _rows(sheet: Sheet, panel: int, x: int) -> Iterator[dict[str, Any]]:
-    for entry in _entries(sheet, panel, x):
-        if entry.l4s_mbps is None or entry.classic_mbps is None:
-            continue
-        groups = (
-            (entry.l4s_mbps, entry.l4s_interval_mbps, sheet.flows[0]),
-            (entry.classic_mbps, entry.classic_interval_mbps, sheet.flows[1]),
-        )
-        for name, (mbps, interval, count) in zip(_NAMES, groups, strict=True):
-            yield {
-                "cell": entry.cell,
-                "queue": entry.queue,
-                "whose": name,
-                "mbps": mbps / count,
-                "low": interval[0] / count if interval else None,
-                "high": interval[1] / count if interval else None,
-            }
+    for queue, cell in sheet.column(sheet.grid.panels[panel], x):
+        for name, group in zip(_NAMES, (cell.result.l4s, cell.result.classic), strict=True):
+            if group.goodput is not None:
+                low, high = ends(group.goodput)
+                yield {
+                    "cell": cell.id,
+                    "queue": queue,
+                    "whose": name,
+                    "mbps": group.goodput.value / group.flows,
+                    "low": None if low is None else low / group.flows,
+                    "high": None if high is None else high / group.flows,
+                }
 
 
 def _bars(sheet: Sheet, panel: int, x: int, most: float, *, first: bool) -> alt.LayerChart:
     rows = list(_rows(sheet, panel, x))
-    fairs = sorted({entry.rate_mbps / sum(sheet.flows) for entry in _entries(sheet, panel, x)})
+    own = sheet.column(sheet.grid.panels[panel], x)
+    fairs = sorted({cell.result.rate_mbps / sum(sheet.flows) for _, cell in own})
     colours = alt.Scale(domain=list(_NAMES), range=[OKABE_ITO[0], "#f2b48a"])
     legend = alt.Legend(title=None, orient="top", direction="horizontal", columns=0, symbolStrokeWidth=0.6)
     place = alt.X(

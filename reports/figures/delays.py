@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Distributions of delay: how much of it was at or below (CDF) or above (CCDF) a value.
+"""Distributions of delay: the share of samples at or below (CDF) or above (CCDF) a value.
 
-`srtt`: the sender's smoothed RTT minus the nominal base RTT, sampled at even distances. It is an average
-over a few round trips that hides what single packets met: no packet's delay in the queue, and not called so.
-`sojourn`: the time each packet spent in the bottleneck's queue and shaper, of trials whose packets were
-captured.
+`srtt`: the sender's smoothed RTT minus the nominal base RTT, sampled at even distances. As an average over a
+few round trips it hides the delays of single packets, and is not called a queuing delay. `sojourn`: the time
+each packet spent in the bottleneck's queue and shaper, of trials whose packets were captured.
 """
 
 from __future__ import annotations
@@ -19,13 +18,12 @@ import polars as pl
 from l4sbench.errors import InputError
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.sheets import at_words
 from reports.figures.style import DASHES, config, looks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reports.figures.sheets import Panel, Sheet
+    from reports.figures.sheets import Sheet, SheetPanel
     from reports.result.load import RunTables
     from reports.result.rules import Rule
 
@@ -77,7 +75,7 @@ _SOURCES: Final[dict[Source, _Source]] = {
 def delay_samples(
     tables: RunTables, cells: Sequence[str], group: str, source: Source = "srtt"
 ) -> pl.DataFrame:
-    """`cell`, `delay_ms`: samples of all valid trials after the warm-up, in the measured time.
+    """Return `cell`, `delay_ms`: samples of all valid trials after the warm-up, in the measured time.
 
     `srtt`: the senders' smoothed RTT minus the cell's base RTT, of all flows of the group. `sojourn`: one
     row per packet of the group that left the queue; none where no packets were captured.
@@ -104,8 +102,8 @@ def delay_samples(
 
 
 def captured(tables: RunTables, sheet: Sheet) -> bool:
-    """Whether packets of a sheet's cells were captured."""
-    cells = [entry.cell for panel in sheet.panels for entry in panel.entries]
+    """Return True if packets of a sheet's cells were captured."""
+    cells = [cell.id for cell in sheet.cells]
     path = tables.folder / "packets.parquet"
     return path.is_file() and bool(
         tables.scan("packets").filter(pl.col("cell").is_in(cells)).head(1).collect().height
@@ -113,13 +111,13 @@ def captured(tables: RunTables, sheet: Sheet) -> bool:
 
 
 def quantiles(samples: pl.Series) -> list[tuple[float, float]]:
-    """(share, value) along a distribution, as far as the number of samples carries it.
+    """Return (share, value) along a distribution, as far as there are samples enough.
 
     The quantile of share q is the least sample that at least q of all samples do not exceed.
     """
     ordered = samples.drop_nulls().sort()
     count = ordered.len()
-    # whole numbers: 0.56 * 50 is more than 28 to a computer
+    # in whole numbers, because 0.56 * 50 is more than 28 in floating point
     return [
         (share / _WHOLE, float(ordered[max(0, -(-share * count // _WHOLE) - 1)]))
         for share in _SHARES
@@ -135,22 +133,23 @@ def delay_distribution(
     kind: Kind = "cdf",
     source: Source = "srtt",
 ) -> alt.VConcatChart:
-    """Delays of one flow group in one sheet: a line per queue, a panel per competitor and buffer.
+    """Draw the delays of one flow group in one sheet: a line per queue, a panel per competitor and buffer.
 
     Args:
         tables: The run.
         sheet: Its cells.
-        rule: Says which flow groups are meant.
+        rule: Names the flow groups.
         group: Whose delay.
         kind: `cdf`: the share at or below; `ccdf`: the share above, on a logarithmic scale.
-        source: Of what: `srtt` or `sojourn`, as this module says.
+        source: `srtt` or `sojourn`, see above.
 
     Raises:
         InputError: no cell has enough samples.
     """
-    cells = [entry.cell for panel in sheet.panels for entry in panel.entries]
     about = _SOURCES[source]
-    samples = delay_samples(tables, cells, rule.l4s if group == "l4s" else rule.classic, source)
+    samples = delay_samples(
+        tables, [cell.id for cell in sheet.cells], rule.l4s if group == "l4s" else rule.classic, source
+    )
     by_cell = {
         str(key[0]): own["delay_ms"]
         for key, own in samples.partition_by("cell", as_dict=True).items()
@@ -164,12 +163,14 @@ def delay_distribution(
     lines = [
         alt.hconcat(
             *(
-                _panel((panel, sheet, x), by_cell, kind, about, first=x == 0, last=panel is sheet.panels[-1])
+                _panel(
+                    (panel, sheet, x), by_cell, kind, about, first=x == 0, last=panel is sheet.grid.panels[-1]
+                )
                 for x in range(len(sheet.xs))
             ),
             spacing=14,
         )
-        for panel in sheet.panels
+        for panel in sheet.grid.panels
     ]
     whose = "L4S" if group == "l4s" else "classic"
     what = "share at or below" if kind == "cdf" else "share above"
@@ -186,12 +187,12 @@ def delay_distribution(
 
 _MORE: Final[dict[Source, str]] = {
     "srtt": "run for longer, or with a shorter sample.interval",
-    "sojourn": "capture: headers in the matrix keeps the packets of its cells",
+    "sojourn": "set capture: headers in the matrix to keep the packets of its cells",
 }
 
 
 def _panel(
-    place: tuple[Panel, Sheet, int],
+    place: tuple[SheetPanel, Sheet, int],
     by_cell: dict[str, pl.Series],
     kind: Kind,
     about: _Source,
@@ -201,15 +202,15 @@ def _panel(
 ) -> alt.LayerChart:
     panel, sheet, x = place
     rows: list[dict[str, Any]] = []
-    for entry in panel.entries:
-        if entry.x == x and entry.cell in by_cell:
+    for queue, cell in sheet.column(panel, x):
+        if cell.id in by_cell:
             rows += [
                 {
-                    "queue": entry.queue,
+                    "queue": queue,
                     "delay_ms": max(value, about.least_ms),
                     "share": share if kind == "cdf" else 1 - share,
                 }
-                for share, value in quantiles(by_cell[entry.cell])
+                for share, value in quantiles(by_cell[cell.id])
             ]
     most = max(series.len() for series in by_cell.values())
     places = looks(sheet.queues)
@@ -236,7 +237,7 @@ def _panel(
         strokeDash=[2, 2], strokeWidth=0.8
     )
     limits = limits.encode(x=alt.X("at:Q"))
-    words = f"{panel.question} against {panel.column}, {at_words(sheet, x)}"
+    words = f"{panel.about}, {sheet.grid.columns[x].text}"
     title = alt.TitleParams(words, fontSize=11, fontWeight="normal", offset=4, limit=WIDTH + 40)
     return layered([limits, drawn], WIDTH, HEIGHT, title=title)
 
@@ -248,7 +249,7 @@ def _between(counts: Sequence[int]) -> str:
 def _share_scale(kind: Kind, most: int) -> alt.Scale:
     if kind == "cdf":
         return alt.Scale(domain=[0, 1], nice=False)
-    # as deep as the samples carry, so that no empty part looks like a tail that is not there
+    # as deep as the samples reach, so that no empty part looks like a tail
     drawn = [_WHOLE - share for share in _SHARES if most * (_WHOLE - share) >= BEHIND * _WHOLE]
     least = min(drawn, default=_WHOLE // 2) / _WHOLE
     return alt.Scale(type="log", domain=[least, 1], nice=False)

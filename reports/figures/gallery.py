@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""All figures of a run as files, with an index that says what each shows."""
+"""All figures of a run as files, with an index that describes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.store.files import write_whole
-from reports.against import compare
 from reports.figures.bars import flow_bars
 from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
@@ -22,7 +21,8 @@ from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
 from reports.figures.save import render, specification
 from reports.figures.series import time_series, trial_series
-from reports.figures.sheets import at_words, sheets, slugged
+from reports.figures.sheets import sheets, slugged
+from reports.published import compare
 
 if TYPE_CHECKING:
     import altair as alt
@@ -39,7 +39,7 @@ INDEX: Final = "index.html"
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: `name` is its file's without the ending, `caption` says what it shows."""
+    """A figure: `name` is its file's without the ending, `caption` describes it."""
 
     name: str
     caption: str
@@ -61,16 +61,16 @@ def figures(
     trials: Trials = "median",
     on_skipped: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Figure]:
-    """All figures of a run, made one after the other: maps first.
+    """Yield all figures of a run, made one after the other: maps first.
 
     Args:
         tables: The run.
         decision: Its decision, made of the same cells.
         trials: Which trials of a cell get a time series: the one nearest to the cell's median, all, or none.
-        on_skipped: Told of what the run has no data for.
+        on_skipped: Called for each figure that the run has no data for.
 
     Raises:
-        InputError: two cells fall on one place of a map.
+        InputError: two cells are in one place of a map.
     """
     found = sheets(decision)
     yield from _maps(found, decision.rule)
@@ -88,10 +88,10 @@ def figures(
 
 
 def chosen(tables: RunTables, decision: Decision, trials: Trials = "median") -> list[tuple[str, int]]:
-    """Cells and numbers of valid trials, in the order of the decision's cells.
+    """Choose cells and numbers of valid trials, in the order of the decision's cells.
 
     `median`: of each cell the trial whose L4S goodput is nearest to the cell's median, the first of several.
-    Trials whose sockets were not sampled are no choice.
+    Trials whose sockets were not sampled are left out.
     """
     if trials == "none":
         return []
@@ -150,14 +150,14 @@ def _of_sheet(
 
 
 def _differences(tables: RunTables, found: Sequence[Sheet], rule: Rule) -> Iterator[Figure]:
-    """Maps of differences to published cells, of the sheets that have any."""
+    """Yield maps of differences from published cells, of the sheets that have any."""
     try:
         comparison = compare(tables, l4s=rule.l4s, classic=rule.classic)
     except InputError:
         return  # nobody published such cells
-    own = set(comparison.cells["cell"])
+    own = {pair.cell.id for pair in comparison.pairs}
     for sheet in found:
-        if own & {entry.cell for panel in sheet.panels for entry in panel.entries}:
+        if own & {cell.id for cell in sheet.cells}:
             yield Figure(
                 f"against-pam25_{sheet.slug}",
                 f"Goodput of the L4S flows, {sheet.title}: run minus published cells (PAM 2025 study).",
@@ -166,18 +166,18 @@ def _differences(tables: RunTables, found: Sequence[Sheet], rule: Rule) -> Itera
 
 
 def _bars(found: Sequence[Sheet], on_skipped: Callable[[str], None]) -> Iterator[Figure]:
-    """Bars of families of sheets that have more than one flow somewhere."""
+    """Yield bars of families of sheets that have more than one flow somewhere."""
     families: dict[str, list[Sheet]] = {}
     for sheet in found:
         families.setdefault(sheet.family, []).append(sheet)
     for family, own in families.items():
         if all(sheet.flows == (1, 1) for sheet in own):
             continue
-        panels = max(len(sheet.panels) for sheet in own)
+        panels = max(len(sheet.grid.panels) for sheet in own)
         columns = max(len(sheet.xs) for sheet in own)
         for panel, x in ((panel, x) for panel in range(panels) for x in range(columns)):
-            sheet = next(sheet for sheet in own if panel < len(sheet.panels) and x < len(sheet.xs))
-            about, at = sheet.panels[panel], at_words(sheet, x)
+            grid = next(s.grid for s in own if panel < len(s.grid.panels) and x < len(s.xs))
+            about, at = grid.panels[panel].about, grid.columns[x].text
             name = f"flows_{family}_{slugged(about.question, about.column, at)}"
             try:
                 chart = flow_bars(own, panel, x)
@@ -186,7 +186,7 @@ def _bars(found: Sequence[Sheet], on_skipped: Callable[[str], None]) -> Iterator
                 continue
             yield Figure(
                 name,
-                f"Goodput per flow, {about.question} against {about.column}, {at}: cell means with 95 % "
+                f"Goodput per flow, {about}, {at}: cell means with 95 % "
                 "confidence intervals and the fair share.",
                 chart,
             )

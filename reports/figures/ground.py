@@ -95,6 +95,11 @@ class Ground:
         return marks.encode(x=alt.value(-4), x2=alt.value(0), y=alt.Y("y:Q"))
 
 
+def square(row: int, x: int) -> dict[str, int]:
+    """Return the corners of a place."""
+    return {"left": x, "right": x + 1, "top": row, "bottom": row + 1}
+
+
 def table(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """Return rows as data within the specification."""
     return alt.InlineData(values=[dict(row) for row in rows])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How the cells of our own heat maps are drawn: colour, two lines of text, marks, hatches, intervals."""
+"""The drawing of our own heat maps: colour, two lines of text, marks, hatches and intervals of cells."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import altair as alt
 
 from reports.colours import BLACK, WCAG_AA, WHITE, contrast, ink, mixed
-from reports.figures.ground import Ground, configured, layered, table
+from reports.figures.ground import Ground, configured, layered, square, table
+from reports.figures.sheets import ends
 from reports.figures.style import config
 
 if TYPE_CHECKING:
-    from reports.figures.sheets import Entry, Panel, Sheet
+    from reports.figures.sheets import Sheet, SheetPanel
+    from reports.result.verdicts import JudgedCell
 
 CELL_WIDTH: Final = 56
 CELL_HEIGHT: Final = 44
@@ -30,28 +32,39 @@ _BAR_Y: Final = 0.88
 
 @dataclass(frozen=True)
 class Painted:
-    """What one cell looks like; the colours are known before anything is drawn, so contrast can be checked.
+    """The look of one cell; its colours are known before anything is drawn, so contrast can be checked.
 
     Attributes:
+        row, x: Its place, from 0.
         ground: Colour of the cell.
-        ink: Colour of its text.
-        hatch: Colour of hatch lines, None where there are none.
         mark: `below`, `above`, `low-latency`, `changed` or empty.
-        crossed: Whether the hatch is crossed: its trials fall into two groups.
+        hatched: True if hatch lines cross the cell.
+        crossed: True if the hatch is crossed: the trials fall into two groups.
     """
 
-    entry: Entry
+    cell: JudgedCell
+    row: int
+    x: int
     text: str
     bracket: str
-    ground: str
-    ink: str
-    hatch: str | None
-    mark: str
-    crossed: bool
+    ground: str = WHITE
+    mark: str = ""
+    hatched: bool = False
+    crossed: bool = False
+
+    @property
+    def ink(self) -> str:
+        """Colour of the text."""
+        return ink(self.ground)
+
+    @property
+    def hatch(self) -> str | None:
+        """Colour of the hatch lines, None where there are none."""
+        return hatch_colour(self.ground) if self.hatched else None
 
 
 def hatch_colour(ground: str) -> str:
-    """A colour that can be told from the ground and on which the cell's text is no harder to read."""
+    """Return a colour that is visible on the ground and on which the cell's text is no harder to read."""
     lighter = mixed(ground, WHITE, 0.5)
     if ink(ground) == BLACK and contrast(lighter, ground) >= _LEAST_HATCH:
         return lighter
@@ -62,51 +75,46 @@ def hatch_colour(ground: str) -> str:
 def figure(
     what: str, notes: Sequence[str], panels: Sequence[alt.LayerChart], bar: alt.LayerChart, sheet: Sheet
 ) -> alt.VConcatChart:
-    """The panels in rows, their names on the first of each row, the colour bar behind the first row."""
+    """Arrange the panels in rows, names on the first of each row, the colour bar behind the first row."""
     step = columns(sheet)
     rows = [panels[start : start + step] for start in range(0, len(panels), step)]
     lines = [alt.hconcat(*row, *([bar] if not index else []), spacing=18) for index, row in enumerate(rows)]
-    questions = {panel.question for panel in sheet.panels}
-    asked = f"{next(iter(questions))} " if len(questions) == 1 else ""
-    title = f"{asked}{sheet.title}: {what}"
+    questions = {panel.about.question for panel in sheet.grid.panels}
+    title = f"{next(iter(questions))} {sheet.title}" if len(questions) == 1 else sheet.title
     heading = alt.TitleParams(
-        title[0].upper() + title[1:], subtitle=list(notes), subtitlePadding=5, offset=14
+        f"{title[0].upper()}{title[1:]}: {what}", subtitle=list(notes), subtitlePadding=5, offset=14
     )
     chart = alt.vconcat(*lines, spacing=22, title=heading)
     return configured(chart, config() | {"view": {"stroke": None}})
 
 
 def columns(sheet: Sheet) -> int:
-    """How many panels stand side by side."""
+    """Return how many panels are side by side."""
     each = _ground(sheet).width + 18
-    return max(1, min(len(sheet.panels), (WIDTH - 200) // each))
+    return max(1, min(len(sheet.grid.panels), (WIDTH - 200) // each))
 
 
 def bar_height(sheet: Sheet) -> int:
-    """Of the colour bar: that of a panel, unless its title needs more; pixels."""
+    """Return the height of the colour bar: that of a panel, unless its title needs more; pixels."""
     return max(_ground(sheet).height, 170)
 
 
 def _ground(sheet: Sheet) -> Ground:
-    labels = tuple(_lines(label) for label in sheet.rows)
+    # The queue, and on a second line what differs.
+    lines = ((row.label.head, ", ".join(s.text for s in row.label.settings)) for row in sheet.grid.rows)
+    labels = tuple(both if both[1] else both[:1] for both in lines)
     return Ground(
         labels, sheet.xs, sheet.across, CELL_WIDTH, CELL_HEIGHT, label_size=11, tick_size=11, title_size=11
     )
 
 
-def _lines(label: str) -> tuple[str, ...]:
-    """A row's name: the queue, and on a second line what differs."""
-    queue, *settings = label.split(", ")
-    return (queue, ", ".join(settings)) if settings else (queue,)
-
-
 def panel_of(
-    panel: Panel, sheet: Sheet, cells: Sequence[Painted], bars: Sequence[alt.Chart], labelled: bool
+    panel: SheetPanel, sheet: Sheet, cells: Sequence[Painted], bars: Sequence[alt.Chart], labelled: bool
 ) -> alt.LayerChart:
-    """One panel: squares, hatches, two lines of text, marks, bars; the rows' names if `labelled`."""
+    """Draw one panel: squares, hatches, two lines of text, marks, bars; the rows' names if `labelled`."""
     ground = _ground(sheet)
     lines = (0.31, 0.63) if bars else (0.38, 0.7)
-    rows = [_row(painted, *lines) for painted in cells]
+    rows = [_row(painted, sheet, *lines) for painted in cells]
     base = alt.Chart(table(rows))
     squares = base.mark_rect(stroke=WHITE, strokeWidth=1.5).encode(
         x=ground.x("left"),
@@ -123,34 +131,35 @@ def panel_of(
     bracket = base.mark_text(fontSize=9.5, baseline="middle").encode(
         y=alt.Y("bracket_y:Q"), text="bracket:N", **place
     )
-    several = len({other.question for other in sheet.panels}) > 1
-    words = [panel.question, f"against {panel.column}"] if several else [f"against {panel.column}"]
+    several = len({other.about.question for other in sheet.grid.panels}) > 1
+    words = [*([str(panel.about.question)] if several else []), f"against {panel.about.column}"]
     title = alt.TitleParams(words, fontSize=11.5, fontWeight="normal", offset=5)
     layers = [squares, *_hatches(cells), *_calm(cells, lines), number, bracket, *_marks(cells), *bars]
     return layered(layers, ground.width, ground.height, title=title)
 
 
-def _row(painted: Painted, number_y: float, bracket_y: float) -> dict[str, Any]:
-    entry = painted.entry
+def _row(painted: Painted, sheet: Sheet, number_y: float, bracket_y: float) -> dict[str, Any]:
+    result, row, x = painted.cell.result, painted.row, painted.x
+    low, high = ends(result.share)
+    estimates = {
+        "percent": result.share,
+        "l4s_mbps": result.l4s.goodput,
+        "classic_mbps": result.classic.goodput,
+        "delay_ms": result.l4s.delay,
+        "classic_delay_ms": result.classic.delay,
+    }
     return {
-        "cell": entry.cell,
-        "queue": entry.queue,
-        "at": entry.at,
-        "valid": entry.valid,
-        "percent": entry.percent,
-        "low": entry.low,
-        "high": entry.high,
-        "l4s_mbps": entry.l4s_mbps,
-        "classic_mbps": entry.classic_mbps,
-        "delay_ms": entry.delay_ms,
-        "classic_delay_ms": entry.classic_delay_ms,
-        "x": entry.x + 0.5,
-        "number_y": entry.row + number_y,
-        "bracket_y": entry.row + bracket_y,
-        "left": entry.x,
-        "right": entry.x + 1,
-        "top": entry.row,
-        "bottom": entry.row + 1,
+        "cell": result.id,
+        "queue": sheet.rows[row],
+        "at": sheet.xs[x],
+        "valid": result.valid,
+        "low": low,
+        "high": high,
+        **{name: mean and mean.value for name, mean in estimates.items()},
+        "x": x + 0.5,
+        "number_y": row + number_y,
+        "bracket_y": row + bracket_y,
+        **square(row, x),
         "text": painted.text,
         "bracket": painted.bracket,
         "ground": painted.ground,
@@ -192,12 +201,10 @@ _SIZES: Final = {"changed": 34, "below": 38, "above": 38, "low-latency": 34}
 
 
 def _marks(cells: Sequence[Painted]) -> list[alt.Chart]:
-    """Triangles and stars in the upper right corner; drawn, as not every font has them."""
+    """Draw triangles and stars in the upper right corner; as shapes, since not every font has them."""
     layers = []
     for mark, shape in _SHAPES.items():
-        rows = [
-            {"x": p.entry.x + 0.88, "y": p.entry.row + 0.16, "ink": p.ink} for p in cells if p.mark == mark
-        ]
+        rows = [{"x": p.x + 0.88, "y": p.row + 0.16, "ink": p.ink} for p in cells if p.mark == mark]
         if rows:
             layers.append(
                 alt.Chart(table(rows))
@@ -210,10 +217,10 @@ def _marks(cells: Sequence[Painted]) -> list[alt.Chart]:
 def _hatches(cells: Sequence[Painted]) -> list[alt.Chart]:
     rows = [
         {
-            "x": painted.entry.x + a / CELL_WIDTH,
-            "y": painted.entry.row + b / CELL_HEIGHT,
-            "x2": painted.entry.x + c / CELL_WIDTH,
-            "y2": painted.entry.row + d / CELL_HEIGHT,
+            "x": painted.x + a / CELL_WIDTH,
+            "y": painted.row + b / CELL_HEIGHT,
+            "x2": painted.x + c / CELL_WIDTH,
+            "y2": painted.row + d / CELL_HEIGHT,
             "colour": painted.hatch,
         }
         for painted in cells
@@ -231,14 +238,14 @@ def _hatches(cells: Sequence[Painted]) -> list[alt.Chart]:
 
 
 def _calm(cells: Sequence[Painted], lines: tuple[float, float]) -> list[alt.Chart]:
-    """Ground of its own under the text of hatched cells, so that no line runs through a figure."""
+    """Draw a ground of its own under the text of hatched cells, so that no line crosses a figure."""
     top, bottom = lines[0] - 0.19, lines[1] + 0.16
     rows = [
         {
-            "left": painted.entry.x + 0.18,
-            "right": painted.entry.x + 0.82,
-            "top": painted.entry.row + top,
-            "bottom": painted.entry.row + bottom,
+            "left": painted.x + 0.18,
+            "right": painted.x + 0.82,
+            "top": painted.row + top,
+            "bottom": painted.row + bottom,
             "ground": painted.ground,
         }
         for painted in cells
@@ -259,7 +266,7 @@ def _calm(cells: Sequence[Painted], lines: tuple[float, float]) -> list[alt.Char
 
 
 def hatch_lines(width: float, height: float, *, crossed: bool) -> list[tuple[float, float, float, float]]:
-    """Lines at 45 degrees across a rectangle as (x, y, x2, y2), both ways when `crossed`."""
+    """Return lines at 45 degrees across a rectangle as (x, y, x2, y2), both ways when `crossed`."""
     margin = 1.0
     right, bottom = width - margin, height - margin
     lines: list[tuple[float, float, float, float]] = []
@@ -277,21 +284,23 @@ def hatch_lines(width: float, height: float, *, crossed: bool) -> list[tuple[flo
 
 
 def interval_bars(cells: Sequence[Painted], limits: Sequence[float]) -> list[alt.Chart]:
-    """In each cell with an interval: a line from 0 to 100 %, ticks at the limits, the interval, the mean."""
-    shown = [p for p in cells if p.entry.low is not None and p.entry.high is not None]
-    if not shown:
-        return []
+    """Draw an interval in its cell: a line from 0 to 100 %, ticks at the limits, the interval, the mean."""
     thin, ticks, thick, means = [], [], [], []
-    for painted in shown:
-        entry, at = painted.entry, painted.entry.row + _BAR_Y
+    for painted in cells:
+        share = painted.cell.result.share
+        if share is None or share.interval is None:
+            continue
+        at, (low, high) = painted.row + _BAR_Y, share.interval
         place = {"y": at, "ink": painted.ink}
-        thin.append({"x": _bar_x(entry, 0), "x2": _bar_x(entry, 100), **place})
+        thin.append({"x": _bar_x(painted, 0), "x2": _bar_x(painted, 100), **place})
         ticks += [
-            {"x": _bar_x(entry, limit), "y": at - 0.05, "y2": at + 0.05, "ink": painted.ink}
+            {"x": _bar_x(painted, limit), "y": at - 0.05, "y2": at + 0.05, "ink": painted.ink}
             for limit in limits
         ]
-        thick.append({"x": _bar_x(entry, entry.low or 0), "x2": _bar_x(entry, entry.high or 0), **place})
-        means.append({"x": _bar_x(entry, entry.percent or 0), **place})
+        thick.append({"x": _bar_x(painted, low), "x2": _bar_x(painted, high), **place})
+        means.append({"x": _bar_x(painted, share.value), **place})
+    if not thin:
+        return []
     colour = alt.Color("ink:N", scale=None)
     across = {"x": alt.X("x:Q"), "y": alt.Y("y:Q"), "color": colour}
     return [
@@ -302,6 +311,6 @@ def interval_bars(cells: Sequence[Painted], limits: Sequence[float]) -> list[alt
     ]
 
 
-def _bar_x(entry: Entry, percent: float) -> float:
+def _bar_x(painted: Painted, percent: float) -> float:
     share = min(max(percent, 0.0), 100.0) / 100
-    return entry.x + _BAR_MARGIN + (1 - 2 * _BAR_MARGIN) * share
+    return painted.x + _BAR_MARGIN + (1 - 2 * _BAR_MARGIN) * share

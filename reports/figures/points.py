@@ -11,13 +11,14 @@ import polars as pl
 
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.sheets import at_words
+from reports.figures.sheets import ends
 from reports.figures.style import SHAPES, config, looks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reports.figures.sheets import Panel, Sheet
+    from reports.figures.sheets import Sheet, SheetPanel
+    from reports.result.cells import GroupResult
     from reports.result.load import RunTables
     from reports.result.rules import Rule
 
@@ -28,14 +29,13 @@ LEAST_MS: Final = 0.1
 
 
 def trial_dots(tables: RunTables, sheet: Sheet, rule: Rule) -> alt.HConcatChart:
-    """Every trial of every cell: L4S goodput in percent of the link's rate, with mean, interval and limits.
+    """Draw every trial of every cell: L4S goodput in percent of the rate, with mean, interval and limits.
 
-    What a mean hides - two groups of trials, one outlier - is seen here first.
+    This shows first what a mean hides: two groups of trials, or one outlier.
     """
-    cells = [entry.cell for panel in sheet.panels for entry in panel.entries]
-    values = _trial_percents(tables, cells, rule)
+    values = _trial_percents(tables, [cell.id for cell in sheet.cells], rule)
     charts = [
-        _dots(panel, sheet, values, rule, first=number == 0) for number, panel in enumerate(sheet.panels)
+        _dots(panel, sheet, values, rule, first=number == 0) for number, panel in enumerate(sheet.grid.panels)
     ]
     limits = rule.limits_of_rate(*sheet.flows)
     grey = f"grey: outside of {limits.low:.3g}-{limits.high:.3g} %; " if limits else ""
@@ -64,25 +64,26 @@ def _trial_percents(
 
 
 def _dots(
-    panel: Panel, sheet: Sheet, values: dict[str, list[tuple[int, float]]], rule: Rule, *, first: bool
+    panel: SheetPanel,
+    sheet: Sheet,
+    values: dict[str, list[tuple[int, float]]],
+    rule: Rule,
+    *,
+    first: bool,
 ) -> alt.LayerChart:
-    entries = sorted(panel.entries, key=lambda entry: (entry.row, entry.x))
-    names = [f"{row}, {at_words(sheet, x)}" for row in sheet.rows for x in range(len(sheet.xs))]
+    places = [(row, x) for row in range(len(sheet.rows)) for x in range(len(sheet.xs))]
+    names = {(row, x): f"{sheet.rows[row]}, {sheet.grid.columns[x].text}" for row, x in places}
+    own = [(names[place], panel.places[place].result) for place in places if place in panel.places]
     rings = [
-        {"cell": e.cell, "where": f"{e.queue}, {at_words(sheet, e.x)}", "trial": trial, "percent": percent}
-        for e in entries
-        for trial, percent in values.get(e.cell, [])
+        {"cell": cell.id, "where": where, "trial": trial, "percent": percent}
+        for where, cell in own
+        for trial, percent in values.get(cell.id, [])
     ]
     means = [
-        {
-            "cell": e.cell,
-            "where": f"{e.queue}, {at_words(sheet, e.x)}",
-            "percent": e.percent,
-            "low": e.low,
-            "high": e.high,
-        }
-        for e in entries
-        if e.percent is not None
+        {"cell": cell.id, "where": where, "percent": cell.share.value}
+        | dict(zip(("low", "high"), ends(cell.share), strict=True))
+        for where, cell in own
+        if cell.share
     ]
     scale = alt.Scale(domain=[0, 100], nice=False)
     limits = rule.limits_of_rate(*sheet.flows)
@@ -94,9 +95,9 @@ def _dots(
     across = alt.X("percent:Q", scale=scale, title="L4S goodput, % of the rate", axis=alt.Axis(tickCount=5))
     down = alt.Y(
         "where:N",
-        sort=names,
+        sort=list(names.values()),
         title=None,
-        scale=alt.Scale(domain=names),
+        scale=alt.Scale(domain=list(names.values())),
         axis=alt.Axis(labels=first, ticks=False, grid=True, labelLimit=260, labelPadding=8),
     )
     base = alt.Chart(table(means))
@@ -116,14 +117,12 @@ def _dots(
             x=across, y=down, tooltip=["cell:N", "trial:Q", alt.Tooltip("percent:Q", format=".2f")]
         ),
     ]
-    title = alt.TitleParams(
-        f"{panel.question} against {panel.column}", fontSize=11.5, fontWeight="normal", offset=5
-    )
+    title = alt.TitleParams(str(panel.about), fontSize=11.5, fontWeight="normal", offset=5)
     return layered(layers, DOTS_WIDTH, ROW_HEIGHT * len(names), title=title)
 
 
 def goodput_against_delay(sheet: Sheet) -> alt.VConcatChart:
-    """Both groups' mean goodput against their mean delay, a panel per competitor and buffer.
+    """Draw both groups' mean goodput against their mean delay, a panel per competitor and buffer.
 
     Better is up and to the right, as Winstein and Balakrishnan draw it (TCP ex Machina, SIGCOMM 2013). L4S
     groups are filled, classic ones hollow, a line joins the two of a cell; bars are 95 % intervals.
@@ -131,12 +130,12 @@ def goodput_against_delay(sheet: Sheet) -> alt.VConcatChart:
     lines = [
         alt.hconcat(
             *(
-                _scatter(panel, sheet, x, first=x == 0, last=number == len(sheet.panels) - 1)
+                _scatter(panel, sheet, x, first=x == 0, last=number == len(sheet.grid.panels) - 1)
                 for x in range(len(sheet.xs))
             ),
             spacing=14,
         )
-        for number, panel in enumerate(sheet.panels)
+        for number, panel in enumerate(sheet.grid.panels)
     ]
     title = alt.TitleParams(
         f"Goodput and delay {sheet.title}",
@@ -148,8 +147,8 @@ def goodput_against_delay(sheet: Sheet) -> alt.VConcatChart:
     return configured(alt.vconcat(*lines, spacing=14, title=title), config())
 
 
-def _scatter(panel: Panel, sheet: Sheet, x: int, *, first: bool, last: bool) -> alt.LayerChart:
-    rows, joins = _points(panel, x)
+def _scatter(panel: SheetPanel, sheet: Sheet, x: int, *, first: bool, last: bool) -> alt.LayerChart:
+    rows, joins = _points(panel, sheet, x)
     places = looks(sheet.queues)
     names = list(sheet.rows)
     legend = alt.Legend(title=None, orient="right", symbolSize=80, symbolOpacity=1) if first else None
@@ -172,7 +171,7 @@ def _scatter(panel: Panel, sheet: Sheet, x: int, *, first: bool, last: bool) -> 
     across = alt.X("delay_ms:Q", scale=delay, axis=ticks)
     up = alt.Y(
         "mbps:Q",
-        scale=alt.Scale(domain=[0, max(entry.rate_mbps for entry in panel.entries)], nice=True),
+        scale=alt.Scale(domain=[0, max(cell.result.rate_mbps for cell in panel.places.values())], nice=True),
         axis=alt.Axis(title="goodput, Mbit/s" if first else None),
     )
     base = alt.Chart(table(rows))
@@ -191,7 +190,8 @@ def _scatter(panel: Panel, sheet: Sheet, x: int, *, first: bool, last: bool) -> 
         alt.Tooltip("mbps:Q", format=".2f"),
         alt.Tooltip("delay_ms:Q", format=".2f"),
     ]
-    fairs = sorted({entry.rate_mbps * sheet.fair_percent / 100 for entry in panel.entries if entry.x == x})
+    rates = {cell.result.rate_mbps for _, cell in sheet.column(panel, x)}
+    fairs = sorted(rate_mbps * sheet.fair_percent / 100 for rate_mbps in rates)
     fair: alt.Chart = alt.Chart(table([{"mbps": fair} for fair in fairs]))
     layers = [
         fair.mark_rule(strokeDash=[4, 3], strokeWidth=0.8).encode(y=up),
@@ -201,50 +201,39 @@ def _scatter(panel: Panel, sheet: Sheet, x: int, *, first: bool, last: bool) -> 
         filled.encode(x=across, y=up, color=colour, shape=shape, tooltip=tooltip),
         hollow.encode(x=across, y=up, color=colour, shape=shape, tooltip=tooltip),
     ]
-    words = f"{panel.question} against {panel.column}, {at_words(sheet, x)}"
+    words = f"{panel.about}, {sheet.grid.columns[x].text}"
     title = alt.TitleParams(words, fontSize=11, fontWeight="normal", offset=4, limit=SIDE + 40)
     return layered(layers, SIDE, SIDE * 0.75, title=title)
 
 
-def _points(panel: Panel, x: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _points(panel: SheetPanel, sheet: Sheet, x: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
     joins: list[dict[str, Any]] = []
-    for entry in panel.entries:
-        if entry.x != x or entry.l4s_mbps is None or entry.delay_ms is None:
-            continue
-        if entry.classic_mbps is None or entry.classic_delay_ms is None:
-            continue
-        mine = _point("L4S", entry.l4s_mbps, entry.delay_ms, entry.l4s_interval_mbps, entry.delay_interval_ms)
-        other = _point(
-            "classic",
-            entry.classic_mbps,
-            entry.classic_delay_ms,
-            entry.classic_interval_mbps,
-            entry.classic_delay_interval_ms,
-        )
-        about = {"cell": entry.cell, "queue": entry.queue}
-        rows += [about | mine, about | other]
-        joins.append(
-            about
-            | {"delay_ms": mine["delay_ms"], "mbps": mine["mbps"]}
-            | {"delay_ms2": other["delay_ms"], "mbps2": other["mbps"]}
-        )
+    for queue, cell in sheet.column(panel, x):
+        mine, other = _point("L4S", cell.result.l4s), _point("classic", cell.result.classic)
+        if mine and other:
+            about = {"cell": cell.id, "queue": queue}
+            rows += [about | mine, about | other]
+            joins.append(
+                about
+                | {name: mine[name] for name in ("delay_ms", "mbps")}
+                | {f"{name}2": other[name] for name in ("delay_ms", "mbps")}
+            )
     return rows, joins
 
 
-def _point(
-    group: str,
-    mbps: float,
-    delay_ms: float,
-    interval_mbps: tuple[float, float] | None,
-    interval_ms: tuple[float, float] | None,
-) -> dict[str, Any]:
+def _point(name: str, group: GroupResult) -> dict[str, Any]:
+    """Return a group's point as a row; empty without a mean."""
+    if group.goodput is None or group.delay is None:
+        return {}
+    low, high = ends(group.goodput)
+    least, most = ends(group.delay)
     return {
-        "group": group,
-        "mbps": mbps,
-        "delay_ms": max(delay_ms, LEAST_MS),
-        "low": interval_mbps[0] if interval_mbps else None,
-        "high": interval_mbps[1] if interval_mbps else None,
-        "delay_low": max(interval_ms[0], LEAST_MS) if interval_ms else None,
-        "delay_high": max(interval_ms[1], LEAST_MS) if interval_ms else None,
+        "group": name,
+        "mbps": group.goodput.value,
+        "delay_ms": max(group.delay.value, LEAST_MS),
+        "low": low,
+        "high": high,
+        "delay_low": None if least is None else max(least, LEAST_MS),
+        "delay_high": None if most is None else max(most, LEAST_MS),
     }

@@ -15,38 +15,38 @@ if TYPE_CHECKING:
     import altair as alt
 
 FORMATS: Final = ("svg", "png", "pdf", "html", "json")
-"""What a figure can be written as; `json` is its Vega-Lite specification."""
+"""The formats of figures; `json` is the Vega-Lite specification."""
 
 PNG_SCALE: Final = 3.0
 """Pixels per unit of the drawing: about 288 per inch, enough for print."""
 
 
 def formats(text: str) -> tuple[str, ...]:
-    """Formats from `svg,png`.
+    """Parse formats such as `svg,png`.
 
     Raises:
-        InputError: one of them is unknown, or there is none.
+        InputError: one of them is unknown, or the text is empty.
     """
     found = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
     for name in found:
         if name not in FORMATS:
-            hint = did_you_mean(name, FORMATS) or f"formats are {', '.join(FORMATS)}"
+            hint = did_you_mean(name, FORMATS) or f"choose from {', '.join(FORMATS)}"
             raise InputError(f"figures cannot be written as {name}", hint)
     if not found:
-        raise InputError("no format is named", f"formats are {', '.join(FORMATS)}")
+        raise InputError("no format is named", f"choose from {', '.join(FORMATS)}")
     return found
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """The Vega-Lite specification, checked against its schema."""
+    """Return the Vega-Lite specification, checked against its schema."""
     return dict(chart.to_dict())
 
 
 def render(spec: dict[str, Any], form: str) -> bytes:
-    """A specification as an image, a page that needs nothing else, or itself.
+    """Render a specification as an image, a self-contained page, or JSON.
 
     Raises:
-        InputError: there is no such format.
+        InputError: the format is unknown.
     """
     import json
 
@@ -65,14 +65,14 @@ def render(spec: dict[str, Any], form: str) -> bytes:
         case "json":
             return (json.dumps(spec, indent=1) + "\n").encode()
         case _:
-            raise InputError(f"figures cannot be written as {form}", f"formats are {', '.join(FORMATS)}")
+            raise InputError(f"figures cannot be written as {form}", f"choose from {', '.join(FORMATS)}")
 
 
 def save(chart: alt.TopLevelMixin, path: str | Path) -> Path:
-    """Write a chart as what the file's name ends in; the file appears whole or not at all.
+    """Write a chart in the format of the file's ending; the file appears whole or not at all.
 
     Raises:
-        InputError: it ends in none of `FORMATS`.
+        InputError: the ending is not one of `FORMATS`.
     """
     path = Path(path)
     (form,) = formats(path.suffix.removeprefix(".") or path.name)
@@ -86,9 +86,9 @@ _GLOBALS: Final = "window.vegaEmbed = vegaEmbed; window.vega = vega; window.vega
 
 @cache
 def javascript() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script without anything to download.
+    """Return Vega, Vega-Lite and Vega-Embed as one script without anything to download.
 
-    It puts `vega`, `vegaLite` and `vegaEmbed` into the page's global names.
+    The script defines `vega`, `vegaLite` and `vegaEmbed` as global names of the page.
     """
     import vl_convert
 

@@ -18,14 +18,14 @@ import polars as pl
 from l4sbench.errors import InputError
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered
-from reports.figures.sheets import setting
 from reports.figures.style import DASHES, Theme, config
+from reports.result.labels import Setting
 
 if TYPE_CHECKING:
     from reports.result.load import RunTables
 
 POINTS: Final = 300
-"""At most so many points per line; samples that are nearer to each other are put together."""
+"""Largest number of points per line; samples that are closer to each other are combined."""
 
 WIDTH: Final = 600
 HEIGHT: Final = 92
@@ -37,15 +37,17 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class TrialSeries:
-    """What happened in one trial, binned. All times count from the trial's start instant.
+    """The course of one trial, binned. All times count from the trial's start instant.
 
     Attributes:
-        title: Cell and trial in words. cell: Id of the cell. trial: Number of the trial. groups: Names of
-        the flow groups as legends show them, in order. flows: `t_s` (end of the bin), `group`, `flow`,
-        `goodput_mbps` (received in the bin), `srtt_ms` (mean of
-            the samples in the bin), `cwnd_packets` (likewise), `ce_percent` (of the packets delivered in the
-            bin, as the sender counts; None where none was).
-        queue: `t_s`, `queue` (what is measured, in words), `delay_ms` (mean of the samples in the bin).
+        title: Cell and trial in words.
+        cell: Id of the cell.
+        trial: Number of the trial.
+        groups: Names of the flow groups in legends, in order.
+        flows: `t_s` (end of the bin), `group`, `flow`, `goodput_mbps` (received in the bin), `srtt_ms` (mean
+            of the samples in the bin), `cwnd_packets` (likewise), `ce_percent` (of the packets delivered in
+            the bin, as the sender counts; None where none was).
+        queue: `t_s`, `queue` (the measure in words), `delay_ms` (mean of the samples in the bin).
         bin_ms: Width of a bin.
         warmup_s: Length of the warm-up.
         end_s: End of the measured time.
@@ -67,14 +69,14 @@ class TrialSeries:
 
 
 def trial_series(tables: RunTables, cell: str, trial: int, points: int = POINTS) -> TrialSeries:
-    """The series of one valid trial.
+    """Return the series of one valid trial.
 
     Raises:
-        InputError: there is no such trial, it is not valid, or nothing was sampled in it.
+        InputError: the trial does not exist, is not valid, or nothing was sampled in it.
     """
     found = tables.trials.filter((pl.col("cell") == cell) & (pl.col("trial") == trial)).to_dicts()
     if not found:
-        raise InputError(f"there is no trial {trial} of cell {cell}", "the table `trials` has them all")
+        raise InputError(f"cell {cell} has no trial {trial}", "the table `trials` lists all trials")
     about = found[0]
     if about["status"] != "ok":
         raise InputError(f"trial {trial} of {cell} is {about['status']}", about["reasons"])
@@ -105,13 +107,13 @@ def trial_series(tables: RunTables, cell: str, trial: int, points: int = POINTS)
 
 
 def _bin_ms(end_s: float, interval_ms: float, points: int) -> int:
-    """A whole number of sample intervals, wide enough for the number of points."""
+    """Return a whole number of sample intervals, wide enough for the number of points."""
     samples = max(1, -(-int(end_s * 1000) // int(points * interval_ms)))
     return int(max(samples * interval_ms, 1))
 
 
 def _group_names(tables: RunTables, about: Mapping[str, Any], sockets: pl.DataFrame) -> dict[str, str]:
-    """Flow group -> its name in legends, those of the L4S congestion controls first."""
+    """Return flow group -> its name in legends, those of the L4S congestion controls first."""
     ccs = {row["name"]: row for row in tables.catalog.filter(pl.col("kind") == "cc").iter_rows(named=True)}
     groups = sockets["group"].unique().to_list()
 
@@ -121,7 +123,8 @@ def _group_names(tables: RunTables, about: Mapping[str, Any], sockets: pl.DataFr
     names = {}
     for group in sorted(groups, key=order):
         cc = about[f"{group}.cc"]
-        ecn = f", {setting('ecn', about[f'{group}.ecn'])}" if about.get(f"{group}.ecn") else ""
+        mode = about.get(f"{group}.ecn")
+        ecn = f", {Setting('ecn', mode)}" if mode else ""
         names[group] = f"{group}: {ccs.get(cc, {}).get('label', cc)}{ecn}"
     return names
 
@@ -131,12 +134,12 @@ def _cell_words(tables: RunTables, about: Mapping[str, Any]) -> str:
     labels = dict(queues.select("name", "label").iter_rows())
     named = ("buffer_bdp", "rate_mbps", "rtt_ms")
     return ", ".join(
-        [str(labels.get(about["aqm"], about["aqm"])), *(setting(name, about[name]) for name in named)]
+        [str(labels.get(about["aqm"], about["aqm"])), *(str(Setting(name, about[name])) for name in named)]
     )
 
 
 def _flows(sockets: pl.DataFrame, bin_ms: int) -> pl.DataFrame:
-    """Differences of counters and means of samples per flow and bin; a bin is named by its end."""
+    """Compute differences of counters and means of samples per flow and bin; a bin is named by its end."""
     binned = sockets.with_columns(_bin_end(bin_ms)).sort("flow", "side", "t_ms")
     sender, receiver = (binned.filter(pl.col("side") == side) for side in ("sender", "receiver"))
     by = ["group", "flow", "bin_ms"]
@@ -174,10 +177,10 @@ def _with_differences(frame: pl.DataFrame, counters: Sequence[str]) -> pl.DataFr
 _MEASURES: Final = (
     ("delay_l4s_ms", "delay of the L4S queue"),
     ("delay_classic_ms", "delay of the classic queue"),
-    ("delay_ms", "delay of the queue, as it says itself"),
+    ("delay_ms", "delay of the queue, as it reports"),
     ("backlog_ms", "backlog at the link's rate"),
 )
-# colours that are seen on white paper and on a dark page
+# colours that are visible on white paper and on a dark page
 _QUEUE_LOOKS: Final[dict[str, tuple[str, list[int]]]] = {
     _MEASURES[0][1]: (OKABE_ITO[0], DASHES[0]),
     _MEASURES[1][1]: (OKABE_ITO[1], DASHES[1]),
@@ -187,7 +190,7 @@ _QUEUE_LOOKS: Final[dict[str, tuple[str, list[int]]]] = {
 
 
 def _queue(queues: pl.DataFrame, bin_ms: int, rate_mbps: float) -> pl.DataFrame:
-    """The bottleneck's delays: what the queue says itself, else its backlog over the link's rate."""
+    """Return the bottleneck's delays: as the queue reports them, else its backlog over the link's rate."""
     empty = pl.DataFrame(schema={"t_s": pl.Float64, "queue": pl.String, "delay_ms": pl.Float64})
     queues = queues.filter(~pl.col("kind").is_in(_NO_BOTTLENECK))
     if not queues.height:
@@ -210,7 +213,7 @@ def _queue(queues: pl.DataFrame, bin_ms: int, rate_mbps: float) -> pl.DataFrame:
 
 
 def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart:
-    """The panels over one time axis: drag or scroll to move them together where it is shown by a browser."""
+    """Draw the panels over one time axis; in a browser, dragging or scrolling moves them together."""
     groups = list(series.groups)
     colours = alt.Scale(domain=groups, range=[OKABE_ITO[i % len(OKABE_ITO)] for i in range(len(groups))])
     dashes = alt.Scale(domain=groups, range=[DASHES[i % len(DASHES)] for i in range(len(groups))])
@@ -244,7 +247,7 @@ def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart
         name="zoom",
         select=alt.IntervalSelectionConfig(type="interval", encodings=["x"]),
         bind="scales",
-        # names as they are now: Altair numbers those of layers
+        # names as they are now, because Altair numbers those of layers
         views=[panel.layer[0].name if hasattr(panel, "layer") else panel.name for panel in chart.vconcat],
     )
     chart = chart.properties(datasets=datasets(series), params=[zoom])
@@ -258,7 +261,7 @@ _LEGEND: Final = alt.Legend(
 
 
 def datasets(series: TrialSeries) -> dict[str, Rows]:
-    """The rows of `time_series` by the names its specification has for them."""
+    """Return the rows of `time_series` by the names of data sets in its specification."""
     return {
         "flows": series.flows.to_dicts(),
         "queue": series.queue.to_dicts(),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What all figures share: fonts, sizes, colours of flow groups."""
+"""The style of all figures: fonts, sizes, dashes and shapes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ PUBLISHED_FONT: Final = "DejaVu Sans, Verdana, sans-serif"
 """matplotlib's font. Where it is not installed the next one is taken, and widths differ a little."""
 
 DASHES: Final = ([1, 0], [5, 2], [1, 2], [7, 2, 1, 2], [3, 3], [9, 3], [4, 1, 1, 1], [2, 4], [12, 2])
-"""A line is told by its dash as well as by its colour."""
+"""Lines differ in dash as well as in colour."""
 
 HOURGLASS: Final = "M-0.8,-1L0.8,-1L-0.8,1L0.8,1Z"
 SHAPES: Final = (
     *("circle", "square", "triangle-up", "diamond", "cross"),
     *("triangle-down", "triangle-right", "triangle-left", HOURGLASS),
 )
-"""A point is told by its shape as well as by its colour."""
+"""Points differ in shape as well as in colour."""
 
 QUEUE_COLOURS: Final[dict[str, int]] = {name: index for index, name in enumerate(PROMINENT)}
 """Value of `aqm` -> place among colours, dashes and shapes, so that a queue looks alike in all figures."""
 
 
 def looks(queues: Sequence[str]) -> tuple[int, ...]:
-    """For each row of a sheet a place among colours, dashes and shapes, all different while they last."""
+    """Return a place among colours, dashes and shapes for each row of a sheet, different while they last."""
     taken: list[int] = []
     for queue in queues:
         wanted = QUEUE_COLOURS.get(queue)
@@ -46,7 +46,7 @@ _INKS: Final[dict[Theme, dict[str, str]]] = {
 
 
 def config(theme: Theme = "light", font: str = FONT) -> dict[str, Any]:
-    """The `config` of a Vega-Lite specification: one look for all figures, for paper or for a dark page."""
+    """Return the `config` of a Vega-Lite specification: the style of all figures, on paper or a dark page."""
     inks = _INKS[theme]
     words = {"labelFont": font, "titleFont": font, "labelColor": inks["ink"], "titleColor": inks["ink"]}
     return {

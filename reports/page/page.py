@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,21 +16,27 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from l4sbench import __version__
-from reports.against import difference_maps
+from reports.colours import DIFFERENCE, goodput_scale
 from reports.page.details import details
 from reports.page.model import questions, spoken
 from reports.page.series import digest, scripts
-from reports.page.tones import STEPS, delay_steps, delay_tone, difference_tone, share_tone
 from reports.page.writing import write_drawing, write_page, write_series
+from reports.published import difference_maps
 from reports.render import words
 
 if TYPE_CHECKING:
-    from reports.against import Comparison
+    from reports.published import StudyComparison
     from reports.result.load import RunTables
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SCRIPTS: Final = ("base.js", "cell.js", "charts.js", "find.js", "page.js")
+
+STEPS: Final = 5
+"""Steps of the diverging colour scales on each side of their middle; `page.css` has the colours."""
+
+DELAY_LIMITS_MS: Final = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
+"""Ends of the steps of the delay scale. L4S promises 1 ms, and CoDel aims at 5 ms."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,7 @@ def render(
             remarks=remarks,
             panels=panels,
             steps=2 * STEPS + 1,
-            delay_steps=delay_steps(),
+            delay_steps=_delay_steps(),
             style=_own("page.css"),
             script=Markup("\n").join(_own(name) for name in SCRIPTS),
             data=as_script_data(data),
@@ -113,7 +121,7 @@ def render(
     )
 
 
-def beside_published(comparison: Comparison) -> Panel:
+def beside_published(comparison: StudyComparison) -> Panel:
     """Return the part of a page that puts the run beside a published study: verdicts, errata, cells."""
     agreeing, corrected, known = comparison.agreeing
     body = (
@@ -125,9 +133,9 @@ def beside_published(comparison: Comparison) -> Panel:
             corrected=corrected,
             known=known,
             maps=difference_maps(comparison),
-            tone=difference_tone,
+            tone=lambda percent: DIFFERENCE.step(percent, STEPS),
             stars=words.STAR,
-            cells=comparison.cells.sort("cell").to_dicts(),
+            pairs=sorted(comparison.pairs, key=lambda pair: pair.cell.id),
         )
     )
     # the template escapes whatever it is given
@@ -150,7 +158,7 @@ def templates() -> Environment:
         spoken=spoken,
         worst=_worst,
         tone=_tone,
-        delay_tone=lambda cell: delay_tone(cell.result.l4s.delay and cell.result.l4s.delay.value),
+        delay_tone=_delay_tone,
     )
     return environment
 
@@ -161,8 +169,21 @@ def _worst(verdict: Verdict) -> str:
 
 
 def _tone(cell: JudgedCell) -> int | None:
-    result = cell.result
-    return share_tone(result.share and result.share.value, result.fair_percent)
+    """Return the step of the goodput scale: 0 (starved) to `STEPS` (fair share) to 2 * `STEPS` (all)."""
+    share = cell.result.share
+    return None if share is None else goodput_scale(cell.result.fair_percent).step(share.value, STEPS)
+
+
+def _delay_tone(cell: JudgedCell) -> int | None:
+    delay = cell.result.l4s.delay
+    return None if delay is None else bisect_right(DELAY_LIMITS_MS, delay.value)
+
+
+def _delay_steps() -> tuple[str, ...]:
+    """Return the steps of the delay scale in words, for a legend."""
+    limits = [f"{limit:g}" for limit in DELAY_LIMITS_MS]
+    between = (f"{low} to {high}" for low, high in pairwise(limits))
+    return (f"below {limits[0]}", *between, f"{limits[-1]} and more")
 
 
 def _own(name: str) -> Markup:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from reports.result.load import RunTables
 
 
-class Outcome(StrEnum):
-    """Outcome of a claim: seen in every trial, in none, in some, or impossible to check."""
+class ClaimOutcome(StrEnum):
+    """ClaimOutcome of a claim: seen in every trial, in none, in some, or impossible to check."""
 
     SEEN = "seen"
     NOT_SEEN = "not seen"
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Setting:
+class ClaimSetting:
     """A claim in one setting.
 
     Attributes:
@@ -46,7 +46,7 @@ class Setting:
     trials: int
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ClaimOutcome:
         """The outcome over the trials of the setting."""
         return _outcome(self.holds, self.trials)
 
@@ -56,16 +56,16 @@ class Finding:
     """A claim with its result in every setting it is about."""
 
     claim: Claim
-    settings: tuple[Setting, ...]
+    settings: tuple[ClaimSetting, ...]
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ClaimOutcome:
         """The outcome over all trials of all settings."""
         return _outcome(sum(s.holds for s in self.settings), sum(s.trials for s in self.settings))
 
 
 @dataclass(frozen=True)
-class Report:
+class ClaimsReport:
     """A study's claims and measures in a run.
 
     `shown`: for every measure to show one frame with the settings' columns and one column per scheme, medians
@@ -78,7 +78,7 @@ class Report:
     trials: tuple[int, int]
 
 
-def check(tables: RunTables, study: Study) -> Report:
+def check(tables: RunTables, study: Study) -> ClaimsReport:
     """Check a study's claims against a run.
 
     Trials of one number share a seed in all cells, so schemes are compared within trials.
@@ -95,7 +95,7 @@ def check(tables: RunTables, study: Study) -> Report:
         )
     counts = found.group_by("cell").len()["len"].to_list()
     groups = {"l4s": found} | {s.group: measures(tables, s.group) for s in study.shown if s.group != "l4s"}
-    return Report(
+    return ClaimsReport(
         study,
         tuple(Finding(claim, tuple(_settings(found, study, claim))) for claim in study.claims),
         tuple((shown, _table(groups[shown.group], study, shown.measure)) for shown in study.shown),
@@ -103,7 +103,7 @@ def check(tables: RunTables, study: Study) -> Report:
     )
 
 
-def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[Setting]:
+def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[ClaimSetting]:
     cells = found
     for name, values in claim.columns().items():
         if name not in cells.columns:
@@ -116,7 +116,7 @@ def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[Setting]:
         asked = [answer for row in trials.to_dicts() if (answer := _holds(claim, row, schemes)) is not None]
         medians = {scheme: trials[scheme].median() for scheme in schemes}
         settings.append(
-            Setting(
+            ClaimSetting(
                 dict(zip(study.settings, key, strict=True)),
                 {scheme: value for scheme, value in medians.items() if isinstance(value, float)},
                 sum(asked),
@@ -144,12 +144,12 @@ def _holds(claim: Claim, row: Mapping[str, object], schemes: list[str]) -> bool 
     return all(value >= claim.at_least * unit for value in own)
 
 
-def _outcome(holds: int, trials: int) -> Outcome:
+def _outcome(holds: int, trials: int) -> ClaimOutcome:
     if not trials:
-        return Outcome.NOT_ASKED
+        return ClaimOutcome.NOT_ASKED
     if holds == trials:
-        return Outcome.SEEN
-    return Outcome.MIXED if holds else Outcome.NOT_SEEN
+        return ClaimOutcome.SEEN
+    return ClaimOutcome.MIXED if holds else ClaimOutcome.NOT_SEEN
 
 
 def _table(found: pl.DataFrame, study: Study, measure: str) -> pl.DataFrame:

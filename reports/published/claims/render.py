@@ -7,35 +7,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reports.published.claims.measures import MEASURES
+from reports.published.render import TEMPLATES
+from reports.render.templating import markdown_templates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from reports.published.claims.check import Finding, Report
+    from reports.published.claims.check import ClaimsReport, Finding
     from reports.published.claims.model import Claim
 
 
-def markdown(report: Report, command: str) -> str:
+def markdown(report: ClaimsReport, command: str) -> str:
     """Write the whole report; `command` is what makes the run it is about."""
     study = report.study
     least, most = report.trials
     many = f"{most} trials" if least == most else f"{least} to {most} trials"
-    trials = "one trial" if most == 1 else many
-    lines = [f"Made by `{command}`; {trials} per cell, medians over trials. {study.about}", ""]
-    if report.findings:
-        lines += _table(("claim", "in", "trials", "outcome"), [_finding(one) for one in report.findings])
-    for finding in report.findings:
-        lines += ["", f"### {finding.claim.name}", "", *_settings(finding, study.schemes)]
-    if report.shown:
-        lines += ["", "### Measures"]
-    for shown, frame in report.shown:
-        of_group = "" if shown.group == "l4s" else f", group {shown.group}"
-        lines += ["", f"**{_capital(MEASURES[shown.measure])}**{of_group}", ""]
-        lines += _table(frame.columns, frame.iter_rows())
-    return "\n".join(lines).rstrip() + "\n"
+    return (
+        markdown_templates(TEMPLATES)
+        .get_template("claims.md.j2")
+        .render(
+            command=command,
+            study=study,
+            trials="one trial" if most == 1 else many,
+            outcomes=[_outcome(one) for one in report.findings],
+            findings=[
+                (one, (*study.settings, *study.schemes, "trials"), _settings(one, study.schemes))
+                for one in report.findings
+            ],
+            shown=[
+                (shown, frame.columns, [map(_number, row) for row in frame.iter_rows()])
+                for shown, frame in report.shown
+            ],
+            measures={name: f"{words[0].upper()}{words[1:]}" for name, words in MEASURES.items()},
+        )
+    )
 
 
-def as_document(report: Report) -> dict[str, object]:
+def as_document(report: ClaimsReport) -> dict[str, object]:
     """Return the claims with every setting, and the measures, as JSON types."""
     return {
         "study": report.study.study,
@@ -63,7 +71,7 @@ def as_document(report: Report) -> dict[str, object]:
     }
 
 
-def _finding(finding: Finding) -> tuple[str, ...]:
+def _outcome(finding: Finding) -> tuple[str, ...]:
     claim, settings = finding.claim, finding.settings
     where = (
         f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"
@@ -83,22 +91,13 @@ def _words(claim: Claim) -> str:
     return f"{who}: {MEASURES[claim.measure]} {bound} {limit:g}{of_what}"
 
 
-def _settings(finding: Finding, schemes: Sequence[str]) -> list[str]:
-    head = f"{_capital(MEASURES[finding.claim.measure])}; trials in which the claim holds."
-    if not finding.settings:
-        return [head, "", "The run has no such cells."]
-    rows = [
-        (*s.setting.values(), *(s.values.get(scheme) for scheme in schemes), f"{s.holds} of {s.trials}")
-        for s in finding.settings
-    ]
-    return [head, "", *_table((*finding.settings[0].setting, *schemes, "trials"), rows)]
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+def _settings(finding: Finding, schemes: Sequence[str]) -> list[tuple[str, ...]]:
     return [
-        f"| {' | '.join(heads)} |",
-        f"|{'---|' * len(heads)}",
-        *(f"| {' | '.join(map(_number, row))} |" for row in rows),
+        (
+            *map(_number, (*own.setting.values(), *(own.values.get(scheme) for scheme in schemes))),
+            f"{own.holds} of {own.trials}",
+        )
+        for own in finding.settings
     ]
 
 
@@ -110,7 +109,3 @@ def _number(value: object) -> str:
     if value == int(value) and abs(value) < 1e6:
         return str(int(value))
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}" if abs(value) < 0.995 else f"{value:.4g}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

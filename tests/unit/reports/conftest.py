@@ -14,6 +14,7 @@ import pytest
 
 from l4sbench import tables
 from l4sbench.catalog import Catalog
+from reports.published import PublishedCell
 from reports.result.load import RunTables, load
 from reports.result.verdicts import Decision, Verdict
 
@@ -85,6 +86,12 @@ def make(tmp_path: Path) -> Make:
         return load(tmp_path)
 
     return build
+
+
+def measured(cell: PublishedCell, trials: int = 1) -> dict[str, Any]:
+    """A published cell as a run's, for `make`: as if every trial had got the published means."""
+    goodputs = {"l4s": [cell.l4s_mbps] * trials, "classic": [cell.classic_mbps] * trials}
+    return {**cell.factors, **goodputs, "delay": cell.delay_ms}
 
 
 @cache

@@ -12,6 +12,7 @@ from reports.colours import (
     BLACK,
     CIVIDIS,
     COOLWARM,
+    DIFFERENCE,
     FAIR,
     PLASMA,
     RDBU,
@@ -19,11 +20,12 @@ from reports.colours import (
     ColourMap,
     Scale,
     contrast,
+    goodput_scale,
     ink,
     luminance,
     mixed,
 )
-from reports.figures.published import DELAY, GOODPUT
+from reports.published.look import DELAY, GOODPUT
 
 MAPS = [COOLWARM, PLASMA, RDBU, CIVIDIS, FAIR]
 PLACES = st.floats(0, 1)
@@ -83,6 +85,14 @@ def test_a_scale_meets_its_points(value: float) -> None:
     assert scale.colour(10) == FAIR.at(0.5)
     assert scale.place(value * 10) == pytest.approx(value * 0.5)
     assert scale.place(10 + value * 90) == pytest.approx(0.5 + value * 0.5)
+
+
+def test_steps() -> None:
+    scale = goodput_scale(50)
+    assert [scale.step(percent, 5) for percent in (-1, 0, 10, 50, 54, 56, 100)] == [0, 0, 1, 5, 5, 6, 10]
+    # one flow against nine: 10 % is its fair share, and 55 % is much
+    assert [goodput_scale(10).step(percent, 5) for percent in (10, 55)] == [5, 7]
+    assert [DIFFERENCE.step(percent, 5) for percent in (-60, -10, 0, 50)] == [0, 4, 5, 10]
 
 
 def test_mixed() -> None:

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from collectors.assemble import collect
@@ -23,10 +22,11 @@ from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
-from reports.published import FACTORS, published_cells
+from reports.published import published_cells
 from reports.result.load import RunTables, load
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
+from tests.unit.reports.conftest import measured
 
 CASES = Path(__file__).parents[3] / "cases" / "trials"
 MATRIX = b"""
@@ -64,13 +64,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> RunTables:
 @pytest.fixture
 def published(make: Make) -> Decision:
     """Prague against CUBIC as published, one trial per cell."""
-    rows = published_cells().filter(
-        (pl.col("l4s.cc") == "prague")
-        & (pl.col("classic.cc") == "cubic")
-        & ((pl.col("l4s.fallback") == "off") | (pl.col("classic.ecn") == "classic"))
-    )
-    cells: list[dict[str, Any]] = []
-    for row in rows.iter_rows(named=True):
-        goodputs = {"l4s": [row["published_l4s_mbps"]], "classic": [row["published_classic_mbps"]]}
-        cells.append({n: row[n] for n in FACTORS} | {"delay": row["published_delay_ms"]} | goodputs)
+    cells = [
+        measured(cell)
+        for cell in published_cells()
+        if {"l4s.cc": "prague", "classic.cc": "cubic"}.items() <= cell.factors.items()
+        and (cell.factors["l4s.fallback"] == "off" or cell.factors["classic.ecn"] == "classic")
+    ]
     return decide(make(cells), load_rule("pam25"))

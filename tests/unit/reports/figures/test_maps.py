@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from l4sbench.errors import InputError
-from reports.against import compare
-from reports.colours import WCAG_AA, contrast
+from reports.colours import WCAG_AA, contrast, goodput_scale
 from reports.figures import (
     delay_map,
     difference_map,
@@ -21,9 +20,10 @@ from reports.figures import (
     sheets,
     specification,
 )
-from reports.figures.heatmaps import goodput_scale, painted_delay, painted_goodput
+from reports.figures.heatmaps import painted_delay, painted_goodput
 from reports.figures.painting import hatch_lines
-from reports.render.data import figures
+from reports.published import compare
+from reports.published.look import panel_title
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
@@ -53,12 +53,22 @@ def test_values_are_those_of_the_cells(make: Make, draw: Any) -> None:
     decision = small(make)
     (sheet,) = sheets(decision)
     drawn = {row["cell"]: row for row in rows_of(specification(draw(sheet, PAM25)), "cell", "percent")}
-    cells = {cell.id: figures(cell.result) for cell in decision.cells}
+    cells = {cell.id: cell.result for cell in decision.cells}
     assert set(drawn) == set(cells)
-    names = {"low": "percent_low", "high": "percent_high"}
     for cell, row in drawn.items():
-        for name in ("percent", "low", "high", "l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms"):
-            assert row[name] == cells[cell][names.get(name, name)]
+        own = cells[cell]
+        means = {
+            "percent": own.share,
+            "l4s_mbps": own.l4s.goodput,
+            "classic_mbps": own.classic.goodput,
+            "delay_ms": own.l4s.delay,
+            "classic_delay_ms": own.classic.delay,
+        }
+        assert {name: row[name] for name in means} == {
+            name: mean and mean.value for name, mean in means.items()
+        }
+        assert own.share
+        assert (row["low"], row["high"]) == own.share.interval
 
 
 def test_published_numbers_and_titles(published: Decision) -> None:
@@ -66,7 +76,8 @@ def test_published_numbers_and_titles(published: Decision) -> None:
     single, multi = (part for part, _ in published_maps([sheet]))
     assert single.queues == ("fifo", "pie-drop", "codel-drop", "fifo-ecn", "codel")
     assert multi.queues == ("fq", "fq-codel", "fq-codel-l4s", "dualpi2")
-    assert [panel.published_title for panel in single.panels] == [
+    cells = [next(iter(panel.places.values())) for panel in single.grid.panels]
+    assert [panel_title(cell, "l4s", "classic") for cell in cells] == [
         "Prague vs CUBIC - No ECN",
         "Prague vs CUBIC - ECN",
         "Prague ECN Fallback vs CUBIC - ECN",
@@ -84,14 +95,13 @@ def test_rows_are_in_the_published_order(published: Decision) -> None:
     (sheet,) = sheets(published)
     assert sheet.queues[0] == "fifo"
     assert sheet.xs == ("0.5", "1", "2", "4", "8")
-    places = {(entry.row, entry.x) for entry in sheet.panels[0].entries}
-    assert len(places) == len(sheet.panels[0].entries) == 45
+    assert len(sheet.grid.panels[0].places) == 45
 
 
 def test_every_text_is_readable(published: Decision, make: Make) -> None:
     for decision in (published, small(make)):
         for sheet in sheets(decision):
-            for panel in sheet.panels:
+            for panel in sheet.grid.panels:
                 painted = [*painted_goodput(sheet, panel), *painted_delay(panel, PAM25)]
                 assert painted
                 for cell in painted:
@@ -101,7 +111,7 @@ def test_every_text_is_readable(published: Decision, make: Make) -> None:
 
 def test_marks_and_hatches_say_without_colour(make: Make) -> None:
     (sheet,) = sheets(small(make))
-    painted = {p.entry.at: p for p in painted_goodput(sheet, sheet.panels[0])}
+    painted = {sheet.xs[p.x]: p for p in painted_goodput(sheet, sheet.grid.panels[0])}
     assert {at: p.mark for at, p in painted.items()} == {"1": "below", "2": "", "4": "above", "8": ""}
     assert {at: bool(p.hatch) for at, p in painted.items()} == {"1": False, "2": False, "4": False, "8": True}
     assert any("hatched" in text for text in _subtitle(goodput_map(sheet, PAM25)))
@@ -113,7 +123,7 @@ def test_bimodal_cells_are_crossed(make: Make) -> None:
     decision = decide(make(cells), PAM25)
     assert [cell.result.bimodal for cell in decision.cells] == [True]
     (sheet,) = sheets(decision)
-    (painted,) = painted_goodput(sheet, sheet.panels[0])
+    (painted,) = painted_goodput(sheet, sheet.grid.panels[0])
     assert painted.crossed
     assert painted.hatch
     assert any("crossed" in text for text in _subtitle(goodput_map(sheet, PAM25)))
@@ -129,7 +139,7 @@ def test_marks_are_those_of_the_rule_that_decided(make: Make) -> None:
         nine | {"buffer_bdp": 4.0, "l4s": [50.0, 40, 45], "classic": [50.0] * 3},
     ]
     (sheet,) = sheets(decide(make(cells), rule))
-    painted = {p.entry.at: p for p in painted_goodput(sheet, sheet.panels[0])}
+    painted = {sheet.xs[p.x]: p for p in painted_goodput(sheet, sheet.grid.panels[0])}
     assert {at: p.mark for at, p in painted.items()} == {"1": "", "2": "below", "4": ""}
     assert {at: bool(p.hatch) for at, p in painted.items()} == {"1": False, "2": False, "4": True}
     told = " ".join(_subtitle(goodput_map(sheet, rule)))
@@ -147,8 +157,8 @@ def test_low_latency_has_a_star(make: Make) -> None:
         for b, d in ((1.0, 0.4), (2.0, 1.0))
     ]
     (sheet,) = sheets(decide(make(cells), PAM25))
-    assert [p.mark for p in painted_delay(sheet.panels[0], PAM25)] == ["low-latency", ""]
-    assert [p.text for p in painted_delay(sheet.panels[0], PAM25)] == ["0.40", "1.0"]
+    assert [p.mark for p in painted_delay(sheet.grid.panels[0], PAM25)] == ["low-latency", ""]
+    assert [p.text for p in painted_delay(sheet.grid.panels[0], PAM25)] == ["0.40", "1.0"]
 
 
 def test_a_cell_without_a_valid_trial_says_so(make: Make) -> None:
@@ -195,8 +205,22 @@ def test_what_differs_makes_sheets_of_its_own(make: Make) -> None:
         ("bbr1", ("10", "20"), "rtt (ms)"),
         ("cubic", ("10", "20"), "rtt (ms)"),
     ]
-    with pytest.raises(InputError, match="no numeric factor"):
+    with pytest.raises(InputError, match="not a numeric factor"):
         sheets(decision, across="classic.cc")
+
+
+def test_a_new_factor_makes_sheets_of_its_own(make: Make) -> None:
+    cells = [{"aqm": "fifo", "path.kind": kind, "l4s": [50], "classic": [40]} for kind in ("fibre", "radio")]
+    found = sheets(decide(make(cells), PAM25))
+    assert [sheet.slug for sheet in found] == ["cubic_path.kind-fibre", "cubic_path.kind-radio"]
+    assert found[0].title == "against CUBIC, path.kind fibre"
+
+
+def test_cells_that_share_a_place_are_named(make: Make) -> None:
+    """`anrw24` has flows with and without ECN in one column."""
+    cells = [{"aqm": "fifo", "classic.ecn": ecn, "l4s": [50], "classic": [40]} for ecn in ("off", "classic")]
+    with pytest.raises(InputError, match="FIFO at 1 BDP is two cells: cell-0000 and cell-0001"):
+        sheets(decide(make(cells), load_rule("anrw24")))
 
 
 def test_differences_to_published_cells(make: Make) -> None:

@@ -152,9 +152,8 @@ def several(make: Make) -> RunTables:
 def test_bars_are_per_flow(make: Make) -> None:
     found = sheets(decide(several(make), PAM25))
     assert [sheet.flows for sheet in found] == [(1, 2), (5, 1)]
-    assert {(panel.question, panel.column) for sheet in found for panel in sheet.panels} == {
-        ("Prague", "CUBIC, ECN off")
-    }
+    pairings = {str(panel.about) for sheet in found for panel in sheet.grid.panels}
+    assert pairings == {"Prague against CUBIC, ECN off"}
     assert {sheet.family for sheet in found} == {"cubic"}
     rows = list(rows_of(flow_bars(found), "mbps", "whose"))
     means = {(row["whose"], round(row["mbps"], 6)) for row in rows}
@@ -176,7 +175,7 @@ def test_dots_are_the_trials(make: Make) -> None:
     for sheet in sheets(decide(tables, PAM25)):
         chart = trial_dots(tables, sheet, PAM25)
         drawn = sorted((r["cell"], r["trial"], r["percent"]) for r in rows_of(chart, "trial", "percent"))
-        cells = {entry.cell for panel in sheet.panels for entry in panel.entries}
+        cells = {cell.id for cell in sheet.cells}
         own = tables.flows.filter((pl.col("group") == "l4s") & pl.col("cell").is_in(cells))
         assert drawn == sorted(own.select("cell", "trial", "goodput_mbps").iter_rows())
 

@@ -91,5 +91,5 @@ def test_every_line_is_seen_on_paper_and_on_a_dark_page(real: RunTables) -> None
 
 
 def test_what_cannot_be_shown(real: RunTables) -> None:
-    with pytest.raises(InputError, match="no trial 2"):
+    with pytest.raises(InputError, match="has no trial 2"):
         trial_series(real, cell_of(real, "dualpi2"), 2)

@@ -19,12 +19,11 @@ from markupsafe import Markup
 from l4sbench import tables as schema
 from l4sbench.errors import InputError
 from l4sbench.store.files import DiskFull
-from reports.against import compare
 from reports.page import Heading, Panel, beside_published, write
 from reports.page.model import questions
 from reports.page.page import render
 from reports.page.series import scripts
-from reports.page.tones import STEPS, delay_steps, delay_tone, fair_percent, share_tone
+from reports.published import compare
 from reports.result.load import RunTables, load
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
@@ -109,7 +108,7 @@ def test_beside_published_results(make: Callable[[Any], RunTables]) -> None:
     tables = make(cells)
     comparison = compare(tables, "anrw24")
     body = beside_published(comparison).body
-    assert f"{comparison.mean_absolute_error:.1f} % of the link's rate" in body.unescape()
+    assert f"{comparison.errors.mean_absolute:.1f} % of the link's rate" in body.unescape()
     assert "Erratum: " in body
     assert "L4STeam/linux" in body
     assert "<b>differs</b>" in body
@@ -264,23 +263,14 @@ def test_series_are_made_once(tiny: RunTables, tmp_path: Path) -> None:
     assert embedded(page(load(folder.parent, tiny.cells), tmp_path / "report"))["series"] != first
 
 
-def test_tones() -> None:
-    assert [share_tone(percent, 50.0) for percent in (0.0, 10.0, 50.0, 54.0, 56.0, 100.0, 120.0)] == [
-        0,
-        1,
-        5,
-        5,
-        6,
-        10,
-        10,
+def test_colours_are_steps_of_scales(make: Callable[[Any], RunTables]) -> None:
+    cells = [
+        {"aqm": "fifo", "buffer_bdp": buffer, "delay": delay, "l4s": [got], "classic": [100 - got]}
+        for buffer, delay, got in ((1.0, 0.3, 10), (2.0, 1.0, 50), (4.0, 4.9, 56), (8.0, 31.0, 100))
     ]
-    assert share_tone(None, 50.0) is None
-    # one flow against nine: a tenth is its fair share, so 10 % is no starvation and 50 % is much
-    assert fair_percent(1, 9) == pytest.approx(10.0)
-    assert share_tone(10.0, fair_percent(1, 9)) == STEPS
-    assert share_tone(55.0, fair_percent(1, 9)) == STEPS + 2
-    assert share_tone(0.0, 0.0) == STEPS
-    assert share_tone(100.0, 100.0) == STEPS
-    assert [delay_tone(delay) for delay in (0.3, 1.0, 4.9, 31.0)] == [0, 1, 2, 6]
-    assert delay_tone(None) is None
-    assert len(delay_steps()) == 7
+    cells.append({"aqm": "fifo", "buffer_bdp": 16.0, "status": ["invalid"]})
+    tables = make(cells)
+    for name in ("programs", "hosts"):
+        schema.write(name, [schema.empty(name).lazy()], tables.folder / f"{name}.parquet")
+    found = re.findall(r'<td role="gridcell" class="t(\w+) d(\w+)', text_of(tables))
+    assert found == [("1", "0"), ("5", "1"), ("6", "2"), ("10", "6"), ("x", "x")]

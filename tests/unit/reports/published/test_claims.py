@@ -24,7 +24,7 @@ from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
-from reports.published.claims import Outcome, as_document, check, load_study, markdown, measures, offered
+from reports.published.claims import ClaimOutcome, as_document, check, load_study, markdown, measures, offered
 from reports.published.claims.model import Claim, Study
 from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
@@ -90,18 +90,18 @@ def study(**claim: Any) -> Study:
 @pytest.mark.parametrize(
     ("claim", "outcome", "holds"),
     [
-        ({"of": ["rtt"], "at_least": 1400}, Outcome.SEEN, 2),
-        ({"of": ["rtt"], "at_least": 1450}, Outcome.MIXED, 1),
-        ({"of": ["rtt"], "at_most": 1399}, Outcome.NOT_SEEN, 0),
-        ({"of": ["linear", "log"], "than": "rtt", "at_most": 0.25}, Outcome.SEEN, 2),
-        ({"of": ["linear", "log"], "than": "rtt", "at_most": 0.15}, Outcome.NOT_SEEN, 0),
-        ({"of": ["log"], "extreme": "least"}, Outcome.MIXED, 1),
-        ({"of": ["rtt"], "extreme": "greatest"}, Outcome.SEEN, 2),
-        ({"of": ["fixed"], "at_most": 1}, Outcome.NOT_ASKED, 0),
+        ({"of": ["rtt"], "at_least": 1400}, ClaimOutcome.SEEN, 2),
+        ({"of": ["rtt"], "at_least": 1450}, ClaimOutcome.MIXED, 1),
+        ({"of": ["rtt"], "at_most": 1399}, ClaimOutcome.NOT_SEEN, 0),
+        ({"of": ["linear", "log"], "than": "rtt", "at_most": 0.25}, ClaimOutcome.SEEN, 2),
+        ({"of": ["linear", "log"], "than": "rtt", "at_most": 0.15}, ClaimOutcome.NOT_SEEN, 0),
+        ({"of": ["log"], "extreme": "least"}, ClaimOutcome.MIXED, 1),
+        ({"of": ["rtt"], "extreme": "greatest"}, ClaimOutcome.SEEN, 2),
+        ({"of": ["fixed"], "at_most": 1}, ClaimOutcome.NOT_ASKED, 0),
     ],
 )
 def test_claims_are_asked_of_every_trial(
-    run: MakeRun, claim: Mapping[str, Any], outcome: Outcome, holds: int
+    run: MakeRun, claim: Mapping[str, Any], outcome: ClaimOutcome, holds: int
 ) -> None:
     (finding,) = check(run(), study(**claim)).findings
     assert finding.outcome == outcome
@@ -112,20 +112,20 @@ def test_a_claim_is_about_its_cells_only(run: MakeRun) -> None:
     lengths: Values = {**LENGTHS, ("rtt", 80.0): [100, 100]}
     (finding,) = check(run(lengths), study(of=["rtt"], at_least=1400, where={"rtt": "5ms"})).findings
     assert [s.setting for s in finding.settings] == [{"rtt_ms": 5.0}]
-    assert finding.outcome == Outcome.SEEN
+    assert finding.outcome == ClaimOutcome.SEEN
     (everywhere,) = check(run(lengths), study(of=["rtt"], at_least=1400)).findings
     assert [(s.setting["rtt_ms"], s.outcome) for s in everywhere.settings] == [
-        (5.0, Outcome.SEEN),
-        (80.0, Outcome.NOT_SEEN),
+        (5.0, ClaimOutcome.SEEN),
+        (80.0, ClaimOutcome.NOT_SEEN),
     ]
-    assert everywhere.outcome == Outcome.MIXED
+    assert everywhere.outcome == ClaimOutcome.MIXED
 
 
 def test_nothing_over_nothing_is_no_ratio(run: MakeRun) -> None:
     claim = {"measure": "retransmits_percent", "of": ["log"], "than": "rtt", "at_most": 0.05}
-    assert check(run(), study(**claim)).findings[0].outcome == Outcome.NOT_ASKED
-    assert check(run(again={"rtt": 30}), study(**claim)).findings[0].outcome == Outcome.SEEN
-    assert check(run(again={"log": 1}), study(**claim)).findings[0].outcome == Outcome.NOT_SEEN
+    assert check(run(), study(**claim)).findings[0].outcome == ClaimOutcome.NOT_ASKED
+    assert check(run(again={"rtt": 30}), study(**claim)).findings[0].outcome == ClaimOutcome.SEEN
+    assert check(run(again={"log": 1}), study(**claim)).findings[0].outcome == ClaimOutcome.NOT_SEEN
 
 
 def test_measures_between_flows(run: MakeRun) -> None:
@@ -140,7 +140,7 @@ def test_measures_between_flows(run: MakeRun) -> None:
 
 def test_invalid_trials_do_not_count(run: MakeRun) -> None:
     report = check(run(invalid=["log"]), study(of=["log"], extreme="least"))
-    assert report.findings[0].outcome == Outcome.NOT_ASKED
+    assert report.findings[0].outcome == ClaimOutcome.NOT_ASKED
     assert "log" not in report.shown[0][1].columns
 
 

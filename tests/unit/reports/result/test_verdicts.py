@@ -7,18 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from l4sbench.errors import InputError
-from reports.published import FACTORS, published_cells
+from reports.published import published_cells
 from reports.result.cells import GroupResult
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, Verdict, Word, decide
-from tests.unit.reports.conftest import entry, write
+from tests.unit.reports.conftest import entry, measured, write
 
 Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")
@@ -250,13 +249,8 @@ def test_ok_means_that_every_cell_is_within(make: Make, goodputs: list[float]) -
 
 def published(make: Make, **where: str) -> RunTables:
     """Published cells as if they were a run of one trial each."""
-    rows = published_cells().filter(pl.col(name.replace("__", ".")) == value for name, value in where.items())
-    names = {"published_l4s_mbps": "l4s", "published_classic_mbps": "classic"}
-    cells: list[dict[str, Any]] = []
-    for row in rows.iter_rows(named=True):
-        cell = {name: row[name] for name in FACTORS} | {"delay": row["published_delay_ms"]}
-        cells.append(cell | {short: [row[name]] for name, short in names.items()})
-    return make(cells)
+    wanted = {name.replace("__", "."): value for name, value in where.items()}
+    return make([measured(cell) for cell in published_cells() if wanted.items() <= cell.factors.items()])
 
 
 # BBRv1, CUBIC, BBRv2 whose receiver echoes once a round trip, or as DCTCP. BBRv3's cells are not there.

@@ -1,26 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The printed decision tables against the published cells they were made from."""
+"""Published data: names, and printed decision tables against the published cells they were made from."""
 
 from __future__ import annotations
 
 import pytest
 
+from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
-from reports.published import published_cells
-from reports.published.printed import PrintedEntry, printed_table
+from reports.published import FACTORS, PrintedEntry, PublishedCell, errata, printed_table, published_cells
+from reports.published.data import ECN, QUEUES
 from reports.result.rules import load_rule
+
+
+def test_published_cells() -> None:
+    cells = published_cells()
+    assert len(cells) == len({cell.key for cell in cells}) == 630
+    wanted = {
+        "aqm": "codel",
+        "buffer_bdp": 2.0,
+        "l4s.cc": "prague",
+        "classic.cc": "cubic",
+        "classic.ecn": "off",
+    }
+    (headline,) = (cell for cell in cells if wanted.items() <= cell.factors.items())
+    assert headline.l4s_mbps == pytest.approx(88.2, abs=0.05)
+    assert headline.classic_mbps == pytest.approx(6.6, abs=0.05)
+
+
+def test_published_names_are_ours() -> None:
+    assert set(QUEUES.values()) <= set(Catalog.load().queues)
+    assert set(ECN.values()) <= {"off", "classic", "accecn", "dctcp"}
+    for erratum in errata():
+        assert set(erratum.match) <= set(FACTORS), erratum
 
 
 def disagreeing(study: str, low: float, high: float) -> list[PrintedEntry]:
     """Entries that any-cell limits on the published cells do not give; those without cells aside."""
-    cells = published_cells()
     found = []
     for entry in printed_table(study).entries:
-        own = entry.of(cells)["published_l4s_mbps"]
-        if own.len() and entry.ok != bool(own.is_between(low, high).all()):
+        own = behind(entry)
+        if own and entry.ok != all(low <= cell.l4s_mbps <= high for cell in own):
             found.append(entry)
     return found
+
+
+def behind(entry: PrintedEntry) -> list[PublishedCell]:
+    return [cell for cell in published_cells() if entry.covers(cell.factors)]
 
 
 def limits(study: str) -> tuple[float, float]:
@@ -47,8 +73,7 @@ def test_exceptions_name_entries_of_the_table() -> None:
 
 
 def test_entries_without_published_cells_are_those_against_bbr3() -> None:
-    cells = published_cells()
-    without = {entry.column for entry in printed_table("pam25").entries if not entry.of(cells).height}
+    without = {entry.column for entry in printed_table("pam25").entries if not behind(entry)}
     assert without == {"BBRv3"}
 
 
@@ -60,5 +85,5 @@ def test_stars_are_printed_for_dualpi2() -> None:
 
 
 def test_an_unknown_study_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="no published study pam26"):
+    with pytest.raises(InputError, match="pam26 is not a published study"):
         printed_table("pam26")

@@ -7,29 +7,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import polars as pl
 import pytest
 
-from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
-from reports.against import Comparison, as_document, compare, difference_maps, markdown
-from reports.published import ECN, FACTORS, QUEUES, errata, published_cells
+from reports.published import (
+    StudyComparison,
+    as_document,
+    compare,
+    difference_maps,
+    markdown,
+    published_cells,
+)
+from reports.published.comparison import Errors
 from reports.result.load import RunTables
+from tests.unit.reports.conftest import measured
 
 Make = Callable[[Any], RunTables]
 
 
 def like_published(against: str = "cubic") -> list[dict[str, Any]]:
     """A run that measured just what was published for Prague without fallback against a competitor."""
-    rows = published_cells().filter(
-        (pl.col("l4s.cc") == "prague") & (pl.col("classic.cc") == against) & (pl.col("l4s.fallback") == "off")
-    )
-    cells: list[dict[str, Any]] = []
-    for row in rows.to_dicts():
-        cell: dict[str, Any] = {name: row[name] for name in FACTORS}
-        cell |= {"l4s": [row["published_l4s_mbps"]] * 3, "classic": [row["published_classic_mbps"]] * 3}
-        cells.append(cell | {"delay": row["published_delay_ms"]})
-    return cells
+    wanted = {"l4s.cc": "prague", "classic.cc": against, "l4s.fallback": "off"}
+    return [measured(cell, 3) for cell in published_cells() if wanted.items() <= cell.factors.items()]
 
 
 def of(cells: list[dict[str, Any]], **factors: Any) -> dict[str, Any]:
@@ -37,42 +36,19 @@ def of(cells: list[dict[str, Any]], **factors: Any) -> dict[str, Any]:
     return next(cell for cell in cells if all(cell[name] == value for name, value in wanted.items()))
 
 
-def test_published_cells() -> None:
-    cells = published_cells()
-    assert cells.height == 630
-    assert cells.select(FACTORS).is_unique().all()
-    assert cells.select(pl.col(r"^published_.*$")).null_count().sum_horizontal().item() == 0
-    headline = cells.filter(
-        (pl.col("aqm") == "codel")
-        & (pl.col("buffer_bdp") == 2.0)
-        & (pl.col("l4s.cc") == "prague")
-        & (pl.col("classic.cc") == "cubic")
-        & (pl.col("classic.ecn") == "off")
-    )
-    assert headline["published_l4s_mbps"].item() == pytest.approx(88.2, abs=0.05)
-    assert headline["published_classic_mbps"].item() == pytest.approx(6.6, abs=0.05)
-
-
-def test_published_names_are_ours() -> None:
-    catalog = Catalog.load()
-    assert set(QUEUES.values()) <= set(catalog.queues)
-    assert set(ECN.values()) <= {"off", "classic", "accecn", "dctcp"}
-    for erratum in errata():
-        assert set(erratum.match) <= set(FACTORS), erratum
-
-
 def test_a_run_that_is_the_publication(make: Make) -> None:
     found = compare(make(like_published()))
-    assert found.cells.height == 2 * 9 * 5
-    assert found.mean_absolute_error == pytest.approx(0, abs=1e-9)
-    assert (found.changed.height, found.unrun, found.unmatched, found.trials) == (0, 0, 0, (3, 3))
+    assert found.errors.cells == 2 * 9 * 5
+    assert found.errors.mean_absolute == pytest.approx(0, abs=1e-9)
+    assert (found.unrun, found.unmatched, found.trials) == (0, 0, (3, 3))
+    assert not any(pair.changes_side for pair in found.pairs)
 
 
 def test_a_congestion_control_without_a_fallback_has_it_off(make: Make) -> None:
     cells = like_published()
     for cell in cells:
         del cell["l4s.fallback"]
-    assert compare(make(cells)).cells.height == 90
+    assert len(compare(make(cells)).pairs) == 90
 
 
 def test_differences_and_sides(make: Make) -> None:
@@ -84,13 +60,12 @@ def test_differences_and_sides(make: Make) -> None:
     found = compare(make(cells))
 
     errors = [9.0, abs(6 - published_of("fifo", 4.0, "off"))]
-    assert found.mean_absolute_error == pytest.approx(sum(errors) / 90)
-    assert found.changed.select("aqm", "buffer_bdp", "side", "published_side").rows() == [
-        ("fifo", 4.0, "under", "within")
-    ]
-    by_queue = {row["queue"]: row for row in found.by("queue").to_dicts()}
-    assert by_queue["FIFO"]["largest"] == pytest.approx(max(errors))
-    assert by_queue["DualPI2"]["mean_absolute_error"] == pytest.approx(0, abs=1e-9)
+    assert found.errors.mean_absolute == pytest.approx(sum(errors) / 90)
+    (changed,) = found.changed(near_limit=False)
+    assert (changed.queue, changed.buffer.value, changed.percent) == ("FIFO", 4.0, 6.0)
+    by_queue = {queue: Errors.of(pairs) for queue, pairs in found.by(lambda pair: pair.queue).items()}
+    assert by_queue["FIFO"].largest == pytest.approx(max(errors))
+    assert by_queue["DualPI2"].mean_absolute == pytest.approx(0, abs=1e-9)
 
 
 def published_of(aqm: str, buffer: float, ecn: str) -> float:
@@ -106,9 +81,9 @@ def test_cells_published_near_a_limit_stand_apart(make: Make) -> None:
         cell["l4s"] = [50.0]
         cell["classic"] = [45.0]
     found = compare(make(cells))
-    assert found.changed.height == 0
+    assert not found.changed(near_limit=False)
     outside = [c for c in like_published("bbr2") if 15 <= c["l4s"][0] < 20 or 80 < c["l4s"][0] <= 85]
-    assert found.changed_near_limit.height == len(outside) > 0
+    assert len(found.changed(near_limit=True)) == len(outside) > 0
 
 
 def test_what_is_not_compared_is_counted(make: Make) -> None:
@@ -116,7 +91,7 @@ def test_what_is_not_compared_is_counted(make: Make) -> None:
     cells.append({"aqm": "red", "l4s": [1], "classic": [1]})
     cells.append({"aqm": "fifo", "buffer_bdp": 3.0, "l4s": [1], "classic": [1]})
     found = compare(make(cells))
-    assert (found.cells.height, found.unrun, found.unmatched) == (86, 4, 2)
+    assert (len(found.pairs), found.unrun, found.unmatched) == (86, 4, 2)
 
 
 def test_nothing_in_common(make: Make) -> None:
@@ -149,7 +124,7 @@ def test_the_page(make: Make) -> None:
     assert "| FIFO | 0.5 | 40.4 / 40.4 |" in page
     assert "+0.0" in page
     assert "-0.0" not in page
-    assert isinstance(comparison, Comparison)
+    assert isinstance(comparison, StudyComparison)
 
 
 def test_a_run_like_the_published_one_agrees_with_all_printed_verdicts(make: Make) -> None:
@@ -168,12 +143,19 @@ def test_printed_verdicts_without_cells_are_shown_as_printed(make: Make) -> None
     comparison = compare(make(like_published()))
     without = [e for e in comparison.entries if e.published_ok is None]
     assert {e.printed.column for e in without} == {"BBRv3"}
-    assert "not at hand: as printed | not run" in markdown(comparison, "l4sbench run x")
+    assert "not available: as printed | not run" in markdown(comparison, "l4sbench run x")
 
 
 def test_anrw24_has_its_own_queues_rule_and_errata(make: Make) -> None:
     comparison = compare(make(like_published()), "anrw24")
-    assert set(comparison.cells["aqm"]) == {"fifo", "fifo-ecn", "codel", "fq", "fq-codel", "dualpi2"}
+    assert {pair.published.factors["aqm"] for pair in comparison.pairs} == {
+        "fifo",
+        "fifo-ecn",
+        "codel",
+        "fq",
+        "fq-codel",
+        "dualpi2",
+    }
     assert comparison.unmatched > 0
     assert all(entry.agrees for entry in comparison.entries)
     document = as_document(comparison)
@@ -202,9 +184,9 @@ def test_sides_are_those_of_the_studys_own_limits(make: Make) -> None:
     cells = like_published()
     fifo = of(cells, aqm="fifo", buffer_bdp=4.0, classic__ecn="off")
     fifo["l4s"] = [21.0] * 3
-    assert compare(make(cells), "pam25").changed.height == 0
+    assert not compare(make(cells), "pam25").changed(near_limit=False)
     comparison = compare(make(cells), "anrw24")
-    assert comparison.changed.select("aqm", "side").rows() == [("fifo", "under")]
+    assert [pair.queue for pair in comparison.changed(near_limit=False)] == ["FIFO"]
     assert "change sides of 23 or 77 %" in markdown(comparison, "l4sbench run x")
 
 
@@ -231,13 +213,15 @@ def test_a_difference_that_an_erratum_explains_says_so(make: Make) -> None:
 def test_maps_have_a_place_per_queue_and_buffer(make: Make) -> None:
     cells = [cell for cell in like_published() if (cell["aqm"], cell["buffer_bdp"]) != ("fifo", 8.0)]
     of(cells, aqm="fifo", buffer_bdp=4.0, classic__ecn="off")["l4s"] = [5.0] * 3
-    off, classic = sorted(difference_maps(compare(make(cells))), key=lambda own: own.pairing, reverse=True)
-    assert (off.pairing, classic.pairing) == (
+    off, classic = sorted(
+        difference_maps(compare(make(cells))), key=lambda own: own.panels[0].about, reverse=True
+    )
+    assert (off.panels[0].about, classic.panels[0].about) == (
         "Prague against CUBIC, ECN off",
         "Prague against CUBIC, ECN classic",
     )
-    assert off.buffers == (0.5, 1.0, 2.0, 4.0, 8.0)
-    places = dict(off.rows)["FIFO"]
+    assert [buffer.value for buffer in off.columns] == [0.5, 1.0, 2.0, 4.0, 8.0]
+    places = dict(off.lines())["FIFO"]
     assert places[4] is None
     assert places[3] is not None
     assert places[3].changes_side

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Published results as data (SOURCE.md): cell means, printed decision tables and errata, under our names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field
+
+from l4sbench.document import load_model
+from l4sbench.errors import InputError, did_you_mean
+
+FOLDER: Final = Path(__file__).parent
+
+QUEUES: Final[Mapping[str, str]] = {
+    "FIFO": "fifo",
+    "single_queue_FQ": "fifo-ecn",
+    "Codel": "codel",
+    "Codel_drop": "codel-drop",
+    "pie_drop": "pie-drop",
+    "FQ": "fq",
+    "FQ_Codel": "fq-codel",
+    "FQ_Codel_L4S": "fq-codel-l4s",
+    "DualPI2": "dualpi2",
+}
+"""Published name -> value of the factor `aqm`."""
+
+CONGESTION_CONTROLS: Final[Mapping[str, str]] = {
+    "prague": "prague",
+    "cubic": "cubic",
+    "bbrv1": "bbr1",
+    "bbrv2": "bbr2",
+    "l4s-bbrv2": "l4s-bbr2",
+}
+"""Published name -> value of the factor `<group>.cc`."""
+
+ECN: Final[Mapping[str, str]] = {"noecn": "off", "ecn": "classic", "ecn_dctcp_rx": "dctcp"}
+"""Published name -> value of the factor `classic.ecn`."""
+
+FACTORS: Final = (
+    *("l4s.cc", "l4s.fallback", "classic.cc", "classic.ecn", "aqm", "buffer_bdp", "rate_mbps", "rtt_ms"),
+)
+"""Columns of table `trials` that identify a published cell."""
+
+
+@dataclass(frozen=True)
+class PublishedCell:
+    """One published cell: means over its trials.
+
+    Attributes:
+        source: The study.
+        factors: The values of `FACTORS`.
+        trials: Number of trials.
+        l4s_mbps, classic_mbps: Goodput at the receiver over the whole flow.
+        delay_ms, classic_delay_ms: Mean smoothed RTT minus base RTT.
+    """
+
+    source: str
+    factors: Mapping[str, str | float]
+    trials: int
+    l4s_mbps: float
+    classic_mbps: float
+    delay_ms: float
+    classic_delay_ms: float
+
+    @property
+    def key(self) -> tuple[str | float, ...]:
+        """The values of `FACTORS` in order."""
+        return tuple(self.factors.values())
+
+    @property
+    def percent(self) -> float:
+        """L4S goodput in percent of the link's rate."""
+        return self.l4s_mbps / float(self.factors["rate_mbps"]) * 100
+
+
+@cache
+def published_cells() -> tuple[PublishedCell, ...]:
+    """Read the published cells, in order of study and factors; no two have the same factors."""
+    raw = pl.read_csv(FOLDER / "cells.csv", schema_overrides={"ecn_threshold_ms": pl.String})
+    ours = raw.select(
+        "source",
+        pl.col("cc_l4s").replace_strict(CONGESTION_CONTROLS).alias("l4s.cc"),
+        pl.col("fallback").alias("l4s.fallback"),
+        pl.col("cc_classic").replace_strict(CONGESTION_CONTROLS).alias("classic.cc"),
+        pl.col("classic_ecn").replace_strict(ECN).alias("classic.ecn"),
+        pl.col("aqm").replace_strict(QUEUES),
+        pl.col("buffer_bdp").cast(pl.Float64),
+        pl.col("rate_mbps").cast(pl.Float64),
+        pl.col("base_rtt_ms").cast(pl.Float64).alias("rtt_ms"),
+        pl.col("n_trials").cast(pl.Int64),
+        "metric",
+        "mean",
+    )
+    wide = ours.pivot("metric", index=["source", *FACTORS, "n_trials"], values="mean").sort(
+        "source", *FACTORS
+    )
+    return tuple(
+        PublishedCell(
+            source=row["source"],
+            factors={name: row[name] for name in FACTORS},
+            trials=row["n_trials"],
+            l4s_mbps=row["tput_l4s"],
+            classic_mbps=row["tput_classic"],
+            delay_ms=row["qdelay_l4s"],
+            classic_delay_ms=row["qdelay_classic"],
+        )
+        for row in wide.iter_rows(named=True)
+    )
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Erratum(_Strict):
+    """A known error of published cells: those whose factors have the values of `match`.
+
+    `corrected`: printed entries with such cells once the error is fixed, where someone measured that.
+    """
+
+    match: Mapping[str, str]
+    text: str
+    source: str
+    corrected: Literal["ok", "not ok"] | None = None
+
+    def touches(self, factors: Mapping[str, object]) -> bool:
+        """Return True if the erratum is about the cell with these factors."""
+        return all(str(factors[name]) == value for name, value in self.match.items())
+
+    def __str__(self) -> str:
+        """Return the erratum with its source, for reports."""
+        return f"{self.text} ({self.source})"
+
+
+class _Errata(_Strict):
+    errata: tuple[Erratum, ...]
+
+
+@cache
+def errata() -> tuple[Erratum, ...]:
+    """Read the known errata of published cells."""
+    return load_model(FOLDER / "errata.yml", _Errata).errata
+
+
+Star: TypeAlias = Literal["all", "some", "none"]
+_STARS: Final[Mapping[str, Star]] = {"*": "all", "(*)": "some", "": "none"}
+
+
+@dataclass(frozen=True)
+class PrintedEntry:
+    """One entry of a printed table.
+
+    Attributes:
+        l4s: L4S congestion control it is about (`l4s.cc`).
+        row, column: Labels.
+        ok: True if the study prints a tick rather than a cross.
+        star: `all` or `some` where it prints the star of ultra-low latency, for all or some of its queues;
+            else `none`.
+        match: Factor -> values of the cells behind it.
+        exception: Why the study's own cells do not give this entry by its rule; empty where they do.
+    """
+
+    l4s: str
+    row: str
+    column: str
+    ok: bool
+    star: Star
+    match: Mapping[str, tuple[str, ...]]
+    exception: str
+
+    def covers(self, factors: Mapping[str, object]) -> bool:
+        """Return True if the cell with these factors is behind the entry."""
+        return all(factors[name] in values for name, values in self.match.items())
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A printed decision table: the study's name, where it is printed, and the rule that reproduces it."""
+
+    study: str
+    source: str
+    rule: str
+    entries: tuple[PrintedEntry, ...]
+
+
+class _Row(_Strict):
+    label: str
+    aqm: tuple[str, ...]
+
+
+class _Column(_Strict):
+    label: str
+    cc: str = Field(alias="classic.cc")
+    ecn: tuple[str, ...] = Field(alias="classic.ecn")
+    fallback: str = Field(alias="l4s.fallback")
+
+
+class _Exception(_Strict):
+    l4s: str
+    row: str
+    column: str
+    text: str
+
+
+class _Table(_Strict):
+    study: str
+    source: str
+    l4s: tuple[str, ...]
+    rule: str
+    rows: tuple[_Row, ...]
+    columns: tuple[_Column, ...]
+    grid: tuple[tuple[str | tuple[str, ...], ...], ...]
+    exceptions: tuple[_Exception, ...] = ()
+
+    def entries(self) -> tuple[PrintedEntry, ...]:
+        """Return the grid as entries: per L4S congestion control, row and column."""
+        return tuple(
+            self._entry(l4s, row, column, printed if isinstance(printed, str) else printed[place])
+            for place, l4s in enumerate(self.l4s)
+            for row, line in zip(self.rows, self.grid, strict=True)
+            for column, printed in zip(self.columns, line, strict=True)
+        )
+
+    def _entry(self, l4s: str, row: _Row, column: _Column, printed: str) -> PrintedEntry:
+        place = (l4s, row.label, column.label)
+        why = [e.text for e in self.exceptions if (e.l4s, e.row, e.column) == place]
+        match: Mapping[str, tuple[str, ...]] = {
+            "l4s.cc": (l4s,),
+            "l4s.fallback": (column.fallback,),
+            "classic.cc": (column.cc,),
+            "classic.ecn": column.ecn,
+            "aqm": row.aqm,
+        }
+        word = printed.rstrip("(*)")
+        star = _STARS[printed.removeprefix(word)]
+        return PrintedEntry(*place, word == "ok", star, match, "; ".join(why))
+
+
+class _Printed(_Strict):
+    tables: tuple[_Table, ...]
+
+
+def printed_table(study: str) -> PrintedTable:
+    """Read the printed decision table of a study.
+
+    Raises:
+        InputError: no study has that name.
+    """
+    tables = {table.study: table for table in load_model(FOLDER / "printed.yml", _Printed).tables}
+    if study not in tables:
+        hint = did_you_mean(study, tables) or f"choose from {', '.join(tables)}"
+        raise InputError(f"{study} is not a published study", hint)
+    table = tables[study]
+    return PrintedTable(table.study, table.source, table.rule, table.entries())
