@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from l4sbench.factors import FACTORS, GROUP_FACTORS, plain
 from l4sbench.units import Duration, Plain, Rate, Value, kind_of, parse_quantity
@@ -28,15 +28,15 @@ _HASH_DIGITS = 10
 _NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9.+-]+")
 # Factors that every slug begins with or that would only make it long; the hash covers them.
 _SLUG_SKIPS = frozenset({"aqm", "buffer_bdp", "rate", "rtt", "duration", "warmup", "capture"})
-_V = TypeVar("_V", str, float, bool, Rate, Duration)
+_V = TypeVar("_V")
 
 
 @dataclass(frozen=True)
 class Group:
     """A named group of flows that differ only in their ports: a view of the factors `<name>.*`.
 
-    `sender` and `receiver` are the nodes in `<name>.from` and `<name>.to`, None if the group runs on its own
-    pair of nodes. `params` are the parameters of its congestion control, without the group's name.
+    `nodes` are the factors `<name>.from` and `<name>.to`, None if the group runs on its own pair of nodes.
+    `params` are the parameters of its congestion control, without the group's name.
     """
 
     name: str
@@ -44,9 +44,22 @@ class Group:
     count: int
     ecn: str
     start: Duration
-    sender: str | None
-    receiver: str | None
+    nodes: tuple[str | None, str | None]
     params: Mapping[str, Value]
+
+
+class _Factor(Generic[_V]):
+    """Attribute of a cell: the value of one core factor, with its type."""
+
+    def __init__(self, name: str, kind: type[_V]) -> None:
+        self.name = name
+        self.kind = kind
+
+    def __get__(self, cell: Cell, owner: type[Cell]) -> _V:
+        value = cell.factors[self.name]
+        if not isinstance(value, self.kind):
+            raise TypeError(f"{self.name} is {value!r}, not a {self.kind.__name__}")
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +71,22 @@ class Cell:
         given: the factors that the matrix states, as opposed to defaults.
         defaults: the defaults in this cell by factor; factors equal to them are left out of the id.
         group_names: its flow groups in the order of the matrix, which determines their nodes and ports.
+
+    The other attributes are the core factors; `l4sbench.factors.FACTORS` has their meanings.
     """
+
+    topology = _Factor("topology", str)
+    rate = _Factor("rate", Rate)
+    rtt = _Factor("rtt", Duration)
+    duration = _Factor("duration", Duration)
+    warmup = _Factor("warmup", Duration)
+    aqm = _Factor("aqm", str)
+    buffer_bdp = _Factor("buffer_bdp", float)
+    path_noise = _Factor("path.noise", float)
+    sample_interval = _Factor("sample.interval", Duration)
+    capture = _Factor("capture", str)
+    traffic_tool = _Factor("traffic.tool", str)
+    expect_bottleneck = _Factor("expect.bottleneck", bool)
 
     factors: Mapping[str, Value]
     given: frozenset[str] = frozenset()
@@ -138,66 +166,6 @@ class Cell:
             text = f"{text}.{_word(factors[ecn])}"
         return text
 
-    @property
-    def topology(self) -> str:
-        """Name of the topology."""
-        return self._get("topology", str)
-
-    @property
-    def rate(self) -> Rate:
-        """Rate of the bottleneck."""
-        return self._get("rate", Rate)
-
-    @property
-    def rtt(self) -> Duration:
-        """Round-trip time without queues."""
-        return self._get("rtt", Duration)
-
-    @property
-    def duration(self) -> Duration:
-        """Measured time, after the warm-up."""
-        return self._get("duration", Duration)
-
-    @property
-    def warmup(self) -> Duration:
-        """Time before the measured time."""
-        return self._get("warmup", Duration)
-
-    @property
-    def aqm(self) -> str:
-        """Name of the queue at the bottleneck."""
-        return self._get("aqm", str)
-
-    @property
-    def buffer_bdp(self) -> float:
-        """The queue's limit in bandwidth-delay products."""
-        return self._get("buffer_bdp", float)
-
-    @property
-    def path_noise(self) -> float:
-        """Largest processing jitter of a sender, in packet times at the bottleneck."""
-        return self._get("path.noise", float)
-
-    @property
-    def sample_interval(self) -> Duration:
-        """Time between two samples of sockets and queues."""
-        return self._get("sample.interval", Duration)
-
-    @property
-    def capture(self) -> str:
-        """`off`, or `headers` to capture packets at both sides of the bottleneck's queue."""
-        return self._get("capture", str)
-
-    @property
-    def traffic_tool(self) -> str:
-        """`auto`, `lean` or `iperf3`."""
-        return self._get("traffic.tool", str)
-
-    @property
-    def expect_bottleneck(self) -> bool:
-        """True if a trial without any queue is invalid."""
-        return self._get("expect.bottleneck", bool)
-
     @cached_property
     def aqm_params(self) -> Mapping[str, Value]:
         """The queue's parameters without the prefix `aqm.`; derived ones are absent."""
@@ -208,6 +176,11 @@ class Cell:
         """The flow groups in the order of the matrix."""
         return tuple(self._group(name) for name in self.group_names)
 
+    @property
+    def nodes(self) -> Mapping[str, tuple[str | None, str | None]]:
+        """The factors `from` and `to` of every flow group, as `Topology.place` takes them."""
+        return {group.name: group.nodes for group in self.groups}
+
     def _group(self, name: str) -> Group:
         own = self._below(name)
         return Group(
@@ -216,8 +189,7 @@ class Cell:
             count=cast("int", own["count"]),
             ecn=cast("str", own["ecn"]),
             start=cast("Duration", own["start"]),
-            sender=cast("str | None", own.get("from")),
-            receiver=cast("str | None", own.get("to")),
+            nodes=cast("tuple[str | None, str | None]", (own.get("from"), own.get("to"))),
             params=MappingProxyType({key: v for key, v in own.items() if key not in GROUP_FACTORS}),
         )
 
@@ -227,12 +199,6 @@ class Cell:
 
     def _differs(self, name: str) -> bool:
         return name not in self.defaults or self.defaults[name] != self.factors[name]
-
-    def _get(self, name: str, kind: type[_V]) -> _V:
-        value = self.factors[name]
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} is {value!r}, not a {kind.__name__}")
-        return value
 
     def canonical(self) -> dict[str, Plain]:
         """Return every factor as JSON holds it: quantities as text, whole floats as integers."""

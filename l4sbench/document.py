@@ -16,10 +16,11 @@ texts, as in YAML 1.2. Tags and duplicate keys are problems.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
 from l4sbench.factors import shown
@@ -332,7 +333,8 @@ def salvage(
         except ValidationError as error:
             for path, details, problem in list(_differences(document, content, error, model, name_of)):
                 problems.setdefault(problem)
-                _cut(content, path, details, stand_ins or {})
+                missing = details["type"] == "missing"
+                _cut(content, (*path, details["loc"][-1]) if missing else path, stand_ins or {})
         else:
             return Salvaged(found, tuple(problems), not problems)
     raise InputError(list(problems))
@@ -343,26 +345,18 @@ def unless_cut(value: Any, handler: Callable[[Any], Any]) -> Any:
     return value if value is CUT else handler(value)
 
 
-def _cut(content: Tree, path: KeyPath, details: ErrorDetails, stand_ins: Mapping[str, Tree]) -> None:
-    if details["type"] == "missing" and not path and isinstance(content, dict):
-        key = str(details["loc"][-1])
-        content[key] = stand_ins[key]
-        return
-    for part in path[:-1]:
-        if isinstance(content, dict):
-            content = content.get(str(part))
-        elif isinstance(content, list) and isinstance(part, int) and part < len(content):
-            content = content[part]
+def _cut(content: Any, path: KeyPath, stand_ins: Mapping[str, Tree]) -> None:
     if not path:
         return
-    last = path[-1]
-    if isinstance(content, dict):
-        if path == (last,) and last in stand_ins:
-            content[str(last)] = stand_ins[str(last)]
+    with contextlib.suppress(KeyError, TypeError):  # a parent was cut out in the same round
+        for part in path[:-1]:
+            content = content[part]
+        if isinstance(content, list):
+            content[int(path[-1])] = CUT
+        elif len(path) == 1 and (key := str(path[0])) in stand_ins:
+            content[key] = stand_ins[key]
         else:
-            content.pop(str(last), None)
-    elif isinstance(content, list) and isinstance(last, int) and last < len(content):
-        cast("list[object]", content)[last] = CUT
+            del content[path[-1]]
 
 
 def _known(content: Tree, loc: KeyPath) -> KeyPath:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from l4sbench.errors import InputError, Problem, suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 class Port(NamedTuple):
@@ -82,22 +82,6 @@ class Pair(NamedTuple):
     receiver: str
 
 
-class Placeable(Protocol):
-    """A flow group to be placed on nodes."""
-
-    @property
-    def name(self) -> str:
-        """The group's name."""
-
-    @property
-    def sender(self) -> str | None:
-        """The node in its factor `from`, if any."""
-
-    @property
-    def receiver(self) -> str | None:
-        """The node in its factor `to`, if any."""
-
-
 @dataclass(frozen=True)
 class Topology:
     """Nodes, networks and roles.
@@ -145,32 +129,29 @@ class Topology:
         """Sender -> the network its flows leave by."""
         return MappingProxyType({name: self.by_name[name].addresses[0].network for name in self.senders})
 
-    def place(self, groups: Sequence[Placeable]) -> Mapping[str, Pair]:
-        """Return the pair of nodes of every group: its `from` and `to`, else the pair at its index.
+    def place(self, stated: Mapping[str, tuple[str | None, str | None]]) -> Mapping[str, Pair]:
+        """Return the pair of nodes of every flow group.
+
+        Args:
+            stated: Group -> its factors `from` and `to`; None: the node of the pair at its index.
 
         Raises:
             InputError: a node is not a sender or receiver, or there are more groups than pairs.
         """
         placed: dict[str, Pair] = {}
         problems: list[Problem] = []
-        for place, group in enumerate(groups):
-            own = self.pairs[place] if place < len(self.pairs) else None
-            sender = group.sender or (own.sender if own else None)
-            receiver = group.receiver or (own.receiver if own else None)
+        for index, (group, nodes) in enumerate(stated.items()):
+            own = self.pairs[index] if index < len(self.pairs) else (None, None)
+            sender, receiver = (node or usual for node, usual in zip(nodes, own, strict=True))
             if sender is None or receiver is None:
-                problems.append(
-                    Problem(
-                        "",
-                        group.name,
-                        f"{self.name} has {len(self.pairs)} pairs of nodes, but this is group {place + 1}",
-                        f"set its nodes, such as {group.name}.from: {self.pairs[-1].sender} and "
-                        f"{group.name}.to: {self.pairs[-1].receiver}",
-                    )
-                )
+                message = f"{self.name} has {len(self.pairs)} pairs of nodes, but this is group {index + 1}"
+                last = self.pairs[-1]
+                hint = f"set its nodes, such as {group}.from: {last.sender} and {group}.to: {last.receiver}"
+                problems.append(Problem("", group, message, hint))
                 continue
-            problems += self._misplaced(f"{group.name}.from", sender, self.senders, "sender")
-            problems += self._misplaced(f"{group.name}.to", receiver, self.receivers, "receiver")
-            placed[group.name] = Pair(sender, receiver)
+            problems += self._misplaced(f"{group}.from", sender, self.senders, "sender")
+            problems += self._misplaced(f"{group}.to", receiver, self.receivers, "receiver")
+            placed[group] = Pair(sender, receiver)
         if problems:
             raise InputError(problems)
         return MappingProxyType(placed)

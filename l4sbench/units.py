@@ -26,18 +26,16 @@ DURATION_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10*
 SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 PACKET_UNITS = {"p": 1}
 
-# Units that str() uses; each has a finite decimal form in every larger one, so nothing is ever rounded.
-_CANONICAL = {
-    "rate": ("gbit", "mbit", "kbit", "bit"),
-    "duration": ("s", "ms", "us", "ns"),
-    "size": ("GB", "MB", "kB", "B"),
-    "packets": ("p",),
-}
 _UNITS: dict[str, dict[str, int]] = {
     "rate": RATE_UNITS,
     "duration": DURATION_UNITS,
     "size": SIZE_UNITS,
     "packets": PACKET_UNITS,
+}
+# Units that str() uses: powers of ten, so nothing is ever rounded.
+_CANONICAL = {
+    kind: [name for name, size in reversed(units.items()) if str(size).strip("0") == "1"]
+    for kind, units in _UNITS.items()
 }
 EXPECTED: dict[str, str] = {
     "rate": "a rate such as 100mbit",
@@ -156,13 +154,6 @@ Quantity: TypeAlias = Rate | Duration | Size | Packets
 Value: TypeAlias = str | int | float | bool | Rate | Duration | Size | Packets
 Plain: TypeAlias = str | int | float | bool
 
-_CLASSES: dict[str, type[Rate | Duration | Size | Packets]] = {
-    "rate": Rate,
-    "duration": Duration,
-    "size": Size,
-    "packets": Packets,
-}
-
 
 @overload
 def parse_quantity(kind: Literal["rate"], text: str) -> Rate: ...
@@ -183,25 +174,22 @@ def parse_quantity(kind: str, text: str) -> Quantity:
     return _CLASSES[kind](_parse(kind, text))
 
 
+_CLASSES: dict[str, type[Quantity]] = {"rate": Rate, "duration": Duration, "size": Size, "packets": Packets}
+_KINDS: dict[type, Kind] = {
+    Rate: "rate",
+    Duration: "duration",
+    Size: "size",
+    Packets: "packets",
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+}
+
+
 def kind_of(value: Value) -> Kind:
     """Return the kind of a value, as parameters name it."""
-    match value:
-        case Rate():
-            return "rate"
-        case Duration():
-            return "duration"
-        case Size():
-            return "size"
-        case Packets():
-            return "packets"
-        case bool():
-            return "bool"
-        case int():
-            return "int"
-        case float():
-            return "float"
-        case str():
-            return "str"
+    return _KINDS[type(value)]
 
 
 def _check_base(amount: int, kind: str) -> None:
@@ -234,27 +222,21 @@ def _unit(kind: str, written: str) -> str | None:
     return folded if kind in ("rate", "duration") and folded in _UNITS[kind] else None
 
 
+# unit in lower case -> what it most likely means
+_GUESSES: dict[str, dict[str, str]] = {
+    "rate": {f"{prefix}{unit}": f"{prefix}bit" for prefix in "kmg" for unit in ("", "bps", "bit/s", "b/s")},
+    "duration": {"m": "min", "mins": "min", "minutes": "min", "hours": "h", "msec": "ms", "usec": "us"}
+    | dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    "size": {unit.lower(): unit for unit in SIZE_UNITS} | {"k": "kB", "m": "MB", "g": "GB", "bytes": "B"},
+    "packets": dict.fromkeys(("pkt", "pkts", "packet", "packets"), "p"),
+}
+
+
 def _unit_hint(kind: str, number: str, written: str) -> str:
     """Return a hint about an unknown unit."""
-    guesses = {
-        "rate": {"k": "kbit", "m": "mbit", "g": "gbit", "kbps": "kbit", "mbps": "mbit", "gbps": "gbit"}
-        | {
-            "kbit/s": "kbit",
-            "mbit/s": "mbit",
-            "gbit/s": "gbit",
-            "kb/s": "kbit",
-            "mb/s": "mbit",
-            "gb/s": "gbit",
-        },
-        "duration": {"sec": "s", "secs": "s", "seconds": "s", "second": "s", "msec": "ms", "usec": "us"}
-        | {"m": "min", "mins": "min", "minutes": "min", "hours": "h"},
-        "size": {"b": "B", "k": "kB", "kb": "kB", "m": "MB", "mb": "MB", "g": "GB", "gb": "GB", "bytes": "B"}
-        | {"kib": "KiB", "mib": "MiB", "gib": "GiB"},
-        "packets": {"pkt": "p", "pkts": "p", "packets": "p", "packet": "p"},
-    }[kind]
     if not written:
         return f"add a unit: {', '.join(_UNITS[kind])}"
-    guess = guesses.get(written.lower())
+    guess = _GUESSES[kind].get(written.lower())
     return f"did you mean {number}{guess}?" if guess else f"units are {', '.join(_UNITS[kind])}"
 
 

@@ -72,7 +72,7 @@ def _is_l4s(cell: Cell, group: str, catalog: Catalog) -> bool:
 
 def _solo(cell: Cell, name: str, others: tuple[str, ...]) -> Cell:
     """Return the cell with one group alone and its nodes stated; they would default to the first group's."""
-    pair: Pair = topology(cell.topology).place(cell.groups)[name]
+    pair: Pair = topology(cell.topology).place(cell.nodes)[name]
     nodes = {f"{name}.from": pair.sender, f"{name}.to": pair.receiver}
 
     def kept(mapping: Mapping[str, _V]) -> dict[str, _V]:

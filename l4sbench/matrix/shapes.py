@@ -9,9 +9,9 @@ with the values of the other axes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from l4sbench.catalog import CongestionControl
 from l4sbench.errors import InputError, Problem, did_you_mean
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from l4sbench.units import Value
 
 ResolvedPoint: TypeAlias = tuple[Resolved, ...]
-
-_PLACING = ("from", "to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +54,6 @@ class Shape:
     given: frozenset[str]
     updates: tuple[tuple[Update, ...], ...]
     problems: tuple[Problem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A flow group as `Topology.place` expects it."""
-
-    name: str
-    sender: str | None
-    receiver: str | None
 
 
 @dataclass
@@ -248,28 +237,26 @@ class Shaper:
         found = TOPOLOGIES.get(str(draft.values.get("topology")))
         if found is None:
             return
-        groups = [self._placed(draft, group) for group in self._source.groups]
+        nodes = {
+            group: (draft.values.get(f"{group}.from"), draft.values.get(f"{group}.to"))
+            for group in self._source.groups
+        }
         try:
-            found.place(groups)
+            found.place(cast("dict[str, tuple[str | None, str | None]]", nodes))
         except InputError as error:
             draft.problems += [self._located(draft, problem) for problem in error.problems]
-
-    def _placed(self, draft: _Draft, group: str) -> _Placed:
-        sender, receiver = (draft.values.get(f"{group}.{end}") for end in _PLACING)
-        return _Placed(group, str(sender) if sender else None, str(receiver) if receiver else None)
 
     def _located(self, draft: _Draft, problem: Problem) -> Problem:
         resolved = draft.chosen.get(problem.path)
         where = resolved.statement.where if resolved else self._source.groups.get(problem.path, "")
-        return Problem(where, problem.path, problem.message, problem.hint)
+        return replace(problem, where=where)
 
 
 def shaping_names(names: Names) -> frozenset[str]:
     """Return the factors whose values determine which other factors a cell has, or whether they are valid."""
     found = {"aqm", "topology"}
     for group in names.groups:
-        found.add(f"{group}.cc")
-        found.update(f"{group}.{end}" for end in _PLACING)
+        found.update(f"{group}.{name}" for name in ("cc", "from", "to"))
         found.update(f"{group}.{name}" for name in _selectors(names.entries(group).values()))
     found.update(f"aqm.{name}" for name in _selectors(names.entries("aqm").values()))
     return frozenset(found)

@@ -52,7 +52,7 @@ class Placement:
         self.topology = topology
         self.queue: Queue = catalog.queue(cell.aqm)
         self.setting = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
-        places = topology.place(cell.groups)
+        places = topology.place(cell.nodes)
         self.groups = tuple(
             Placed(group, places[group.name], catalog.congestion_control(group.cc, f"{group.name}.cc"))
             for group in cell.groups

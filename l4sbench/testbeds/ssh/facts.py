@@ -100,7 +100,7 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
     """What these cells ask of every node of their topologies."""
     shapes: dict[object, Cell] = {}
     for cell in cells:
-        groups = tuple((g.name, g.cc, g.ecn, g.sender, g.receiver) for g in cell.groups)
+        groups = tuple((g.name, g.cc, g.ecn, g.nodes) for g in cell.groups)
         shapes.setdefault((cell.topology, cell.aqm, groups), cell)
     found: dict[str, NodeNeeds] = {}
     for cell in shapes.values():
@@ -108,7 +108,7 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
         for node in place.by_name:
             found.setdefault(node, NodeNeeds())
         found[place.router].add(catalog.queue(cell.aqm))
-        for group, pair in zip(cell.groups, place.place(cell.groups).values(), strict=True):
+        for group, pair in zip(cell.groups, place.place(cell.nodes).values(), strict=True):
             cc = catalog.congestion_control(group.cc)
             for node in pair:
                 found[node].add(cc)

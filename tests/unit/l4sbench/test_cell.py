@@ -190,7 +190,7 @@ def test_typed_access() -> None:
         "accecn",
         {"fallback": "detect"},
     )
-    assert (classic.count, classic.start, classic.sender, classic.receiver) == (
+    assert (classic.count, classic.start, *classic.nodes) == (
         3,
         Duration(2 * 10**9),
         None,

@@ -54,7 +54,7 @@ def added(matrix: Matrix) -> list[Cell]:
 
 def groups(cell: Cell) -> str:
     return " v ".join(
-        f"{group.count} {group.cc} {group.ecn} {group.sender or ''}".strip() for group in cell.groups
+        f"{group.count} {group.cc} {group.ecn} {group.nodes[0] or ''}".strip() for group in cell.groups
     )
 
 
@@ -70,7 +70,7 @@ def test_solo_has_each_situation_once_and_in_its_place(make: Make) -> None:
         for aqm in ("fifo", "codel")
         for alone in ("2 prague accecn tx-l4s", "1 cubic off tx-classic", "1 cubic classic tx-classic")
     ]
-    assert {cell.groups[0].receiver for cell in found} == {"rx-l4s", "rx-classic"}
+    assert {cell.groups[0].nodes[1] for cell in found} == {"rx-l4s", "rx-classic"}
     assert str(found[1].groups[0].start) == "1s"
     assert not any(name.startswith("classic.") for name in found[0].factors)
 

@@ -132,7 +132,7 @@ def test_flow_groups_are_open_ended(make: Make) -> None:
         "accecn",
         {"fallback": "off", "burst": 4},
     )
-    assert (flood.count, flood.start, flood.sender, flood.receiver) == (
+    assert (flood.count, flood.start, *flood.nodes) == (
         20,
         Duration(5 * 10**9),
         "tx-classic",
