@@ -129,11 +129,8 @@ def modes() -> None:
 def forecast() -> None:
     """Print how many published cells are in doubt after a look; trials are drawn from mean and spread."""
     rule = load_rule("pam25")
-    raw = pl.read_csv(
-        Path(__file__).parents[1] / "reports" / "published" / "cells.csv",
-        schema_overrides={"ecn_threshold_ms": pl.String},
-    )
-    found = raw.filter(pl.col("metric") == "tput_l4s").select("mean", "sd").drop_nulls()
+    cells = pl.read_csv(Path(__file__).parents[1] / "reports" / "published" / "cells.csv")
+    found = cells.select("l4s_mbps", "l4s_sd_mbps").drop_nulls()
     source = np.random.default_rng(SEED)
     open_ = dict.fromkeys(LOOKS, 0)
     rounds = 20

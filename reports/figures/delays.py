@@ -50,6 +50,7 @@ class _Source:
     words: str
     least_ms: float
     whose: str
+    hint: str
 
 
 _SOURCES: Final[dict[Source, _Source]] = {
@@ -60,6 +61,7 @@ _SOURCES: Final[dict[Source, _Source]] = {
         words="samples of the sender's smoothed RTT minus base RTT",
         least_ms=0.1,
         whose="Delay",
+        hint="run for longer, or with a shorter sample.interval",
     ),
     "sojourn": _Source(
         table="packets",
@@ -68,6 +70,7 @@ _SOURCES: Final[dict[Source, _Source]] = {
         words="packets by their time in the bottleneck's queue",
         least_ms=0.01,
         whose="Sojourn of packets",
+        hint="set capture: headers in the matrix to keep the packets of its cells",
     ),
 }
 
@@ -158,7 +161,7 @@ def delay_distribution(
     if not by_cell:
         raise InputError(
             f"no cell has more than {BEHIND} {about.words}, so there is no distribution of {group} flows",
-            _MORE[source],
+            about.hint,
         )
     lines = [
         alt.hconcat(
@@ -183,12 +186,6 @@ def delay_distribution(
         ],
     )
     return configured(alt.vconcat(*lines, spacing=14, title=title), config())
-
-
-_MORE: Final[dict[Source, str]] = {
-    "srtt": "run for longer, or with a shorter sample.interval",
-    "sojourn": "set capture: headers in the matrix to keep the packets of its cells",
-}
 
 
 def _panel(

@@ -108,6 +108,12 @@ def chosen(tables: RunTables, decision: Decision, trials: Trials = "median") -> 
     return [(cell.id, trial) for cell in decision.cells for trial in by_cell.get(cell.id, [])]
 
 
+_DISTRIBUTIONS: Final[tuple[tuple[Source, Group, Kind], ...]] = (
+    *(("srtt", "l4s", "cdf"), ("srtt", "l4s", "ccdf"), ("srtt", "classic", "cdf")),
+    *(("sojourn", "l4s", "cdf"), ("sojourn", "l4s", "ccdf"), ("sojourn", "classic", "cdf")),
+)
+
+
 def _of_sheet(
     tables: RunTables, sheet: Sheet, rule: Rule, on_skipped: Callable[[str], None]
 ) -> Iterator[Figure]:
@@ -123,30 +129,24 @@ def _of_sheet(
         "intervals.",
         goodput_against_delay(sheet),
     )
-    distributions: tuple[tuple[str, Group, Kind, Source], ...] = (
-        ("delay-cdf", "l4s", "cdf", "srtt"),
-        ("delay-ccdf", "l4s", "ccdf", "srtt"),
-        ("classic-delay-cdf", "classic", "cdf", "srtt"),
-    )
-    if captured(tables, sheet):
-        distributions += (
-            ("sojourn-cdf", "l4s", "cdf", "sojourn"),
-            ("sojourn-ccdf", "l4s", "ccdf", "sojourn"),
-            ("classic-sojourn-cdf", "classic", "cdf", "sojourn"),
-        )
-    for name, group, kind, source in distributions:
+    has_packets = captured(tables, sheet)
+    for source, group, kind in _DISTRIBUTIONS:
+        if source == "sojourn" and not has_packets:
+            continue
+        word = "delay" if source == "srtt" else "sojourn"
+        name = f"{'' if group == 'l4s' else 'classic-'}{word}-{kind}_{sheet.slug}"
+        flows = "L4S flows'" if group == "l4s" else "classic flows'"
+        of_what = {
+            "srtt": f"{flows} delay, {sheet.title}: samples of the sender's smoothed RTT minus base RTT, not "
+            "of single packets.",
+            "sojourn": f"sojourn of the {flows} packets in the bottleneck's queue, {sheet.title}.",
+        }
         try:
             chart = delay_distribution(tables, sheet, rule, group, kind, source)
         except InputError as error:
-            on_skipped(f"{name}_{sheet.slug}: {error}")
+            on_skipped(f"{name}: {error}")
             continue
-        whose = "L4S" if group == "l4s" else "classic"
-        of_what = {
-            "srtt": f"{whose} flows' delay, {sheet.title}: samples of the sender's smoothed RTT minus base "
-            "RTT, not of single packets.",
-            "sojourn": f"sojourn of the {whose} flows' packets in the bottleneck's queue, {sheet.title}.",
-        }
-        yield Figure(f"{name}_{sheet.slug}", f"{kind.upper()} of the {of_what[source]}", chart)
+        yield Figure(name, f"{kind.upper()} of the {of_what[source]}", chart)
 
 
 def _differences(tables: RunTables, found: Sequence[Sheet], rule: Rule) -> Iterator[Figure]:
@@ -193,33 +193,19 @@ def _bars(found: Sequence[Sheet], on_skipped: Callable[[str], None]) -> Iterator
 
 
 def _maps(found: Sequence[Sheet], rule: Rule) -> Iterator[Figure]:
+    goodput = "Goodput of the L4S flows (of the classic flows), {}, Mbit/s: cell means"
+    delay = "Mean smoothed RTT minus base RTT of the L4S flows (of the classic flows), {}, ms: cell means"
+    limits = f"limits of rule {rule.rule}"
     for sheet in found:
-        yield Figure(
-            f"goodput_{sheet.slug}",
-            f"Goodput of the L4S flows (of the classic flows), {sheet.title}, Mbit/s: cell means with 95 % "
-            f"confidence intervals, limits of rule {rule.rule}.",
-            goodput_map(sheet, rule),
-        )
-        yield Figure(
-            f"delay_{sheet.slug}",
-            f"Mean smoothed RTT minus base RTT of the L4S flows (of the classic flows), {sheet.title}, ms: "
-            "cell means.",
-            delay_map(sheet, rule),
-        )
+        caption = f"{goodput.format(sheet.title)} with 95 % confidence intervals, {limits}."
+        yield Figure(f"goodput_{sheet.slug}", caption, goodput_map(sheet, rule))
+        yield Figure(f"delay_{sheet.slug}", f"{delay.format(sheet.title)}.", delay_map(sheet, rule))
     for part, chart in published_maps(found, "goodput"):
-        yield Figure(
-            f"published-goodput_{part.slug}",
-            f"Goodput of the L4S flows (of the classic flows), {part.title}, Mbit/s: cell means, drawn as in "
-            "the PAM 2025 study.",
-            chart,
-        )
+        caption = f"{goodput.format(part.title)}, drawn as in the PAM 2025 study."
+        yield Figure(f"published-goodput_{part.slug}", caption, chart)
     for part, chart in published_maps(found, "delay"):
-        yield Figure(
-            f"published-delay_{part.slug}",
-            f"Mean smoothed RTT minus base RTT of the L4S flows (of the classic flows), {part.title}, ms: "
-            "cell means, drawn as in the PAM 2025 study (colours end at 15 ms).",
-            chart,
-        )
+        caption = f"{delay.format(part.title)}, drawn as in the PAM 2025 study (colours end at 15 ms)."
+        yield Figure(f"published-delay_{part.slug}", caption, chart)
 
 
 def write(

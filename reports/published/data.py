@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Published results as data (SOURCE.md): cell means, printed decision tables and errata, under our names."""
+"""Published results as data (SOURCE.md): cell means, printed decision tables and errata."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -18,31 +18,6 @@ from l4sbench.errors import InputError, did_you_mean
 
 FOLDER: Final = Path(__file__).parent
 
-QUEUES: Final[Mapping[str, str]] = {
-    "FIFO": "fifo",
-    "single_queue_FQ": "fifo-ecn",
-    "Codel": "codel",
-    "Codel_drop": "codel-drop",
-    "pie_drop": "pie-drop",
-    "FQ": "fq",
-    "FQ_Codel": "fq-codel",
-    "FQ_Codel_L4S": "fq-codel-l4s",
-    "DualPI2": "dualpi2",
-}
-"""Published name -> value of the factor `aqm`."""
-
-CONGESTION_CONTROLS: Final[Mapping[str, str]] = {
-    "prague": "prague",
-    "cubic": "cubic",
-    "bbrv1": "bbr1",
-    "bbrv2": "bbr2",
-    "l4s-bbrv2": "l4s-bbr2",
-}
-"""Published name -> value of the factor `<group>.cc`."""
-
-ECN: Final[Mapping[str, str]] = {"noecn": "off", "ecn": "classic", "ecn_dctcp_rx": "dctcp"}
-"""Published name -> value of the factor `classic.ecn`."""
-
 FACTORS: Final = (
     *("l4s.cc", "l4s.fallback", "classic.cc", "classic.ecn", "aqm", "buffer_bdp", "rate_mbps", "rtt_ms"),
 )
@@ -54,14 +29,12 @@ class PublishedCell:
     """One published cell: means over its trials.
 
     Attributes:
-        source: The study.
         factors: The values of `FACTORS`.
         trials: Number of trials.
         l4s_mbps, classic_mbps: Goodput at the receiver over the whole flow.
         delay_ms, classic_delay_ms: Mean smoothed RTT minus base RTT.
     """
 
-    source: str
     factors: Mapping[str, str | float]
     trials: int
     l4s_mbps: float
@@ -82,36 +55,13 @@ class PublishedCell:
 
 @cache
 def published_cells() -> tuple[PublishedCell, ...]:
-    """Read the published cells, in order of study and factors; no two have the same factors."""
-    raw = pl.read_csv(FOLDER / "cells.csv", schema_overrides={"ecn_threshold_ms": pl.String})
-    ours = raw.select(
-        "source",
-        pl.col("cc_l4s").replace_strict(CONGESTION_CONTROLS).alias("l4s.cc"),
-        pl.col("fallback").alias("l4s.fallback"),
-        pl.col("cc_classic").replace_strict(CONGESTION_CONTROLS).alias("classic.cc"),
-        pl.col("classic_ecn").replace_strict(ECN).alias("classic.ecn"),
-        pl.col("aqm").replace_strict(QUEUES),
-        pl.col("buffer_bdp").cast(pl.Float64),
-        pl.col("rate_mbps").cast(pl.Float64),
-        pl.col("base_rtt_ms").cast(pl.Float64).alias("rtt_ms"),
-        pl.col("n_trials").cast(pl.Int64),
-        "metric",
-        "mean",
-    )
-    wide = ours.pivot("metric", index=["source", *FACTORS, "n_trials"], values="mean").sort(
-        "source", *FACTORS
-    )
+    """Read the published cells, in the order of their factors; no two have the same factors."""
+    types = dict.fromkeys(("buffer_bdp", "rate_mbps", "rtt_ms"), pl.Float64)
+    frame = pl.read_csv(FOLDER / "cells.csv", schema_overrides=types).sort(FACTORS)
+    own = [field.name for field in fields(PublishedCell) if field.name != "factors"]
     return tuple(
-        PublishedCell(
-            source=row["source"],
-            factors={name: row[name] for name in FACTORS},
-            trials=row["n_trials"],
-            l4s_mbps=row["tput_l4s"],
-            classic_mbps=row["tput_classic"],
-            delay_ms=row["qdelay_l4s"],
-            classic_delay_ms=row["qdelay_classic"],
-        )
-        for row in wide.iter_rows(named=True)
+        PublishedCell({name: row[name] for name in FACTORS}, **{name: row[name] for name in own})
+        for row in frame.iter_rows(named=True)
     )
 
 

@@ -9,7 +9,6 @@ import pytest
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
 from reports.published import FACTORS, PrintedEntry, PublishedCell, errata, printed_table, published_cells
-from reports.published.data import ECN, QUEUES
 from reports.result.rules import load_rule
 
 
@@ -29,8 +28,9 @@ def test_published_cells() -> None:
 
 
 def test_published_names_are_ours() -> None:
-    assert set(QUEUES.values()) <= set(Catalog.load().queues)
-    assert set(ECN.values()) <= {"off", "classic", "accecn", "dctcp"}
+    cells = published_cells()
+    assert {cell.factors["aqm"] for cell in cells} <= set(Catalog.load().queues)
+    assert {cell.factors["classic.ecn"] for cell in cells} <= {"off", "classic", "accecn", "dctcp"}
     for erratum in errata():
         assert set(erratum.match) <= set(FACTORS), erratum
 
