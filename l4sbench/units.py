@@ -26,7 +26,7 @@ DURATION_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10*
 SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 PACKET_UNITS = {"p": 1}
 
-_UNITS: dict[str, dict[str, int]] = {
+UNITS: dict[str, dict[str, int]] = {
     "rate": RATE_UNITS,
     "duration": DURATION_UNITS,
     "size": SIZE_UNITS,
@@ -35,7 +35,7 @@ _UNITS: dict[str, dict[str, int]] = {
 # Units that str() uses: powers of ten, so nothing is ever rounded.
 _CANONICAL = {
     kind: [name for name, size in reversed(units.items()) if str(size).strip("0") == "1"]
-    for kind, units in _UNITS.items()
+    for kind, units in UNITS.items()
 }
 EXPECTED: dict[str, str] = {
     "rate": "a rate such as 100mbit",
@@ -198,7 +198,7 @@ def _check_base(amount: int, kind: str) -> None:
 
 
 def _parse(kind: str, text: str) -> int:
-    units = _UNITS[kind]
+    units = UNITS[kind]
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         raise BadValueError(f'expected {EXPECTED[kind]}, not "{text}"')
@@ -216,10 +216,10 @@ def _parse(kind: str, text: str) -> int:
 
 def _unit(kind: str, written: str) -> str | None:
     """Return the unit in its usual case, or None. Case matters for bytes (`kB`), not for bits and seconds."""
-    if written in _UNITS[kind]:
+    if written in UNITS[kind]:
         return written
     folded = written.lower().replace("µ", "u")
-    return folded if kind in ("rate", "duration") and folded in _UNITS[kind] else None
+    return folded if kind in ("rate", "duration") and folded in UNITS[kind] else None
 
 
 # unit in lower case -> what it most likely means
@@ -235,13 +235,13 @@ _GUESSES: dict[str, dict[str, str]] = {
 def _unit_hint(kind: str, number: str, written: str) -> str:
     """Return a hint about an unknown unit."""
     if not written:
-        return f"add a unit: {', '.join(_UNITS[kind])}"
+        return f"add a unit: {', '.join(UNITS[kind])}"
     guess = _GUESSES[kind].get(written.lower())
-    return f"did you mean {number}{guess}?" if guess else f"units are {', '.join(_UNITS[kind])}"
+    return f"did you mean {number}{guess}?" if guess else f"units are {', '.join(UNITS[kind])}"
 
 
 def _format(kind: str, base: int) -> str:
-    units = _UNITS[kind]
+    units = UNITS[kind]
     names = _CANONICAL[kind]
     unit = next((name for name in names if base >= units[name]), names[0] if base == 0 else names[-1])
     if base == 0:

@@ -17,15 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from l4sbench.units import Duration, Packets, Rate, Size, Value
+from l4sbench.units import RATE_UNITS, Duration, Packets, Rate, Size, Value
 
 if TYPE_CHECKING:
     from l4sbench.factors import Condition
 
 _FIELD = re.compile(r"\{([a-z][a-z0-9_]*)(?:\.([a-z_]+))?\}")
 _NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-_BITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-UNITS = frozenset({*_NS, *_BITS, "bytes", "packets"})
+UNITS = frozenset({*_NS, *RATE_UNITS, "bytes", "packets"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,7 @@ def write(value: Value) -> str:
         case Duration(ns=amount):
             return _largest(amount, _NS)
         case Rate(bits_per_s=amount):
-            return _largest(amount, _BITS)
+            return _largest(amount, RATE_UNITS)
         case Packets(count=amount) | Size(bytes=amount):
             return str(amount)
         case bool():
@@ -156,8 +155,8 @@ def number(value: Value, unit: str) -> float | int:
     match value:
         case Duration(ns=amount) if unit in _NS:
             return _exact(amount, _NS[unit])
-        case Rate(bits_per_s=amount) if unit in _BITS:
-            return _exact(amount, _BITS[unit])
+        case Rate(bits_per_s=amount) if unit in RATE_UNITS:
+            return _exact(amount, RATE_UNITS[unit])
         case Size(bytes=amount) if unit == "bytes":
             return amount
         case Packets(count=amount) if unit == "packets":

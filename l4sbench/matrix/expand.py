@@ -223,19 +223,19 @@ class _Expander:
         """Report crossed parameters that nothing in the matrix declares; they are most likely typos."""
         if self._source.incomplete:
             return
-        said: set[str] = set()
+        reported: set[str] = set()
         for axis in self._axes:
             for resolved in (resolved for point in axis for resolved in point.values()):
                 meaning = resolved.meaning
                 if (
                     meaning.factor is not None
                     or resolved.statement in self._shaper.used
-                    or resolved.name in said
+                    or resolved.name in reported
                 ):
                     continue
                 if ("aqm" if meaning.owner == "aqm" else f"{meaning.owner}.cc") in self._broken:
                     continue
-                said.add(resolved.name)
+                reported.add(resolved.name)
                 owners = list(self._shaper.drops.get(resolved.name, ()))
                 message = f"does not apply to any of {', '.join(owners)}"
                 params = {

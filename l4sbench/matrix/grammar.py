@@ -39,14 +39,13 @@ from l4sbench.factors import (
     plain,
     shown,
 )
-from l4sbench.units import DURATION_UNITS, PACKET_UNITS, RATE_UNITS, SIZE_UNITS
+from l4sbench.units import UNITS
 
 Schema = dict[str, Any]
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _PARAM: Final = r"[a-z][a-z0-9_]*"
 _GROUP: Final = rf"(?!(?:{'|'.join(sorted(RESERVED))})\.){GROUP_NAME.pattern}"
-_UNITS: Final = {"rate": RATE_UNITS, "duration": DURATION_UNITS, "size": SIZE_UNITS, "packets": PACKET_UNITS}
 _JSON_TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
 _ANY_SCALAR: Final[Schema] = {"type": ["string", "number", "boolean"]}
 
@@ -127,8 +126,8 @@ Files = Annotated[
 def value_schema(factor: Parameter) -> Schema:
     """Return the JSON Schema of one value of a factor."""
     schema: Schema = {"type": _JSON_TYPES.get(factor.kind, "string"), "description": factor.meaning}
-    if factor.kind in _UNITS:
-        schema["pattern"] = rf"^[0-9]+(\.[0-9]+)?({'|'.join(_UNITS[factor.kind])})$"
+    if factor.kind in UNITS:
+        schema["pattern"] = rf"^[0-9]+(\.[0-9]+)?({'|'.join(UNITS[factor.kind])})$"
     if factor.choices:
         schema["enum"] = list(factor.choices)
     if factor.kind in {"int", "float"} and factor.minimum is not None:
@@ -168,7 +167,7 @@ class TrialsRange(BaseModel):
 
 
 class FlowGroup(BaseModel):
-    """Flows that share everything but their ports."""
+    """Flows that differ only in their ports."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Scalar]
@@ -182,7 +181,7 @@ class Assignment(BaseModel):
 
 
 class Patterns(BaseModel):
-    """Factors and a pattern for each (`fq*`, or `1,4` for either); a cell that matches all is left out."""
+    """Factors and a pattern for each (`fq*`, or `1,4` for either); cells that match all are left out."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Scalar]
@@ -202,7 +201,7 @@ Point = Annotated[
 
 
 class Axes(BaseModel):
-    """What is crossed: each axis a list of values of one factor, or a list of maps of linked factors."""
+    """Axes to cross: each is a list of values of one factor, or a list of maps of linked factors."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Annotated[list[Point], BeforeValidator(_points)]]
@@ -215,7 +214,7 @@ class MatrixFile(BaseModel):
     __pydantic_extra__: dict[str, Scalar]
 
     matrix: Name = Field(description="Name of the matrix and of its run directory.")
-    description: StrictStr | None = Field(None, description="What the experiment asks.")
+    description: StrictStr | None = Field(None, description="Question of the experiment.")
     extends: Files | None = Field(
         None, description="Matrix files this one builds on, relative to it: maps merge, lists replace."
     )
@@ -223,11 +222,11 @@ class MatrixFile(BaseModel):
         None, description="Folders, relative to this file, with more queues and congestion controls."
     )
     trials: Annotated[TrialsRange, BeforeValidator(_trials)] | None = None
-    rule: Name | None = Field(None, description="How verdicts are made. Default: pam25.")
+    rule: Name | None = Field(None, description="Rule for verdicts. Default: pam25.")
     baselines: Literal["none", "solo", "solo-and-same"] | None = Field(
         None,
-        description="Cells to add that others are measured against: each flow group alone, and, with "
-        "solo-and-same, against its own kind. Default: none.",
+        description="Cells to add for comparison: each flow group alone, and, with solo-and-same, against "
+        "its own kind. Default: none.",
     )
     seed: StrictInt | None = Field(
         None, ge=0, le=2**63 - 1, description="Seed of every trial's seed. Default: 1."
@@ -269,7 +268,7 @@ _LINKED_SCHEMA: Final[Schema] = {
     "type": "array",
     "minItems": 1,
     "items": {"$ref": "#/$defs/Assignment"},
-    "description": "A linked axis: maps of factors that change together, under a name of its own.",
+    "description": "A linked axis: maps of factors that change together, under any name.",
 }
 _FLOWS_SCHEMA: Final[Schema] = {
     "type": "object",
