@@ -18,7 +18,8 @@ CATALOG: Final = "catalog"
 
 
 def _outside(catalog: Catalog) -> list[CatalogEntry]:
-    return [entry for entry in catalog.entries if not entry.folder.is_relative_to(assets.root())]
+    own = (assets.folder("kernels"), assets.folder("p4"))
+    return [entry for entry in catalog.entries if not any(map(entry.folder.is_relative_to, own))]
 
 
 def modules_outside(catalog: Catalog) -> Mapping[str, Path]:
