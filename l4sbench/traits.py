@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 Traffic = Literal["lean", "iperf3"]
 
@@ -84,13 +85,19 @@ class Identity:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a plan asks of a testbed: names from the catalog, kernel modules, topologies, traffic tools."""
+    """What a plan needs of a testbed: names from the catalog, kernel modules, topologies, traffic tools.
+
+    `options` are kernel options without `CONFIG_`, by the catalog entry that needs them; `catalog` are the
+    folders from outside that entries come from.
+    """
 
     topologies: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
     congestion_controls: frozenset[str] = frozenset()
     modules: frozenset[str] = frozenset()
     traffic: frozenset[str] = frozenset()
+    options: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    catalog: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)

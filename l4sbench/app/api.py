@@ -92,7 +92,7 @@ class Planned:
         untested: Why the testbed's software is unknown; empty when it is known.
         forecast: Trials that adaptive cells will probably get in addition; None when the number is fixed.
         advice: Changes that would let hosts run cells that they cannot run now.
-        problems: What else on the hosts, as last recorded, prevents a run.
+        problems: What else prevents a run: on hosts as last recorded, in the lab's kernel.
     """
 
     plan: Plan
@@ -242,14 +242,13 @@ def plan_of(
     except TestbedError as error:
         untested = str(error)
     plan = prepared.plan(identity, stages)
-    recorded = isinstance(testbed, Staged) and identity is not None
     return Planned(
         plan,
         prepared.traits.workers(options.jobs),
         untested,
         forecast(plan, prepared.latest.path if prepared.latest else None),
         advice,
-        tuple(testbed.check(plan.needs)) if testbed and recorded else (),
+        tuple(testbed.check(plan.needs)) if testbed and identity else (),
     )
 
 

@@ -134,11 +134,14 @@ class Prepared:
 
             catalog, cells = self.matrix.catalog, self.matrix.cells
             return SshTestbed(Path(place), catalog, cells, capture=self.options.capture, contact=contact)
+        from l4sbench.planning.inputs import needs
         from l4sbench.testbeds.virtual import VirtualTestbed
         from l4sbench.testbeds.virtual.lab import Lab, with_modules
 
-        lab = with_modules(Lab.locate(), modules_outside(self.matrix.catalog))
-        return VirtualTestbed(lab, capture=self.options.capture)
+        catalog = self.matrix.catalog
+        wanted = needs(catalog, self.matrix.cells, self.traits).options.values()
+        lab = with_modules(Lab.locate(needs=frozenset().union(*wanted)), modules_outside(catalog))
+        return VirtualTestbed(lab, catalog, capture=self.options.capture)
 
 
 def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> Prepared:

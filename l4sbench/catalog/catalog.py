@@ -25,10 +25,14 @@ _Entry = TypeVar("_Entry", Queue, CongestionControl)
 
 @dataclass(frozen=True)
 class Catalog:
-    """The available queues and congestion controls by name, in alphabetical order."""
+    """The available queues and congestion controls by name, in alphabetical order.
+
+    `folders` are the folders from outside that were read besides the project's own.
+    """
 
     queues: Mapping[str, Queue]
     congestion_controls: Mapping[str, CongestionControl]
+    folders: tuple[Path, ...] = ()
 
     @classmethod
     def load(cls, extra: Sequence[Path] = ()) -> Catalog:
@@ -61,6 +65,7 @@ class Catalog:
             MappingProxyType(
                 {entry.name: entry for entry in ordered if isinstance(entry, CongestionControl)}
             ),
+            tuple(extra),
         )
 
     @property

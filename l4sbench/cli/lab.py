@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli import nodes
-from l4sbench.cli.options import Subparsers, add_command, add_matrix, count
+from l4sbench.cli.options import Subparsers, add_catalog, add_command, add_matrix, count
 from l4sbench.cli.terminal import answer, as_json, say
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def add_parser(commands: Subparsers) -> None:
         "--jobs", type=count, metavar="N", help="number of parallel compilations (default: number of cores)"
     )
     building.add_argument("--force", action="store_true", help="rebuild every part, from the newest sources")
+    add_catalog(building)
     state = add_command(
         own,
         "status",
@@ -68,12 +69,18 @@ def add_parser(commands: Subparsers) -> None:
 
 def build(args: argparse.Namespace) -> int:
     """Build missing parts."""
+    from l4sbench.catalog import Catalog
     from l4sbench.cli.progress import build_progress
+    from l4sbench.planning.inputs import kernel_options
     from l4sbench.testbeds.virtual.lab import BuildOptions
     from l4sbench.testbeds.virtual.lab import build as make
 
     options = BuildOptions(
-        tarball=args.tarball, kernel_tree=args.kernel_tree, jobs=args.jobs, force=args.force
+        tarball=args.tarball,
+        kernel_tree=args.kernel_tree,
+        jobs=args.jobs,
+        force=args.force,
+        needs=frozenset(kernel_options(Catalog.load(args.catalog).entries)),
     )
     with build_progress() as on_progress:
         lab = make(options, on_progress)
@@ -97,14 +104,17 @@ def status(args: argparse.Namespace) -> int:
 
 def shell(args: argparse.Namespace) -> int:
     """Boot the first matching cell and connect the terminal to its guest."""
-    from l4sbench.app.api import programs_of
+    from l4sbench.app.api import load_matrix, programs_of
+    from l4sbench.planning.inputs import entries, kernel_options, uses
+    from l4sbench.testbeds.virtual import TRAITS
     from l4sbench.testbeds.virtual.lab import Lab
     from l4sbench.testbeds.virtual.shell import open_shell
 
-    lab = Lab.locate()
     cell, topology, programs = programs_of(args.matrix, args.filters, args.catalog)
+    catalog = load_matrix(args.matrix, args.catalog).catalog
+    options = kernel_options(entries(catalog, uses(cell, TRAITS)))
     say(f"{cell.id}: nodes {', '.join(programs)}; run a command on a node: ip netns exec NODE COMMAND")
-    return open_shell(lab, programs, topology)
+    return open_shell(Lab.locate(needs=options), programs, topology, options)
 
 
 def _print(state: LabStatus) -> None:

@@ -50,6 +50,11 @@ def add_matrix(parser: argparse.ArgumentParser) -> None:
         "matrix", metavar="MATRIX", help="a matrix file, or the name of one that ships with l4sbench"
     )
     add_filters(parser)
+    add_catalog(parser)
+
+
+def add_catalog(parser: argparse.ArgumentParser) -> None:
+    """Add --catalog: folders with further queues and congestion controls."""
     parser.add_argument(
         "--catalog",
         action="append",

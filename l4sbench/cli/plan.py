@@ -71,6 +71,7 @@ def plan(args: argparse.Namespace) -> int:
         plain = plan_as_json(planned.plan, planned.jobs)
         if planned.forecast is not None:
             plain["trials_added_probably"] = planned.forecast.trials
+        plain["problems"] = [str(problem) for problem in planned.problems]
         answer(as_json(plain))
         return 0
     _print_head(planned.plan)
@@ -88,8 +89,9 @@ def plan(args: argparse.Namespace) -> int:
     warn_of(planned.plan)
     for line in planned.advice:
         warn(line)
+    source = "" if args.on == "virtual" else "as last recorded: "
     for problem in planned.problems:
-        warn(f"as last recorded: {problem}")
+        warn(f"{source}{problem}")
     if planned.untested:
         say(f"note: {planned.untested}")
     return 0

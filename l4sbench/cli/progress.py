@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from l4sbench.testbeds.virtual.lab import Progress as BuildStep
+    from l4sbench.testbeds.virtual.lab import BuildStep
 
 _MARKS = {"ok": ("ok", "green"), "invalid": ("invalid", "yellow"), "failed": ("FAILED", "red")}
 

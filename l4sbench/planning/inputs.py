@@ -88,7 +88,7 @@ class TrialInputs:
         """Digests of the queue, the traffic tool and the congestion controls, in catalog and testbed."""
         if names not in self._parts:
             used = entries(self._catalog, names)
-            loaded = sorted(modules(used))
+            loaded = sorted(modules(used) | {f"CONFIG_{name}" for name in kernel_options(used)})
             about = [
                 [entry.digest for entry in used],
                 {name: self.identity.modules[name] for name in loaded if name in self.identity.modules},
@@ -123,16 +123,24 @@ def modules(used: Iterable[Queue | CongestionControl]) -> set[str]:
     }
 
 
+def kernel_options(used: Iterable[Queue | CongestionControl]) -> set[str]:
+    """Return the kernel options, without `CONFIG_`, that these entries need."""
+    return {option for entry in used for option in entry.needs.config}
+
+
 def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits) -> Needs:
     """Return what these cells need from a testbed."""
     kinds = {(cell.factors["topology"], uses(cell, traits)) for cell in cells}
     names = {used for _, used in kinds}
+    used_entries = {entry.name: entry for used in names for entry in entries(catalog, used)}
     return Needs(
         topologies=frozenset(str(topology) for topology, _ in kinds),
         queues=frozenset(queue for queue, *_ in names),
         traffic=frozenset(traffic for _, traffic, *_ in names),
         congestion_controls=frozenset(cc for _, _, *ccs in names for cc in ccs),
-        modules=frozenset(name for used in names for name in modules(entries(catalog, used))),
+        modules=frozenset(modules(used_entries.values())),
+        options={name: frozenset(entry.needs.config) for name, entry in used_entries.items()},
+        catalog=catalog.folders,
     )
 
 

@@ -61,7 +61,7 @@ class Hosts(VirtualTestbed):
     ran: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        super().__init__(self.lab)
+        super().__init__(self.lab, Catalog.load())
 
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         ended = super().run(spec, raw, stop)

@@ -16,7 +16,7 @@ import pytest
 
 from l4sbench import assets
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, Progress, build, with_modules
+from l4sbench.testbeds.virtual.lab import BuildOptions, BuildStep, Lab, build, with_modules
 from l4sbench.testbeds.virtual.lab.cache import remove_tree
 
 pytestmark = pytest.mark.lab
@@ -90,7 +90,7 @@ def first_boot(kernel: Path, rootfs: Path, seed: int, prefix: Sequence[str] = ()
 
 
 def test_building_a_built_lab_does_nothing_and_is_quick(lab: Lab) -> None:
-    said: list[Progress] = []
+    said: list[BuildStep] = []
     began = time.monotonic()
     assert build(BuildOptions(), said.append) == lab
     assert said == []
@@ -99,7 +99,7 @@ def test_building_a_built_lab_does_nothing_and_is_quick(lab: Lab) -> None:
 
 def test_a_changed_module_is_built_alone_and_both_labs_stay(lab: Lab, cache: Path, kernels: Path) -> None:
     change_a_module(kernels)
-    said: list[Progress] = []
+    said: list[BuildStep] = []
     new = build(BuildOptions(cache=cache, kernels=kernels), said.append)
     assert list(dict.fromkeys(progress.stage for progress in said)) == ["modules", "check", "done"]
     assert new.digests.kernel == lab.digests.kernel
@@ -149,9 +149,9 @@ def test_a_killed_build_is_named_cleaned_up_and_finished(cache: Path, kernels: P
     change_a_module(kernels)
     killed = subprocess.Popen([sys.executable, "-c", KILL_ME, str(cache), str(kernels)])
     assert killed.wait(timeout=300) == -signal.SIGKILL
-    with pytest.raises(TestbedError, match="not built for the sources at hand"):
+    with pytest.raises(TestbedError, match="not built for the current sources"):
         Lab.locate(cache, kernels)
-    said: list[Progress] = []
+    said: list[BuildStep] = []
     build(BuildOptions(cache=cache, kernels=kernels), said.append)
     assert f"process {killed.pid} on " in said[0].message
     assert not list(cache.glob("*/*.partial"))

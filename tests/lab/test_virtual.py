@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from l4sbench.app import api
+from l4sbench.catalog import Catalog
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TrialFailed
 from l4sbench.events import Status
@@ -108,7 +109,7 @@ def failure(lab: Lab, spec: TrialSpec, tmp_path: Path) -> tuple[str, Path]:
     raw = tmp_path / "raw"
     raw.mkdir()
     with pytest.raises(TrialFailed) as error:
-        VirtualTestbed(lab).run(spec, raw, threading.Event())
+        VirtualTestbed(lab, Catalog.load()).run(spec, raw, threading.Event())
     assert (raw / "console.log").is_file()
     return error.value.message, raw
 
@@ -157,7 +158,7 @@ def test_a_stopped_trial_leaves_no_process(lab: Lab, tmp_path: Path) -> None:
     stop = threading.Event()
     threading.Timer(1.0, stop.set).start()
     with pytest.raises(TrialStopped):
-        VirtualTestbed(lab).run(spec, raw, stop)
+        VirtualTestbed(lab, Catalog.load()).run(spec, raw, stop)
     assert not guests_of_this_process()
 
 

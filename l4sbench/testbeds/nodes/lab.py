@@ -28,7 +28,7 @@ from l4sbench.testbeds.nodes.keeper import SOCKET
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_lab
 from l4sbench.testbeds.nodes.starting import key, no_keeper, start
 from l4sbench.testbeds.nodes.userland import node_userland
-from l4sbench.testbeds.virtual.lab import Lab, Progress
+from l4sbench.testbeds.virtual.lab import BuildStep, Lab
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.doctor import require
 from l4sbench.topology import topology as find_topology
@@ -96,7 +96,7 @@ class NodesStatus:
 
 def up(
     topology: str,
-    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_progress: Callable[[BuildStep], None] = lambda _: None,
     *,
     name: str | None = None,
     memory_mb: int = MEMORY_MB,
@@ -123,7 +123,7 @@ def up(
     lab = Lab.locate(cache)
 
     def say(message: str, fraction: float | None = None) -> None:
-        on_progress(Progress("nodes", message, fraction))
+        on_progress(BuildStep("nodes", message, fraction))
 
     userland = node_userland(lab, say)
     with home.lock():

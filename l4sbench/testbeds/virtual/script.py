@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Programs of all nodes -> the one script that the guest's init executes (docs/guest.md).
 
-All nodes of a topology are network namespaces of one guest. A port of a node is an interface that carries the
+All nodes of a topology are network namespaces of one guest. A port of a node is an interface with the
 network's name; a network of more than two ports is a bridge in a namespace of its own, so that no packet
-crosses a node that is not on its path. Running a program in the guest costs about 10 ms of wall time, so what
-`ip` and `tc` can read as a batch goes to them as one.
+crosses a node that is not on its path. Running a program in the guest costs about 10 ms of wall time, so
+commands of `ip` and `tc` go to them in batches.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ HUB: Final = "hub"
 
 SETUP_LIMIT_MS: Final = 10_000
 LEAD_MS: Final = 100
-"""From the last preparation to the start instant, before rounding up to a whole second."""
+"""Time from the last preparation to the start instant, before rounding up to a whole second."""
 GRACE_S: Final = 5.0
-"""How long after its planned end a flow may take to close."""
+"""Time that a flow may take to close after its planned end."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class GuestScript:
     folders: tuple[str, ...]
 
     def write(self, folder: Path) -> None:
-        """Put the script, the files it reads and the folders it writes to into a trial's raw folder."""
+        """Write the script, the files it reads and the folders of its outputs into a trial's raw folder."""
         for name in self.folders:
             (folder / name).mkdir(exist_ok=True)
         for name, text in self.files.items():
@@ -52,11 +52,11 @@ class GuestScript:
         (folder / "script").write_text(self.text, encoding="utf-8")
 
     def offset_ns(self, line: int) -> int:
-        """When the `at` instruction on this line (from 1) starts its program, after the start instant."""
+        """Return the offset from the start instant of the `at` instruction on this line (from 1)."""
         return int(self.text.splitlines()[line - 1].split("\t")[2])
 
     def explain(self, reason: str) -> str:
-        """What init says went wrong, with the node and the whole command instead of the script's line."""
+        """Return init's reason for a failure, with node and command instead of the line of the script."""
         at = re.match(r"line (\d+): ", reason)
         if not at:
             return reason
@@ -71,18 +71,24 @@ class GuestScript:
 
 
 def guest_script(
-    programs: Mapping[str, Program], topology: Topology, *, capture: bool = False, interactive: bool = False
+    programs: Mapping[str, Program],
+    topology: Topology,
+    linux: Sequence[str] = (),
+    *,
+    capture: bool = False,
+    interactive: bool = False,
 ) -> GuestScript:
     """Compile the programs of one trial.
 
-    `capture` captures packets as cells with `capture: headers` do. `interactive` stops when all is set up and
-    hands the console to a shell instead of running flows.
+    `linux` are modules of Linux to load, in load order. `capture` captures packets as cells with
+    `capture: headers` do. `interactive` stops after the setup and hands the console to a shell instead of
+    running flows.
 
     Raises:
         InputError: two nodes ask for different parameters of one kernel module; all nodes share a kernel.
     """
     writer = _Writer()
-    _build(writer, programs, topology)
+    _build(writer, programs, topology, linux)
     if interactive:
         writer.line("console")
         return GuestScript(writer.text(), writer.files, tuple(programs))
@@ -99,12 +105,14 @@ def guest_script(
     return GuestScript(writer.text(), writer.files, tuple(programs))
 
 
-def _build(writer: _Writer, programs: Mapping[str, Program], topology: Topology) -> None:
-    """Namespaces, modules and links, then every node's own settings."""
+def _build(
+    writer: _Writer, programs: Mapping[str, Program], topology: Topology, linux: Sequence[str]
+) -> None:
+    """Write namespaces, modules and links, then every node's own settings."""
     bridges = [network for network in topology.networks if network.is_bridge]
     for name in (*programs, *([HUB] if bridges else [])):
         writer.line("netns", name)
-    for module, params in _modules(programs).items():
+    for module, params in _modules(programs, linux).items():
         writer.line("module", str(GUEST_MODULES / f"{module}.ko"), " ".join(params) or "-")
     writer.batch("-", "links", "ip", _link_lines(topology))
     if bridges:
@@ -114,13 +122,13 @@ def _build(writer: _Writer, programs: Mapping[str, Program], topology: Topology)
 
 
 def _servers(program: Program, topology: Topology, *, capture: bool) -> tuple[Server, ...]:
-    """The program's own, and captures where they are asked for and it has none."""
+    """Return the program's own servers, and captures if they are requested and it has none."""
     more = captures(topology, program.node) if capture else ()
     return tuple({server.id: server for server in (*program.servers, *more)}.values())
 
 
 def _prepare(writer: _Writer, node: str, program: Program, neighbours: Sequence[str]) -> None:
-    """Sysctls before links come up, links before routes, offloads before anything is queued."""
+    """Write sysctls before links come up, links before routes, offloads before anything is queued."""
     for key, value in program.sysctls:
         writer.line("sysctl", node, key.replace(".", "/"), value)
     lines = ["link set lo up"]
@@ -152,7 +160,7 @@ def _prepare(writer: _Writer, node: str, program: Program, neighbours: Sequence[
 
 
 def _flows(writer: _Writer, programs: Mapping[str, Program]) -> None:
-    """Flows and the sampler at their instants, and how long to wait for them."""
+    """Write flows and the sampler at their instants, and how long to wait for them."""
     end_ns = 0
     for node, program in programs.items():
         for flow in program.flows:
@@ -187,18 +195,18 @@ def _sampler_argv(programs: Mapping[str, Program], end_ns: int) -> list[str]:
     return argv
 
 
-def _modules(programs: Mapping[str, Program]) -> Mapping[str, tuple[str, ...]]:
-    """Our modules to load with their parameters, each once; the lab kernel has all others built in."""
+def _modules(programs: Mapping[str, Program], linux: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """Return the modules to load and their parameters: those of Linux, then ours; others are built in."""
     found: dict[str, tuple[str, ...]] = {}
     for node, program in programs.items():
         for module in program.modules:
-            if not module.ours:
+            if not module.ours and module.name not in linux:
                 continue
             params = tuple(f"{key}={value}" for key, value in module.params)
             if found.setdefault(module.name, params) != params:
                 asked, other = " ".join(params), " ".join(found[module.name])
                 raise InputError([Problem("", module.name, _shared(node, asked, other))])
-    return found
+    return {name: found.get(name, ()) for name in (*linux, *found)}
 
 
 def _shared(node: str, asked: str, other: str) -> str:
@@ -233,14 +241,14 @@ def _hub_lines(topology: Topology) -> list[str]:
 
 
 def _hub_port(network: str, node: str) -> str:
-    """The bridge's port towards a node, which may be on two bridges; names end at 15 characters."""
+    """Return the name of a bridge's port to a node, at most 15 characters; a node may be on two bridges."""
     return f"{node}.{network.removeprefix('net-')}"[:15]
 
 
 def _neighbours(topology: Topology, node: str) -> list[str]:
-    """A node knows its neighbours from the start, as hosts do that have talked before.
+    """Return commands that make a node's neighbours known to it, as on hosts that communicated before.
 
-    Else the first packet of a trial waits for ARP, and the flow that starts first measures twice its RTT.
+    Otherwise the first packet of a trial waits for ARP, and the first flow measures twice its RTT.
     """
     return [
         f"neigh add {address.ip} lladdr {_mac(address.ip)} dev {network.name} nud permanent"
@@ -252,12 +260,12 @@ def _neighbours(topology: Topology, node: str) -> list[str]:
 
 
 def _mac(ip: str) -> str:
-    """The hardware address of the port with this IPv4 address: locally administered, ends in its bytes."""
+    """Return the hardware address of the port with this IPv4 address: local, and ending in its bytes."""
     return ":".join(("02", "00", *(f"{int(part):02x}" for part in ip.split("."))))
 
 
 def _local(argv: Sequence[str]) -> list[str]:
-    """Resolve `@<network>` to the interface, which carries the network's name in this testbed."""
+    """Resolve `@<network>` to the interface, which has the network's name in this testbed."""
     return [word.removeprefix("@") if word.startswith("@") else word for word in argv]
 
 

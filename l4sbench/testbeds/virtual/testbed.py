@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,14 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 from l4sbench import assets
 from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem, TrialFailed
+from l4sbench.planning.inputs import entries, kernel_options, uses
 from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, run_guest
+from l4sbench.testbeds.virtual.lab import HINT
 from l4sbench.traits import CostModel, Identity, Needs, TestbedTraits
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
+    from l4sbench.catalog import Catalog
     from l4sbench.program.trial import TrialSpec
     from l4sbench.testbeds.virtual.lab import Lab
 
@@ -40,12 +44,14 @@ class VirtualTestbed:
     """Runs trials in a built lab. Several trials may run at once; each is one process.
 
     Args:
-        lab: What to boot.
+        lab: The lab to boot.
+        catalog: The queues and congestion controls that cells name.
         capture: Keep packet captures of both of the router's ports in the raw files.
     """
 
-    def __init__(self, lab: Lab, *, capture: bool = False) -> None:
+    def __init__(self, lab: Lab, catalog: Catalog, *, capture: bool = False) -> None:
         self._lab = lab
+        self._catalog = catalog
         self._capture = capture
 
     @property
@@ -55,11 +61,11 @@ class VirtualTestbed:
 
     @property
     def traits(self) -> TestbedTraits:
-        """No noise of its own, many at once, seconds of wall time per minute of virtual time."""
+        """Traits: no noise of its own, many trials at once, wall seconds per minute of virtual time."""
         return TRAITS
 
     def identity(self) -> Identity:
-        """Digests of the lab's parts; equal on every machine that built equal parts."""
+        """Return digests of the lab's parts, which are equal on every machine that built equal parts."""
         digests = self._lab.digests
         return Identity(
             testbed=self.name,
@@ -70,28 +76,41 @@ class VirtualTestbed:
                 "tools": digests.tools,
                 "script": assets.digest(Path(script.__file__)),
             },
-            modules=dict(digests.modules),
+            modules=dict(digests.modules)
+            | {
+                f"CONFIG_{option}": " ".join(digests.modules[name] for name in names)
+                for option, names in self._lab.options.items()
+            },
             tools={"lean": digests.tools, "iperf3": digests.userland},
         )
 
     def check(self, needs: Needs) -> Sequence[Problem]:
-        """Modules that the plan needs and the lab does not have."""
-        return [
-            Problem("", name, "the lab has no such kernel module", "l4sbench lab build")
+        """Return the kernel modules and options that the plan needs and the lab does not have."""
+        found = [
+            Problem("", name, "the lab has no such kernel module", HINT)
             for name in sorted(needs.modules - self._lab.modules.keys())
         ]
+        folders = (word for folder in needs.catalog for word in ("--catalog", str(folder)))
+        command = f"{HINT} {shlex.join(folders)}".rstrip()
+        for name, options in sorted(needs.options.items()):
+            if lacking := sorted(self._lab.lacks(options)):
+                what = ", ".join(f"CONFIG_{option}" for option in lacking)
+                found.append(Problem("", name, f"needs {what}, which the lab's kernel lacks", command))
+        return found
 
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
-        """Boot a guest, let it execute the trial's programs, and leave what they wrote in `raw`.
+        """Boot a guest, let it execute the trial's programs, and leave their output in `raw`.
 
         Raises:
             TrialFailed: the guest hung, panicked, was killed, or a step in it failed.
             TrialStopped: `stop` was set.
             TestbedError: no guest can be started at all.
         """
-        steps = script.guest_script(spec.programs, spec.topology, capture=self._capture)
+        used = entries(self._catalog, uses(spec.cell, TRAITS))
+        linux = self._lab.provided_by(kernel_options(used))
+        steps = script.guest_script(spec.programs, spec.topology, linux, capture=self._capture)
         steps.write(raw)
-        self._write_host(spec, raw)
+        self._write_host(spec, raw, linux)
         boot = Boot(self._lab.kernel, self._lab.rootfs, raw, spec.seed)
         console = raw / "console.log"
         ended = run_guest(boot, console, spec.wall_limit_s, stop)
@@ -108,9 +127,13 @@ class VirtualTestbed:
             wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=_skew_ms(steps, status)
         )
 
-    def _write_host(self, spec: TrialSpec, raw: Path) -> None:
-        """What this trial runs on, for the `hostinfo` collector; nothing in it names the machine."""
+    def _write_host(self, spec: TrialSpec, raw: Path, linux: Sequence[str]) -> None:
+        """Describe what this trial runs on, for the `hostinfo` collector, without naming the machine.
+
+        Of the modules of Linux, `linux` are those that the trial loads.
+        """
         lab = self._lab
+        others = set(lab.provided_by(lab.options)).difference(linux)
         host = {
             "testbed": self.name,
             "kernel_release": lab.kernel_release,
@@ -118,21 +141,21 @@ class VirtualTestbed:
             "kernel_digest": lab.digests.kernel,
             "userland_digest": lab.digests.userland,
             "tools_digest": lab.digests.tools,
-            "modules": {name: lab.srcversions[name] for name in sorted(lab.srcversions)},
+            "modules": {name: lab.srcversions[name] for name in sorted(lab.srcversions.keys() - others)},
             "seed": spec.seed,
         }
         (raw / "host.json").write_text(json.dumps(host, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _write_start(raw: Path, t0_ns: int) -> None:
-    """The start instant by the clock that captures carry: nanoseconds since the epoch."""
+    """Write the start instant by the clock of the captures: nanoseconds since the epoch."""
     (raw / "start.json").write_text(json.dumps({"t0_ns": EPOCH_NS + t0_ns}) + "\n", encoding="utf-8")
 
 
 def _compress_captures(raw: Path) -> None:
-    """Headers of packets are much alike: what is left of them is about a fifth."""
+    """Compress captures, to about a fifth: headers of packets are much alike."""
     for path in sorted(raw.glob("*/*.pcap")):
-        # no time and no name in it, so that equal trials are equal files
+        # without time and name, so that equal trials are equal files
         with (
             path.open("rb") as plain,
             path.with_name(path.name + ".gz").open("wb") as out,
@@ -143,16 +166,16 @@ def _compress_captures(raw: Path) -> None:
 
 
 def _status(path: Path) -> list[dict[str, Any]]:
-    """What the guest's init wrote of its steps, up to where it was cut short if it was (docs/guest.md)."""
+    """Read the status that the guest's init wrote (docs/guest.md), up to a truncated line if any."""
     found: list[dict[str, Any]] = []
     with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
-        # what was read before a line that is cut short stays
+        # what was read before a truncated line stays
         found.extend(map(json.loads, path.read_text(encoding="utf-8", errors="replace").splitlines()))
     return found
 
 
 def _skew_ms(steps: script.GuestScript, status: list[dict[str, Any]]) -> float:
-    """Between the least and the most late start of a flow: how far apart the nodes started."""
+    """Return how far apart the nodes started: the range of the flows' delays behind their planned starts."""
     t0_ns = status[-1]["t0_ns"]
     late_ns = [
         step["start_ns"] - t0_ns - steps.offset_ns(step["line"])

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Building a lab: which parts there are, in which order they are made, and what is done only once."""
+"""Building a lab: its parts, the order in which they are made, and what is done only once."""
 
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from l4sbench.testbeds.virtual.lab.cache import PARTS, Cache, remove_tree, write
 from l4sbench.testbeds.virtual.lab.doctor import build_checks, require
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.kernel import Kernel, build_kernel, find_kernel, kernel_digest
-from l4sbench.testbeds.virtual.lab.lab import HINT, Lab, LabRecord, ModuleRecord, read_record
-from l4sbench.testbeds.virtual.lab.programs import Module, ModuleInfo, Tools, build_modules, build_tools
+from l4sbench.testbeds.virtual.lab.lab import HINT, Lab, LabRecord, ModuleRecord, read_record, record_key
+from l4sbench.testbeds.virtual.lab.linuxmodules import LinuxModules, build_linux_modules
+from l4sbench.testbeds.virtual.lab.programs import LabModule, ModuleInfo, Tools, build_modules, build_tools
 from l4sbench.testbeds.virtual.lab.rootfs import compose_rootfs, first_boot
 from l4sbench.testbeds.virtual.lab.source import Say, Source
 from l4sbench.testbeds.virtual.lab.userland import Userland, build_userland, cached_userland, find_userland
@@ -25,18 +26,20 @@ from l4sbench.testbeds.virtual.lab.userland import Userland, build_userland, cac
 _LOCK_S = 3600.0
 _KEPT_RECORDS = 8
 _KEPT_S = 7 * 24 * 3600
-"""What no kept record names is removed after a week: a run may still be using it."""
+"""Parts that no kept record names are removed after a week, as a run may still be using them."""
 
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """How to build.
+    """Options of a build.
 
     Attributes:
         tarball: A kernel source tarball (`linux-7.*.tar.*`) to build from.
         kernel_tree: A kernel source folder to build from; a copy is built, the folder is left alone.
         jobs: Compilations at a time; the cores by default.
-        force: Build every part anew, from the newest source and packages that can be had.
+        force: Build every part anew, from the newest source and packages available.
+        needs: Kernel options, without `CONFIG_`, that the lab must offer beyond `kernel.config`. Those of
+            earlier builds stay.
         cache: The cache folder; the user's own by default.
         kernels: The folder with `lab/` and the modules' sources; the project's own by default.
     """
@@ -45,23 +48,24 @@ class BuildOptions:
     kernel_tree: Path | None = None
     jobs: int | None = None
     force: bool = False
+    needs: frozenset[str] = frozenset()
     cache: Path | None = None
     kernels: Path | None = None
 
     @property
     def own_kernel(self) -> bool:
-        """Whether the user names the kernel source."""
+        """True if the user names the kernel source."""
         return self.tarball is not None or self.kernel_tree is not None
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a build is.
+class BuildStep:
+    """The progress of a build.
 
     Attributes:
         stage: source, kernel, userland, tools, modules, check or done.
-        message: What happens, in words.
-        fraction: Share of the stage that is done, 0 to 1; None when it is not known.
+        message: The current step, in words.
+        fraction: Share of the stage that is done, 0 to 1; None if it is not known.
     """
 
     stage: str
@@ -69,54 +73,54 @@ class Progress:
     fraction: float | None = None
 
 
-def build(options: BuildOptions, on_progress: Callable[[Progress], None] = lambda _: None) -> Lab:
-    """Build what is missing of the lab and return it; does nothing but look when nothing is missing.
+def build(options: BuildOptions, on_progress: Callable[[BuildStep], None] = lambda _: None) -> Lab:
+    """Build the missing parts of the lab and return it; change nothing if no part is missing.
 
-    Once built, a lab is looked for nowhere else: a newer kernel in the archive, or newer packages, come in by
-    `force` only.
+    A lab that is complete stays as it is: only `force` looks for a newer kernel in the archive and for newer
+    packages.
 
     Raises:
-        TestbedError: Something this machine lacks (with the command that mends it), no kernel source could be
-            had, another build holds the lock, or a step failed (with the end of its log).
+        TestbedError: This machine lacks something (with the command that mends it), no kernel source is
+            available, another build holds the lock, or a step failed (with the end of its log).
     """
     if options.tarball is not None and options.kernel_tree is not None:
-        raise TestbedError("a tarball and a kernel tree at once: name one of them")
+        raise TestbedError("a tarball and a kernel tree exclude each other: name one of them")
     cache, inputs = Cache.open(options.cache), Inputs.read(options.kernels)
     if (lab := _finished(cache, inputs, options)) is not None:
         return lab
     require(build_checks(options.cache))
 
     def on_wait(message: str) -> None:
-        on_progress(Progress("check", message))
+        on_progress(BuildStep("check", message))
 
     with cache.lock(on_wait, _LOCK_S) as lost:
         if lost is not None:
-            on_progress(Progress("check", f"an earlier build did not come to its end: {lost}; cleaning up"))
+            on_progress(BuildStep("check", f"an earlier build did not finish: {lost}; cleaning up"))
         cache.clean()
-        # whoever held the lock may have built what we need
+        # the process that held the lock may have built what we need
         if (lab := _finished(cache, inputs, options)) is not None:
             return lab
-        record = _Build(cache, inputs, options, on_progress).run()
-        write_whole(cache.record(inputs.key), record.model_dump_json(indent=1))
+        for record in _Build(cache, inputs, options, on_progress).run():
+            write_whole(cache.record(record_key(inputs, record.built_in)), record.model_dump_json(indent=1))
         _prune(cache)
-    lab = Lab.locate(options.cache, options.kernels)
-    on_progress(Progress("done", f"the lab is ready: Linux {lab.kernel_release}", 1.0))
+    lab = Lab.locate(options.cache, options.kernels, options.needs)
+    on_progress(BuildStep("done", f"the lab is ready: Linux {lab.kernel_release}", 1.0))
     return lab
 
 
 def with_modules(
-    lab: Lab, folders: Mapping[str, Path], on_progress: Callable[[Progress], None] = lambda _: None
+    lab: Lab, folders: Mapping[str, Path], on_progress: Callable[[BuildStep], None] = lambda _: None
 ) -> Lab:
-    """A lab with further kernel modules, from outside the project; they are built when they are not there.
+    """Return a lab with further kernel modules, from outside the project, and build those that are missing.
 
     Args:
         lab: The lab; it stays as it is.
         folders: Folders with C and a Kbuild file, by the name of the module each makes. A name that the lab
             has already replaces the lab's own.
-        on_progress: Told what happens.
+        on_progress: Receives progress reports.
 
     Raises:
-        TestbedError: A module cannot be built: what is missing, or what the compiler said.
+        TestbedError: A module cannot be built: what is missing, or the compiler's output.
     """
     if not folders:
         return lab
@@ -126,19 +130,21 @@ def with_modules(
         raise TestbedError("the lab is incomplete: its kernel or userland is gone", hint=HINT)
 
     def say(message: str, fraction: float | None) -> None:
-        on_progress(Progress("modules", message, fraction))
+        on_progress(BuildStep("modules", message, fraction))
 
     with cache.lock(lambda message: say(message, None), _LOCK_S):
         added = build_modules(cache, folders, kernel, say)
         kept = [
-            Module(name, path, ModuleInfo(srcversion=lab.srcversions[name], digest=lab.digests.modules[name]))
+            LabModule(
+                name, path, ModuleInfo(srcversion=lab.srcversions[name], digest=lab.digests.modules[name])
+            )
             for name, path in lab.modules.items()
             if name not in folders
         ]
-        modules = sorted([*kept, *added], key=lambda module: module.name)
+        modules = [*kept, *added]  # modules of Linux stay in load order
         rootfs = compose_rootfs(cache, userland, Tools(lab.tools, lab.digests.tools), modules)
         for path in (rootfs, *(module.path.parent for module in added)):
-            os.utime(path)  # no record names them; pruning goes by age
+            os.utime(path)  # no record names them, and pruning goes by age
     return replace(
         lab,
         rootfs=rootfs,
@@ -149,20 +155,21 @@ def with_modules(
 
 
 def _finished(cache: Cache, inputs: Inputs, options: BuildOptions) -> Lab | None:
-    """The lab, when it is there and is what these options would build."""
+    """Return the lab if it is there and is what these options would build."""
     record = read_record(cache, inputs.key)
     if record is None or options.force or options.own_kernel or record.own_kernel:
         return None
-    if compiler_version() not in (record.compiler, None):  # without a compiler the lab is as good as ever
+    if compiler_version() not in (record.compiler, None):  # without a compiler the lab cannot get better
         return None
     try:
-        return Lab.locate(options.cache, options.kernels)
+        lab = Lab.locate(options.cache, options.kernels, options.needs)
     except TestbedError:
         return None
+    return None if lab.lacks(options.needs) else lab
 
 
 def compiler_version() -> str | None:
-    """The versions of compiler and linker; None when there is none."""
+    """Return the versions of compiler and linker; None if one is missing."""
     try:
         said = [
             subprocess.run([name, "--version"], capture_output=True, text=True, timeout=20, check=True).stdout
@@ -175,27 +182,54 @@ def compiler_version() -> str | None:
 
 @dataclass(frozen=True)
 class _Build:
-    """One run through all parts, each made only when it is not there."""
+    """One pass through all parts, which makes those that are not there."""
 
     cache: Cache
     inputs: Inputs
     options: BuildOptions
-    on_progress: Callable[[Progress], None]
+    on_progress: Callable[[BuildStep], None]
 
-    def run(self) -> LabRecord:
-        """Make all parts; what fails soonest comes first."""
-        cache, inputs, force = self.cache, self.inputs, self.options.force
+    def run(self) -> Iterator[LabRecord]:
+        """Make all parts, beginning with those that fail soonest.
+
+        Options beyond the kernel's configuration become modules of Linux. If one of them cannot be a module,
+        a second lab is made whose kernel has them all built in: the first lab's results stay valid.
+        """
         compiler = compiler_version() or ""
-        tools = build_tools(cache, inputs, compiler, self._say("tools"), force=force)
+        tools = build_tools(self.cache, self.inputs, compiler, self._say("tools"), force=self.options.force)
         source = self._source()
         userland = self._userland()
         kernel = self._kernel(source, compiler)
-        modules = build_modules(cache, inputs.modules, kernel, self._say("modules"), force=force)
+        before = read_record(self.cache, self.inputs.key)
+        kept = before is not None and before.kernel == self._part(kernel.path)
+        earlier = frozenset(before.options) if before and kept else frozenset[str]()
+        wanted = earlier | (self.options.needs - kernel.built_in)
+        linux = self._linux_modules(kernel, source, wanted)
+        yield self._finish(
+            compiler, tools, userland, kernel, linux or self._linux_modules(kernel, source, earlier)
+        )
+        if linux is None:
+            kernel = self._kernel(source, compiler, wanted)
+            yield self._finish(compiler, tools, userland, kernel, None, wanted)
+
+    def _finish(
+        self,
+        compiler: str,
+        tools: Tools,
+        userland: Userland,
+        kernel: Kernel,
+        linux: LinuxModules | None,
+        built_in: frozenset[str] = frozenset(),
+    ) -> LabRecord:
+        """Build our modules for a kernel, assemble the guest's root folder and boot it once."""
+        cache, force, linux = self.cache, self.options.force, linux or LinuxModules()
+        ours = build_modules(cache, self.inputs.modules, kernel, self._say("modules"), force=force)
+        modules = (*ours, *linux.modules)
         rootfs = compose_rootfs(cache, userland, tools, modules, force=force)
         self._say("check")("booting the guest once", None)
         first_boot(kernel, rootfs, cache.logs / "first-boot.log")
         return LabRecord(
-            inputs=inputs.digests,
+            inputs=self.inputs.digests,
             compiler=compiler,
             own_kernel=self.options.own_kernel,
             source=kernel.info.source,
@@ -215,11 +249,17 @@ class _Build:
                 )
                 for module in modules
             },
+            options=dict(linux.options),
+            built_in=tuple(sorted(built_in)),
         )
+
+    def _linux_modules(self, kernel: Kernel, source: Source, options: frozenset[str]) -> LinuxModules | None:
+        say = self._say("modules")
+        return build_linux_modules(self.cache, kernel, source, options, self._jobs, say)
 
     def _say(self, stage: str) -> Say:
         def say(message: str, fraction: float | None) -> None:
-            self.on_progress(Progress(stage, message, fraction))
+            self.on_progress(BuildStep(stage, message, fraction))
 
         return say
 
@@ -231,23 +271,27 @@ class _Build:
         if self.options.tarball is not None:
             return sources.from_tarball(self.options.tarball)
         if self.options.kernel_tree is not None:
-            say("looking through the kernel tree", None)
+            say("reading the kernel tree", None)
             return sources.from_tree(self.options.kernel_tree)
         known = None if self.options.force else sources.cached(self.cache)
         return known or sources.fetch(self.cache, _archives(), say)
 
     def _userland(self) -> Userland:
-        """The last userland, whatever it was made for; a new one when there is none."""
+        """Return the last userland, whatever it was made for; a new one if there is none."""
         known = None if self.options.force else cached_userland(self.cache)
         if known is not None:
             return known
         return build_userland(self.cache, _archives(), self._say("userland"), force=self.options.force)
 
-    def _kernel(self, source: Source, compiler: str) -> Kernel:
-        digest = kernel_digest(self.inputs, source, compiler)
+    def _kernel(self, source: Source, compiler: str, built_in: frozenset[str] = frozenset()) -> Kernel:
+        digest = kernel_digest(self.inputs, source, compiler, built_in)
         known = None if self.options.force else find_kernel(self.cache, digest)
-        jobs = self.options.jobs or len(os.sched_getaffinity(0))
-        return known or build_kernel(self.cache, self.inputs, source, digest, jobs, self._say("kernel"))
+        say = self._say("kernel")
+        return known or build_kernel(self.cache, self.inputs, source, digest, self._jobs, say, built_in)
+
+    @property
+    def _jobs(self) -> int:
+        return self.options.jobs or len(os.sched_getaffinity(0))
 
 
 def _archives() -> tuple[Archive, ...]:
@@ -255,7 +299,7 @@ def _archives() -> tuple[Archive, ...]:
 
 
 def _prune(cache: Cache) -> None:
-    """Remove old labs and what only they used, and the scratch state of apt."""
+    """Remove old labs, the parts that only they used, and the scratch state of apt."""
     for old in cache.records()[_KEPT_RECORDS:]:
         old.unlink()
     used = set[str]()

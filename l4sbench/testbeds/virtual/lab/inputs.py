@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What of the project goes into a lab: the kernel's configuration and patches, guest programs, modules."""
+"""The project's own inputs of a lab: the kernel's configuration and patches, guest programs, modules."""
 
 import re
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.lab.cache import digest_of, digest_of_files
 
 RECIPE = {"kernel": "2", "userland": "1", "tools": "1", "modules": "1", "rootfs": "1"}
-"""Goes into the digest of each kind of part; raise it when the way of building changes what comes out."""
+"""Part of the digest of each kind of part; increase it when the way of building changes the result."""
 
 _SOURCES = ("Kbuild", "Makefile", "*.c", "*.h", "*.S")
-"""What of a folder with C counts; objects of a build by hand do not."""
+"""Files of a folder with C that count; objects of a build by hand do not."""
 
 
 @dataclass(frozen=True)
 class Inputs:
     """The project's own inputs, and a digest of each by a name fit for a message.
 
-    Modules stand by the name the kernel knows them by, whatever their folder is called.
+    Modules are by the name that the kernel knows them by, whatever their folder is called.
     """
 
     config: Path
@@ -34,7 +34,7 @@ class Inputs:
 
     @property
     def key(self) -> str:
-        """One digest over all inputs: names the lab that they make."""
+        """One digest over all inputs, which names the lab that they make."""
         return digest_of([text for pair in sorted((RECIPE | self.digests).items()) for text in pair])
 
     @classmethod
@@ -42,7 +42,7 @@ class Inputs:
         """Read the inputs below a folder such as the project's `kernels/`.
 
         Raises:
-            TestbedError: The folder has no lab in it.
+            TestbedError: The folder contains no lab.
         """
         root = assets.folder("kernels") if kernels is None else kernels
         config, guest = root / "lab" / "kernel.config", root / "lab" / "guest"
@@ -60,11 +60,11 @@ class Inputs:
 
 
 def _module_name(kbuild: Path) -> str:
-    """The module that a Kbuild file makes; one folder makes one module."""
+    """Return the name of the module that a Kbuild file makes; one folder makes one module."""
     made = re.search(r"^obj-m\s*[:+]?=\s*(\w+)\.o\s*$", kbuild.read_text(encoding="utf-8"), re.MULTILINE)
     return made[1] if made else kbuild.parent.name
 
 
 def source_files(folder: Path) -> list[Path]:
-    """The files below a folder that a build of C reads, in order."""
+    """Return the files below a folder that a build of C reads, in order."""
     return sorted({path for pattern in _SOURCES for path in folder.rglob(pattern) if path.is_file()})

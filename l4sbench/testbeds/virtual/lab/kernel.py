@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Building the kernel: unpack, patch, configure, compile, and keep what building modules needs."""
+"""Building the kernel: unpack, patch, configure, compile, and keep the files that building modules needs."""
 
 import re
 import shutil
@@ -27,7 +27,7 @@ _UNPACK_S = 900
 _CONFIG_S = 300
 _COMPILE_S = 3600
 _TYPICAL_OBJECTS = 800
-"""How many files a build compiles, as long as no build of this cache has counted them."""
+"""Number of files that a build compiles, until a build into this cache has counted them."""
 
 _SKIPPED = (
     *(f"drivers/{name}" for name in ("gpu", "iio", "infiniband", "media", "scsi", "staging")),
@@ -37,8 +37,8 @@ _SKIPPED = (
     *(f"arch/{name}" for name in ("riscv", "s390", "sh", "sparc")),
 )
 _SKIPPED_SUFFIXES = (".c", ".h", ".rst", ".yaml", ".dts", ".dtsi", ".json")
-"""What no guest can have is not unpacked: half the time and the space. Kconfig files all stay, they refer to
-each other."""
+"""Files of folders that no guest can use are not unpacked, which halves time and space. All Kconfig files
+stay, as they refer to each other."""
 
 REPEATABLE = {
     "KBUILD_BUILD_USER": "l4sbench",
@@ -47,15 +47,15 @@ REPEATABLE = {
     "KBUILD_BUILD_VERSION": "1",
     "KCONFIG_NOTIMESTAMP": "1",
 }
-"""So that equal sources give equal kernels."""
+"""Variables that make equal sources give equal kernels."""
 
 
 _ABSENT = ("RUSTC=none", "BINDGEN=none", "PAHOLE=none")
-"""Tools that the lab's kernel does not need; found or not, they would show in its configuration."""
+"""Tools that the lab's kernel does not need, and whose presence would show in its configuration."""
 
 
 class KernelInfo(BaseModel):
-    """What the cache remembers of a built kernel."""
+    """The cache's note on a built kernel."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     release: str
@@ -72,26 +72,48 @@ class Kernel:
     info: KernelInfo
 
     @property
+    def built_in(self) -> frozenset[str]:
+        """The options that are built in, without `CONFIG_`."""
+        return frozenset(name for name, value in read_options(self.path / "config").items() if value == "y")
+
+    @property
     def tree(self) -> Path:
-        """What building modules needs of the source tree."""
+        """The files of the source tree that building modules needs."""
         return self.path / "tree"
 
 
-def kernel_digest(inputs: Inputs, source: Source, compiler: str) -> str:
-    """The name of the part that these inputs make."""
+def kernel_digest(inputs: Inputs, source: Source, compiler: str, built_in: frozenset[str]) -> str:
+    """Return the name of the part that these inputs make; `built_in`: options beyond the configuration."""
     config, patches = inputs.digests["kernel configuration"], inputs.digests["kernel patches"]
-    return digest_of([RECIPE["kernel"], source.digest, config, patches, compiler])
+    return digest_of([RECIPE["kernel"], source.digest, config, patches, compiler, *sorted(built_in)])
 
 
 def find_kernel(cache: Cache, digest: str) -> Kernel | None:
-    """A kernel that was built before."""
+    """Return the kernel of that name, or None if the cache does not have it."""
     path = cache.part("kernel", digest)
     info = read_note(path / "info.json", KernelInfo)
     return None if info is None else Kernel(path, info)
 
 
-def build_kernel(cache: Cache, inputs: Inputs, source: Source, digest: str, jobs: int, say: Say) -> Kernel:
+def build_kernel(
+    cache: Cache,
+    inputs: Inputs,
+    source: Source,
+    digest: str,
+    jobs: int,
+    say: Say,
+    built_in: frozenset[str] = frozenset(),
+) -> Kernel:
     """Build a kernel into the cache.
+
+    Args:
+        cache: The cache.
+        inputs: Configuration and patches.
+        source: The kernel source.
+        digest: The part's name, see `kernel_digest`.
+        jobs: Compilations at a time.
+        say: Receives progress messages.
+        built_in: Options, without `CONFIG_`, to build in beyond the configuration.
 
     Raises:
         TestbedError: A patch does not apply, an option of the configuration did not take effect, or a step
@@ -104,9 +126,9 @@ def build_kernel(cache: Cache, inputs: Inputs, source: Source, digest: str, jobs
         _unpack(commands, source, tree, say)
         version = _version(tree)
         _patch(commands, inputs.patches, tree, version, say)
-        _configure(commands, inputs.config, tree, say)
+        _configure(commands, inputs.config, built_in, tree, say)
         objects = _compile(commands, tree, jobs, expected, say)
-        say("keeping what modules need", None)
+        say("keeping the files that modules need", None)
         release = (tree / "include" / "config" / "kernel.release").read_text(encoding="utf-8").strip()
         commands.run(["strip", "-o", stage / "linux", tree / "linux"], what="stripping", timeout_s=60)
         shutil.copy(tree / ".config", stage / "config")
@@ -128,23 +150,38 @@ def _objects_last_time(cache: Cache) -> int:
 
 def _unpack(commands: Commands, source: Source, tree: Path, say: Say) -> None:
     tree.mkdir()
-    skipped = [f"--exclude=*/{name}/*{suffix}" for name in _SKIPPED for suffix in _SKIPPED_SUFFIXES]
-    into: list[str | Path] = ["tar", "-x", "-C", tree, "--no-same-owner"]
+    say("unpacking the kernel source", None)
+    unpack(commands, source, tree)
     if source.path.is_dir():
-        say("copying the kernel tree", None)
-        objects = [f"--exclude=*{suffix}" for suffix in PRODUCTS]
+        for arch in ("x86_64", "um"):  # whatever it was built for before
+            make(commands, tree, "mrproper", arch=arch, what="cleaning the copy of the kernel tree")
+
+
+def unpack(commands: Commands, source: Source, tree: Path, selected: tuple[str, ...] = ()) -> None:
+    """Unpack a kernel source into a folder, without objects and without the drivers that no guest can have.
+
+    Args:
+        commands: Runs tar.
+        source: The tarball or the folder.
+        tree: Where to.
+        selected: Options of tar that select members; all of them when empty.
+
+    Raises:
+        TestbedError: tar failed.
+    """
+    excluded = [f"--exclude=*/{name}/*{suffix}" for name in _SKIPPED for suffix in _SKIPPED_SUFFIXES]
+    into: list[str | Path] = ["tar", "-x", "-C", tree, "--no-same-owner", "--strip-components=1"]
+    if source.path.is_dir():
+        excluded += ["--exclude=./.git", *(f"--exclude=*{suffix}" for suffix in PRODUCTS)]
         commands.pipe(
-            ["tar", "-c", "-C", source.path, "--mode=u+rw", "--exclude=./.git", *objects, *skipped, "."],
-            into,
+            ["tar", "-c", "-C", source.path, "--mode=u+rw", *excluded, "."],
+            [*into, *selected],
             what="copying the kernel tree",
             timeout_s=_UNPACK_S,
         )
-        for arch in ("x86_64", "um"):  # whatever it was built for before
-            _make(commands, tree, "mrproper", arch=arch, what="cleaning the copy of the kernel tree")
     else:
-        say("unpacking the kernel source", None)
         commands.run(
-            [*into, "-f", source.path, "--strip-components=1", *skipped],
+            [*into, "-f", source.path, *excluded, *selected],
             what="unpacking the kernel source",
             timeout_s=_UNPACK_S,
         )
@@ -159,7 +196,7 @@ def _version(tree: Path) -> str:
     found = [re.search(rf"^{name} = (\d+)$", text, re.MULTILINE) for name in names]
     version = ".".join(match[1] for match in found if match)
     if version_key(version) < OLDEST:
-        raise TestbedError(f"Linux {version or '?'} is too old: AccECN and DualPI2 came with 7.0")
+        raise TestbedError(f"Linux {version or '?'} is too old: AccECN and DualPI2 need 7.0 or later")
     return version
 
 
@@ -180,25 +217,38 @@ def _patch(commands: Commands, patches: tuple[Path, ...], tree: Path, version: s
                 ) from None
 
 
-def _configure(commands: Commands, fragment: Path, tree: Path, say: Say) -> None:
+def _configure(commands: Commands, fragment: Path, built_in: frozenset[str], tree: Path, say: Say) -> None:
     say("configuring", None)
-    _make(commands, tree, "tinyconfig", what="making the smallest configuration")
-    asked = fragment.read_text(encoding="utf-8")
+    make(commands, tree, "tinyconfig", what="making the smallest configuration")
+    asked = with_options(fragment.read_text(encoding="utf-8"), built_in)
     with (tree / ".config").open("a", encoding="utf-8") as config:
         config.write(asked)
-    _make(commands, tree, "olddefconfig", what="completing the configuration")
+    make(commands, tree, "olddefconfig", what="completing the configuration")
     missing = missing_options(asked, (tree / ".config").read_text(encoding="utf-8"))
     if missing:
         raise TestbedError(
             f"this kernel does not take {len(missing)} of the lab's options: {', '.join(missing)}",
-            hint=f"they stand in {fragment}; each may need another option, or be unknown to this version",
+            hint=f"each may need another option, or be unknown to this version; they come from {fragment}"
+            + (" and from needs.config of catalog entries" if built_in else ""),
         )
 
 
-def missing_options(asked: str, got: str) -> tuple[str, ...]:
-    """The options of a configuration fragment that a complete configuration lacks or has otherwise.
+def with_options(fragment: str, built_in: frozenset[str]) -> str:
+    """Switch options on in a configuration fragment; its own lines on them, such as `=n`, yield."""
+    names = {f"CONFIG_{option}" for option in built_in}
+    kept = (line for line in fragment.splitlines(keepends=True) if line.partition("=")[0] not in names)
+    return "".join([*(f"{name}=y\n" for name in sorted(names)), *kept])
 
-    An option asked for as `n` is there when it is not set at all. Those below the line `# ---- optional` may
+
+def read_options(config: Path) -> dict[str, str]:
+    """Return the options that are set in a kernel's `.config`, without `CONFIG_`, and their values."""
+    return dict(re.findall(r"^CONFIG_(\w+)=(.*)$", config.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def missing_options(asked: str, got: str) -> tuple[str, ...]:
+    """Return the options of a configuration fragment that a complete configuration lacks or has otherwise.
+
+    An option requested as `n` is right when it is not set at all. Those below the line `# ---- optional` may
     be unknown to a kernel.
     """
     asked = re.split(r"^# ---- optional", asked, maxsplit=1, flags=re.MULTILINE)[0]
@@ -216,12 +266,12 @@ def _compile(commands: Commands, tree: Path, jobs: int, expected: int, say: Say)
             count += 1
             say(f"compiling the kernel, {count} files", min(0.99, count / expected))
 
-    _make(commands, tree, f"-j{jobs}", what="compiling the kernel", timeout_s=_COMPILE_S, on_line=on_line)
-    _make(commands, tree, "modules_prepare", what="preparing to build modules")
+    make(commands, tree, f"-j{jobs}", what="compiling the kernel", timeout_s=_COMPILE_S, on_line=on_line)
+    make(commands, tree, "modules_prepare", what="preparing to build modules")
     return count
 
 
-def _make(
+def make(
     commands: Commands,
     tree: Path,
     *goals: str,
@@ -230,6 +280,7 @@ def _make(
     timeout_s: float = _CONFIG_S,
     on_line: Callable[[str], None] | None = None,
 ) -> None:
+    """Run make in a kernel tree; `what` names the step in errors. Raises TestbedError if it fails."""
     commands.run(
         ["make", "-C", tree, f"ARCH={arch}", *_ABSENT, *goals],
         what=what,
@@ -239,7 +290,7 @@ def _make(
 
 
 def _trim(tree: Path) -> None:
-    """Keep of a built tree only what building a module reads: about 60 MB of 2 GB."""
+    """Keep only those files of a built tree that building a module reads: about 60 MB of 2 GB."""
     for entry in tree.iterdir():
         if entry.is_dir() and entry.name not in ("include", "scripts", "arch"):
             remove_tree(entry)

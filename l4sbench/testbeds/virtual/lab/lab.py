@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The built lab: where its parts lie in the cache, and whether they fit the sources at hand."""
+"""The built lab: where its parts are in the cache, and whether they were built from the current sources."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Self
@@ -10,19 +10,20 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.lab.cache import Cache, read_note
+from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
+from l4sbench.testbeds.virtual.lab.kernel import read_options
 
 HINT = "l4sbench lab build"
 
 GUEST_BIN = PurePosixPath("/lab/bin")
-"""Where the lab's own programs lie inside the guest."""
+"""Folder of the lab's own programs inside the guest."""
 GUEST_MODULES = PurePosixPath("/lab/modules")
-"""Where the lab's own kernel modules lie inside the guest, as `<name>.ko`."""
+"""Folder of the lab's kernel modules inside the guest, as `<name>.ko`."""
 
 
 class ModuleRecord(BaseModel):
-    """One built kernel module, as the cache remembers it."""
+    """The cache's record of one built kernel module."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     part: str
@@ -31,7 +32,11 @@ class ModuleRecord(BaseModel):
 
 
 class LabRecord(BaseModel):
-    """What one finished build left: parts are paths below the cache's root."""
+    """The result of one finished build: parts are paths below the cache's root.
+
+    `options` is as in `Lab`; `built_in` are the options that this kernel has beyond `kernel.config`, because
+    catalog entries need them and they cannot be modules.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: int = 1
@@ -48,6 +53,8 @@ class LabRecord(BaseModel):
     tools_digest: str
     rootfs: str
     modules: dict[str, ModuleRecord]
+    options: dict[str, tuple[str, ...]] = {}
+    built_in: tuple[str, ...] = ()
 
     def parts(self) -> frozenset[str]:
         """Every part that this lab needs in order to run, as paths below the cache's root."""
@@ -57,7 +64,7 @@ class LabRecord(BaseModel):
 
 @dataclass(frozen=True)
 class Digests:
-    """Digests over the content of what runs; equal digests mean equal bits, on any machine."""
+    """Digests of the content of all that runs; equal digests mean equal bits, on any machine."""
 
     kernel: str
     userland: str
@@ -71,15 +78,16 @@ class Lab:
 
     Attributes:
         kernel: The user-mode Linux program.
-        kernel_release: What `uname -r` says in the guest.
+        kernel_release: Output of `uname -r` in the guest.
         kernel_config: The configuration the kernel was built with.
         rootfs: The guest's root folder, for hostfs. It also holds the tools in `GUEST_BIN` and the modules
             in `GUEST_MODULES`.
-        userland: The part of the cache that brings the guest's userland alone.
+        userland: The part of the cache that holds the guest's userland alone.
         tools: Folder of the static programs `lab-init`, `lab-traffic` and `lab-sampler` on the host.
-        modules: Our kernel modules by name; each a `.ko` on the host.
+        modules: Kernel modules by name, ours and those of Linux; each a `.ko` on the host. In load order.
+        options: Kernel options, without `CONFIG_`, that modules of Linux provide -> the modules' names.
         srcversions: The modules' source versions, as the kernel shows them in /sys/module.
-        digests: Digests of what runs.
+        digests: Digests of all that runs.
         source: Where the kernel source came from, in words.
     """
 
@@ -90,17 +98,22 @@ class Lab:
     userland: Path
     tools: Path
     modules: Mapping[str, Path]
+    options: Mapping[str, tuple[str, ...]]
     srcversions: Mapping[str, str]
     digests: Digests
     source: str
 
     @classmethod
-    def locate(cls, cache: Path | None = None, kernels: Path | None = None) -> Self:
-        """Find the lab that was built from the sources at hand.
+    def locate(
+        cls, cache: Path | None = None, kernels: Path | None = None, needs: Iterable[str] = ()
+    ) -> Self:
+        """Find the lab that was built from the current sources.
 
         Args:
             cache: The cache folder; the user's own by default.
             kernels: The folder with `lab/` and the modules' sources; the project's own by default.
+            needs: Kernel options, without `CONFIG_`. If the lab lacks one of them, and a lab with another
+                kernel was built that has them all, the result is that one.
 
         Raises:
             TestbedError: No lab was built, it was built from other sources, or parts of it are gone.
@@ -110,17 +123,34 @@ class Lab:
         if record is None:
             raise TestbedError(_why_missing(home, inputs), hint=HINT)
         lab = cls._from_record(home, record)
-        for path in (
-            lab.kernel,
-            lab.kernel_config,
-            lab.rootfs,
-            lab.userland,
-            lab.tools,
-            *lab.modules.values(),
-        ):
-            if not path.exists():
-                raise TestbedError(f"the lab is incomplete: {path} is gone", hint=HINT)
+        if gone := lab.gone:
+            raise TestbedError(f"the lab is incomplete: {gone} is gone", hint=HINT)
+        wanted = frozenset(needs)
+        if lab.lacks(wanted):
+            found = ((path, read_record(home, path.stem)) for path in home.records())
+            fitting = (r for path, r in found if r and path.stem == record_key(inputs, r.built_in))
+            others = (cls._from_record(home, other) for other in fitting)
+            return next((one for one in others if not one.gone and not one.lacks(wanted)), lab)
         return lab
+
+    def lacks(self, options: Iterable[str]) -> frozenset[str]:
+        """Return those of these kernel options, without `CONFIG_`, that neither kernel nor modules have."""
+        wanted = frozenset(options) - self.options.keys()
+        if not wanted:
+            return wanted
+        have = read_options(self.kernel_config)
+        return frozenset(option for option in wanted if have.get(option) != "y")
+
+    def provided_by(self, options: Iterable[str]) -> tuple[str, ...]:
+        """Return the modules of Linux that provide these options, in load order; built-in ones need none."""
+        wanted = {name for option in options for name in self.options.get(option, ())}
+        return tuple(name for name in self.modules if name in wanted)
+
+    @property
+    def gone(self) -> Path | None:
+        """A part that is no longer in the cache; None if the lab is complete."""
+        parts = (self.kernel, self.kernel_config, self.rootfs, self.userland, self.tools)
+        return next((path for path in (*parts, *self.modules.values()) if not path.exists()), None)
 
     @classmethod
     def _from_record(cls, cache: Cache, record: LabRecord) -> Self:
@@ -135,6 +165,7 @@ class Lab:
             modules={
                 name: cache.root / module.part / f"{name}.ko" for name, module in record.modules.items()
             },
+            options=record.options,
             srcversions={name: module.srcversion for name, module in record.modules.items()},
             digests=Digests(
                 kernel=record.kernel_digest,
@@ -146,8 +177,13 @@ class Lab:
         )
 
 
+def record_key(inputs: Inputs, built_in: tuple[str, ...] = ()) -> str:
+    """Return the key of the lab for these inputs, whose kernel has these options beyond `kernel.config`."""
+    return digest_of([inputs.key, *built_in]) if built_in else inputs.key
+
+
 def read_record(cache: Cache, key: str) -> LabRecord | None:
-    """The record of the last finished build for these inputs; None when there is none that can be read."""
+    """Return the record of the last finished build of that key; None if there is none that can be read."""
     return read_note(cache.record(key), LabRecord)
 
 
@@ -158,4 +194,4 @@ def _why_missing(cache: Cache, inputs: Inputs) -> str:
         return "the lab is not built"
     now = inputs.digests
     changed = [name for name in sorted({*now, *record.inputs}) if now.get(name) != record.inputs.get(name)]
-    return f"the lab is not built for the sources at hand; changed since the last build: {', '.join(changed)}"
+    return f"the lab is not built for the current sources; changed since the last build: {', '.join(changed)}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Compiling our own C: the guest's static programs, and the kernel modules."""
+"""Compiling the project's C: the guest's static programs, and the kernel modules."""
 
 import shutil
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ _COMPILE_S = 300
 
 @dataclass(frozen=True)
 class Tools:
-    """The guest's programs, compiled; `digest` is over what they do, not over how they were made."""
+    """The guest's programs, compiled; `digest` covers the programs, not how they were made."""
 
     path: Path
     digest: str
 
 
 class ModuleInfo(BaseModel):
-    """What the cache remembers of a compiled kernel module."""
+    """The cache's note on a compiled kernel module."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     srcversion: str
@@ -44,7 +44,7 @@ class ModuleInfo(BaseModel):
 
 
 @dataclass(frozen=True)
-class Module:
+class LabModule:
     """A compiled kernel module; `path` is its `.ko`."""
 
     name: str
@@ -56,7 +56,7 @@ def build_tools(cache: Cache, inputs: Inputs, compiler: str, say: Say, *, force:
     """Compile the guest's programs into the cache, unless they are there.
 
     Raises:
-        TestbedError: The compiler refused, or a program is missing afterwards.
+        TestbedError: The compilation failed, or a program is missing afterwards.
     """
     name = digest_of([RECIPE["tools"], inputs.digests["guest programs"], compiler])
     part = cache.part("tools", name)
@@ -80,18 +80,18 @@ def build_tools(cache: Cache, inputs: Inputs, compiler: str, say: Say, *, force:
 
 def build_modules(
     cache: Cache, folders: Mapping[str, Path], kernel: Kernel, say: Say, *, force: bool = False
-) -> tuple[Module, ...]:
-    """Compile kernel modules for a kernel into the cache, those that are not there.
+) -> tuple[LabModule, ...]:
+    """Compile those kernel modules that the cache does not have for a kernel.
 
     Args:
         cache: The cache.
         folders: Folders with C and a Kbuild file, by the name of the module each makes.
         kernel: The kernel to build for.
-        say: Told what happens.
-        force: Compile also what is there.
+        say: Receives progress messages.
+        force: Compile all of them, also those that the cache has.
 
     Raises:
-        TestbedError: The compiler refused, or the module has a name other than its folder.
+        TestbedError: A compilation failed, or a Kbuild file makes a module of another name.
     """
     modules = []
     for number, (name, folder) in enumerate(sorted(folders.items())):
@@ -102,7 +102,7 @@ def build_modules(
         if info is None:
             say(f"compiling the module {name}", number / len(folders))
             info = _build_module(cache, name, folder, kernel, digest)
-        modules.append(Module(name, part / f"{name}.ko", info))
+        modules.append(LabModule(name, part / f"{name}.ko", info))
     return tuple(modules)
 
 
@@ -110,7 +110,7 @@ def _build_module(cache: Cache, name: str, folder: Path, kernel: Kernel, digest:
     commands = Commands.logging_to(cache.logs / f"module-{name}.log", REPEATABLE)
     with cache.stage("modules", digest) as stage:
         work = stage / "work"
-        for path in source_files(folder):  # the sources may be read-only, and several kernels share them
+        for path in source_files(folder):  # the source may be read-only, and several kernels share it
             copy = work / path.relative_to(folder)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
@@ -127,20 +127,21 @@ def _build_module(cache: Cache, name: str, folder: Path, kernel: Kernel, digest:
         built.rename(stage / built.name)
         shutil.rmtree(work)
         info = ModuleInfo(
-            srcversion=_srcversion(stage / built.name),
+            srcversion=modinfo(stage / built.name, "srcversion"),
             digest=digest_of_file(stage / built.name),
         )
         write_whole(stage / "info.json", info.model_dump_json(indent=1))
     return info
 
 
-def _srcversion(module: Path) -> str:
-    """The `srcversion=` entry of a module's .modinfo section, as the kernel shows it in /sys/module.
+def modinfo(module: Path, key: str) -> str:
+    """Return an entry of a module's .modinfo section, such as `srcversion` or `depends`.
 
     Raises:
-        TestbedError: The kernel was built without MODULE_SRCVERSION_ALL.
+        TestbedError: The module has no such entry; `srcversion` needs CONFIG_MODULE_SRCVERSION_ALL.
     """
+    start = f"{key}=".encode()
     for entry in module.read_bytes().split(b"\0"):
-        if entry.startswith(b"srcversion="):
-            return entry.removeprefix(b"srcversion=").decode()
-    raise TestbedError(f"{module.name} carries no srcversion: the kernel lacks CONFIG_MODULE_SRCVERSION_ALL")
+        if entry.startswith(start):
+            return entry.removeprefix(start).decode()
+    raise TestbedError(f"{module.name} has no {key}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The guest's root folder, put together from userland, tools and modules; and its first boot."""
+"""The guest's root folder, assembled from userland, tools and modules; and its first boot."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE
 from l4sbench.testbeds.virtual.lab.kernel import Kernel
-from l4sbench.testbeds.virtual.lab.programs import Module, Tools
+from l4sbench.testbeds.virtual.lab.programs import LabModule, Tools
 from l4sbench.testbeds.virtual.lab.userland import Userland
 
 _BOOT_S = 60
@@ -23,11 +23,11 @@ _CHECK_SCRIPT = """\
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-# First boot of a new lab: does what trials need work?
+# First boot of a new lab: check that everything that trials need works.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 try() { if "$@" >/run/said 2>&1; then echo "pass $*"; else echo "fail $*: $(cat /run/said)"; fi; }
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t tmpfs run /run
-for module in /lab/modules/*.ko; do [ -e "$module" ] && try insmod "$module"; done
+while read -r module; do try insmod "/lab/modules/$module.ko"; done </lab/modules/order
 try tc -V; try ss -V; try iperf3 -v; try ethtool --version; try tcpdump --version; try nft --version
 try ip link add first type dummy
 try ip link set first up
@@ -46,9 +46,9 @@ exec /usr/bin/busybox poweroff -f
 
 
 def compose_rootfs(
-    cache: Cache, userland: Userland, tools: Tools, modules: Sequence[Module], *, force: bool = False
+    cache: Cache, userland: Userland, tools: Tools, modules: Sequence[LabModule], *, force: bool = False
 ) -> Path:
-    """Link userland, tools and modules into one folder. Costs no space: files are hard links.
+    """Link userland, tools and modules (in load order) into one folder. Costs no space: files are hard links.
 
     Returns:
         The part's folder, which is the guest's root.
@@ -63,6 +63,8 @@ def compose_rootfs(
                 _link(path, stage / "lab" / "bin" / path.name)
             for module in modules:
                 _link(module.path, stage / "lab" / "modules" / module.path.name)
+            order = "".join(f"{module.name}\n" for module in modules)
+            (stage / "lab" / "modules" / "order").write_text(order, encoding="utf-8")
             check = stage / _CHECK
             check.write_text(_CHECK_SCRIPT, encoding="utf-8")
             check.chmod(0o755)
@@ -80,7 +82,7 @@ def first_boot(kernel: Kernel, rootfs: Path, log: Path) -> None:
     """Boot twice with one seed, in virtual time, and let the guest check what trials need.
 
     Raises:
-        TestbedError: The guest does not come up, something in it does not work, or the boots differ.
+        TestbedError: The guest does not boot, something in it does not work, or the boots differ.
     """
     said = [_boot(kernel, rootfs, log) for _ in range(2)]
     failed = [line.removeprefix("fail ") for line in said[0] if line.startswith("fail ")]
@@ -88,13 +90,13 @@ def first_boot(kernel: Kernel, rootfs: Path, log: Path) -> None:
     if failed:
         raise TestbedError(f"the new guest boots, but {'; '.join(failed)}", hint=hint)
     if f"release {kernel.info.release}" not in said[0] or "end" not in said[0]:
-        raise TestbedError("the new guest does not come up", hint=hint)
+        raise TestbedError("the new guest does not boot", hint=hint)
     if said[0] != said[1]:
         raise TestbedError("two boots with one seed differ: the guest is not deterministic", hint=hint)
 
 
 def _boot(kernel: Kernel, rootfs: Path, log: Path) -> list[str]:
-    """What the guest's check says."""
+    """Boot once and return the answers of the guest's check."""
     said: list[str] = []
 
     def on_line(line: str) -> None:
@@ -102,7 +104,7 @@ def _boot(kernel: Kernel, rootfs: Path, log: Path) -> list[str]:
             said.append(line.rstrip())  # the console ends lines with \r\n
 
     with tempfile.TemporaryDirectory(prefix="l4sbench-") as home:
-        # not quiet: when a guest does not come up, the log says how far it got
+        # not quiet: if a guest does not boot, the log shows how far it got
         argv: list[str | Path] = [
             kernel.path / "linux",
             "rootfstype=hostfs",
@@ -119,6 +121,6 @@ def _boot(kernel: Kernel, rootfs: Path, log: Path) -> list[str]:
             "time-travel-start=1700000000000000000",
             "panic=-1",
         ]
-        commands = Commands.logging_to(log, {"TMPDIR": home})  # that is where the guest's memory goes
+        commands = Commands.logging_to(log, {"TMPDIR": home})  # where the guest's memory file goes
         commands.run(argv, what="booting the new guest", timeout_s=_BOOT_S, on_line=on_line)
     return said

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What of a kernel build can be told without building one."""
+"""The parts of a kernel build that need no build."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ from l4sbench import assets
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
-from l4sbench.testbeds.virtual.lab.kernel import build_kernel, missing_options
+from l4sbench.testbeds.virtual.lab.kernel import build_kernel, missing_options, with_options
 from l4sbench.testbeds.virtual.lab.source import from_tarball, from_tree
 
 needs_patch = pytest.mark.skipif(
@@ -46,6 +46,14 @@ def test_options_that_are_off_other_or_unknown_are_named() -> None:
         "CONFIG_TCP_CONG_BIC=n",
         'CONFIG_CON_CHAN="null"',
     )
+
+
+def test_lines_of_the_fragment_yield_to_options_that_entries_need() -> None:
+    assert with_options(FRAGMENT, frozenset()) == FRAGMENT
+    text = with_options(FRAGMENT, frozenset({"TCP_CONG_BIC", "NET_SCH_SFB"}))
+    assert "CONFIG_TCP_CONG_BIC=n" not in text
+    assert missing_options(text, text) == ()
+    assert missing_options(text, FRAGMENT) == ("CONFIG_NET_SCH_SFB=y", "CONFIG_TCP_CONG_BIC=y")
 
 
 def test_the_labs_own_fragment_asks_for_each_option_once() -> None:

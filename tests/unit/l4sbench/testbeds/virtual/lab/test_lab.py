@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench.catalog import Catalog
 from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, build, status
 from l4sbench.testbeds.virtual.lab.builder import compiler_version
 from l4sbench.testbeds.virtual.lab.cache import Cache, write_whole
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
-from l4sbench.testbeds.virtual.lab.lab import LabRecord, ModuleRecord
+from l4sbench.testbeds.virtual.lab.lab import LabRecord, ModuleRecord, record_key
+from l4sbench.traits import Needs
 
 
 @pytest.fixture
@@ -37,18 +40,24 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def pretend_built(cache: Path, kernels: Path) -> None:
+def pretend_built(
+    cache: Path, kernels: Path, kernel: str = "k", options: str = "", built_in: tuple[str, ...] = ()
+) -> None:
     """Leave what a build leaves, as far as finding it goes."""
     home, inputs = Cache.open(cache), Inputs.read(kernels)
-    for name in ("kernel/k/linux", "kernel/k/config", "rootfs/r/init", "tools/t/lab-init", "userland/u/x"):
+    for name in (f"kernel/{kernel}/linux", "rootfs/r/init", "tools/t/lab-init", "userland/u/x"):
         write_whole(home.root / name, "x")
-    write_whole(home.root / "modules/m/tcp_prague.ko", "x")
+    write_whole(
+        home.root / f"kernel/{kernel}/config", f"CONFIG_NET_SCH_CODEL=y\nCONFIG_IPV6_SIT=m\n{options}"
+    )
+    for module in ("tcp_prague", "tcp_vegas", "tcp_yeah"):
+        write_whole(home.root / f"modules/m/{module}.ko", "x")
     record = LabRecord(
         inputs=inputs.digests,
         compiler=compiler_version() or "none",
         own_kernel=False,
         source="linux-source-7.3",
-        kernel="kernel/k",
+        kernel=f"kernel/{kernel}",
         kernel_digest="1",
         kernel_release="7.3.4-l4sbench",
         userland="userland/u",
@@ -56,9 +65,14 @@ def pretend_built(cache: Path, kernels: Path) -> None:
         tools="tools/t",
         tools_digest="3",
         rootfs="rootfs/r",
-        modules={"tcp_prague": ModuleRecord(part="modules/m", srcversion="ABC", digest="4")},
+        modules={
+            name: ModuleRecord(part="modules/m", srcversion="ABC", digest="4")
+            for name in ("tcp_prague", "tcp_vegas", "tcp_yeah")
+        },
+        options={"TCP_CONG_VEGAS": ("tcp_vegas",), "TCP_CONG_YEAH": ("tcp_vegas", "tcp_yeah")},
+        built_in=built_in,
     )
-    write_whole(home.record(inputs.key), record.model_dump_json())
+    write_whole(home.record(record_key(inputs, built_in)), record.model_dump_json())
 
 
 def test_without_a_build_the_hint_says_what_to_do(cache: Path, kernels: Path) -> None:
@@ -70,12 +84,49 @@ def test_without_a_build_the_hint_says_what_to_do(cache: Path, kernels: Path) ->
 def test_a_built_lab_is_found_and_building_it_again_does_nothing(cache: Path, kernels: Path) -> None:
     pretend_built(cache, kernels)
     lab = Lab.locate(cache, kernels)
-    assert lab.modules == {"tcp_prague": cache / "modules/m/tcp_prague.ko"}
-    assert lab.srcversions == {"tcp_prague": "ABC"}
+    assert lab.modules["tcp_prague"] == cache / "modules/m/tcp_prague.ko"
+    assert lab.srcversions["tcp_prague"] == "ABC"
     assert lab.kernel == cache / "kernel/k/linux"
     said: list[object] = []
-    assert build(BuildOptions(cache=cache, kernels=kernels), said.append) == lab
+    offered = frozenset({"NET_SCH_CODEL", "TCP_CONG_YEAH"})
+    assert build(BuildOptions(cache=cache, kernels=kernels, needs=offered), said.append) == lab
     assert said == []
+
+
+def test_options_come_from_the_kernel_or_from_modules_in_load_order(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    lab = Lab.locate(cache, kernels)
+    assert lab.lacks({"NET_SCH_CODEL", "TCP_CONG_YEAH"}) == frozenset()
+    assert lab.lacks({"NET_SCH_SFB", "IPV6_SIT"}) == {"NET_SCH_SFB", "IPV6_SIT"}  # =m, and nobody built it
+    assert lab.provided_by(["TCP_CONG_YEAH", "NET_SCH_CODEL"]) == ("tcp_vegas", "tcp_yeah")
+    assert lab.provided_by(["NET_SCH_CODEL"]) == ()
+
+
+def test_a_lab_with_another_kernel_is_used_only_when_it_is_needed(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    pretend_built(cache, kernels, "other", "CONFIG_TCP_MD5SIG=y\n", ("TCP_MD5SIG",))
+    for needs, kernel in (
+        ([], "k"),
+        (["TCP_CONG_YEAH"], "k"),
+        (["TCP_MD5SIG", "TCP_CONG_YEAH"], "other"),
+        (["TCP_MD5SIG", "NET_SCH_SFB"], "k"),  # neither has both: check() then names what is missing
+    ):
+        assert Lab.locate(cache, kernels, needs).kernel == cache / "kernel" / kernel / "linux"
+    (cache / "kernel/other/linux").unlink()
+    assert Lab.locate(cache, kernels, ["TCP_MD5SIG"]).kernel == cache / "kernel/k/linux"
+
+
+def test_what_a_cell_needs_beyond_the_kernel_is_a_problem_with_its_command(
+    cache: Path, kernels: Path
+) -> None:
+    pretend_built(cache, kernels)
+    testbed = VirtualTestbed(Lab.locate(cache, kernels), Catalog({}, {}))
+    options = {"codel": frozenset({"NET_SCH_CODEL"}), "sfb": frozenset({"NET_SCH_SFB", "NET_SCH_CODEL"})}
+    (problem,) = testbed.check(Needs(options=options, catalog=(Path("my queues"),)))
+    assert str(problem) == (
+        "sfb: needs CONFIG_NET_SCH_SFB, which the lab's kernel lacks; "
+        "l4sbench lab build --catalog 'my queues'"
+    )
 
 
 @pytest.mark.parametrize(
