@@ -25,8 +25,7 @@ import itertools
 
 from reports.result.adaptive import decided
 from reports.result.rules import load_rule
-from reports.result.stats import half_width
-from reports.result.stats.modes import GAP_LIMITS, bimodal, widest_gap
+from reports.result.stats import GAP_LIMITS, bimodal, half_width, widest_gap
 
 Numbers: TypeAlias = "np.ndarray[tuple[int, int], np.dtype[np.float64]]"
 Draw: TypeAlias = Callable[[np.random.Generator, int, int], Numbers]

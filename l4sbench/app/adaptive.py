@@ -97,7 +97,7 @@ class _Decider:
         return "enough" if enough else "more"
 
     def _goodputs(self, trial: EndedTrial) -> tuple[float, float] | None:
-        """Goodputs of both groups, as in the tables; None if the raw files cannot be read."""
+        """Return the goodputs of both groups, as in the tables; None if the raw files cannot be read."""
         from collectors import COLLECTORS, BadRawError
 
         try:
@@ -142,7 +142,7 @@ def forecast(plan: Plan, run: Path | None) -> Forecast | None:
 
 
 def _known(matrix: Matrix, run: Path | None, at: Sequence[int]) -> dict[str, tuple[int, int]]:
-    """Trials in the end and trials so far, of each cell with enough rows in the run's tables."""
+    """Return trials in the end and trials so far, of each cell with enough rows in the run's tables."""
     if run is None:
         return {}
     from reports.result.adaptive import forecast as forecast_cells

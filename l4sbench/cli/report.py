@@ -33,13 +33,13 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench report quickstart buffer_bdp=1",
             "l4sbench report quickstart --json",
             "l4sbench report quickstart --figures --format svg,pdf",
-            "l4sbench report pam25-cubic --against pam25   beside the published cells",
-            "l4sbench report segsize26 --claims segsize26   what a study claims, asked of this run",
+            "l4sbench report pam25-cubic --against pam25   compare with published cells",
+            "l4sbench report segsize26 --claims segsize26   check a study's claims",
         ),
     )
     add_run(parser)
     add_filters(parser)
-    parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: what the matrix says)")
+    parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: the matrix's)")
     parser.add_argument("--json", action="store_true", help="print the decision as JSON")
     parser.add_argument(
         "--prevalence",
@@ -50,19 +50,19 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--against",
         metavar="STUDY",
-        help="put the run beside a published study, cells and printed verdicts (pam25, anrw24), as Markdown",
+        help="compare with a published study, cells and printed verdicts (pam25, anrw24), as Markdown",
     )
     parser.add_argument(
         "--claims",
         metavar="STUDY",
-        help="ask what a study claims of its schemes (segsize26 or a .yml file), as Markdown",
+        help="check the claims of a study about its schemes (segsize26 or a .yml file), as Markdown",
     )
     figures.add_options(parser)
     add_runs(parser)
 
 
 def report(args: argparse.Namespace) -> int:
-    """Print the decision table; without filters, write it as the run's report too."""
+    """Print the decision table; without filters, also write it as the run's report."""
     from l4sbench.app import api
 
     if figures.wanted(args):
@@ -85,13 +85,13 @@ def report(args: argparse.Namespace) -> int:
 
 
 def _against(args: argparse.Namespace) -> int:
-    """Print the run's cells beside the published ones; without filters, the report gets a part on them."""
+    """Print the run's cells beside published ones; without filters, also add them to the report."""
     from l4sbench.app import api
     from reports import page as pages
     from reports.published import as_document, compare, markdown
     from reports.result.load import load
 
-    path, cells, command = _asked(args)
+    path, cells, command = _selected(args)
     found = compare(load(path, cells), args.against)
     text = markdown(found, command)
     if not args.filters:
@@ -105,11 +105,11 @@ def _against(args: argparse.Namespace) -> int:
 
 
 def _claims(args: argparse.Namespace) -> int:
-    """Print a study's claims and measures; without filters, write them beside the report too."""
+    """Print a study's claims and measures; without filters, also write them beside the report."""
     from reports.published import claims
     from reports.result.load import load
 
-    path, cells, command = _asked(args)
+    path, cells, command = _selected(args)
     found = claims.check(load(path, cells), claims.load_study(args.claims))
     text = claims.markdown(found, command)
     answer(as_json(claims.as_document(found)) if args.json else text.rstrip())
@@ -119,8 +119,8 @@ def _claims(args: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(args: argparse.Namespace) -> tuple[Path, frozenset[str] | None, str]:
-    """The run directory, the ids of the cells that pass the filters (None: all), what makes such a run."""
+def _selected(args: argparse.Namespace) -> tuple[Path, frozenset[str] | None, str]:
+    """Return the run directory, the ids of the cells that pass the filters (None: all), and the command."""
     from l4sbench.app import api
 
     path = api.find_run(args.run, args.runs)
@@ -130,7 +130,7 @@ def _asked(args: argparse.Namespace) -> tuple[Path, frozenset[str] | None, str]:
 
 
 def _write_beside(run: Path, name: str, text: str) -> Path:
-    """A document of its own in the run's report."""
+    """Write a document of its own into the run's report."""
     from l4sbench.store.files import write_whole
 
     document = run / "report" / name
@@ -140,14 +140,14 @@ def _write_beside(run: Path, name: str, text: str) -> Path:
 
 
 def show_decision(run: Path, decision: Decision, prevalence: Path | None = None) -> Path:
-    """Print a decision table, and write it into the run directory; returns the report's page."""
+    """Print a decision table, write it into the run directory, and return the report's page."""
     return _write_report(run, decision, show(decision, prevalence))
 
 
 def _write_report(
     run: Path, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Panel] = ()
 ) -> Path:
-    """The table `verdicts`, every document and the page of a whole run; returns the page."""
+    """Write the table `verdicts`, every document and the page of a whole run; return the page."""
     from l4sbench.app import api
     from l4sbench.store.files import write_whole
     from l4sbench.tables import write
@@ -170,7 +170,7 @@ def _write_report(
 
 
 def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:
-    """Print a decision table for a person, or plainly into a pipe, and what switching costs; returns that."""
+    """Print a decision table, plainly into a pipe, and the cost of switching; return the latter."""
     from reports.render.terminal import as_text, terminal
 
     regrets = _regrets(decision, prevalence)
@@ -186,7 +186,7 @@ def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ..
 
 
 def _regrets(decision: Decision, prevalence: Path | None) -> tuple[Regret, ...]:
-    """What switching costs; nothing where no trial is valid and nobody gave weights."""
+    """Return the cost of switching; nothing where no trial is valid and no weights were given."""
     from reports.result.regret import UNIFORM, load_prevalence, regret
 
     weights = load_prevalence(prevalence) if prevalence else UNIFORM

@@ -80,22 +80,6 @@ FURTHER: Final = (
 """Figures of `reports.result.metrics` that a cell shows, where it has them."""
 
 
-class Pool:
-    """Texts, each kept once."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-
-    def place(self, text: str) -> int:
-        """Return the index of a text in `texts`; a new text is added."""
-        return self._places.setdefault(text, len(self._places))
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts in the order of their indexes."""
-        return list(self._places)
-
-
 def details(
     tables: RunTables, decision: Decision, cells: Iterable[tuple[Entry, JudgedCell]]
 ) -> dict[str, object]:
@@ -107,7 +91,8 @@ def details(
         cells: The cells of that table with their entries, as the page shows them. The other cells of the run,
             baselines above all, follow.
     """
-    programs, hosts = Pool(), Pool()
+    programs: dict[str, int] = {}  # each text once, with its index
+    hosts: dict[str, int] = {}
     ran = _texts(tables.programs, ("phase", "command"), programs)
     read_back = _texts(_readable(tables.hosts), ("kind", "name", "value"), hosts)
     groups = _groups(tables)
@@ -127,8 +112,8 @@ def details(
         "fixed": {name: _short(first[name].value) for name in first if name in fixed},
         "trial_columns": [*TRIAL_COLUMNS, "groups", "programs", "hosts"],
         "group_columns": list(GROUP_COLUMNS),
-        "programs": programs.texts,
-        "hosts": hosts.texts,
+        "programs": list(programs),
+        "hosts": list(hosts),
         "cells": [
             {
                 "id": cell,
@@ -225,7 +210,7 @@ def _flows(factors: Mapping[str, Setting], group: str) -> str:
 
 
 def _texts(
-    frame: pl.DataFrame, fields: tuple[str, ...], pool: Pool
+    frame: pl.DataFrame, fields: tuple[str, ...], pool: dict[str, int]
 ) -> dict[tuple[str, int], list[list[object]]]:
     """Return the nodes of every trial, each with the index of its text and the long numbers in it.
 
@@ -244,7 +229,7 @@ def _texts(
     )
     found: dict[tuple[str, int], list[list[object]]] = {}
     for cell, trial, node, text, numbers in parts.iter_rows():
-        found.setdefault((cell, trial), []).append([node, pool.place(text), *numbers])
+        found.setdefault((cell, trial), []).append([node, pool.setdefault(text, len(pool)), *numbers])
     return found
 
 

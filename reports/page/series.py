@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Time series of every trial, one script per cell beside the page, which loads it when the cell is looked at.
+"""Time series of every trial, one script per cell beside the page, which loads it when the cell is shown.
 
 A page that was opened from disk may not fetch a file, but it may load a script. What is drawn, and how, is
 decided in `reports.figures`; the page exchanges the rows of its specifications.
@@ -35,7 +35,7 @@ _FIGURE: Final = 4
 
 
 def scripts(tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Every script by its name: one per cell that has series, then that of the specifications.
+    """Yield every script by its name: one per cell that has series, then that of the specifications.
 
     A cell's calls `l4sbenchSeries(cell, {trial: {spec, flows, queue, fair}})`, where `flows` and `queue` hold
     the columns of `TrialSeries` and `spec` is the place of the trial's specification in what the last script
@@ -53,7 +53,7 @@ def scripts(tables: RunTables) -> Iterator[tuple[str, str]]:
             try:
                 series = trial_series(held, cell, trial)
             except InputError:
-                continue  # not valid, or nothing was sampled: the page says so
+                continue  # not valid, or nothing was sampled: the page reports it
             found.setdefault(cell, {})[trial] = {
                 "spec": specifications.place(series),
                 "flows": _columns(series.flows),
@@ -67,7 +67,7 @@ def scripts(tables: RunTables) -> Iterator[tuple[str, str]]:
 
 
 def digest(tables: RunTables) -> str:
-    """Changes whenever `scripts` may give something else: with the tables, and with the code itself."""
+    """Return a digest that changes with the tables and with the code, on which `scripts` depends."""
     from reports.figures import series
 
     found = hashlib.sha256(_json(sorted(tables.cells or ())).encode())
@@ -90,7 +90,7 @@ class _Specifications:
         self._places: dict[object, int] = {}
 
     def place(self, series: TrialSeries) -> int:
-        """Where the specification for such a series stands."""
+        """Return the index of the specification for such a series."""
         from reports.figures import time_series
 
         queues = tuple(series.queue["queue"].unique().sort())
@@ -104,7 +104,7 @@ class _Specifications:
 
 
 def _columns(frame: pl.DataFrame) -> dict[str, list[object]]:
-    """Numbers as they are, words as runs `[word, count]`: rows are sorted by them."""
+    """Return numbers as they are, words as runs `[word, count]`: rows are sorted by them."""
     found: dict[str, list[object]] = {}
     for name in frame.columns:
         values = frame[name].to_list()

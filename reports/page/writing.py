@@ -31,10 +31,10 @@ _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,-]{0,240}")
 
 
 def write_series(report: Path, digest: str, scripts: Iterable[tuple[str, str]]) -> str:
-    """Write scripts, unless those of that digest are there already; returns their folder below `report`.
+    """Write scripts, unless those of that digest exist already; return their folder below `report`.
 
     Raises:
-        InputError: a script's name, which is a cell's id, is no file name.
+        InputError: a script's name, which is a cell's id, is not a valid file name.
         DiskFull: no room is left.
     """
     folder = report / DATA / digest
@@ -45,7 +45,7 @@ def write_series(report: Path, digest: str, scripts: Iterable[tuple[str, str]]) 
             partial.mkdir(parents=True)
             for name, script in scripts:
                 if not _FILE_NAME.fullmatch(name):
-                    raise InputError(f"the tables hold a cell {name!r}, which is no cell's id")
+                    raise InputError(f"the tables have a cell {name!r}, which is not a valid cell id")
                 (partial / f"{name}.js").write_bytes(script.encode())
             sync_folder(partial)
             partial.rename(folder)
@@ -53,7 +53,7 @@ def write_series(report: Path, digest: str, scripts: Iterable[tuple[str, str]]) 
 
 
 def write_drawing(report: Path) -> str:
-    """Put Vega, Vega-Lite and Vega-Embed beside the page; returns their file's name below `report`."""
+    """Put Vega, Vega-Lite and Vega-Embed beside the page; return their file's name below `report`."""
     import vl_convert
 
     versions = (
@@ -73,14 +73,14 @@ def write_drawing(report: Path) -> str:
 
 @cache
 def _bundle() -> str:
-    """The libraries as one script that sets `vegaEmbed`; it takes a second to make."""
+    """Return the libraries as one script that sets `vegaEmbed`; making it takes a second."""
     import vl_convert
 
     return vl_convert.javascript_bundle(SNIPPET)
 
 
 def write_page(report: Path, page: str, keep: Iterable[str]) -> Path:
-    """Write the page, which is what makes the series it names count, and clear away those of older pages.
+    """Write the page, from which moment the series it names count, and remove those of older pages.
 
     Raises DiskFull.
     """

@@ -91,7 +91,7 @@ class Note:
 def notes(decision: Decision) -> list[Note]:
     """Return what a decision table must state about itself: rule, limits, trials, kernels and so on."""
     rule, shown = decision.rule, {verdict.word for verdict in decision.verdicts}
-    lines = [f"ok: {rule.limits_text}, {sureness(decision)}. Shown is the cell that decides."]
+    lines = [f"ok: {rule.limits_text}, {sureness(decision)}. Each entry shows the cell that decides."]
     lines += [f"{GLYPHS[word]} {word}: {text}" for word, text in meanings(decision).items() if word in shown]
     if any(verdict.low_latency != "none" for verdict in decision.verdicts):
         lines.append(f"★: {low_latency_text(decision)}")
@@ -155,7 +155,7 @@ def _provenance(decision: Decision) -> Iterator[Note]:
     if bimodal := [cell for cell in every if cell.result.bimodal]:
         count = plural(len(bimodal), "cell")
         yield Note(
-            f"{BIMODAL}: in {count} trials fall into two groups, and a mean tells little",
+            f"{BIMODAL}: in {count} the trials fall into two groups that the mean does not show",
             tuple(
                 f"{cell.label}: {figures_text(cell)}, {cell.result.valid} trials, {cell.id}"
                 for cell in bimodal[:LISTED]
@@ -164,7 +164,7 @@ def _provenance(decision: Decision) -> Iterator[Note]:
     if decision.baselines:
         groups = f"{decision.rule.l4s} v {decision.rule.classic}"
         count = plural(decision.baselines, "baseline")
-        yield Note(f"harm: what {groups} lose of what they get alone, by {count}")
+        yield Note(f"harm: goodput that {groups} lose compared with running alone, from {count}")
     yield Note(f"kernels: {_list(decision.kernels)}; modules: {_list(decision.modules)}")
     if fixed := fixed_text(decision):
         yield Note(f"the same in all cells: {fixed}")

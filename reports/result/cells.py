@@ -1,25 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The result of every cell, made once from the tables of a run; everything that reports print starts here."""
+"""The result of every cell, made once from the tables of a run; everything that reports print starts here.
+
+Harm is measured against baselines: each group alone, and a classic group beside its own kind. Baselines are
+cells like others and are found by factors. The cell of a group alone is the one with the same factors apart
+from those of the other groups, wherever it runs; that of a classic group beside its own kind has in the L4S
+group's place what the classic group is.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.tables import empty
-from reports.result.baselines import Baselines, harm, harm_to_rtt, is_own_kind
 from reports.result.labels import Setting
-from reports.result.stats import MODES_FLOOR, Estimate, bimodal, interval
+from reports.result.stats import (
+    CONFIDENCE,
+    MODES_FLOOR,
+    Estimate,
+    bimodal,
+    harm_interval,
+    harm_to_delay,
+    harm_to_goodput,
+    interval,
+)
 
 if TYPE_CHECKING:
     from l4sbench.units import Plain
     from reports.result.load import RunTables
+
+Factors: TypeAlias = Mapping[str, Setting]
+Estimates: TypeAlias = Mapping[str, Estimate]
+_Key: TypeAlias = "frozenset[tuple[str, Plain]]"
+
+_PLACE: Final = frozenset({"from", "to"})
+_SIZE: Final = frozenset({"count", "start_s"})
+_BASELINE_SHARE: Final = 0.1
+"""Part of the error of a harm's interval that the baseline's mean has, the cell's mean having the rest
+(Bonferroni). A flow alone hardly differs between trials, so its interval may be the surer one."""
 
 
 @final
@@ -66,7 +90,7 @@ class CellResult:
     """
 
     id: str
-    factors: Mapping[str, Setting]
+    factors: Factors
     valid: int
     left_out: int
     l4s: GroupResult
@@ -127,16 +151,31 @@ def cells(
     }
     if not both:
         raise InputError(f"no cell has both flow groups {l4s} and {classic}")
-    measured = _measured(tables, list(both), (l4s, classic), value)
+    trials = _trials(tables, both, (l4s, classic), value)
+    estimates = _estimates(trials, factors, looks)
+    shares = dict(trials.group_by("cell").agg(pl.col("l4s.goodput")).iter_rows())
     counts = dict(tables.trials.group_by("cell").len().iter_rows())
     baselines = Baselines.of(tables, factors, (l4s, classic), value)
-    return tuple(
-        _result(cell, own, counts[cell], measured.get(cell, {}), (l4s, classic), looks, baselines)
-        for cell, own in both.items()
-    )
+    found: list[CellResult] = []
+    for cell, own in both.items():
+        got, values, rate_mbps = estimates.get(cell, {}), shares.get(cell, []), own["rate_mbps"].amount
+        goodput = got.get("l4s.goodput")
+        found.append(
+            CellResult(
+                id=cell,
+                factors=own,
+                valid=len(values),
+                left_out=counts[cell] - len(values),
+                l4s=_group("l4s", l4s, own, got, baselines, looks),
+                classic=_group("classic", classic, own, got, baselines, looks),
+                share=goodput and goodput.percent_of(rate_mbps),
+                bimodal=bimodal(values, MODES_FLOOR / 100 * rate_mbps),
+            )
+        )
+    return tuple(found)
 
 
-def factors_of(tables: RunTables) -> dict[str, dict[str, Setting]]:
+def factors_of(tables: RunTables) -> dict[str, Factors]:
     """Return the factors of every cell of a run, in order, with the catalog's labels."""
     labels = {
         (kind, name): label
@@ -163,81 +202,192 @@ def captured(tables: RunTables) -> pl.DataFrame:
         return empty("packet_flows")
 
 
-def _measured(
-    tables: RunTables, ids: Sequence[str], groups: tuple[str, str], value: str
-) -> Mapping[str, Mapping[str, Any]]:
-    """Return mean, sd and median over the valid trials that have both groups, by cell and quantity."""
-    ok = tables.trials.filter((pl.col("status") == "ok") & pl.col("cell").is_in(ids))
-    wide = ok.select("cell", "trial")
-    for name, group in zip(("l4s", "classic"), groups, strict=True):
+def _trials(tables: RunTables, cells: Iterable[str], groups: tuple[str, str], value: str) -> pl.DataFrame:
+    """Return one row per valid trial that has both groups: `l4s.goodput`, `l4s.delay`, `l4s.sojourn` ..."""
+    ok = (pl.col("status") == "ok") & pl.col("cell").is_in(list(cells))
+    wide = tables.trials.filter(ok).select("cell", "trial")
+    named = list(zip(("l4s", "classic"), groups, strict=True))
+    for name, group in named:
         own = tables.totals(group, value).rename({"mbps": f"{name}.goodput", "delay_ms": f"{name}.delay"})
         wide = wide.join(own, on=["cell", "trial"])
-    for name, group in zip(("l4s", "classic"), groups, strict=True):
-        own = captured(tables).filter(pl.col("group") == group)
-        p99 = own.group_by("cell", "trial").agg(pl.col("sojourn_p99_ms").mean().alias(f"{name}.sojourn"))
+    for name, group in named:
+        flows = captured(tables).filter(pl.col("group") == group)
+        p99 = flows.group_by("cell", "trial").agg(pl.col("sojourn_p99_ms").mean().alias(f"{name}.sojourn"))
         wide = wide.join(p99, on=["cell", "trial"], how="left", maintain_order="left")
-    quantities = [name for name in wide.columns if "." in name]
-    found = wide.group_by("cell", maintain_order=True).agg(
-        pl.len().alias("valid"),
-        pl.col("l4s.goodput").alias("trials"),
+    return wide
+
+
+def _estimates(trials: pl.DataFrame, factors: Mapping[str, Factors], looks: int = 1) -> dict[str, Estimates]:
+    """Estimate every column of `trials`, goodputs (Mbit/s) and times (ms), by cell; what is null is left out.
+
+    Goodputs are cut at zero and at the link's rate.
+    """
+    names = [name for name in trials.columns if name not in ("cell", "trial")]
+    rows = trials.group_by("cell", maintain_order=True).agg(
+        pl.len(),
         *[
-            pl.struct(
-                pl.col(name).mean().alias("mean"),
-                pl.col(name).std().alias("sd"),
-                pl.col(name).median().alias("median"),
-            ).alias(name)
-            for name in quantities
+            pl.concat_list(pl.col(name).mean(), pl.col(name).std(), pl.col(name).median()).alias(name)
+            for name in names
         ],
     )
-    return {row["cell"]: row for row in found.iter_rows(named=True)}
+    found: dict[str, Estimates] = {}
+    for row in rows.iter_rows(named=True):
+        own: dict[str, Estimate] = {}
+        for name in names:
+            mean, sd, median = row[name]
+            if mean is None:
+                continue
+            is_goodput = name.endswith("goodput")
+            bounds = {"least": 0.0, "most": factors[row["cell"]]["rate_mbps"].amount} if is_goodput else {}
+            low, high = interval(mean, sd, row["len"], looks=looks, **bounds) or (None, None)
+            unit = "Mbit/s" if is_goodput else "ms"
+            own[name] = Estimate(mean, unit, row["len"], low, high, sd, median)
+        found[row["cell"]] = own
+    return found
 
 
-def _result(
-    cell: str,
-    factors: Mapping[str, Setting],
-    trials: int,
-    measured: Mapping[str, Any],
-    groups: tuple[str, str],
-    looks: int,
-    baselines: Baselines,
-) -> CellResult:
-    rate_mbps, valid = factors["rate_mbps"].amount, int(measured.get("valid", 0))
+def _group(
+    name: str, group: str, factors: Factors, estimates: Estimates, baselines: Baselines, looks: int
+) -> GroupResult:
+    goodput, delay = estimates.get(f"{name}.goodput"), estimates.get(f"{name}.delay")
+    alone = baselines.alone(group, factors)
+    same = baselines.beside_own_kind(factors) if name == "classic" else {}
+    rate_mbps, rtt_ms = factors["rate_mbps"].amount, factors["rtt_ms"].amount
+    return GroupResult(
+        flows=int(factors[f"{group}.count"].amount),
+        goodput=goodput,
+        delay=delay,
+        sojourn_p99=estimates.get(f"{name}.sojourn"),
+        alone=alone.get("goodput"),
+        harm=_harm(alone.get("goodput"), goodput, rate_mbps, looks),
+        delay_harm=_harm_to_rtt(alone.get("delay"), delay, rtt_ms),
+        same_harm=_harm(alone.get("goodput"), same.get("goodput"), rate_mbps, 1),
+    )
 
-    def estimated(name: str, unit: str, most: float | None = None) -> Estimate | None:
-        found = measured.get(name)
-        if found is None or found["mean"] is None:
-            return None
-        bounds = {} if most is None else {"least": 0.0, "most": most}
-        low, high = interval(found["mean"], found["sd"], valid, looks=looks, **bounds) or (None, None)
-        return Estimate(found["mean"], unit, valid, low, high, found["sd"], found["median"])
 
-    results: list[GroupResult] = []
-    for name, group in zip(("l4s", "classic"), groups, strict=True):
-        goodput, delay = estimated(f"{name}.goodput", "Mbit/s", rate_mbps), estimated(f"{name}.delay", "ms")
-        alone = baselines.alone(group, factors)
-        same = baselines.beside_own_kind(factors) if name == "classic" else None
-        results.append(
-            GroupResult(
-                flows=int(factors[f"{group}.count"].amount),
-                goodput=goodput,
-                delay=delay,
-                sojourn_p99=estimated(f"{name}.sojourn", "ms"),
-                alone=alone and alone.goodput,
-                harm=harm(alone, goodput, rate_mbps, looks),
-                delay_harm=harm_to_rtt(alone, delay, factors["rtt_ms"].amount),
-                same_harm=harm(alone, same and same.goodput, rate_mbps, 1),
-            )
+@dataclass(frozen=True)
+class Baselines:
+    """The baselines of a run, found by the factors of the cells that are measured against them.
+
+    Where several have the same factors, the first one counts.
+    """
+
+    l4s: str
+    classic: str
+    solo: Mapping[tuple[str, _Key], Mapping[str, Estimates]]
+    same: Mapping[_Key, Mapping[str, Estimates]]
+    own_kind: frozenset[str]
+
+    @classmethod
+    def of(
+        cls, tables: RunTables, factors: Mapping[str, Factors], groups: tuple[str, str], value: str
+    ) -> Baselines:
+        """Find the baselines of a run.
+
+        Args:
+            tables: The run.
+            factors: The factors of all its cells.
+            groups: Names of the L4S and the classic flow group.
+            value: Column of table `flows` that counts as goodput.
+        """
+        l4s, classic = groups
+        solo: dict[tuple[str, _Key], dict[str, Estimates]] = defaultdict(dict)
+        same: dict[_Key, dict[str, Estimates]] = defaultdict(dict)
+        own_kind = {cell for cell, own in factors.items() if is_own_kind(own, l4s, classic, tables.l4s_ccs)}
+        for group in groups:
+            trials = tables.totals(group, value).rename({"mbps": "goodput", "delay_ms": "delay"})
+            estimates = _estimates(trials, factors)
+            for cell, own in factors.items():
+                if cell not in estimates:
+                    continue
+                if [name for name in own if name.endswith(".cc")] == [f"{group}.cc"]:
+                    solo[group, _key_alone(own, group)][cell] = estimates[cell]
+                elif group == classic and cell in own_kind:
+                    same[_key_same(own, l4s)][cell] = estimates[cell]
+        return cls(l4s, classic, solo, same, frozenset(own_kind))
+
+    def alone(self, group: str, factors: Factors) -> Estimates:
+        """Return `goodput` and `delay` of a cell's flow group alone; nothing if the run has no baseline."""
+        return next(iter(self.solo.get((group, _key_alone(factors, group)), {}).values()), {})
+
+    def beside_own_kind(self, factors: Factors) -> Estimates:
+        """Return the same of a cell's classic group beside its own kind."""
+        return next(iter(self.same.get(_key_same(factors, self.l4s), {}).values()), {})
+
+    def cells(self, measured: Iterable[Factors]) -> frozenset[str]:
+        """Return the ids of the baselines that cells with these factors are measured against."""
+        keys = {(group, _key_alone(own, group)) for own in measured for group in (self.l4s, self.classic)}
+        return self.own_kind | {cell for key in keys for cell in self.solo.get(key, ())}
+
+
+def is_own_kind(factors: Factors, l4s: str, classic: str, l4s_ccs: frozenset[str]) -> bool:
+    """Return True if a cell's classic group is beside its own kind, which makes it a baseline.
+
+    Both groups have the same settings, their sizes, starts and places aside, and they are not L4S.
+    """
+    cc = factors.get(f"{l4s}.cc")
+    if cc is None or cc.value in l4s_ccs:
+        return False
+    kinds = [
+        {
+            name.removeprefix(f"{group}."): setting.value
+            for name, setting in factors.items()
+            if name.startswith(f"{group}.") and name.removeprefix(f"{group}.") not in _SIZE | _PLACE
+        }
+        for group in (l4s, classic)
+    ]
+    return kinds[0] == kinds[1]
+
+
+def _harm(alone: Estimate | None, beside: Estimate | None, rate_mbps: float, looks: int) -> Estimate | None:
+    """Return the harm to a goodput, in percent; None where something for it is not known."""
+    value = None if alone is None or beside is None else harm_to_goodput(alone.value, beside.value)
+    if alone is None or beside is None or value is None:
+        return None
+    ends = [
+        interval(
+            found.value,
+            found.sd,
+            found.trials,
+            least=0.0,
+            most=rate_mbps,
+            looks=own_looks,
+            confidence=1 - (1 - CONFIDENCE) * share,
         )
-    l4s, classic = results
-    return CellResult(
-        id=cell,
-        factors=factors,
-        valid=valid,
-        left_out=trials - valid,
-        l4s=l4s,
-        classic=classic,
-        share=l4s.goodput and l4s.goodput.percent_of(rate_mbps),
-        bimodal=bimodal(measured.get("trials", ()), MODES_FLOOR / 100 * rate_mbps),
+        for found, own_looks, share in ((alone, 1, _BASELINE_SHARE), (beside, looks, 1 - _BASELINE_SHARE))
+    ]
+    low = high = None
+    if ends[0] is not None and ends[1] is not None and ends[0][1] > 0:
+        low, high = (None if end is None else end * 100 for end in harm_interval(ends[0], ends[1]))
+    return Estimate(value * 100, "%", beside.trials, low, high)
+
+
+def _harm_to_rtt(alone: Estimate | None, beside: Estimate | None, rtt_ms: float) -> Estimate | None:
+    """Return the harm to the smoothed RTT, in percent and without an interval; None where it is not known."""
+    if alone is None or beside is None:
+        return None
+    value = harm_to_delay(rtt_ms + alone.value, rtt_ms + beside.value)
+    return None if value is None else Estimate(value * 100, "%", beside.trials)
+
+
+def _key_alone(factors: Factors, group: str) -> _Key:
+    """Return the factors that a cell shares with that of the group alone: its own and those of no group."""
+    groups = {name.removesuffix(".cc") for name in factors if name.endswith(".cc")} - {group}
+    places = {f"{group}.{end}" for end in _PLACE}
+    return frozenset(
+        (name, setting.value)
+        for name, setting in factors.items()
+        if name.partition(".")[0] not in groups and name not in places
+    )
+
+
+def _key_same(factors: Factors, l4s: str) -> _Key:
+    """Return the factors that a cell shares with that of its classic group beside its own kind."""
+    sizes = {f"{l4s}.{end}" for end in _SIZE}
+    return frozenset(
+        (name, setting.value)
+        for name, setting in factors.items()
+        if not name.startswith(f"{l4s}.") or name in sizes
     )
 
 

@@ -41,7 +41,7 @@ class Grid(Generic[P, R, C, T]):
     panels: tuple[Panel[P, T], ...]
 
     def lines(self, panel: int = 0) -> Iterator[tuple[R, tuple[T | None, ...]]]:
-        """The rows of a panel with their items from left to right; None where a place is empty."""
+        """Return the rows of a panel with their items from left to right; None where a place is empty."""
         places = self.panels[panel].places
         for row, about in enumerate(self.rows):
             yield about, tuple(places.get((row, column)) for column in range(len(self.columns)))

@@ -99,7 +99,7 @@ def judge(rule: Rule, cell: Measured) -> Judged:
 
 
 def _surely_below(side: Estimate, limit: float) -> bool | None:
-    """True if the whole interval is below the limit, False if none of it is; None when it straddles it."""
+    """Return True if the whole interval is below the limit, False if none of it is, None if it straddles."""
     if side.interval is None:
         return None
     low, high = side.interval
@@ -107,7 +107,7 @@ def _surely_below(side: Estimate, limit: float) -> bool | None:
 
 
 def _surely_less(side: Estimate, other: Estimate) -> bool | None:
-    """True if an interval is wholly below another, False if it is wholly not; None when they overlap."""
+    """Return True if an interval is wholly below another, False if wholly not, None if they overlap."""
     if side.interval is None or other.interval is None:
         return None
     if side.interval[0] >= other.interval[1]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from l4sbench.units import Plain
 
 _UNITS: Final = {"_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "bytes", "_packets": "packets"}
-"""Endings of the columns of table `trials` (`l4sbench.factors.column_of`), and the units they stand for."""
+"""Endings of the columns of table `trials` (`l4sbench.factors.column_of`), and their units."""
 
 BUFFER: Final = "buffer_bdp"
 
@@ -73,7 +73,7 @@ class Setting:
         return self.text
 
     def below(self, prefix: str) -> Setting:
-        """The setting, to be printed without this prefix of its column."""
+        """Return the setting, to be printed without this prefix of its column."""
         return replace(self, under=prefix)
 
 
@@ -93,9 +93,9 @@ class Label:
         return self.text
 
     def without(self, *columns: str) -> Label:
-        """The label without the settings of these columns."""
+        """Return the label without the settings of these columns."""
         return Label(self.head, tuple(own for own in self.settings if own.column not in columns))
 
     def of(self, column: str) -> Setting | None:
-        """Its setting of a column; None if it has none."""
+        """Return its setting of a column; None if it has none."""
         return next((own for own in self.settings if own.column == column), None)

@@ -15,79 +15,50 @@ from l4sbench import tables
 from l4sbench.errors import InputError
 
 
+def _table(name: str) -> cached_property[pl.DataFrame]:
+    """Return a property of `RunTables` that reads a table when it is first used."""
+
+    def read(run: RunTables) -> pl.DataFrame:
+        return run.frame(name)
+
+    read.__doc__ = tables.SCHEMAS[name].__doc__
+    return cached_property(read)
+
+
 @dataclass(frozen=True)
 class RunTables:
-    """The tables of one run, each read when it is first asked for; only the rows of `cells` when given."""
+    """The tables of one run, each read when it is first used; only the rows of `cells` when given."""
 
     folder: Path
     cells: frozenset[str] | None = None
 
     def scan(self, table: str) -> pl.LazyFrame:
-        """A table as a lazy frame, for what does not fit into memory.
+        """Return a table as a lazy frame, for tables that do not fit into memory.
 
         Raises:
-            InputError: there is no such table, or a newer l4sbench wrote it.
+            InputError: the table does not exist, or a newer l4sbench wrote it.
         """
         if table not in tables.SCHEMAS:
-            raise InputError(f"there is no table {table}", f"tables are {', '.join(tables.SCHEMAS)}")
+            raise InputError(f"{table} is not a table", f"choose from {', '.join(tables.SCHEMAS)}")
         found = tables.scan(self.folder / f"{table}.parquet")
         if self.cells is None or table not in tables.OF_TRIALS:
             return found
         return found.filter(pl.col("cell").is_in(sorted(self.cells)))
 
     def frame(self, table: str) -> pl.DataFrame:
-        """A table. Raises InputError as `scan` does."""
+        """Return a table. Raises InputError as `scan` does."""
         return self.scan(table).collect()
 
-    @cached_property
-    def trials(self) -> pl.DataFrame:
-        """One row per trial, with every factor."""
-        return self.frame("trials")
-
-    @cached_property
-    def flows(self) -> pl.DataFrame:
-        """One row per valid trial and flow."""
-        return self.frame("flows")
-
-    @cached_property
-    def intervals(self) -> pl.DataFrame:
-        """One row per valid trial, flow and interval."""
-        return self.frame("intervals")
-
-    @cached_property
-    def sockets(self) -> pl.DataFrame:
-        """Samples of sockets."""
-        return self.frame("sockets")
-
-    @cached_property
-    def queues(self) -> pl.DataFrame:
-        """Samples of queues."""
-        return self.frame("queues")
-
-    @cached_property
-    def packet_flows(self) -> pl.DataFrame:
-        """One row per valid trial and flow whose packets were captured; `scan("packets")` has the packets."""
-        return self.frame("packet_flows")
-
-    @cached_property
-    def hosts(self) -> pl.DataFrame:
-        """What was read back from the nodes."""
-        return self.frame("hosts")
-
-    @cached_property
-    def programs(self) -> pl.DataFrame:
-        """What the nodes ran."""
-        return self.frame("programs")
-
-    @cached_property
-    def catalog(self) -> pl.DataFrame:
-        """The queues and congestion controls of the run's cells."""
-        return self.frame("catalog")
-
-    @cached_property
-    def verdicts(self) -> pl.DataFrame:
-        """The decision table, once a report was made."""
-        return self.frame("verdicts")
+    trials = _table("trials")
+    flows = _table("flows")
+    intervals = _table("intervals")
+    sockets = _table("sockets")
+    queues = _table("queues")
+    packet_flows = _table("packet_flows")
+    hosts = _table("hosts")
+    programs = _table("programs")
+    catalog = _table("catalog")
+    verdicts = _table("verdicts")
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
@@ -124,7 +95,7 @@ class RunTables:
     def groups(self) -> pl.DataFrame:
         """Trial x flow group: goodputs summed, delays averaged over the group's flows.
 
-        A goodput is null when that of any flow is: what is not known is not zero.
+        A goodput is null when that of any flow is: an unknown goodput is not zero.
         """
         goodputs = [
             pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
@@ -138,21 +109,21 @@ class RunTables:
 
 @dataclass(frozen=True)
 class HeldTables(RunTables):
-    """The same, each table read once and kept in memory: for few cells that are looked at many times."""
+    """Tables that are read once and kept in memory: for few cells that are looked at many times."""
 
     @cached_property
     def _held(self) -> dict[str, pl.LazyFrame]:
         return {}
 
     def scan(self, table: str) -> pl.LazyFrame:
-        """A table that was read already. Raises InputError as `RunTables.scan` does."""
+        """Return a table, from memory if it was read already. Raises InputError as `RunTables.scan` does."""
         if table not in self._held:
             self._held[table] = super().scan(table).collect().lazy()
         return self._held[table]
 
 
 def load(run: Path, cells: frozenset[str] | None = None) -> RunTables:
-    """The tables of a run, given its directory, its matrix's folder (the latest run counts), or `tables/`.
+    """Return the tables of a run, given its directory, its matrix's folder (of the latest run) or `tables/`.
 
     `cells` leaves out the rows of all other cells.
 

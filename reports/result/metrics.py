@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Further figures of cells, beside those that verdicts go by: fairness, steadiness, quantiles of delay."""
+"""Further figures of cells, beside those of verdicts: fairness, steadiness, quantiles of delay."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "
 def cell_metrics(
     tables: RunTables, l4s: str = "l4s", classic: str = "classic", value: str = "goodput_mbps"
 ) -> pl.DataFrame:
-    """One row per cell with a valid trial, each figure a mean over its trials.
+    """Return one row per cell with a valid trial, each figure a mean over its trials.
 
     `jain` over all `flows` of the cell; `utilisation` of the link; `ratio`: mean goodput of one L4S flow over
     that of one classic flow. Of both groups, `l4s_` and `classic_`: `variation_<bin>ms`;
     `sojourn_<quantile>_ms`, queuing delay per packet where packets were captured; `srtt_<quantile>_ms`, the
-    smoothed RTT, base RTT included, which is no queuing delay. Quantiles are of all samples of the cell's
+    smoothed RTT, base RTT included, which is not queuing delay. Quantiles are of all samples of the cell's
     trials together. Null: the cell has no such group, its packets were not captured, or there are too few
     samples.
     """
@@ -47,12 +47,12 @@ def cell_metrics(
 
 
 def _srtt(tables: RunTables) -> pl.DataFrame:
-    """Quantiles of the senders' samples of the smoothed RTT after the warm-up, by cell and group."""
+    """Return quantiles of the senders' samples of the smoothed RTT after the warm-up, by cell and group."""
     return _quantiles(_samples(tables, "sender", "srtt_ms"), "srtt_ms", "srtt")
 
 
 def _sojourn(tables: RunTables) -> pl.DataFrame:
-    """Quantiles of the sojourn times of single packets after the warm-up, by cell and group."""
+    """Return quantiles of the sojourn times of single packets after the warm-up, by cell and group."""
     try:
         packets = tables.scan("packets")
     except InputError:  # older tables
@@ -73,13 +73,13 @@ def _quantiles(samples: pl.LazyFrame, column: str, name: str) -> pl.DataFrame:
 
 
 def _samples(tables: RunTables, side: str, column: str) -> pl.LazyFrame:
-    """Socket samples of one side after the warm-up that have this column."""
+    """Return the socket samples of one side after the warm-up that have this column."""
     own = tables.scan("sockets").filter(pl.col("side") == side, pl.col(column).is_not_null())
     return _within(tables, own)
 
 
 def _within(tables: RunTables, samples: pl.LazyFrame) -> pl.LazyFrame:
-    """Those samples of valid trials' flows that lie between the end of the warm-up and the flow's end."""
+    """Return the samples of valid trials' flows from the end of the warm-up to the flow's end."""
     inside = pl.col("t_ms").is_between(pl.col("from_ms"), pl.col("to_ms"))
     return samples.join(_windows(tables).lazy(), on=["cell", "trial", "flow"]).filter(inside)
 
@@ -90,13 +90,12 @@ def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFra
     rows: list[dict[str, object]] = []
     for cell, _, groups, goodputs in trials.iter_rows():
         got = [mbps or 0.0 for mbps in goodputs]
-        index = jain(got)
         row: dict[str, object] = {
             "cell": cell,
             "flows": len(got),
             "utilisation": utilisation(got, rates[cell]),
+            "jain": jain(got),
         }
-        row["jain"] = None if index is None else index.index
         for name, group in (("l4s", l4s), ("classic", classic)):
             own = [mbps for whose, mbps in zip(groups, got, strict=True) if whose == group]
             row |= {name: sum(own) if own else None, f"{name}_flows": len(own)}
@@ -113,16 +112,16 @@ def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFra
 
 
 def _ratio(l4s: float | None, l4s_flows: int, classic: float | None, classic_flows: int) -> float | None:
-    """Of mean goodputs; None without both groups."""
+    """Return the ratio of mean goodputs per flow; None without both groups."""
     if l4s is None or classic is None:
         return None
     return throughput_ratio(l4s, l4s_flows, classic, classic_flows)
 
 
 def variations(tables: RunTables) -> pl.DataFrame:
-    """One row per valid trial and flow group: the coefficient of variation of its goodput by length of bin.
+    """Return the coefficient of variation of goodput by valid trial, flow group and length of bin.
 
-    What arrived is counted by the receiver's socket samples after the warm-up; the bins of a group's flows
+    Arrivals are counted by the receiver's socket samples after the warm-up; the bins of a group's flows
     are added up. Null where samples are farther apart than the bin, or there are not two bins.
     """
     samples = (
@@ -142,7 +141,7 @@ def variations(tables: RunTables) -> pl.DataFrame:
 
 
 def _windows(tables: RunTables) -> pl.DataFrame:
-    """From the end of a flow's warm-up until its end."""
+    """Return from the end of a flow's warm-up until its end."""
     flows = tables.flows.select("cell", "trial", "flow", "start_ms", "seconds")
     warmup = tables.trials.select("cell", "trial", _or_zero(tables.trials, "warmup_s").alias("warmup_s"))
     begin = pl.col("start_ms").fill_null(0.0)

@@ -133,7 +133,7 @@ def regret(decision: Decision, prevalence: Prevalence = UNIFORM) -> tuple[Regret
 
 
 def _key(decision: Decision, cell: CellResult) -> tuple[str, str, str]:
-    """The queue, the competitor's congestion control, and that with its ECN."""
+    """Return the queue, the competitor's congestion control, and the latter with its ECN."""
     classic = decision.rule.classic
     cc, ecn = cell.value(f"{classic}.cc"), cell.value(f"{classic}.ecn")
     return str(cell.queue.value), str(cc), f"{cc} {ecn}"
@@ -206,7 +206,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _weight(prevalence: Prevalence, key: tuple[str, str, str], modes: int) -> float:
-    """The weight of a queue and one ECN mode of a competitor: its own, else its part of the competitor's."""
+    """Return the weight of a queue and an ECN mode of a competitor: its own, or its part of the latter's."""
     aqm, cc, cc_ecn = key
     queue = prevalence.queues.get(aqm, 0.0) if prevalence.queues else 1.0
     weights = prevalence.competitors

@@ -18,8 +18,7 @@ import polars as pl
 
 from l4sbench.factors import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
-from reports.result.baselines import Baselines
-from reports.result.cells import CellResult, GroupResult, cells, columns_of, factors_of, varying
+from reports.result.cells import Baselines, CellResult, GroupResult, cells, columns_of, factors_of, varying
 from reports.result.grid import Grid, grid
 from reports.result.judging import NOTHING, Judged, Measured, Word, judge, together
 from reports.result.labels import BUFFER, Label, Setting
@@ -221,7 +220,7 @@ def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
 
 
 def _placed(results: Sequence[CellResult], tables: RunTables, rule: Rule) -> list[JudgedCell]:
-    """The cells with their verdicts and the entries they belong to, in the order of tables."""
+    """Return the cells with their verdicts and the entries they belong to, in the order of tables."""
     families = dict(tables.catalog.filter(pl.col("kind") == "queue").select("name", "family").iter_rows())
     columns = columns_of(results)
     l4s, classic, ecn = f"{rule.l4s}.", f"{rule.classic}.", f"{rule.classic}.ecn"
@@ -260,7 +259,7 @@ def _placed(results: Sequence[CellResult], tables: RunTables, rule: Rule) -> lis
     numbers = sorted(set(rest) - words)
 
     def order(cell: JudgedCell) -> tuple[object, ...]:
-        """Questions, rows as the rule has them, competitors, queues, and then numbers as numbers."""
+        """Sort by question, row in the order of the rule, competitor, queue, and numbers as numbers."""
         own = cell.result
         amounts = [(name in own.factors, own.value(name) or 0.0) for name in numbers]
         competitor = _competitor_order(rule, own, cell.column)
@@ -281,7 +280,7 @@ def _judged(rule: Rule, cell: CellResult) -> Judged:
         return NOTHING
 
     def kept(group: GroupResult) -> Estimate:
-        """The group's goodput in percent of its goodput alone; without a baseline, of the link's rate."""
+        """Return the group's goodput in percent of that alone; without a baseline, of the link's rate."""
         assert group.goodput is not None  # noqa: S101  (the cell has a valid trial)
         return group.goodput.percent_of(cell.rate_mbps) if group.harm is None else group.harm.rest
 

@@ -35,7 +35,7 @@ function cellNumbers(cell, trials) {
   const [l4s, classic] = data().groups, more = further(cell, l4s, classic);
   if (!cell.entry) {
     return el("div", {},
-      el("p", {}, `${plural(trials.length, "trial")} of a cell that is not in the decision table; others may be measured against it.`),
+      el("p", {}, `${plural(trials.length, "trial")} of a cell that is not in the decision table; other cells may be measured against it.`),
       numberList(more));
   }
   const both = (name) => `${fixed(mean(cell.l4s[name]))} v ${fixed(mean(cell.classic[name]))}`;
@@ -52,7 +52,7 @@ function cellNumbers(cell, trials) {
     if (delay_harm) items.push([percent(delay_harm), `harm to ${group}'s RTT`]);
     if (same_harm) items.push([percent(same_harm), `harm to ${group} beside its own kind`]);
   }
-  if (cell.straddles) items.push(["? close", "the interval of the mean has a limit in it"]);
+  if (cell.straddles) items.push(["? close", "a limit is within the interval of the mean"]);
   if (cell.bimodal) items.push(["two modes", "trials fall into two groups; the mean describes neither"]);
   return numberList([...items, ...more]);
 }
@@ -80,7 +80,7 @@ function further(cell, l4s, classic) {
   return items;
 }
 
-/** The trials' shares as dots between the limits. The table says the same, so it is hidden from readers. */
+/** The trials' shares as dots between the limits. The table has the same numbers, so screen readers skip the dots. */
 function dots(cell, trials) {
   const [low, high] = cell.limits ?? [], x = (percent) => 20 + percent * 5.6;
   const shares = trials.map((trial) => shareOf(cell, trial)).filter((share) => share !== null);
@@ -157,7 +157,7 @@ function trialTable(cell, trials, chosen) {
 function rerun(cell) {
   if (!cell.rerun) return [];
   return [el("h3", {}, "Run this cell again"),
-    el("p", {}, "In the run directory, which holds the matrix (", el("code", {}, "l4sbench bundle"), " takes it to another machine):"),
+    el("p", {}, "In the run directory, where the matrix is (", el("code", {}, "l4sbench bundle"), " packs it for another machine):"),
     copyable(cell.rerun, "Command")];
 }
 
@@ -176,7 +176,7 @@ function whatRan(trial) {
   const queues = chosen((command) => command.startsWith("tc "));
   const settings = chosen((command) => /^(sysctl|modprobe) /.test(command));
   const found = [el("h3", {}, `What ran in trial ${trial.trial}`)];
-  if (!programs.length) return [...found, el("p", {}, "The tables hold no program of this trial.")];
+  if (!programs.length) return [...found, el("p", {}, "The tables have no program of this trial.")];
   if (queues.length) found.push(el("h4", {}, "Queues and delays"), listing(queues));
   if (settings.length) found.push(part("Sysctls and modules as set", listing(settings)));
   found.push(kernels(trial, hosts));

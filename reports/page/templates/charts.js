@@ -67,7 +67,7 @@ function rowsOf(packed) {
   return (columns[names[0]] ?? []).map((_, at) => Object.fromEntries(names.map((name) => [name, columns[name][at]])));
 }
 
-/** The panels of a trial's figure as charts of their own, which may stand side by side. */
+/** The panels of a trial's figure as charts of their own, which may be side by side. */
 function panelsOf(trial) {
   const { $schema, vconcat, bin_ms: bin } = specifications.specs[trial.spec];
   const datasets = { flows: rowsOf(trial.flows), queue: rowsOf(trial.queue), fair: [{ fair_mbps: trial.fair }] };
@@ -92,7 +92,7 @@ async function draw(box, panels) {
   const figures = panels.map(({ words }) => el("figure", {}, el("figcaption", {}, words), el("div", { class: "chart" })));
   box.replaceChildren(...figures, el("p", { class: "quiet as-numbers" }, `Seconds since the trial's start; means over ${panels[0].bin} ms. Dotted in goodput: the fair share.`), numbersOf(panels));
   await Promise.all(panels.map(async ({ words, rows, bin, line, value, ...spec }, at) => {
-    const description = `${words} over time; the numbers stand below the charts`;
+    const description = `${words} over time; the numbers are below the charts`;
     drawn.push(await window.vegaEmbed(figures[at].lastChild, { ...spec, description, config: own }, { actions: false, renderer: "svg", tooltip: { theme: "custom" } }));
   }));
   box.dataset.drawn = "true";

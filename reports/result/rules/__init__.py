@@ -25,7 +25,7 @@ class _Strict(BaseModel):
 
 
 class Limits(_Strict):
-    """Percent of the link's rate. What is outside of them is starved, or starves the other."""
+    """Limits in percent of the link's rate. A group below is starved, a group above starves the other."""
 
     low: Percent
     high: Percent
@@ -55,20 +55,20 @@ class Columns(_Strict):
 
 
 class Rule(_Strict):
-    """How verdicts are made of cell means.
+    """A rule that makes verdicts of cell means.
 
     Attributes:
         rule: Its name, that of its file.
         version: Grows with every change of meaning.
-        about: What it says.
-        source: Where it comes from.
+        about: Its meaning.
+        source: Its origin.
         l4s: Flow group the question is about.
         classic: Flow group it competes with.
         metric: `l4s-goodput`: the L4S group's goodput in percent of the link's rate, which both limits are
             for. `own-goodput`: the L4S group's goodput measured by the lower limit and the classic group's by
             what the upper one leaves, each in percent of what the group gets alone; of the link's rate where
             the run has no such baseline.
-        window: What counts of a trial: `measured`, after the warm-up, or `whole`.
+        window: The part of a trial that counts: `measured`, after the warm-up, or `whole`.
         limits_percent: Limits of the cell mean. Outside of them somebody is starved.
         fair_share: Whether the limits are those of groups with equally many flows, and move with the fair
             share of others.
@@ -107,18 +107,18 @@ class Rule(_Strict):
         return "goodput_mbps" if self.window == "measured" else "goodput_whole_mbps"
 
     def row_of(self, queue: str, family: str | None) -> str:
-        """The row that a queue belongs to: the one that names it, else that of its family."""
+        """Return the row that a queue belongs to: the one that names it, else that of its family."""
         named = (row.label for row in self.rows if queue in row.queues)
         related = (row.label for row in self.rows if family in row.families)
         return next(named, None) or next(related, None) or family or "other queues"
 
     def row_order(self, label: str) -> tuple[int, str]:
-        """Sorts rows as the rule lists them, others behind."""
+        """Return a sort key: rows as the rule lists them, others behind."""
         labels = [row.label for row in self.rows]
         return (labels.index(label) if label in labels else len(labels), label)
 
     def limits(self, l4s_flows: int = 1, classic_flows: int = 1) -> Limits:
-        """The limits for groups of these sizes."""
+        """Return the limits for groups of these sizes."""
         if not self.fair_share or l4s_flows == classic_flows:
             return self.limits_percent
         share = l4s_flows / (l4s_flows + classic_flows)
@@ -126,7 +126,7 @@ class Rule(_Strict):
         return Limits(low=2 * share * low, high=100 - 2 * (1 - share) * (100 - high))
 
     def limits_of_rate(self, l4s_flows: int = 1, classic_flows: int = 1) -> Limits | None:
-        """The limits in percent of the link's rate; None where groups are measured by what they get alone."""
+        """Return the limits in percent of the link's rate; None where goodput alone is the measure."""
         return self.limits(l4s_flows, classic_flows) if self.metric == "l4s-goodput" else None
 
     @property

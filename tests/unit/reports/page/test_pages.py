@@ -216,7 +216,7 @@ def test_a_cell_that_is_no_file_name(small: RunTables, tmp_path: Path) -> None:
         frame = pl.read_parquet(folder / f"{table}.parquet")
         frame = frame.with_columns(pl.col("cell").replace({first: "../../../escaped"}))
         schema.write(table, [schema.conform(table, frame).lazy()], folder / f"{table}.parquet")
-    with pytest.raises(InputError, match="which is no cell's id"):
+    with pytest.raises(InputError, match="is not a valid cell id"):
         page(load(tmp_path / "run"), tmp_path / "report")
     assert not list(tmp_path.rglob("escaped*"))
     assert not (tmp_path / "report" / "index.html").exists()

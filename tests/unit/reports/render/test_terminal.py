@@ -132,4 +132,4 @@ def test_the_deciding_cell_shows_harm_where_there_are_baselines(make: Make) -> N
     ]
     text = as_text(decide(make([beside, *alone]), load_rule("l4sbench1")), 200)
     assert "FIFO: 90.0 % (90.0 v 5.0 Mbit/s, harm 5 v 95 %)" in text
-    assert "harm: what l4s v classic lose of what they get alone, by 2 baselines" in text
+    assert "harm: goodput that l4s v classic lose compared with running alone, from 2 baselines" in text

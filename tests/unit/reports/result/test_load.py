@@ -47,7 +47,7 @@ def test_what_is_not_there(make: Make, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no tables"):
         load(tmp_path / "nothing")
     tables = make(CELLS)
-    with pytest.raises(InputError, match="there is no table drops"):
+    with pytest.raises(InputError, match="drops is not a table"):
         tables.frame("drops")
     with pytest.raises(InputError, match="verdicts"):
         _ = tables.verdicts

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.result.stats import bimodal
-from reports.result.stats.modes import GAP_LIMITS, widest_gap
+from reports.result.stats import GAP_LIMITS, bimodal, widest_gap
 
 
 def test_by_hand() -> None:

@@ -18,7 +18,7 @@ def test_by_hand(q: float, samples: int) -> None:
 
 @pytest.mark.parametrize("q", [0, 1, 1.5, -0.1])
 def test_what_is_no_quantile(q: float) -> None:
-    with pytest.raises(ValueError, match="no quantile"):
+    with pytest.raises(ValueError, match="not a valid quantile"):
         needed(q)
 
 
