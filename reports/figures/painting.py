@@ -202,16 +202,14 @@ _SIZES: Final = {"changed": 34, "below": 38, "above": 38, "low-latency": 34}
 
 def _marks(cells: Sequence[Painted]) -> list[alt.Chart]:
     """Draw triangles and stars in the upper right corner; as shapes, since not every font has them."""
-    layers = []
-    for mark, shape in _SHAPES.items():
-        rows = [{"x": p.x + 0.88, "y": p.row + 0.16, "ink": p.ink} for p in cells if p.mark == mark]
-        if rows:
-            layers.append(
-                alt.Chart(table(rows))
-                .mark_point(shape=shape, size=_SIZES[mark], filled=True, opacity=1)
-                .encode(x=alt.X("x:Q"), y=alt.Y("y:Q"), color=alt.Color("ink:N", scale=None))
-            )
-    return layers
+    places = {mark: [p for p in cells if p.mark == mark] for mark in _SHAPES}
+    return [
+        alt.Chart(table([{"x": p.x + 0.88, "y": p.row + 0.16, "ink": p.ink} for p in own]))
+        .mark_point(shape=_SHAPES[mark], size=_SIZES[mark], filled=True, opacity=1)
+        .encode(x=alt.X("x:Q"), y=alt.Y("y:Q"), color=alt.Color("ink:N", scale=None))
+        for mark, own in places.items()
+        if own
+    ]
 
 
 def _hatches(cells: Sequence[Painted]) -> list[alt.Chart]:

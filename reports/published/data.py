@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -130,16 +130,6 @@ class PrintedEntry:
         return all(factors[name] in values for name, values in self.match.items())
 
 
-@dataclass(frozen=True)
-class PrintedTable:
-    """A printed decision table: the study's name, where it is printed, and the rule that reproduces it."""
-
-    study: str
-    source: str
-    rule: str
-    entries: tuple[PrintedEntry, ...]
-
-
 class _Row(_Strict):
     label: str
     aqm: tuple[str, ...]
@@ -159,7 +149,9 @@ class _Exception(_Strict):
     text: str
 
 
-class _Table(_Strict):
+class PrintedTable(_Strict):
+    """A printed decision table: the study's name, where it is printed, and the rule that reproduces it."""
+
     study: str
     source: str
     l4s: tuple[str, ...]
@@ -169,8 +161,9 @@ class _Table(_Strict):
     grid: tuple[tuple[str | tuple[str, ...], ...], ...]
     exceptions: tuple[_Exception, ...] = ()
 
+    @cached_property
     def entries(self) -> tuple[PrintedEntry, ...]:
-        """Return the grid as entries: per L4S congestion control, row and column."""
+        """The grid as entries: per L4S congestion control, row and column."""
         return tuple(
             self._entry(l4s, row, column, printed if isinstance(printed, str) else printed[place])
             for place, l4s in enumerate(self.l4s)
@@ -194,7 +187,7 @@ class _Table(_Strict):
 
 
 class _Printed(_Strict):
-    tables: tuple[_Table, ...]
+    tables: tuple[PrintedTable, ...]
 
 
 def printed_table(study: str) -> PrintedTable:
@@ -207,5 +200,4 @@ def printed_table(study: str) -> PrintedTable:
     if study not in tables:
         hint = did_you_mean(study, tables) or f"choose from {', '.join(tables)}"
         raise InputError(f"{study} is not a published study", hint)
-    table = tables[study]
-    return PrintedTable(table.study, table.source, table.rule, table.entries())
+    return tables[study]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClaimOutcome(StrEnum):
-    """ClaimOutcome of a claim: seen in every trial, in none, in some, or impossible to check."""
+    """The outcome of a claim: seen in every trial, in none, in some, or impossible to check."""
 
     SEEN = "seen"
     NOT_SEEN = "not seen"

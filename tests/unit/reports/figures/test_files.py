@@ -33,10 +33,10 @@ def run_of(tables: RunTables) -> Path:
 def test_every_figure_in_every_format(real: RunTables, tmp_path: Path) -> None:
     decision = decide(real, load_rule("pam25"))
     forms = ("svg", "png", "pdf")
-    told: list[str] = []
-    written = write(figures(real, decision), tmp_path / "out", forms, lambda one: told.append(one.name))
+    announced: list[str] = []
+    written = write(figures(real, decision), tmp_path / "out", forms, lambda one: announced.append(one.name))
     names = [one.name for one in written]
-    assert told == names
+    assert announced == names
     assert len(set(names)) == len(names)
     assert any(name.startswith("goodput_") for name in names)
     assert any(name.startswith("delay_") for name in names)
@@ -88,7 +88,7 @@ def test_a_filter_behind_figures_is_no_folder(
 ) -> None:
     run = run_of(real)
     monkeypatch.chdir(run)
-    # no cell of the captured trials is one of the matrix: what is told is that nothing matches
+    # no cell of the captured trials is in the matrix: the error is that nothing matches
     assert main(["report", str(run), "--figures", "aqm=fifo"]) == 2
     assert "no cell" in capsys.readouterr().err
     assert not list(run.glob("aqm*"))

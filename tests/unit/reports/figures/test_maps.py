@@ -142,9 +142,9 @@ def test_marks_are_those_of_the_rule_that_decided(make: Make) -> None:
     painted = {sheet.xs[p.x]: p for p in painted_goodput(sheet, sheet.grid.panels[0])}
     assert {at: p.mark for at, p in painted.items()} == {"1": "", "2": "below", "4": ""}
     assert {at: bool(p.hatch) for at, p in painted.items()} == {"1": False, "2": False, "4": True}
-    told = " ".join(_subtitle(goodput_map(sheet, rule)))
-    assert "l4s starved" in told
-    assert "ticks at" not in told, "limits are of what a group gets alone, not of the rate"
+    notes = " ".join(_subtitle(goodput_map(sheet, rule)))
+    assert "l4s starved" in notes
+    assert "ticks at" not in notes, "limits are of what a group gets alone, not of the rate"
 
 
 def _subtitle(chart: Any) -> list[str]:

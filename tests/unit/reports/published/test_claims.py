@@ -60,9 +60,9 @@ def run(tmp_path: Path) -> MakeRun:
                         flow | {"cc": "x", "sender": "a", "receiver": "b", "goodput_mbps": float(goodput)}
                     )
                     counts = {"data_packets": 1000, "ack_packets": 500, "lost_packets": 0, "ce_packets": 0}
-                    told = {"retransmits_packets": (again or {}).get(scheme, 0), "sojourn_samples": 1000}
+                    lost = {"retransmits_packets": (again or {}).get(scheme, 0), "sojourn_samples": 1000}
                     packets.append(
-                        flow | counts | told | {"seconds": 60.0, "length_mean_bytes": float(length)}
+                        flow | counts | lost | {"seconds": 60.0, "length_mean_bytes": float(length)}
                     )
         folder = tmp_path / "tables"
         write(folder, "trials", trials)
