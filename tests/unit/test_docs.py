@@ -14,6 +14,7 @@ from l4sbench.matrix.grammar import MatrixFile
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+PAGES = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("[kr]*/*/*.md")})
 
 
 def python_of(page: Path) -> list[str]:
@@ -37,10 +38,19 @@ def test_every_key_is_on_the_page_of_matrices() -> None:
     assert [key for key in keys if f"`{key}`" not in text] == []
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that a page's headings get where it is rendered."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8"))
+    targets = [(page.parent / path if path else page, anchor) for path, anchor in links]
+    assert [target for target, _ in targets if not target.exists()] == []
+    anchored = [(target, anchor) for target, anchor in targets if anchor and target.suffix == ".md"]
+    assert [anchor for target, anchor in anchored if anchor not in anchors_of(target)] == []
 
 
 @pytest.mark.parametrize("page", ["docs/notebook.md", "docs/figures.md", "notebooks/fabric.ipynb"])
