@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from l4sbench.errors import Problem, did_you_mean
+from l4sbench.errors import Problem, suggest
 
 if TYPE_CHECKING:
     from fablib_slices.spec import SliceSpec, VmSpec
@@ -201,16 +201,16 @@ def _offers(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
         if image not in facts.images:
             machines = [vm.name for vm in spec.vms if vm.image == image]
             path = "image" if len(machines) == len(spec.vms) else f"nodes.{machines[0]}.image"
-            hint = did_you_mean(image, facts.images) or f"images are {', '.join(sorted(facts.images))}"
+            hint = suggest(image, sorted(facts.images))
             yield Problem("", path, f"FABRIC has no image {image}", hint)
     for nic in sorted({net.nic for net in spec.nets}):
         if nic not in facts.nics:
             models = [name for name in facts.nics if name in _COMPONENTS]
-            hint = did_you_mean(nic, models) or f"models are {', '.join(sorted(models))}"
+            hint = suggest(nic, sorted(models))
             yield Problem("", "nic", f"FABRIC has no component {nic}", hint)
     sites = [site.name for site in facts.sites or ()]
     if facts.sites is not None and spec.site not in {"auto", *sites}:
-        hint = did_you_mean(spec.site, sites) or f"sites are {', '.join(sorted(sites))}"
+        hint = suggest(spec.site, sorted(sites))
         yield Problem("", "site", f"FABRIC has no site {spec.site}", hint)
 
 

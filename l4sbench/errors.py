@@ -137,7 +137,7 @@ def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | 
     return f"did you mean {', '.join(best)} or {rest}?" if best else f"did you mean {rest}?"
 
 
-def suggest(word: str, offered: Iterable[str], *, most: int = 12) -> str | None:
+def suggest(word: str, offered: Iterable[str], *, most: int = 20) -> str | None:
     """Return the hint of `did_you_mean`, else a list of up to `most` entries; None if nothing is offered."""
     words = list(dict.fromkeys(offered))
     more = f" and {len(words) - most} more" if len(words) > most else ""

@@ -75,7 +75,7 @@ class Network:
         return len(self.nodes) > 2
 
 
-class Pair(NamedTuple):
+class NodePair(NamedTuple):
     """The nodes of a group's flows."""
 
     sender: str
@@ -99,7 +99,7 @@ class Topology:
     name: str
     nodes: tuple[Node, ...]
     networks: tuple[Network, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[NodePair, ...]
     delay: str
     router: str
     bottleneck: Port
@@ -129,7 +129,7 @@ class Topology:
         """Sender -> the network its flows leave by."""
         return MappingProxyType({name: self.by_name[name].addresses[0].network for name in self.senders})
 
-    def place(self, stated: Mapping[str, tuple[str | None, str | None]]) -> Mapping[str, Pair]:
+    def place(self, stated: Mapping[str, tuple[str | None, str | None]]) -> Mapping[str, NodePair]:
         """Return the pair of nodes of every flow group.
 
         Args:
@@ -138,7 +138,7 @@ class Topology:
         Raises:
             InputError: a node is not a sender or receiver, or there are more groups than pairs.
         """
-        placed: dict[str, Pair] = {}
+        placed: dict[str, NodePair] = {}
         problems: list[Problem] = []
         for index, (group, nodes) in enumerate(stated.items()):
             own = self.pairs[index] if index < len(self.pairs) else (None, None)
@@ -151,7 +151,7 @@ class Topology:
                 continue
             problems += self._misplaced(f"{group}.from", sender, self.senders, "sender")
             problems += self._misplaced(f"{group}.to", receiver, self.receivers, "receiver")
-            placed[group] = Pair(sender, receiver)
+            placed[group] = NodePair(sender, receiver)
         if problems:
             raise InputError(problems)
         return MappingProxyType(placed)
@@ -193,7 +193,7 @@ def _line6() -> Topology:
             Network("net-mid", "10.0.2.0/24", ("delay", "router")),
             Network("net-rx", to_rx, ("router", "rx-l4s", "rx-classic")),
         ),
-        pairs=(Pair("tx-l4s", "rx-l4s"), Pair("tx-classic", "rx-classic")),
+        pairs=(NodePair("tx-l4s", "rx-l4s"), NodePair("tx-classic", "rx-classic")),
         delay="delay",
         router="router",
         bottleneck=Port("router", "net-rx"),

@@ -19,7 +19,7 @@ from l4sbench.topology import topology
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
-    from l4sbench.topology import Pair
+    from l4sbench.topology import NodePair
 
 BASELINES: Final = ("none", "solo", "solo-and-same")
 """Values of `baselines` in a matrix."""
@@ -72,7 +72,7 @@ def _is_l4s(cell: Cell, group: str, catalog: Catalog) -> bool:
 
 def _solo(cell: Cell, name: str, others: tuple[str, ...]) -> Cell:
     """Return the cell with one group alone and its nodes stated; they would default to the first group's."""
-    pair: Pair = topology(cell.topology).place(cell.nodes)[name]
+    pair: NodePair = topology(cell.topology).place(cell.nodes)[name]
     nodes = {f"{name}.from": pair.sender, f"{name}.to": pair.receiver}
 
     def kept(mapping: Mapping[str, _V]) -> dict[str, _V]:

@@ -17,7 +17,7 @@ from l4sbench.units import Duration
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell, Group
-    from l4sbench.topology import Pair, Topology
+    from l4sbench.topology import NodePair, Topology
 
 SOCKET_SHARE = 4
 """Socket buffers are this many times as large as the path and its queue: bookkeeping takes up to as much
@@ -29,7 +29,7 @@ class Placed:
     """A flow group with its nodes and its congestion control."""
 
     group: Group
-    pair: Pair
+    pair: NodePair
     cc: CongestionControl
 
     @property

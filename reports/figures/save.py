@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from l4sbench.errors import InputError, did_you_mean
+from l4sbench.errors import InputError, suggest
 from l4sbench.store.files import write_whole
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def formats(text: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
     for name in found:
         if name not in FORMATS:
-            hint = did_you_mean(name, FORMATS) or f"choose from {', '.join(FORMATS)}"
+            hint = suggest(name, FORMATS)
             raise InputError(f"figures cannot be written as {name}", hint)
     if not found:
         raise InputError("no format is named", f"choose from {', '.join(FORMATS)}")

@@ -14,7 +14,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
 from l4sbench.document import load_model
-from l4sbench.errors import InputError, did_you_mean
+from l4sbench.errors import InputError, suggest
 
 FOLDER: Final = Path(__file__).parent
 
@@ -198,6 +198,6 @@ def printed_table(study: str) -> PrintedTable:
     """
     tables = {table.study: table for table in load_model(FOLDER / "printed.yml", _Printed).tables}
     if study not in tables:
-        hint = did_you_mean(study, tables) or f"choose from {', '.join(tables)}"
+        hint = suggest(study, tables)
         raise InputError(f"{study} is not a published study", hint)
     return tables[study]

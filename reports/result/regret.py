@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from l4sbench.document import load_model
-from l4sbench.errors import InputError, did_you_mean
+from l4sbench.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from reports.result.cells import CellResult
@@ -142,7 +142,7 @@ def _key(decision: Decision, cell: CellResult) -> tuple[str, str, str]:
 def _check_names(kind: str, weights: Mapping[str, float], known: set[str]) -> None:
     for name in weights:
         if name not in known:
-            hint = did_you_mean(name, known) or f"choose from {', '.join(sorted(known))}"
+            hint = suggest(name, sorted(known))
             raise InputError(f"the run has no {kind} {name} to weigh", hint)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from l4sbench.document import load_model
-from l4sbench.errors import BadValueError, InputError, did_you_mean
+from l4sbench.errors import BadValueError, InputError, did_you_mean, suggest
 from l4sbench.factors import column_of, factor_of
 from reports.published.claims.measures import MEASURES
 
@@ -22,7 +22,7 @@ Schemes = Annotated[tuple[str, ...], Field(min_length=1)]
 
 def _known(measure: str) -> str:
     if measure not in MEASURES:
-        hint = did_you_mean(measure, MEASURES) or f"choose from {', '.join(MEASURES)}"
+        hint = suggest(measure, MEASURES)
         raise BadValueError(f"{measure} is not a measure", hint)
     return measure
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from l4sbench.document import Flaw, load_model
-from l4sbench.errors import InputError, did_you_mean
+from l4sbench.errors import InputError, suggest
 
 FOLDER: Final = Path(__file__).parent
 DEFAULT: Final = "pam25"
@@ -156,7 +156,7 @@ def load_rule(name: str = DEFAULT) -> Rule:
         InputError: there is none of that name, or its file is not a valid rule.
     """
     if name not in offered():
-        hint = did_you_mean(name, offered()) or f"choose from {', '.join(offered())}"
+        hint = suggest(name, offered())
         raise InputError(f"{name} is not a verdict rule", hint)
     return read_rule(FOLDER / f"{name}.yml")
 

@@ -13,7 +13,7 @@ from l4sbench.app import api
 from l4sbench.testbeds.nodes import lab as nodes_lab
 from l4sbench.testbeds.nodes.checks import node_checks
 from l4sbench.testbeds.virtual.lab import Lab
-from l4sbench.topology import LINE6, Address, Network, Node, Pair, Port, Topology
+from l4sbench.topology import LINE6, Address, Network, Node, NodePair, Port, Topology
 from tests.lab.nodes.hosts import booted, on
 from tests.lab.ssh.test_ssh import matrix
 
@@ -33,7 +33,7 @@ def two() -> Topology:
         name="two",
         nodes=nodes,
         networks=tuple(Network(net, f"192.0.2.{16 * n}/28", tuple(HELD)) for n, net in enumerate(NETWORKS)),
-        pairs=(Pair("ends", "ends"),),
+        pairs=(NodePair("ends", "ends"),),
         delay="middle",
         router="middle",
         bottleneck=Port("middle", "net-rx"),

@@ -9,7 +9,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from l4sbench.errors import InputError
-from l4sbench.topology import LINE6, Pair, Port, topology
+from l4sbench.topology import LINE6, NodePair, Port, topology
 
 OWN = (None, None)
 
@@ -47,7 +47,7 @@ def test_networks_and_addresses_agree() -> None:
 
 
 @pytest.mark.parametrize("pair", LINE6.pairs)
-def test_every_pair_reaches_the_other_through_delay_and_bottleneck(pair: Pair) -> None:
+def test_every_pair_reaches_the_other_through_delay_and_bottleneck(pair: NodePair) -> None:
     there = path(pair.sender, pair.receiver)
     assert there == [pair.sender, "delay", "router", pair.receiver]
     assert path(pair.receiver, pair.sender) == there[::-1]
