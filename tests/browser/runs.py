@@ -4,11 +4,8 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,16 +15,10 @@ import polars as pl
 from collectors.assemble import collect
 from l4sbench import tables
 from l4sbench.catalog import Catalog
-from l4sbench.cell import Cell
-from l4sbench.events import Status
-from l4sbench.program import Program
-from l4sbench.program.trial import TrialSpec
-from l4sbench.store import Ending, Run, locked
-from l4sbench.topology import topology
-from l4sbench.traits import Identity
+from l4sbench.store import Run
 from reports.result.load import RunTables, load
+from tests.captured import captured_trial
 
-CASES = Path(__file__).parents[1] / "cases" / "trials"
 SOURCES = ("lean-dualpi2", "lean-codel-warmup")
 
 SHARES = {  # percent that the L4S group gets without and with ECN of its competitor
@@ -169,15 +160,8 @@ def _replicated(source: RunTables, table: str, plan: pl.DataFrame) -> pl.DataFra
 def _captured(folder: Path) -> RunTables:
     """The tables of captured trials, as the collectors make them."""
     run = Run.create(folder, "captured", b"", 1, {})
-    identity = Identity("virtual", "7.3.4-l4sbench", {}, {}, {})
     for name in SOURCES:
-        cell = Cell.from_json(json.loads((CASES / name / "cell.json").read_text()))
-        plain = json.loads((CASES / name / "raw" / "programs.json").read_text())
-        programs = {node: Program.from_json(own) for node, own in plain.items()}
-        spec = TrialSpec(cell, 1, 7, programs, topology(cell.topology), "0123456789abcdef")
-        with locked(run) as writer, writer.begin(spec) as partial:
-            shutil.copytree(CASES / name / "raw", partial.raw, dirs_exist_ok=True)
-            partial.end(Ending(Status.OK, (), identity, datetime.now(UTC), 1.0))
+        captured_trial(name).store(run)
     collect(run, Catalog.load())
     return load(run.path)
 

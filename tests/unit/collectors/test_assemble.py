@@ -19,9 +19,7 @@ from collectors.assemble import Collected, collect
 from l4sbench import tables
 from l4sbench.catalog import Catalog
 from l4sbench.events import Status
-from l4sbench.program.trial import TrialSpec
-from l4sbench.store import Ending, Run, locked
-from l4sbench.topology import topology
+from l4sbench.store import Run
 from l4sbench.traits import Identity
 
 Load = Callable[[str], Any]
@@ -38,17 +36,6 @@ def run(tmp_path: Path) -> Run:
     return Run.create(tmp_path / "runs", "test", b"", 1, {})
 
 
-def add(
-    run: Run, trial: Any, number: int = 1, status: Status = Status.OK, inputs: str = "0123456789abcdef"
-) -> Path:
-    """Store a captured trial as an ended one."""
-    spec = TrialSpec(trial.cell, number, 7, trial.programs, topology(trial.cell.topology), inputs)
-    reasons = () if status is Status.OK else ("because",)
-    with locked(run) as writer, writer.begin(spec) as partial:
-        shutil.copytree(trial.raw, partial.raw, dirs_exist_ok=True)
-        return partial.end(Ending(status, reasons, IDENTITY, datetime.now(UTC), 1.0))
-
-
 def digest(run: Run) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(run.tables.glob("*.parquet"))}
 
@@ -60,7 +47,7 @@ def read(run: Run, table: str) -> pl.DataFrame:
 def test_all_tables_of_a_run(run: Run, captured: Load, catalog: Catalog) -> None:
     names = ("captured-dualpi2", "lean-codel-warmup", "iperf3-fifo")
     for name in names:
-        add(run, captured(name))
+        captured(name).store(run)
     assert collect(run, catalog) == Collected(3, 3)
     assert sorted(p.stem for p in run.tables.iterdir()) == sorted({*tables.SCHEMAS} - {"verdicts"})
     for table in tables.OF_TRIALS:
@@ -88,10 +75,10 @@ def test_equal_runs_are_equal_files(tmp_path: Path, captured: Load, catalog: Cat
     at_once = Run.create(tmp_path / "a", "test", b"", 1, {})
     bit_by_bit = Run.create(tmp_path / "b", "test", b"", 2, {})
     for name, number in steps:
-        add(at_once, trials[name], number)
+        trials[name].store(at_once, number)
     collect(at_once, catalog)
     for name, number in reversed(steps):
-        add(bit_by_bit, trials[name], number)
+        trials[name].store(bit_by_bit, number)
         assert collect(bit_by_bit, catalog).parsed == 1
     assert digest(at_once) == digest(bit_by_bit)
     assert collect(bit_by_bit, catalog, full=True).parsed == 4
@@ -99,7 +86,7 @@ def test_equal_runs_are_equal_files(tmp_path: Path, captured: Load, catalog: Cat
 
 
 def test_nothing_new_is_nothing_done(run: Run, captured: Load, catalog: Catalog) -> None:
-    add(run, captured("lean-dualpi2"))
+    captured("lean-dualpi2").store(run)
     collect(run, catalog)
     before = {p: p.stat().st_mtime_ns for p in run.tables.glob("*.parquet") if p.stem != "catalog"}
     assert collect(run, catalog) == Collected(0, 1)
@@ -111,7 +98,7 @@ def test_what_was_spilt_is_the_same(
 ) -> None:
     trial = captured("lean-dualpi2")
     for number in range(1, 6):
-        add(run, trial, number)
+        trial.store(run, number)
     collect(run, catalog)
     before = digest(run)
     monkeypatch.setattr(assemble, "SPILL_ROWS", 60)
@@ -122,11 +109,11 @@ def test_what_was_spilt_is_the_same(
 
 def test_the_newest_counts(run: Run, captured: Load, catalog: Catalog) -> None:
     trial = captured("lean-dualpi2")
-    add(run, trial, 1)
-    add(run, trial, 2)
+    trial.store(run, 1)
+    trial.store(run, 2)
     collect(run, catalog)
     trial.edit("rx-l4s/flow-l4s-0.receiver.json", lambda r: r.update(bytes_received=r["bytes_received"] * 2))
-    add(run, trial, 1, inputs="fedcba9876543210")
+    trial.store(run, 1, inputs="fedcba9876543210")
     old = read(run, "flows").filter(trial=1, flow="l4s-0")["received_bytes"][0]
     assert collect(run, catalog) == Collected(1, 2)
     new = read(run, "flows").filter(trial=1, flow="l4s-0")["received_bytes"][0]
@@ -139,8 +126,8 @@ def test_what_is_gone_from_the_store_is_gone_from_the_tables(
     run: Run, captured: Load, catalog: Catalog
 ) -> None:
     trial = captured("lean-dualpi2")
-    add(run, trial, 1)
-    folder = add(run, trial, 2)
+    trial.store(run, 1)
+    folder = trial.store(run, 2)
     collect(run, catalog)
     shutil.rmtree(folder)
     assert collect(run, catalog) == Collected(0, 1)
@@ -149,7 +136,7 @@ def test_what_is_gone_from_the_store_is_gone_from_the_tables(
 
 
 def test_invalid_trials_have_no_measurements(run: Run, captured: Load, catalog: Catalog) -> None:
-    add(run, captured("lean-dualpi2"), status=Status.INVALID)
+    captured("lean-dualpi2").store(run, status=Status.INVALID)
     collect(run, catalog)
     assert read(run, "trials").select("status", "reasons").row(0) == ("invalid", "because")
     assert read(run, "flows").height == read(run, "intervals").height == 0
@@ -159,19 +146,19 @@ def test_invalid_trials_have_no_measurements(run: Run, captured: Load, catalog: 
 
 def test_failed_trials_have_a_reason_only(run: Run, captured: Load, catalog: Catalog) -> None:
     trial = captured("lean-dualpi2")
-    add(run, trial, status=Status.FAILED)
+    trial.store(run, status=Status.FAILED)
     collect(run, catalog)
     assert read(run, "trials").select("status", "reasons").row(0) == ("failed", "because")
     assert read(run, "sockets").height == read(run, "flows").height == 0
-    add(run, trial, status=Status.OK)
+    trial.store(run, status=Status.OK)
     assert collect(run, catalog) == Collected(1, 1)
     assert read(run, "trials")["status"].to_list() == ["ok"]
     assert read(run, "flows").height == 2
 
 
 def test_factors_that_no_trial_has_any_more(run: Run, captured: Load, catalog: Catalog) -> None:
-    add(run, captured("lean-dualpi2"))
-    folder = add(run, captured("iperf3-fifo").having(l4s__nonsense=3))
+    captured("lean-dualpi2").store(run)
+    folder = captured("iperf3-fifo").having(l4s__nonsense=3).store(run)
     collect(run, catalog)
     assert "l4s.nonsense" in read(run, "trials").columns
     shutil.rmtree(folder)
@@ -183,7 +170,7 @@ def test_unreadable_samples_are_told(run: Run, captured: Load, catalog: Catalog)
     trial = captured("lean-dualpi2")
     path = trial.raw / "queues.jsonl"
     path.write_text(path.read_text()[:-20])
-    add(run, trial)
+    trial.store(run)
     (problem,) = collect(run, catalog).problems
     assert "queues.jsonl" in problem
     assert trial.cell.id in problem
@@ -193,8 +180,8 @@ def test_unreadable_samples_are_told(run: Run, captured: Load, catalog: Catalog)
 
 def test_low_utilisation_is_flagged(run: Run, captured: Load, catalog: Catalog) -> None:
     trial = captured("iperf3-fifo")
-    add(run, trial)
-    add(run, trial.having(rate="100mbit"))
+    trial.store(run)
+    trial.having(rate="100mbit").store(run)
     collect(run, catalog)
     flags = dict(read(run, "trials").select("rate_mbps", "flags").rows())
     assert flags == {10.0: None, 100.0: "low-utilisation"}
@@ -202,7 +189,7 @@ def test_low_utilisation_is_flagged(run: Run, captured: Load, catalog: Catalog) 
 
 
 def test_tables_of_another_format_are_made_anew(run: Run, captured: Load, catalog: Catalog) -> None:
-    add(run, captured("lean-dualpi2"))
+    captured("lean-dualpi2").store(run)
     collect(run, catalog)
     before = digest(run)
     (run.tables / "flows.parquet").write_text("damaged")
@@ -213,7 +200,7 @@ def test_tables_of_another_format_are_made_anew(run: Run, captured: Load, catalo
 def test_what_the_catalog_no_longer_offers_keeps_its_label(
     run: Run, captured: Load, catalog: Catalog
 ) -> None:
-    add(run, captured("lean-dualpi2"))
+    captured("lean-dualpi2").store(run)
     collect(run, catalog)
     before = digest(run)
     collect(run, Catalog({}, {}))
@@ -223,7 +210,7 @@ def test_what_the_catalog_no_longer_offers_keeps_its_label(
 def test_nothing_of_the_machine_or_the_clock(run: Run, captured: Load, catalog: Catalog) -> None:
     import platform
 
-    add(run, captured("lean-dualpi2"))
+    captured("lean-dualpi2").store(run)
     collect(run, catalog)
     year = str(datetime.now(UTC).year)
     for table in tables.OF_TRIALS:

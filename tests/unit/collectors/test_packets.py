@@ -17,48 +17,48 @@ from collectors.assemble import rows_of
 from collectors.packets import parse_packet_flows, parse_packets
 from l4sbench import tables
 from l4sbench.program import FlowRun
-from tests.unit.collectors.conftest import Captured
+from tests.captured import CapturedTrial
 
 CASE = "captured-dualpi2"
-Load = Callable[[str], Captured]
+Load = Callable[[str], CapturedTrial]
 
 
 @pytest.fixture
-def trial(captured: Load) -> Captured:
+def trial(captured: Load) -> CapturedTrial:
     return captured(CASE)
 
 
-def packets_of(trial: Captured) -> pl.DataFrame:
+def packets_of(trial: CapturedTrial) -> pl.DataFrame:
     frames, problems = rows_of(trial.ended)
     assert not problems
     return tables.conform("packets", frames["packets"])
 
 
-def flows_of(trial: Captured) -> dict[str, dict[str, Any]]:
+def flows_of(trial: CapturedTrial) -> dict[str, dict[str, Any]]:
     frames, problems = rows_of(trial.ended)
     assert not problems
     return {row["flow"]: row for row in tables.conform("packet_flows", frames["packet_flows"]).to_dicts()}
 
 
-def sent(trial: Captured, group: str) -> dict[str, int]:
+def sent(trial: CapturedTrial, group: str) -> dict[str, int]:
     path = trial.raw / f"tx-{group}" / f"flow-{group}-0.sender.json"
     found: dict[str, int] = json.loads(path.read_text())
     return found
 
 
-def runs(trial: Captured) -> dict[str, FlowRun]:
+def runs(trial: CapturedTrial) -> dict[str, FlowRun]:
     return {run.flow: run for program in trial.programs.values() for run in program.flows}
 
 
 @pytest.mark.parametrize("group", ["l4s", "classic"])
-def test_counts_are_those_of_the_sender(trial: Captured, group: str) -> None:
+def test_counts_are_those_of_the_sender(trial: CapturedTrial, group: str) -> None:
     row, told = flows_of(trial)[f"{group}-0"], sent(trial, group)
     assert row["retransmits_packets"] == told["retransmits"] > 20
     assert row["ce_packets"] == pytest.approx(told["delivered_ce"], abs=1)  # a mark on its way at the end
     assert row["data_packets"] == pytest.approx(told["data_segs_out"], abs=1)  # in flight at the end
 
 
-def test_losses_are_those_of_the_queue(trial: Captured, cases: Path) -> None:
+def test_losses_are_those_of_the_queue(trial: CapturedTrial, cases: Path) -> None:
     """The flows go on sending what they hold for a second after their end, and one FIN is lost too."""
     shown = json.loads((trial.raw / "router" / "qdisc-net-rx.json").read_text())
     (drops,) = [qdisc["drops"] for qdisc in shown if qdisc["kind"] == "dualpi2"]
@@ -77,7 +77,7 @@ def test_losses_are_those_of_the_queue(trial: Captured, cases: Path) -> None:
     assert 50 < in_time < packets["lost"].sum()
 
 
-def test_sojourn_by_hand(trial: Captured, cases: Path) -> None:
+def test_sojourn_by_hand(trial: CapturedTrial, cases: Path) -> None:
     """Every packet looked up in tshark's reading of both sides, one by one."""
     arrived = list(read_tsv(cases / "pcap" / "net-mid.tsv"))
     left = {
@@ -109,7 +109,7 @@ def read_tsv(path: Path) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file, delimiter="\t")
 
 
-def test_measures_of_a_flow(trial: Captured) -> None:
+def test_measures_of_a_flow(trial: CapturedTrial) -> None:
     """Against sums over the table of packets."""
     packets, flows = packets_of(trial), flows_of(trial)
     for flow, row in flows.items():
@@ -126,7 +126,7 @@ def test_measures_of_a_flow(trial: Captured) -> None:
     assert flows["l4s-0"]["length_sd_bytes"] > 100
 
 
-def test_quantiles_need_samples(trial: Captured) -> None:
+def test_quantiles_need_samples(trial: CapturedTrial) -> None:
     flows = flows_of(trial)
     assert flows["l4s-0"]["sojourn_samples"] < 200 < flows["classic-0"]["sojourn_samples"]
     assert flows["l4s-0"]["sojourn_p95_ms"] is None
@@ -134,7 +134,7 @@ def test_quantiles_need_samples(trial: Captured) -> None:
     assert flows["classic-0"]["sojourn_p99_ms"] is None
 
 
-def test_warmup_is_kept_out(trial: Captured) -> None:
+def test_warmup_is_kept_out(trial: CapturedTrial) -> None:
     late = flows_of(trial.having(warmup="1s", duration="2s"))["classic-0"]
     whole = flows_of(trial)["classic-0"]
     start_ms = runs(trial)["classic-0"].start.ms
@@ -149,7 +149,7 @@ def test_without_captures_there_are_no_packets(captured: Load) -> None:
     assert parse_packet_flows(ended) is None
 
 
-def test_one_side_alone_is_told(trial: Captured) -> None:
+def test_one_side_alone_is_told(trial: CapturedTrial) -> None:
     (trial.raw / "router" / "net-rx.pcap.gz").unlink()
     frames, problems = rows_of(trial.ended)
     assert any("one side" in problem for problem in problems)
@@ -157,7 +157,7 @@ def test_one_side_alone_is_told(trial: Captured) -> None:
     assert frames["flows"].height == 2
 
 
-def test_times_without_the_start_instant(trial: Captured) -> None:
+def test_times_without_the_start_instant(trial: CapturedTrial) -> None:
     """Then they count from the first packet, which left its sender up to half an RTT and a jitter before."""
     known = packets_of(trial)["t_ms"]
     (trial.raw / "start.json").unlink()
@@ -167,7 +167,7 @@ def test_times_without_the_start_instant(trial: Captured) -> None:
     assert 10 < late_ms[0] < 25
 
 
-def test_sequence_numbers_wrap(trial: Captured) -> None:
+def test_sequence_numbers_wrap(trial: CapturedTrial) -> None:
     """A connection whose numbers pass 2^32 in the middle: the same packets, the same retransmissions."""
     before = packets_of(trial)
     shift = (1 << 32) - 393_075_960 - 150_000  # classic-0 has then sent 150,000 bytes when they wrap
@@ -186,7 +186,7 @@ def test_sequence_numbers_wrap(trial: Captured) -> None:
     assert after.equals(before)
 
 
-def test_a_trial_without_its_captures_is_invalid(trial: Captured) -> None:
+def test_a_trial_without_its_captures_is_invalid(trial: CapturedTrial) -> None:
     assert trial.judged().reasons == ()
     said = trial.raw / "router" / "net-mid.pcap.stderr"
     said.write_text(said.read_text().replace("0 packets dropped", "12 packets dropped"))

@@ -13,17 +13,15 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app.adaptive import decider, forecast, number_of_looks
-from l4sbench.cell import Cell
 from l4sbench.errors import InputError
 from l4sbench.events import Status
 from l4sbench.matrix import Matrix, Trials
 from l4sbench.planning.plan import plan
-from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store import StoreView
+from tests.captured import captured_trial
 from tests.unit.l4sbench import small
 
-CASE = Path(__file__).parents[3] / "cases" / "trials" / "lean-codel-warmup"
 ADAPTIVE = "{min: 3, max: 10, until: decided}"
 
 MakeTrial = Callable[..., EndedTrial]
@@ -37,20 +35,18 @@ def wanted(tmp_path: Path) -> Matrix:
 @pytest.fixture
 def trial(tmp_path: Path) -> MakeTrial:
     """A copy of a captured trial, the bytes that reached the L4S group's receiver times `factor`."""
-    cell = Cell.from_json(json.loads((CASE / "cell.json").read_text()))
-    programs = json.loads((CASE / "raw" / "programs.json").read_text())
+    captured = captured_trial("lean-codel-warmup")
 
     def make(number: int, factor: float = 1.0, status: Status = Status.OK) -> EndedTrial:
         raw = tmp_path / f"{number}-i" / "raw"
-        shutil.copytree(CASE / "raw", raw)
+        shutil.copytree(captured.raw, raw)
         for file in raw.glob("rx-l4s/flow-*.json"):
             plain = json.loads(file.read_text())
             for interval in (plain, *plain["intervals"]):
                 interval["bytes_received"] = int(interval["bytes_received"] * factor)
             file.write_text(json.dumps(plain))
         reasons = () if status is Status.OK else ("wrong",)
-        nodes = {node: Program.from_json(program) for node, program in programs.items()}
-        return EndedTrial(cell, number, 7, status, reasons, raw, nodes)
+        return EndedTrial(captured.cell, number, 7, status, reasons, raw, captured.programs)
 
     return make
 

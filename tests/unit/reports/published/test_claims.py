@@ -4,10 +4,7 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +12,13 @@ import pytest
 
 from collectors.assemble import collect
 from l4sbench.catalog import Catalog
-from l4sbench.cell import Cell
 from l4sbench.cli import main
 from l4sbench.errors import InputError
-from l4sbench.events import Status
-from l4sbench.program import Program
-from l4sbench.program.trial import TrialSpec
-from l4sbench.store import Ending, Run, locked
-from l4sbench.topology import topology
-from l4sbench.traits import Identity
+from l4sbench.store import Run
 from reports.published.claims import ClaimOutcome, as_document, check, load_study, markdown, measures, offered
 from reports.published.claims.model import Claim, Study
 from reports.result.load import RunTables, load
+from tests.captured import captured_trial
 from tests.unit.reports.conftest import write
 
 Values = Mapping[tuple[str, float], Sequence[float]]
@@ -209,16 +201,8 @@ def test_claims_of_ones_own_are_asked_of_a_real_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The captured trial, in which Prague sent 22 packets again (tests/unit/collectors/test_packets.py)."""
-    case = Path(__file__).parents[3] / "cases" / "trials" / "captured-dualpi2"
-    cell = Cell.from_json(json.loads((case / "cell.json").read_text()))
-    plain = json.loads((case / "raw" / "programs.json").read_text())
-    programs = {node: Program.from_json(program) for node, program in plain.items()}
     run = Run.create(tmp_path / "runs", "captured", MATRIX.encode(), 1, {})
-    spec = TrialSpec(cell, 1, 7, programs, topology(cell.topology), "0123456789abcdef")
-    with locked(run) as writer, writer.begin(spec) as partial:
-        shutil.copytree(case / "raw", partial.raw, dirs_exist_ok=True)
-        identity = Identity("virtual", "7.3.4", {}, {}, {})
-        partial.end(Ending(Status.OK, (), identity, datetime.now(UTC), 1.0))
+    captured_trial("captured-dualpi2").store(run)
     collect(run, Catalog.load())
     own = tmp_path / "mine.yml"
     own.write_text(OWN, encoding="utf-8")

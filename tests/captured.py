@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Trials that were captured once from real runs (tests/cases/trials), and runs made of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from collectors.validity import judge
+from l4sbench.cell import Cell
+from l4sbench.events import Status
+from l4sbench.program import Program
+from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
+from l4sbench.store import Ending, Run, locked
+from l4sbench.topology import topology
+from l4sbench.traits import Identity
+
+INPUTS = "0123456789abcdef"
+SEED = 7
+KERNEL = "7.3.4-l4slab"
+
+
+@dataclass(frozen=True)
+class CapturedTrial:
+    """A captured trial: its cell, its programs, and the folder with its raw files."""
+
+    cell: Cell
+    programs: dict[str, Program]
+    raw: Path
+
+    def spec(self, number: int = 1, inputs: str = INPUTS) -> TrialSpec:
+        """Return what a testbed was given to run it."""
+        return TrialSpec(self.cell, number, SEED, self.programs, topology(self.cell.topology), inputs)
+
+    @property
+    def ended(self) -> EndedTrial:
+        """Return the trial as collectors get it."""
+        return EndedTrial(
+            cell=self.cell,
+            trial=1,
+            seed=SEED,
+            status=Status.OK,
+            reasons=(),
+            raw=self.raw,
+            programs=self.programs,
+            inputs_digest=INPUTS,
+            testbed="virtual",
+            kernel_release=KERNEL,
+        )
+
+    def copied(self, folder: Path) -> CapturedTrial:
+        """Return the same trial with raw files of its own below a folder, which a test may spoil."""
+        return replace(self, raw=shutil.copytree(self.raw, folder / f"1-{INPUTS}" / "raw"))
+
+    def having(self, **factors: Any) -> CapturedTrial:
+        """Return the same trial with other factors of the cell (double underscores for dots)."""
+        changed = {name.replace("__", "."): value for name, value in factors.items()}
+        return replace(self, cell=Cell.of(dict(self.cell.factors) | changed))
+
+    def edit(self, file: str, change: Callable[[Any], None]) -> None:
+        """Change a JSON file in place."""
+        path = self.raw / file
+        plain = json.loads(path.read_text())
+        change(plain)
+        path.write_text(json.dumps(plain))
+
+    def judged(self) -> Judgement:
+        """Return what the validity checks find in the raw files."""
+        return judge(self.spec(), self.raw)
+
+    def store(self, run: Run, number: int = 1, status: Status = Status.OK, inputs: str = INPUTS) -> Path:
+        """Add the trial to a run as an ended one; return its folder."""
+        identity = Identity("virtual", KERNEL, {}, {}, {})
+        reasons = () if status is Status.OK else ("because",)
+        with locked(run) as writer, writer.begin(self.spec(number, inputs)) as partial:
+            shutil.copytree(self.raw, partial.raw, dirs_exist_ok=True)
+            return partial.end(Ending(status, reasons, identity, datetime.now(UTC), 1.0))
+
+
+def captured_trial(name: str) -> CapturedTrial:
+    """Return a captured trial; its raw files are only to be read."""
+    case = Path(__file__).parent / "cases" / "trials" / name
+    plain = json.loads((case / "raw" / "programs.json").read_text())
+    return CapturedTrial(
+        Cell.from_json(json.loads((case / "cell.json").read_text())),
+        {node: Program.from_json(program) for node, program in plain.items()},
+        case / "raw",
+    )
