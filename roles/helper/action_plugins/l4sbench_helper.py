@@ -8,6 +8,7 @@ is made anew: the trial goes on without it.
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import hashlib
 import io
@@ -37,7 +38,7 @@ NO_PROGRAM = (126, 127)
 SSH_FAILED = 255
 """What ssh itself ends with when it is its own failure."""
 _PR_SET_PDEATHSIG = 1
-CHANGING = frozenset({"wiring", "tuning", "bottleneck", "teardown"})
+CHANGING = frozenset({"wiring", "tuning", "bottleneck", "files", "teardown"})
 COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials"}
 
 
@@ -63,6 +64,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             return {**result, **self._trial(given, Path(args["results"]))}
         if command == "fetch":
             return {**result, **self._fetch(str(args["trial"]), Path(args["results"]))}
+        if command == "files":
+            source = Path(self._find_needle("files", str(args["source"])))
+            given = {"folder": str(args["folder"]), "files": _encoded(source)}
         words = [command, str(args["trial"])] if command == "stop" else [command]
         if command == "teardown" and self._execute(["test", "-e", STATE], b"")["rc"]:
             return {**result, "changed": False, "changes": []}
@@ -197,6 +201,14 @@ def _end_with_ansible() -> None:
 
 def _said(ended: dict[str, Any]) -> str:
     return str(ended["stderr"] or ended["stdout"]).strip()[-500:]
+
+
+def _encoded(source: Path) -> dict[str, str]:
+    """Return the content of every file below a folder, by path."""
+    files = (path for path in source.rglob("*") if path.is_file())
+    return {
+        path.relative_to(source).as_posix(): base64.b64encode(path.read_bytes()).decode() for path in files
+    }
 
 
 def _packed() -> tuple[str, bytes]:

@@ -14,7 +14,7 @@ options:
     description: What to do.
     type: str
     required: true
-    choices: [facts, wiring, tuning, bottleneck, trial, fetch, stop, trials, teardown]
+    choices: [facts, wiring, tuning, bottleneck, files, trial, fetch, stop, trials, teardown]
   part:
     description: The host's part of a trial, for C(wiring), C(tuning), C(bottleneck) and C(trial).
     type: dict
@@ -26,6 +26,12 @@ options:
     type: str
   results:
     description: File on the controller that C(trial) and C(fetch) write.
+    type: path
+  source:
+    description: Folder on the controller whose files C(files) copies.
+    type: path
+  folder:
+    description: Folder on the host that gets them.
     type: path
 author: The l4sbench authors (@l4sbench)
 """

@@ -40,7 +40,7 @@ PROXY_PORT = 3128
 KERNELS = "/srv/kernels"
 """Folder of a host with packages of kernels, which its apt knows."""
 
-_RECIPE_VERSION = "2"
+_RECIPE_VERSION = "3"
 _SIZE_KIB = 4 << 20
 _HOSTS = 4
 

@@ -122,8 +122,6 @@ def debian_hosts(
         ) as first:
             on(first, "first", "sudo", "update-grub", timeout_s=BOOT_S)
             on(first, "first", "sudo", "apt-get", "-q", "update", "--error-on=any", timeout_s=BOOT_S)
-            # as on an image for clouds: whoever wants packages must fetch the lists first
-            on(first, "first", "sudo", "rm", "-rf", "/var/lib/apt/lists/*")
             first.stop("first")
         (image.folder / "first" / "first.disk").replace(image.disk)
         shutil.rmtree(image.folder / "first")

@@ -80,6 +80,8 @@ def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deb
     other = second_release(lab.kernel_release)
     with debian_hosts(lab, TWO, tmp_path_factory.mktemp("debian") / "hosts") as hosts:
         assert {running(hosts, name) for name in TWO} == {lab.kernel_release}
+        # one as an image for clouds is: without lists of packages
+        on(hosts, "ends", "sudo", "rm", "-rf", "/var/lib/apt/lists/*")
         backports = {"suites": f"{SUITE}-backports", "components": "main", "signed_by": KEYRING}
         kernel = {**entry("other", other), "repository": backports}
         given: dict[str, Any] = {

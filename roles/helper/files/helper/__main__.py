@@ -11,7 +11,8 @@ usage: python3 FOLDER COMMAND [ARG...]
     launch      begin a trial, detached             (the same)
     wait TRIAL SECONDS     how a trial stands, at the latest after so many seconds
     stop TRIAL             end a trial
-    trials                 of which trials there is something here
+    trials                 list the trials whose files are still here
+    files                  write the files of a folder that differ
     teardown               bring back what was there before
 
 stdin, where a command reads it, and stdout are JSON. A failure is `{"failed": "reason"}` and exit code 1.
@@ -19,6 +20,7 @@ stdin, where a command reads it, and stdout are JSON. A failure is `{"failed": "
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
@@ -29,7 +31,7 @@ from typing import Any, Callable, Mapping
 import host
 from facts import facts
 from queues import queues
-from system import STATE, Failed, in_namespace, namespace_of, namespaces, read_json, read_text
+from system import STATE, Failed, in_namespace, namespace_of, namespaces, read_json, read_text, write_whole
 from trial import perform
 from tuning import restore, tune
 from wiring import load_modules, restore_modules, unwire, wire
@@ -95,6 +97,19 @@ def _apply(command: str, part: Mapping[str, Any], node: str) -> list[str]:
     return tune(part, node) if command == "tuning" else queues(part, node, fresh=False)
 
 
+def _files() -> dict[str, Any]:
+    """Write those files of a folder that differ; other files in it stay."""
+    given = _part()
+    changed = []
+    for name, encoded in sorted(given["files"].items()):
+        path, content = Path(given["folder"], name), base64.b64decode(encoded)
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, content)
+            changed.append(name)
+    return {"changed": changed}
+
+
 def _teardown() -> dict[str, Any]:
     running = read_text(host.CURRENT)
     if running:
@@ -120,6 +135,7 @@ _COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {
     "wait": lambda trial, seconds: host.wait(trial, float(seconds)),
     "stop": host.stop,
     "trials": lambda: {"trials": host.trials()},
+    "files": _files,
     "teardown": _teardown,
 }
 
