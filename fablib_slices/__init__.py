@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""FABRIC slices: a topology and a few wishes in, an Ansible inventory of running machines out.
+"""FABRIC slices: from a topology and a few options to an Ansible inventory of running machines.
 
-This package is the only place that imports fablib, and it does so when a function needs it: importing fablib
-takes seconds and makes folders in the home directory. It reserves, watches, renews and removes; everything
-that happens on the machines goes by ssh (`l4sbench.testbeds.ssh`), as on any other hosts.
+Only this package imports fablib, and only when a function needs it: importing fablib takes seconds and makes
+folders in the home directory. The package reserves, watches, renews and removes slices; all work on machines
+goes through ssh (`l4sbench.testbeds.ssh`), as on any other hosts.
 
     spec = spec_of(topology("line6"), SliceFile(slice="l4s", site="STAR"))
     slices = Slices.connect()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How machines of a slice are reached: through the bastion, by key, as an Ansible inventory says."""
+"""Access to machines of a slice: through the bastion, by key, written as an Ansible inventory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Access:
-    """The bastion, one's login there, and the keys to it and to the machines.
+    """The bastion, the user's login on it, and the keys for it and for the machines.
 
-    `public_key_file` belongs to `private_key_file`; FABRIC takes RSA and ECDSA keys for machines.
+    `public_key_file` belongs to `private_key_file`; FABRIC accepts RSA and ECDSA keys for machines.
     """
 
     bastion_host: str
@@ -35,7 +35,7 @@ class Access:
 
     @classmethod
     def of(cls, fablib: Any) -> Access:
-        """As fablib is configured."""
+        """Return the access that fablib is configured for."""
         return cls(
             bastion_host=str(fablib.get_bastion_host()),
             bastion_user=str(fablib.get_bastion_username()),
@@ -45,33 +45,35 @@ class Access:
         )
 
     def public_key(self) -> str:
-        """The key that machines get.
+        """Return the public key for machines.
 
         Raises:
-            TestbedError: it cannot be read, or is of a kind that FABRIC does not take.
+            TestbedError: the key cannot be read, or FABRIC does not accept its kind.
         """
         try:
             key = self.public_key_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise TestbedError(f"the slice key cannot be read: {error}", SLICE_KEY_HINT) from error
+            raise TestbedError(f"cannot read the slice key: {error}", SLICE_KEY_HINT) from error
         kind = key.split(" ")[0]
         if not kind.startswith(("ssh-rsa", "ecdsa-")):
-            message = f"the slice key {self.public_key_file} is {kind or 'empty'}; FABRIC takes RSA and ECDSA"
+            message = (
+                f"the slice key {self.public_key_file} is {kind or 'empty'}; FABRIC accepts RSA and ECDSA"
+            )
             raise TestbedError(message, SLICE_KEY_HINT)
         return key
 
     def check(self, known_hosts: Path) -> None:
-        """Knock at the bastion once: it bans who does so in vain for every machine.
+        """Try the bastion once: it bans clients that fail for every machine.
 
         Raises:
-            TestbedError: a key is not there, or the bastion cannot be reached or does not let us in.
+            TestbedError: a key is missing, or the bastion is unreachable or refuses the login.
         """
         for name, key, hint in (
             ("bastion", self.bastion_key_file, KEYS_HINT),
             ("slice", self.private_key_file, SLICE_KEY_HINT),
         ):
             if not key.is_file():
-                raise TestbedError(f"the {name} key {key} is not there", hint)
+                raise TestbedError(f"the {name} key {key} does not exist", hint)
         target = f"{self.bastion_user}@{self.bastion_host}"
         options = [*ssh_options(self.bastion_key_file, known_hosts), "-o", "BatchMode=yes"]
         argv = ["ssh", *options, "-p", str(self.bastion_port), target, "exit"]
@@ -80,28 +82,28 @@ class Access:
                 argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_KNOCK_S, check=False
             )
         except subprocess.TimeoutExpired:
-            return  # who is let in and then not answered may still pass through
+            return  # a login that gets no answer may still forward connections
         except OSError as error:
-            raise TestbedError(f"ssh cannot be run: {error}", "l4sbench doctor") from error
+            raise TestbedError(f"cannot run ssh: {error}", "l4sbench doctor") from error
         if ended.returncode != _SSH_FAILED or "open failed" in ended.stderr:
-            return  # let in; that a bastion has no shell is as it should be
+            return  # logged in; a bastion has no shell
         said = (ended.stderr.strip().splitlines() or ["no reason given"])[-1]
-        hint = "is this machine in a network?"
+        hint = "check this machine's network"
         if "denied" in said:
             hint = KEYS_HINT
         elif "Host key" in said:
-            hint = f"it shows another key than before; if FABRIC says that it changed, remove {known_hosts}"
-        raise TestbedError(f"the bastion does not let {target} through: {said}", hint)
+            hint = f"its host key changed; if FABRIC announced that, remove {known_hosts}"
+        raise TestbedError(f"the bastion refuses {target}: {said}", hint)
 
     def proxy_command(self, known_hosts: Path) -> str:
-        """Ssh's ProxyCommand through the bastion; brackets, because addresses may be IPv6."""
+        """Return ssh's ProxyCommand through the bastion; addresses in brackets, as they may be IPv6."""
         options = ssh_options(self.bastion_key_file, known_hosts)
         target = f"{self.bastion_user}@{self.bastion_host}"
         return shlex.join(["ssh", *options, "-p", str(self.bastion_port), "-W", "[%h]:%p", target])
 
 
 KEYS_HINT: Final = (
-    "bastion keys end after six months: make one in the portal (SSH keys), "
+    "bastion keys expire after six months: make one in the portal (SSH keys), "
     "or by FablibManager().create_bastion_keys()"
 )
 SLICE_KEY_HINT: Final = "fablib makes one: FablibManager().create_slice_keys()"
@@ -112,12 +114,12 @@ BASTION_HOSTS: Final = "known_hosts-bastion"
 
 
 def _short(*words: str) -> str:
-    """A name for a socket: its path may have about a hundred letters."""
+    """Return a short name for a socket, whose path is limited to about a hundred bytes."""
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:10]
 
 
 def ssh_options(key: Path, known_hosts: Path) -> list[str]:
-    """Options that keep the user's own ssh configuration, agents and known hosts out of it."""
+    """Return options that ignore the user's own ssh configuration, agents and known hosts."""
     return [
         *("-F", "/dev/null", "-i", str(key)),
         *("-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none"),
@@ -127,16 +129,16 @@ def ssh_options(key: Path, known_hosts: Path) -> list[str]:
 
 
 def inventory(found: Slice, access: Access, known_hosts: Path) -> Mapping[str, object]:
-    """A slice's machines as an Ansible inventory, as `l4sbench run --on ssh:INVENTORY` takes it.
+    """Return a slice's machines as an Ansible inventory for `l4sbench run --on ssh:INVENTORY`.
 
     Hosts are in the group `nodes` and in `role_<role>`; each has `l4sbench_node` and `l4sbench_ports` (MAC by
-    network). Few connections go through the bastion, because it bans who knocks too often: ssh keeps them.
+    network). ssh keeps connections, because the bastion bans clients that connect too often.
 
     Args:
         found: The slice; it must be ready.
-        access: How its machines are reached.
-        known_hosts: Where the machines' host keys are kept, learnt when first seen; of this slice alone, as
-            the next one may get the same addresses. The bastion's is in a file beside it.
+        access: Access to its machines.
+        known_hosts: File for the machines' host keys, stored at first contact; for this slice alone, as the
+            next one may get the same addresses. The bastion's key is in a file beside it.
 
     Raises:
         TestbedError: a machine has no address, or a port no MAC, yet.
@@ -146,7 +148,7 @@ def inventory(found: Slice, access: Access, known_hosts: Path) -> Mapping[str, o
     for machine in found.machines:
         if not machine.address:
             raise TestbedError(
-                f"{machine.name} of slice {found.name} has no address yet", "wait, then try again"
+                f"{machine.name} of slice {found.name} has no address yet", "wait and try again"
             )
         hosts[machine.name] = {
             "ansible_host": machine.address,
@@ -154,7 +156,7 @@ def inventory(found: Slice, access: Access, known_hosts: Path) -> Mapping[str, o
             "l4sbench_node": machine.name,
             "l4sbench_ports": dict(machine.ports),
             "fabric_site": machine.site,
-            # By default Ansible keeps connections by address; they would lead to a slice that is gone.
+            # By default Ansible names kept connections by address; they could lead to a removed slice.
             "ansible_control_path": f"%(directory)s/{_short(found.id, machine.name)}",
         }
         roles.setdefault(f"role_{machine.role}", {})[machine.name] = {}

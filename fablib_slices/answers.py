@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What FABRIC's answers mean: slices, machines and their ports, sites, notices, and what an error says."""
+"""Parsers of FABRIC's answers: slices, machines and their ports, sites, notices, errors."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Machine:
 
     Attributes:
         name: The topology's node.
-        role: What it is for.
-        site: Where it stands.
+        role: Its role in the topology.
+        site: Its FABRIC site.
         address: Its management address, IPv4 or IPv6; None until it has one.
         user: The user of its image.
         ports: Network -> MAC address, as far as assigned.
@@ -45,8 +45,8 @@ class Machine:
 class Slice:
     """A slice as the orchestrator knows it.
 
-    `digest` is that of the spec it was made from; None when l4sbench did not make it. `notices` say what
-    went wrong with its parts.
+    `digest` is that of the spec it was made from; None when l4sbench did not make it. `notices` are FABRIC's
+    reasons for failed parts.
     """
 
     id: str
@@ -59,17 +59,17 @@ class Slice:
 
     @property
     def ready(self) -> bool:
-        """Whether all of it is there."""
+        """Return True if all of it is ready."""
         return self.state in READY
 
 
 def time_of(text: str) -> datetime:
-    """An instant as FABRIC writes it."""
+    """Parse an instant as FABRIC writes it."""
     return datetime.strptime(text, TIME_FORMAT).astimezone(UTC)
 
 
 def said_in(error: BaseException) -> str:
-    """What FABRIC says in an error: the details inside, not the HTTP code around them."""
+    """Return the details in an error of FABRIC, without the HTTP code around them."""
     text = str(error)
     start = text.find("{")
     if start >= 0:
@@ -82,19 +82,19 @@ def said_in(error: BaseException) -> str:
 
 
 def about_token(said: str) -> bool:
-    """Whether what FABRIC says is about the account's token."""
+    """Return True if a message of FABRIC is about the account's token."""
     return "token" in said.lower() or "401" in said
 
 
 def tags_of(claims: dict[str, Any], project: str | None) -> tuple[str, ...]:
-    """The permissions of a project that a token tells of."""
+    """Return the permissions of a project that a token contains."""
     projects = claims.get("projects") or []
     own = [one for one in projects if project in (None, one.get("uuid"))] or projects
     return tuple(sorted(own[0].get("tags") or ())) if own else ()
 
 
 def site_of(site: dict[str, Any], switches: int, avoided: Collection[str] = ()) -> Site:
-    """A site as the summary of resources has it; free is capacity minus what is allocated."""
+    """Return a site from the summary of resources; free is capacity minus what is allocated."""
 
     def free(name: str) -> int:
         return int(site.get(f"{name}_capacity") or 0) - int(site.get(f"{name}_allocated") or 0)
@@ -117,7 +117,7 @@ def site_of(site: dict[str, Any], switches: int, avoided: Collection[str] = ()) 
 
 
 def free_switches(site: dict[str, Any]) -> int:
-    """Programmable switches that a site has free."""
+    """Return the number of free programmable switches of a site."""
     return sum(
         int(switch.get("capacity") or 1) - int(switch.get("allocated") or 0)
         for switch in site.get("p4_switches") or ()
@@ -125,14 +125,14 @@ def free_switches(site: dict[str, Any]) -> int:
 
 
 def notices_of(slivers: list[dict[str, Any]]) -> tuple[str, ...]:
-    """What went wrong, without what only follows from it."""
+    """Return the causes of failures, without consequences in other parts."""
     said = {str(sliver.get("notice") or "") for sliver in slivers} - {"", "None"}
     causes = {text for text in said if "Closing reservation due to failure in slice" not in text}
     return tuple(sorted(causes or said))
 
 
 def machines_of(model: str | None) -> tuple[str | None, tuple[Machine, ...]]:
-    """The spec's digest that a graph carries, and its machines."""
+    """Return the spec's digest that a graph carries, and its machines."""
     if not model:
         return None, ()
     from fim.user.topology import ExperimentTopology
@@ -147,12 +147,12 @@ def machines_of(model: str | None) -> tuple[str | None, tuple[Machine, ...]]:
 
 
 def _machine(name: str, node: Any) -> tuple[str | None, Machine | None]:
-    """The digest that a node carries, and what it is; a switch is no machine."""
+    """Return the digest that a node carries, and its machine, or None for a switch."""
     data = _user_data(node)
     digest = data.get("spec")
     if node.type.name != "VM":
         return digest, None
-    # A component is called after the network that its port is on (`graph`); fablib puts the node before it.
+    # A component has the name of its port's network (`graph`), to which fablib prepends the node.
     ports = [
         (component_name.removeprefix(f"{name}-"), str(mac).lower())
         for component_name, component in node.components.items()
@@ -170,7 +170,7 @@ def _machine(name: str, node: Any) -> tuple[str | None, Machine | None]:
 
 
 def _user_data(node: Any) -> dict[str, Any]:
-    """What was kept with a node, beside what fablib keeps there."""
+    """Return the data stored with a node, by us and by fablib."""
     data = getattr(node.user_data, "data", node.user_data)
     return data if isinstance(data, dict) else {}
 

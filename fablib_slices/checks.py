@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What would go wrong with a slice, found before anything is reserved. Pure: facts in, problems out.
+"""Checks of a slice before anything is reserved. Pure: facts in, problems out.
 
-FABRIC's library and information model reject some mistakes when a slice is built (`graph`); these checks are
-about the ones that both let through, and about what only the project's permissions and a site's free capacity
-decide. Permissions are those of the orchestrator's policy (tags of the project).
+FABRIC's library and information model reject some mistakes when a slice is built (`graph`); these checks find
+mistakes that both accept, missing permissions (tags of the project, by the orchestrator's policy), and a lack
+of free capacity at a site.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 FREE_CORES: Final = 2
 FREE_RAM_GB: Final = 10
 FREE_DISK_GB: Final = 10
-"""What a machine may have in a project without VM.NoLimit tags."""
+"""Largest disk of a machine in a project without VM.NoLimit tags."""
 
 FREE_SIZE: Final = "--cores 2 --ram-gb 8 --disk-gb 10"
-"""The largest size that FABRIC has within that."""
+"""The largest size of a machine in such a project."""
 
 Size: TypeAlias = tuple[int, int, int]
 """Cores, memory and disk, GB, of a machine."""
@@ -45,15 +45,15 @@ _COMPONENTS: Final[Mapping[str, str]] = {
     "NIC_ConnectX_7_400": "SmartNIC-ConnectX-7-400",
     "NIC_BlueField_2_ConnectX_6": "SmartNIC-BlueField-2-ConnectX-6",
 }
-"""Component model as slices name it -> as sites count it."""
+"""Component model in slices -> its name in sites' counts."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """What a site has free, and how its machines are reached.
+    """Free resources of a site, and the kind of its management addresses.
 
     `components` counts free components by the site's names for them; `switches` are free programmable ones.
-    `avoided`: taken only where it is named.
+    `avoided`: the site is used only when named.
     """
 
     name: str
@@ -73,17 +73,17 @@ def _as_asked(size: Size) -> Size:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of FABRIC and the project; None where nobody asked.
+    """Facts about FABRIC and the project; None for those that were not queried.
 
     Attributes:
         images: Images that machines can have.
         nics: Component models of ports.
-        size_of: The size of machine that FABRIC makes for one that is asked for; the largest that it has
-            where that is not enough.
+        size_of: Maps a requested size of machine to the one that FABRIC makes; to the largest if none
+            suffices.
         tags: Permissions of the project.
         sites: All sites.
-        now: When the facts were taken.
-        token_expires: When the token ends; None where a refresh token renews it.
+        now: Time of the facts.
+        token_expires: Expiry of the token; None if a refresh token renews it.
     """
 
     images: Collection[str]
@@ -96,12 +96,12 @@ class Facts:
 
 
 def preflight(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[Problem, ...]:
-    """Everything that stands between a slice and its reservation; empty when it can be tried.
+    """Return every problem that prevents a slice's reservation; empty when it can be tried.
 
     Args:
         spec: The slice.
-        facts: What is known.
-        run_s: How long the run is estimated to take, wall seconds; lease and token must outlive it.
+        facts: Facts about FABRIC and the project.
+        run_s: Estimated wall seconds of the run, which lease and token must outlive.
     """
     return (
         *_names(spec),
@@ -113,7 +113,7 @@ def preflight(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[Proble
 
 
 def warnings(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[str, ...]:
-    """What one should know beforehand though it stands in no way; arguments as for `preflight`."""
+    """Return warnings that do not prevent a reservation; arguments as for `preflight`."""
     told = []
     made = rounded(spec, facts.size_of)
     larger = {(_said(_size(vm)), _said(_size(got))) for vm, got in zip(spec.vms, made.vms, strict=True)}
@@ -127,7 +127,7 @@ def warnings(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[str, ..
         )
     for switch in spec.switches:
         told.append(
-            f"nothing is loaded on the switch for {switch.name}, and no trials run through it yet: "
+            f"the switch for {switch.name} gets no program, and trials do not use it yet: "
             "it is reserved to work with by hand"
         )
     asked = timedelta(hours=spec.hours)
@@ -153,7 +153,7 @@ def _said(size: Size) -> str:
 
 
 def rounded(spec: SliceSpec, size_of: SizeOf) -> SliceSpec:
-    """What FABRIC makes of a slice: machines of the sizes that it has."""
+    """Return the slice with the sizes of machines that FABRIC makes."""
 
     def made(vm: VmSpec) -> VmSpec:
         cores, ram_gb, disk_gb = size_of(_size(vm))
@@ -163,7 +163,7 @@ def rounded(spec: SliceSpec, size_of: SizeOf) -> SliceSpec:
 
 
 def _room(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
-    """Whether there are such machines at all, and then whether a site has them free."""
+    """Yield a problem for sizes that FABRIC does not have, else for sites without enough free resources."""
     too_large = False
     for asked in dict.fromkeys(_size(vm) for vm in spec.vms):
         got = facts.size_of(asked)
@@ -180,7 +180,7 @@ def _room(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
 
 
 def site_with_room(spec: SliceSpec, sites: Sequence[Site]) -> str | None:
-    """The site with the most free cores among those that can hold the slice; None when none can."""
+    """Return the site with the most free cores among those with room for the slice; None when none has."""
     fitting = [site for site in sites if not site.avoided and not tuple(_lacking(spec, site))]
     best = max(fitting, key=lambda site: (site.cores, site.name), default=None)
     return best.name if best else None
@@ -191,7 +191,7 @@ def _names(spec: SliceSpec) -> Iterator[Problem]:
     for net in spec.nets:
         for node in net.nodes:
             if node not in nodes:
-                yield Problem("", f"nets.{net.name}", f"there is no node {node}")
+                yield Problem("", f"nets.{net.name}", f"unknown node {node}")
         if len(net.nodes) < 2:
             yield Problem("", f"nets.{net.name}", "a network of one port connects nothing")
 
@@ -215,7 +215,7 @@ def _offers(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
 
 
 def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
-    """The project's tags against what the slice needs."""
+    """Yield a problem for every permission of the project that the slice needs and lacks."""
 
     def lacking(path: str, what: str, *any_of: str, instead: str = "") -> Iterator[Problem]:
         if not set(any_of) & set(tags):
@@ -242,7 +242,7 @@ def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
             instead=f"{FREE_SIZE}{alone} goes without, or ",
         )
     ]
-    for place, problem in enumerate(too_large, start=1):  # what to do is the same for all, and said once
+    for place, problem in enumerate(too_large, start=1):  # the remedy is the same for all, and printed once
         yield problem if place == len(too_large) else replace(problem, hint=None)
     for nic in sorted({net.nic for net in spec.nets} & set(_COMPONENTS) - {"NIC_Basic"}):
         yield from lacking("nic", nic, "Component.SmartNIC", f"Component.SmartNIC_{nic.removeprefix('NIC_')}")
@@ -268,7 +268,7 @@ def _capacity(spec: SliceSpec, sites: Sequence[Site]) -> Iterator[Problem]:
 
 
 def _lacking(spec: SliceSpec, site: Site) -> Iterator[str]:
-    """What a site does not have for a slice; free is capacity minus what is allocated."""
+    """Yield what a site lacks for a slice; free is capacity minus what is allocated."""
     if not site.active:
         yield "not active (maintenance?)"
     needed = {

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A slice as FABRIC's own graph, made by fablib without a network and validated by its information model.
+"""A slice as FABRIC's graph, made by fablib without a network and validated by its information model.
 
-The orchestrator's first act on a new slice is the same validation, so what passes here passes there. What
-fablib would do to machines after they boot (addresses, routes, packages) is left out on purpose: it swallows
-failures; roles do it, by MAC.
+The orchestrator begins with the same validation, so a slice that passes here passes there. What fablib would
+configure on booted machines (addresses, routes, packages) is left out: it ignores failures. Roles do it.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ if TYPE_CHECKING:
     from fablib_slices.spec import SliceSpec
 
 FIM_LOCK: Final = threading.RLock()
-"""The information model keeps one graph store per process, which is not made for threads."""
+"""Lock for the information model's graph store, of which a process has one that is not thread-safe."""
 
 ANY_SITE: Final = "STAR"
-"""Where a slice stands that is planned without a site; a site with every kind of component."""
+"""Site for planning a slice without a site; it has every kind of component."""
 
 
 def offered_images() -> frozenset[str]:
-    """The images that machines can have."""
+    """Return the images that machines can have."""
     return frozenset(_constants().IMAGE_NAMES)
 
 
 def offered_nics() -> frozenset[str]:
-    """The component models that machines can have."""
+    """Return the component models that machines can have."""
     return frozenset(_constants().COMPONENT_MODELS)
 
 
 def size_of(asked: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Cores, memory and disk, GB, of the machine that FABRIC makes for these.
+    """Return cores, memory and disk, GB, of the machine that FABRIC makes for these.
 
-    It has certain sizes only and rounds up to them; the largest where none is enough.
+    FABRIC rounds up to one of its sizes; this returns the largest if none suffices.
     """
     fablib_module()
     from fim.slivers.capacities_labels import Capacities
@@ -57,7 +56,7 @@ def size_of(asked: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 def slice_graph(spec: SliceSpec) -> str:
-    """The slice as GraphML, validated; touches no network.
+    """Return the slice as validated GraphML; use no network.
 
     Raises:
         InputError: FABRIC's information model refuses it; the message is the model's.
@@ -72,16 +71,16 @@ def slice_graph(spec: SliceSpec) -> str:
                 _fill(made, spec, site)
                 topology.validate()
                 graph = topology.serialize()
-        except Exception as error:  # whatever the libraries raise is about the slice
+        except Exception as error:  # all errors of the libraries are about the slice
             raise InputError(f"FABRIC's model refuses slice {spec.name}: {error}") from error
     return str(graph)
 
 
 @contextlib.contextmanager
 def kept_short(topology: Any) -> Iterator[None]:
-    """Take a topology out of the model's store afterwards.
+    """Remove a topology from the model's store afterwards.
 
-    The store would keep it for as long as the process lives and search it with every question about others.
+    The store would keep it for the life of the process and search it in every query about others.
     """
     try:
         yield
@@ -90,7 +89,7 @@ def kept_short(topology: Any) -> Iterator[None]:
 
 
 def _fill(made: Any, spec: SliceSpec, site: str) -> None:
-    """Machines, switches and networks of the slice, in the spec's order."""
+    """Add machines, switches and networks of the slice, in the spec's order."""
     nodes: dict[str, Any] = {}
     switch_ports: dict[str, Iterator[Any]] = {}
     for vm in spec.vms:
@@ -107,7 +106,7 @@ def _fill(made: Any, spec: SliceSpec, site: str) -> None:
         nodes[switch.name] = made.add_switch(name=switch.name, site=site)
         switch_ports[switch.name] = iter(nodes[switch.name].get_interfaces())
     for net in spec.nets:
-        # The library gives interfaces back in an order of its own: nothing later relies on positions.
+        # The library returns interfaces in any order: nothing later relies on positions.
         ports = [
             next(switch_ports[node])
             if node in switch_ports
@@ -118,7 +117,7 @@ def _fill(made: Any, spec: SliceSpec, site: str) -> None:
 
 
 def offline_fablib() -> Any:
-    """A fablib manager that knows no account and reaches no network.
+    """Return a fablib manager without an account or a network.
 
     Raises:
         TestbedError: fablib is not installed.
@@ -148,11 +147,11 @@ def _constants() -> Any:
 
 
 def fablib_module() -> Any:
-    """fablib, imported when it is first needed."""
+    """Import fablib and return it."""
     try:
         from fabrictestbed_extensions.fablib import fablib
 
-        # what it warns of comes back as an error where it matters
+        # warnings that matter return as errors
         logging.getLogger("fabric").addHandler(logging.NullHandler())
     except ImportError as error:
         raise TestbedError(
@@ -163,7 +162,7 @@ def fablib_module() -> Any:
 
 
 class _Quiet:
-    """Who asks for quiet now; several threads do at once, and only the last gives stdout back."""
+    """Count of threads inside `quiet`; the last one to leave restores stdout."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -189,5 +188,5 @@ _QUIET: Final = _Quiet()
 
 
 def quiet() -> contextlib.AbstractContextManager[None]:
-    """Keeps what fablib prints out of stdout, which belongs to the answer; from any number of threads."""
+    """Keep fablib's output out of stdout, which is for the answer; in any number of threads."""
     return _QUIET

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What is kept of a slice on this machine: what it was made from, and how to reach it.
+"""Records of slices on this machine: their description, and the access to their machines.
 
 Below the user's state folder, a folder per slice: `slice.json` (id, lease, site, images, versions),
-`slice.graphml`, `inventory.yml`, and the host keys of its machines and of the bastion. FABRIC has the truth;
-losing the folder loses nothing.
+`slice.graphml`, `inventory.yml`, and the host keys of its machines and of the bastion. FABRIC's own data is
+authoritative; the folder can be restored from it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def folder(name: str) -> Path:
-    """Where what is kept of a slice stands."""
+    """Return the folder of a slice's records."""
     path: Path = user_state_path("l4sbench", appauthor=False) / "slices" / name
     return path
 
@@ -41,18 +41,18 @@ def _made(name: str) -> Path:
 
 
 def bastion_hosts(name: str) -> Path:
-    """Where the bastion's host key is kept for a slice."""
+    """Return the file with the bastion's host key for a slice."""
     return _made(name) / BASTION_HOSTS
 
 
 def numbered(name: str) -> tuple[str, ...]:
-    """The slices of a run that took several of that name, as far as anything is kept of them."""
+    """Return the recorded slices of a run that used several of this name."""
     kept = folder(name).parent.glob("*-*/slice.json")
     return tuple(sorted(one for path in kept if (one := path.parent.name).rpartition("-")[0] == name))
 
 
 def keep_inventory(found: Slice, access: Access) -> Path:
-    """Write a slice's inventory; returns its path.
+    """Write a slice's inventory and return its path.
 
     Raises:
         TestbedError: a machine has no address yet.
@@ -63,7 +63,7 @@ def keep_inventory(found: Slice, access: Access) -> Path:
     known_hosts = own / f"known_hosts-{found.id[:8]}"
     for path in own.glob("known_hosts*"):
         if path.name not in {known_hosts.name, BASTION_HOSTS}:
-            path.unlink()  # of an earlier slice, whose machines had other keys
+            path.unlink()  # an earlier slice's machines had other keys
     text = StringIO()
     YAML().dump(inventory(found, access, known_hosts), text)
     path = own / "inventory.yml"
@@ -72,7 +72,7 @@ def keep_inventory(found: Slice, access: Access) -> Path:
 
 
 def keep(spec: SliceSpec, found: Slice | None = None) -> None:
-    """Write what a slice is made from and, once it is there, what came of it."""
+    """Record a slice's description and, once it is ready, its state."""
     own = _made(spec.name)
     came: dict[str, object] = {}
     if found is not None:
@@ -94,10 +94,10 @@ def keep(spec: SliceSpec, found: Slice | None = None) -> None:
 
 
 def kept_spec(name: str) -> SliceSpec | None:
-    """What a slice of that name was made from by this machine; None when nothing was kept.
+    """Return the recorded description of the slice of this name; None when there is none.
 
     Raises:
-        InputError: what was kept cannot be understood.
+        InputError: the record is malformed.
     """
     path = folder(name) / "slice.json"
     try:
@@ -114,6 +114,4 @@ def kept_spec(name: str) -> SliceSpec | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise InputError(
-            f"{path} cannot be understood: {error}", "remove it; FABRIC has the truth"
-        ) from error
+        raise InputError(f"{path} is malformed: {error}", "remove it; FABRIC has the same data") from error

@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Reserving, watching, renewing and removing slices.
 
-fablib's own `Slice` is gone round on purpose: it floors renewals to days, keeps what it knows in a cache,
-deletes nodes that do not validate from the topology, and repeats a create whose answer was lost, which then
-fails as `already exists` while the slice is up. Below it, the same distribution has a client of the
-orchestrator without state (`FabricManagerV2`), which is used here with fablib's configuration and tokens.
+fablib's own `Slice` is avoided: it rounds renewals down to days, caches state, deletes nodes that do not
+validate from the topology, and repeats a create whose answer was lost, which then fails as `already exists`
+while the slice is up. The same distribution contains a stateless client of the orchestrator
+(`FabricManagerV2`), which is used here with fablib's configuration and tokens.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 20.0
 READY_LIMIT_S: Final = 1800.0
-PORTAL: Final = "make a new token in the portal and put it into fablib's token file"
+PORTAL: Final = "make a new token in the portal and save it as fablib's token file"
 
 
 @dataclass(frozen=True)
 class Renewal:
-    """What came of a renewal: the lease's end as read back, and whether that is what was asked."""
+    """The result of a renewal: the requested end of the lease, and the end as read back."""
 
     asked: datetime
     lease_end: datetime
 
     @property
     def exact(self) -> bool:
-        """Whether the lease ends within two minutes of what was asked."""
+        """Return True if the lease ends within two minutes of the request."""
         return abs(self.lease_end - self.asked) < timedelta(minutes=2)
 
 
@@ -63,11 +63,11 @@ class Slices:
 
     Args:
         manager: A `fabrictestbed.fabric_manager_v2.FabricManagerV2`.
-        access: How machines are reached, and the key that they get.
+        access: Access to machines, and the key for them.
         project: The project's id, or None for the token's.
-        again: Makes another manager from what the account's files say by then; asked when FABRIC refuses the
-            token, so that a run takes a new one from its file without a restart.
-        avoided: Sites that are taken only where they are named.
+        again: Makes another manager from the account's files; called when FABRIC refuses the token, so that
+            a run takes a new one from its file without a restart.
+        avoided: Sites that are used only when named.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Slices:
 
     @classmethod
     def connect(cls) -> Slices:
-        """With the account that fablib is configured for (fabric_rc, environment, token file).
+        """Connect to the account that fablib is configured for (fabric_rc, environment, token file).
 
         Raises:
             TestbedError: fablib is missing, not configured, or FABRIC cannot be reached.
@@ -103,11 +103,11 @@ class Slices:
 
     @property
     def access(self) -> Access:
-        """How machines of these slices are reached."""
+        """Access to machines of these slices."""
         return self._access
 
     def facts(self) -> Facts:
-        """What pre-flight checks need to know, asked now.
+        """Query the facts that pre-flight checks need.
 
         Raises:
             TestbedError: FABRIC does not answer.
@@ -124,7 +124,7 @@ class Slices:
         )
 
     def token_expires(self) -> datetime | None:
-        """When the token ends; None where a refresh token renews it.
+        """Return the expiry of the token; None if a refresh token renews it.
 
         Raises:
             TestbedError: FABRIC does not answer, or refuses the token.
@@ -137,16 +137,18 @@ class Slices:
         return datetime.fromtimestamp(int(expires), UTC) if expires else None
 
     def sites(self) -> tuple[Site, ...]:
-        """All sites with what they have free: capacity minus what is allocated."""
+        """Query all sites with their free resources: capacity minus what is allocated."""
         summary = self._ask("sites", lambda manager: manager.resources_summary(level=2))
-        if summary is None:  # the library keeps the reason to itself
-            raise TestbedError("FABRIC does not say what its sites have free", "is the token still good?")
+        if summary is None:  # the library hides the reason
+            raise TestbedError(
+                "FABRIC does not report free resources of its sites", "check that the token is still valid"
+            )
         switches = {site["name"]: free_switches(site) for site in summary.get("sites", ())}
         listed = summary.get("sites", ())
         return tuple(site_of(site, switches[site["name"]], self._avoided) for site in listed)
 
     def find(self, name: str) -> Slice | None:
-        """The slice of that name; None when there is none that is not going away."""
+        """Return the slice of this name; None when there is none, or it is being removed."""
         listed = self._ask(
             f"slice {name}",
             lambda manager: manager.list_slices(
@@ -157,7 +159,7 @@ class Slices:
         return self._whole(own[0]) if own else None
 
     def look(self, slice_id: str) -> Slice | None:
-        """The slice of that id as FABRIC has it, gone or not, without its machines; None when it knows none.
+        """Return the slice of this id, removed or not, without its machines; None when FABRIC has none.
 
         Raises:
             TestbedError: FABRIC does not answer.
@@ -181,16 +183,16 @@ class Slices:
         on_state: Callable[[str], None] = lambda _: None,
         stop: threading.Event | None = None,
     ) -> Slice:
-        """The slice, made or adopted, once all of it is there.
+        """Make or adopt a slice, and return it once all of it is ready.
 
-        One of the same name is adopted when it was made from the same spec, whoever made it and when; so an
-        answer that got lost, or a controller that died, costs nothing.
+        A slice of the same name is adopted when it was made from the same spec, by whatever controller; so a
+        lost answer, or a controller that died, costs nothing.
 
         Args:
-            spec: What it has to be.
-            limit_s: How long it may take to become ready.
-            poll_s: How often to look, once it takes long; sooner at first.
-            on_state: Told the state whenever it changed.
+            spec: Its description.
+            limit_s: Limit for it to become ready.
+            poll_s: Longest interval of queries; shorter at first.
+            on_state: Called with every new state.
             stop: Set to give up waiting; the slice stays.
 
         Raises:
@@ -202,26 +204,24 @@ class Slices:
             found = self._create(spec)
         if found.digest != spec.digest:
             raise InputError(
-                f"there is a slice {spec.name} that was made from another description",
-                "say the same as when it was made (--cores and so on, or its file), take another name, or: "
+                f"a slice {spec.name} exists that was made from another description",
+                "give the same description as before (--cores and so on, or its file), use another name, or: "
                 f"l4sbench slice down {spec.name}",
             )
         return self._until_ready(found, limit_s, poll_s, on_state, stop or threading.Event())
 
     def renew(self, name: str, hours: float) -> Renewal:
-        """Let the lease end that many hours from now; read back, as the orchestrator shortens it silently.
+        """Make the lease end this many hours from now, and read it back, as FABRIC may shorten it silently.
 
         Raises:
-            TestbedError: there is no such slice, or FABRIC refuses; it refuses to shorten a lease.
+            TestbedError: the slice does not exist, or FABRIC refuses, as for shortening a lease.
         """
         found = self.find(name)
         if found is None:
             raise TestbedError(f"slice {name} does not exist", f"reserve it with l4sbench slice up {name}")
         asked = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=hours)
         if asked < found.lease_end:
-            ends = (
-                f"{found.lease_end:%Y-%m-%d %H:%M} UTC, after the {asked:%Y-%m-%d %H:%M} that was asked for"
-            )
+            ends = f"{found.lease_end:%Y-%m-%d %H:%M} UTC, after the requested {asked:%Y-%m-%d %H:%M}"
             raise TestbedError(f"the lease of {name} ends at {ends}", "FABRIC does not shorten leases")
         self._ask(
             f"renewing {name}",
@@ -232,7 +232,7 @@ class Slices:
         return Renewal(asked, self._lease_end(found.id))
 
     def down(self, name: str) -> bool:
-        """Remove a slice; whether there was one."""
+        """Remove a slice; return True if it existed."""
         found = self.find(name)
         if found is None:
             return False
@@ -255,14 +255,16 @@ class Slices:
                 lease_end_time=end.strftime(TIME_FORMAT),
             )
         except Exception as error:  # the library raises plain exceptions of many kinds
-            # The library repeats a create whose answer it did not get. Only the name tells what came of it.
+            # The library repeats a create whose answer was lost. Only the name shows whether it succeeded.
             found = self.find(spec.name)
             if found is None:
                 raise TestbedError(f"FABRIC does not make slice {spec.name}: {said_in(error)}") from error
             return found
         found = self.find(spec.name)
         if found is None:
-            raise TestbedError(f"FABRIC took slice {spec.name} and does not list it", "try again in a minute")
+            raise TestbedError(
+                f"FABRIC accepted slice {spec.name} but does not list it", "try again in a minute"
+            )
         return found
 
     def _until_ready(
@@ -291,7 +293,7 @@ class Slices:
             if time.monotonic() > ends:
                 raise TestbedError(
                     f"slice {found.name} is still {found.state} after {limit_s:.0f} s",
-                    f"it stays, and l4sbench slice up {found.name} goes on waiting",
+                    f"it stays, and l4sbench slice up {found.name} continues to wait",
                 )
             if stop.wait(wait_s):
                 raise TestbedError(f"stopped while slice {found.name} was {found.state}; it stays")
@@ -300,7 +302,7 @@ class Slices:
                 last = self.look(found.id)
                 why = "; ".join(last.notices) if last and last.notices else "FABRIC gives no reason"
                 raise TestbedError(
-                    f"slice {found.name} is gone; FABRIC removed it: {why}", "the same command again"
+                    f"slice {found.name} is gone; FABRIC removed it: {why}", "run the same command again"
                 )
             found = again
             wait_s = min(poll_s, wait_s * 1.5)
@@ -312,7 +314,7 @@ class Slices:
         return time_of(one["lease_end_time"])
 
     def _whole(self, one: dict[str, Any], *, with_machines: bool = True) -> Slice:
-        """A listed slice with its machines and notices."""
+        """Return a listed slice with its machines and notices."""
         name, own = one["name"], one["slice_id"]
         got: dict[str, Any] | None = None
         if with_machines:
@@ -320,7 +322,7 @@ class Slices:
         digest, machines = machines_of((got or {}).get("model"))
         notices: tuple[str, ...] = ()
         if one["state"] in BROKEN | GONE:
-            with contextlib.suppress(TestbedError):  # the state is an answer without them, too
+            with contextlib.suppress(TestbedError):  # the state is useful without them, too
                 slivers = self._ask(f"slice {name}", lambda manager: manager.list_slivers(slice_id=own))
                 notices = notices_of(slivers)
         return Slice(
@@ -334,17 +336,17 @@ class Slices:
         )
 
     def _claims(self) -> dict[str, Any]:
-        """What the token says: projects with their tags, and when it ends."""
+        """Return the token's claims: projects with their tags, and its expiry."""
         token = self._ask("token", lambda manager: manager.ensure_valid_id_token())
         said = self._ask("token", lambda manager: manager.tokens_validate(id_token=token))
         claims = said.get("token", said)
         return dict(claims) if isinstance(claims, dict) else {}
 
     def _ask(self, about: str, call: Callable[[Any], Any]) -> Any:
-        """One call of the orchestrator.
+        """Call the orchestrator.
 
         Raises:
-            TestbedError: it failed; the message is FABRIC's own, as its HTTP codes mean nothing.
+            TestbedError: the call failed; the message is FABRIC's own, as its HTTP codes mean nothing.
         """
         used = self._manager
         try:
@@ -362,7 +364,7 @@ class Slices:
             raise TestbedError(f"FABRIC ({about}): {said}", hint) from error
 
     def _connected_again(self, used: Any) -> bool:
-        """Whether there is another manager than the one whose token FABRIC refused."""
+        """Return True if there is another manager than the one whose token FABRIC refused."""
         with self._lock:
             if self._manager is used and self._again is not None:
                 with contextlib.suppress(TestbedError):
@@ -371,7 +373,7 @@ class Slices:
 
 
 def _fablib() -> Any:
-    """The account that fablib is configured for."""
+    """Return the account that fablib is configured for."""
     from fablib_slices.graph import fablib_module
 
     try:
@@ -382,15 +384,15 @@ def _fablib() -> Any:
         raise
     except Exception as error:  # the library raises plain exceptions of many kinds
         said = said_in(error)
-        hint = "is ~/work/fabric_config/fabric_rc there, and its token still good? (portal: tokens)"
+        hint = "check ~/work/fabric_config/fabric_rc and that its token is still valid (portal: tokens)"
         if "not reachable" in said:
-            hint = "is this machine in a network, and FABRIC not in maintenance? (portal: announcements)"
-        raise TestbedError(f"FABRIC cannot be used: {said}", hint) from error
+            hint = "check this machine's network, and FABRIC's maintenance (portal: announcements)"
+        raise TestbedError(f"cannot use FABRIC: {said}", hint) from error
     return made
 
 
 def _avoided(configured: Any) -> tuple[str, ...]:
-    """Sites to avoid (`FABRIC_AVOID`): fablib has a list from its file, text from the environment."""
+    """Return the sites to avoid (`FABRIC_AVOID`), which fablib has as a list or as text."""
     names = configured.split(",") if isinstance(configured, str) else configured or ()
     return tuple(name.strip() for name in names)
 

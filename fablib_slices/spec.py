@@ -168,7 +168,7 @@ def load_slice_file(path: Path) -> SliceFile:
     """
     if not path.exists():
         hint = "pass a file that ends in .yaml and describes a slice, or only the name of a slice"
-        raise InputError(f"there is no file {path}", hint)
+        raise InputError(f"file {path} does not exist", hint)
     return load_model(path, SliceFile, check=lambda wishes: _flaws(topology_named(wishes.topology), wishes))
 
 

@@ -99,7 +99,7 @@ def test_a_slice_that_vanishes_is_told_and_the_same_command_goes_on(
         said = run.said
     assert (
         "error: slice faults is gone: FABRIC removed it (Dead; Host is down for maintenance); "
-        "the same command makes it anew and goes on; finished trials stay"
+        "the same command makes a new one and resumes; finished trials are kept"
     ) in said
     before = fabric.trials("faults")
     assert len(before) == 1

@@ -62,7 +62,8 @@ def test_a_slice_of_the_name_that_is_another_is_refused(slices: Slices, spec: Sl
     slices.up(spec, **FAST)
     bigger = replace(spec, vms=(replace(spec.vms[0], cores=8), *spec.vms[1:]))
     with pytest.raises(
-        InputError, match=f"slice {spec.name} that was made from another description.*slice down {spec.name}"
+        InputError,
+        match=f"slice {spec.name} exists that was made from another description.*slice down {spec.name}",
     ):
         slices.up(bigger, **FAST)
 

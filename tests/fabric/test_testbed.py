@@ -240,7 +240,7 @@ def test_a_slice_that_vanishes_while_kernels_change_leaves_its_trials_to_the_oth
     assert (result.ok + result.invalid, result.failed, result.left, result.error) == (2, 0, 0, None)
     gone = f"slice {second} is gone: FABRIC removed it (Dead; Host failed)"
     assert [(lost.message, lost.left) for lost in result.lost] == [(gone, 1)]
-    assert sweep.told("goes on without") == f"{gone}; the run goes on without it"
+    assert sweep.told("continues without") == f"{gone}; the run continues without it"
     # the one that is left was ready already, and is asked once more
     assert booted(sweep, first) == ["older", "newer", "newer"]
     assert sweep.ended() == Counter(["fifo", "dualpi2"])
@@ -277,7 +277,7 @@ def test_the_last_slice_that_vanishes_while_kernels_change_ends_the_run(
     gone = "is gone: FABRIC removed it (Dead)"
     assert str(result.error) == (
         f"slice {first} {gone}; slice {second} {gone}; "
-        "the same command makes it anew and goes on; finished trials stay"
+        "the same command makes a new one and resumes; finished trials are kept"
     )
     standin.faults()
     sweep.kind = Booting
@@ -292,7 +292,7 @@ def test_a_slice_that_vanishes_ends_the_run_and_the_next_goes_on(sweep: Sweep, s
     assert (lost.ok + lost.invalid, lost.failed, lost.left, lost.exit_code) == (2, 0, 2, 3)
     assert str(lost.error) == (
         f"slice {sweep.name} is gone: FABRIC removed it (Dead; Host of router failed); "
-        "the same command makes it anew and goes on; finished trials stay"
+        "the same command makes a new one and resumes; finished trials are kept"
     )
     before = kept(sweep.run)
     assert len(before) == 2
@@ -335,13 +335,13 @@ def test_what_fabric_says_of_a_slice_stands_in_the_error(sweep: Sweep, standin: 
     broken = sweep.go(on_event=after(1, lambda: standin.faults(breaks={sweep.name: "No space left"})))
     assert str(broken.error) == (
         f"slice {sweep.name} is broken: StableError; No space left; l4sbench slice down {sweep.name}; "
-        "the same command then makes it anew and goes on"
+        "the same command then makes a new one and resumes"
     )
     standin.faults()
     assert sweep.slices.down(sweep.name)
     forgotten = sweep.go(on_event=after(1, lambda: standin.faults(forgotten=[sweep.name])))
     assert str(forgotten.error).startswith(
-        f"slice {sweep.name} is gone: FABRIC does not know it any more; the same command"
+        f"slice {sweep.name} is gone: FABRIC no longer has it; the same command"
     )
     assert sweep.ended().total() == 2
 
@@ -422,7 +422,7 @@ def test_a_lease_is_renewed_once_half_of_it_is_over(sweep: Sweep, standin: Stand
     assert sweep.ended() == TWO
     assert standin.renewals() == before + 1
     assert standin.lease_s(sweep.name) == pytest.approx(24 * 3600, abs=120)
-    assert "as asked" not in sweep.told("lease ends")
+    assert "as requested" not in sweep.told("lease ends")
 
 
 def test_a_lease_that_comes_out_shorter_is_told_and_counts(sweep: Sweep, standin: StandIn) -> None:
@@ -432,7 +432,7 @@ def test_a_lease_that_comes_out_shorter_is_told_and_counts(sweep: Sweep, standin
     assert sweep.ended() == TWO
     # asked once: half of what FABRIC gives is not over yet
     assert standin.renewals() == before + 1
-    assert "as asked: FABRIC shortens it" in sweep.told("lease ends")
+    assert "as requested: FABRIC shortened it" in sweep.told("lease ends")
 
 
 @pytest.mark.long

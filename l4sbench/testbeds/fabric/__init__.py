@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The fabric testbed: slices of FABRIC, reserved when a run needs them, and from then hosts like others."""
+"""The fabric testbed: slices of FABRIC, reserved when a run needs them, then used like other hosts."""
 
 from l4sbench.testbeds.fabric.testbed import FabricTestbed, traits
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Slices that a run holds: whether they are still there, their leases, and the token that renews them."""
+"""The slices that a run holds: their state, their leases, and the token that renews them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from l4sbench.engine.testbed import Testbed
 
 RETRY: Final = timedelta(minutes=10)
-"""How long to wait before FABRIC is asked again for what it refused."""
+"""Pause before repeating a request that FABRIC refused."""
 
 REFRESH: Final = timedelta(hours=6)
-"""How long FABRIC may hear nothing of a run: refresh tokens end after a day, and each use gives a new one."""
+"""Longest time without a request: refresh tokens end after a day, and each use returns a new one."""
 
 WATCH_S: Final = 60.0
-"""How long a trial, or a change of kernels, goes on before FABRIC is asked whether the slice is still there,
-and how often from then on. Machines that vanished are silent, and ssh takes minutes to be sure of that."""
+"""Interval of queries of a slice's state during a trial or a change of kernels. Vanished machines are silent,
+and ssh notices that only after minutes."""
 
 _TICK_S: Final = 0.25
 
-_ANEW: Final = "the same command makes it anew and goes on; finished trials stay"
+_ANEW: Final = "the same command makes a new one and resumes; finished trials are kept"
 
 
 @dataclass(eq=False)
 class Held:
     """A slice that is up, and its hosts.
 
-    `span` is how long a lease FABRIC gives when asked for the spec's hours, as far as known. `asked` is when
-    it was asked last, `refused` why it did not renew then. `doubted`: a trial failed there since it was last
-    known to be whole. `lost`: no trial runs there any more.
+    `span` is the length of a lease that FABRIC grants for the spec's hours, as far as known. `asked` is the
+    time of the last request, `refused` the reason if it was refused. `doubted`: a trial failed on it since it
+    was last known to be complete. `lost`: it runs no more trials.
     """
 
     spec: SliceSpec
@@ -55,13 +55,13 @@ class Held:
 
     @property
     def name(self) -> str:
-        """The slice's."""
+        """The slice's name."""
         return self.spec.name
 
 
 @dataclass
 class _Watch:
-    """On what is done on a slice: `ends` tells it to end, because of `stop` or of what was `found`."""
+    """A watch on work on a slice: `ends` is set to end the work, because of `stop` or of an error `found`."""
 
     stop: threading.Event
     ends: threading.Event = field(default_factory=threading.Event)
@@ -70,11 +70,11 @@ class _Watch:
 
 
 class LeaseKeeper:
-    """Looks after the slices of one run. To be used by several threads.
+    """Keeper of the slices of one run, for use by several threads.
 
     Args:
-        account: Where they are.
-        on_state: Told what becomes of them, for people.
+        account: The account that has them.
+        on_state: Called with a line of text about changes of state.
     """
 
     def __init__(self, account: Slices, on_state: Callable[[str], None]) -> None:
@@ -85,9 +85,9 @@ class LeaseKeeper:
 
     @contextmanager
     def watched(self, held: Held, stop: threading.Event) -> Iterator[threading.Event]:
-        """Gives the event that ends what is done on a slice: `stop` is set, or the slice is gone.
+        """Provide the event that ends work on a slice: it is set by `stop`, or when the slice is gone.
 
-        Raises TestbedError in place of what came of it when the slice is gone or broken.
+        Raises TestbedError instead of the work's own error when the slice is gone or broken.
         """
         held.doubted = True
         watch = _Watch(stop)
@@ -106,7 +106,7 @@ class LeaseKeeper:
         held.doubted = watch.found is not None
 
     def _watch(self, held: Held, watch: _Watch) -> None:
-        """In a thread of its own, which nobody waits for: FABRIC may take its time to answer."""
+        """Query the slice in a thread that nothing waits for: FABRIC may answer slowly."""
         from fablib_slices.answers import GONE
 
         asked_s = time.monotonic()
@@ -116,7 +116,7 @@ class LeaseKeeper:
             elif time.monotonic() - asked_s >= WATCH_S:
                 with suppress(TestbedError):
                     found = self._look(held)
-                    # one that FABRIC does not know, or calls broken, is believed when the trial fails, too
+                    # a slice that FABRIC does not know, or reports as broken, counts once the trial fails too
                     if found is not None and found.state in GONE:
                         watch.found = self._wrong_with(held, found)
                         watch.ends.set()
@@ -127,7 +127,7 @@ class LeaseKeeper:
             return self._account.look(held.id)
 
     def keep_lease(self, held: Held, needed_s: float) -> None:
-        """Renew once half of the lease is over; raises TestbedError when a trial would outlive it."""
+        """Renew once half of the lease is over. Raises TestbedError when a trial would outlive the lease."""
         now = datetime.now(UTC)
         self._keep_token(now)
         if held.lease_end - now <= held.span / 2 and now - held.asked >= RETRY:
@@ -136,29 +136,29 @@ class LeaseKeeper:
             why = f" and is not renewed: {held.refused}" if held.refused else ""
             raise TestbedError(
                 f"the lease of slice {held.name} ends at {held.lease_end:%Y-%m-%d %H:%M} UTC{why}",
-                f"l4sbench slice renew {held.name}; the same command then goes on",
+                f"l4sbench slice renew {held.name}; the same command then resumes",
             )
 
     def _keep_token(self, now: datetime) -> None:
-        """Use the token before its refresh token ends, which half of a long lease would not."""
+        """Use the token before its refresh token ends; half of a long lease is too late."""
         if now - self._heard < REFRESH:
             return
-        self._heard = now  # whoever comes meanwhile has no need to ask as well
+        self._heard = now  # other threads need not use it as well
         with self._lock:
             try:
                 self._account.token_expires()
             except TestbedError as error:
-                self._on_state(f"leases cannot be renewed with this token: {error}")
+                self._on_state(f"this token cannot renew leases: {error}")
 
     def _renew(self, held: Held, now: datetime) -> None:
-        """Renew to the hour, and read back and tell what came of it."""
+        """Renew the lease, read it back, and report the result."""
         wanted = timedelta(hours=held.spec.hours)
         held.asked, held.refused = now, ""
         try:
             with self._lock:
                 renewal = self._account.renew(held.name, held.spec.hours)
         except TestbedError as error:
-            self.raise_if_gone(held)  # reads the lease, too: somebody else may have renewed it
+            self.raise_if_gone(held)  # reads the lease, too: another process may have renewed it
             if held.lease_end - now <= held.span / 2:
                 held.refused = error.message
                 self._on_state(f"slice {held.name}: not renewed: {error}")
@@ -166,27 +166,29 @@ class LeaseKeeper:
         held.lease_end = renewal.lease_end
         held.span = min(wanted, renewal.lease_end - now)
         shorter = (
-            "" if renewal.exact else f", not at {renewal.asked:%Y-%m-%d %H:%M} as asked: FABRIC shortens it"
+            ""
+            if renewal.exact
+            else f", not at {renewal.asked:%Y-%m-%d %H:%M} as requested: FABRIC shortened it"
         )
         self._on_state(f"slice {held.name}: lease ends {held.lease_end:%Y-%m-%d %H:%M} UTC{shorter}")
 
     def raise_if_gone(self, held: Held) -> None:
-        """A lost host may mean a lost slice; only FABRIC knows. Without its answer nothing is raised."""
+        """Raise TestbedError if the slice of a lost host is lost, but not if FABRIC does not answer."""
         try:
             found = self._look(held)
         except TestbedError as error:
-            self._on_state(f"slice {held.name}: whether it is still there is not known: {error}")
+            self._on_state(f"slice {held.name}: state unknown: {error}")
             return
         wrong = self._wrong_with(held, found)
         if wrong is not None:
             raise wrong
 
     def _wrong_with(self, held: Held, found: Slice | None) -> TestbedError | None:
-        """Why no trial can run on a slice, going by what FABRIC says of it; its lease is taken over."""
+        """Return why no trial can run on a slice, by FABRIC's data, and store the slice's lease."""
         from fablib_slices.answers import BROKEN, GONE
 
         if found is None:
-            return TestbedError(f"slice {held.name} is gone: FABRIC does not know it any more", _ANEW)
+            return TestbedError(f"slice {held.name} is gone: FABRIC no longer has it", _ANEW)
         held.lease_end = found.lease_end
         told = f"{found.state}{''.join(f'; {notice}' for notice in found.notices)}"
         if found.state in GONE:
@@ -197,6 +199,6 @@ class LeaseKeeper:
         if found.state in BROKEN:
             return TestbedError(
                 f"slice {held.name} is broken: {told}",
-                f"l4sbench slice down {held.name}; the same command then makes it anew and goes on",
+                f"l4sbench slice down {held.name}; the same command then makes a new one and resumes",
             )
         return None

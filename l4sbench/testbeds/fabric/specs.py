@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Which slices a run needs."""
+"""The slices that a run needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILES: Final = frozenset({".yaml", ".yml"})
 
 
 def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
-    """The slices that a run needs: as a file describes them, as they were made before, or by default.
+    """Return the slices that a run needs: as a file describes them, as they were made before, or by default.
 
     Raises:
         InputError: the file is wrong, the slice has a switch, or the matrix's cells need several topologies.
@@ -31,7 +31,7 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
     if len(shapes) > 1:
         raise InputError(
             f"a slice is made for one topology, and this matrix has {', '.join(shapes)}",
-            f"run them one after another: topology={shapes[0]}",
+            f"run one topology at a time: topology={shapes[0]}",
         )
     path = Path(name)
     if path.suffix in _FILES:

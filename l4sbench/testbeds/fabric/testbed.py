@@ -2,10 +2,9 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Slices of FABRIC as one testbed: made or adopted, kept alive, each a set of hosts for one trial at a time.
 
-A slice is only ever found by its name and adopted when it was made from the same spec, so a controller that
-was stopped, or lost its connection, goes on where it was. Leases are renewed between trials once half of them
-is over. A slice that is lost on the way leaves its trials to the others; the last one ends the run, and the
-next run makes anew what is missing and goes on.
+A slice is found by its name and adopted when it was made from the same spec, so a controller that was
+stopped, or lost its connection, resumes. Leases are renewed between trials once half of them is over. A lost
+slice leaves its trials to the others; losing the last one ends the run, and the next run makes new ones.
 """
 
 from __future__ import annotations
@@ -35,34 +34,34 @@ if TYPE_CHECKING:
     from l4sbench.traits import Identity, Needs, Stage, Stages, TestbedTraits
 
 CHANGE_LIMIT_S: Final = 3600.0
-"""What a lease must last for a change of kernels: they may have to be installed first."""
+"""Remaining lease that a change of kernels needs, which may install them first."""
 
 LEAVE_S: Final = 10.0
-"""What hosts may take to leave off when nobody waits for them any more."""
+"""Limit for hosts to stop preparing once nothing waits for them."""
 
 BEYOND_S: Final = 180.0
-"""What a trial may take beyond its flows' time on hosts that have to be reached anew."""
+"""Limit of a trial beyond its flows' time on hosts that must be reconnected."""
 
 
 def traits(slices: int) -> TestbedTraits:
-    """Facts about a testbed of that many slices: each runs a trial at a time."""
+    """Return the traits of a testbed of this many slices: each runs one trial at a time."""
     return replace(SSH_TRAITS, parallel=slices > 1, slots=slices)
 
 
 class FabricTestbed:
-    """Runs trials on slices.
+    """Slices of FABRIC as one testbed.
 
     Args:
-        name: Name of the slice, with `-1` and so on behind it when there are several; or a YAML file that
-            describes it; empty for one that is named after the matrix.
+        name: Name of the slice, with `-1` and so on appended for several; or a YAML file that describes it;
+            empty for a slice named after the matrix.
         matrix: What is to run there.
         slices: How many slices share out the trials.
         capture: Keep packets at both ports of the router.
-        contact: Reserve and ask; else what hosts told last time counts.
-        work_s: Wall seconds that what is left to run takes on one slice, for leases and tokens.
-        connect: Gives the account's slices; fablib's configuration by default.
-        hosts: Gives the testbed that a slice's inventory is; hosts by ssh by default.
-        on_state: Told what becomes of slices, for people.
+        contact: Reserve and query; otherwise use remembered facts.
+        work_s: Wall seconds that the remaining trials take on one slice, for leases and tokens.
+        connect: Returns the account's slices; by default from fablib's configuration.
+        hosts: Returns the testbed for a slice's inventory; hosts by ssh by default.
+        on_state: Called with a line of text about changes of state.
     """
 
     def __init__(
@@ -95,21 +94,21 @@ class FabricTestbed:
 
     @property
     def name(self) -> str:
-        """`fabric`."""
+        """Return `fabric`."""
         return "fabric"
 
     @property
     def traits(self) -> TestbedTraits:
-        """Real time; as many trials at once as there are slices."""
+        """Return its traits: real time, as many trials at once as there are slices."""
         return traits(len(self._specs))
 
     # ---- before anything runs
     def identity(self) -> Identity:
-        """What the slices' hosts run. The first call reserves and prepares what is missing.
+        """Return what the slices' hosts run. The first call reserves and prepares missing slices.
 
         Raises:
-            InputError: the slice cannot be had as it is described.
-            TestbedError: FABRIC refuses, or a host cannot be prepared, or slices came out different.
+            InputError: the slice cannot be made as described.
+            TestbedError: FABRIC refuses, a host cannot be prepared, or the slices differ.
         """
         if not self._held:
             self._held = self._reserve() if self._contact else self._remember()
@@ -125,12 +124,12 @@ class FabricTestbed:
             if identity != told[0]:
                 raise TestbedError(
                     f"slices {held[0].spec.name} and {other.spec.name} run different kernels or tools",
-                    f"l4sbench slice down {other.spec.name}, then run again: it is made anew",
+                    f"l4sbench slice down {other.spec.name}, then run again: a new one is made",
                 )
 
     # ---- kernels
     def stages(self) -> Stages | None:
-        """Which kernels the machines boot for which cells; None when all can run them as they are."""
+        """Return which kernels the machines boot for which cells; None when the present ones suffice."""
         if not self._held:
             self.identity()
         found = next((stages for held in self._held if (stages := self._stages_of(held))), None)
@@ -145,20 +144,20 @@ class FabricTestbed:
         return held.hosts.stages() if isinstance(held.hosts, Staged) else None
 
     def advice(self) -> tuple[str, ...]:
-        """None: machines of a slice may boot whatever their cells need."""
+        """Return None: machines of a slice may boot whatever their cells need."""
         return ()
 
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
-        """Have the machines of all slices run the kernels that a stage names, see `SshTestbed.enter`.
+        """Make the machines of all slices run the kernels that a stage names, see `SshTestbed.enter`.
 
-        A slice that is lost meanwhile, or whose machines do not get the kernels that others got, is given up
-        for the run. Where none got them, the kernels are at fault and the slices stay.
+        A slice that is lost meanwhile, or that alone does not get its kernels, is dropped for the run. When
+        no slice got them, the kernels are at fault and the slices stay.
 
         Raises:
-            TrialFailed: on no slice machines got their kernels, or none can run the cells with them.
+            TrialFailed: no slice got its kernels, or none can run the cells with them.
             TrialStopped: `stop` was set.
-            PlaceLost: slices were given up; to be called again, for those that are left.
-            TestbedError: none is left, or those that are left came out different.
+            PlaceLost: slices were dropped; to be called again for the remaining ones.
+            TestbedError: no slice remains, or the remaining ones differ.
         """
         left = [held for held in self._held if not held.lost]
         with ThreadPoolExecutor(len(left)) as pool:
@@ -171,7 +170,7 @@ class FabricTestbed:
         if lost or (told and failed):
             error = self._given_up({**lost, **(failed if told else {})})
             if isinstance(error, PlaceLost):
-                self._on_state(f"{error.message}; the run goes on without it")
+                self._on_state(f"{error.message}; the run continues without it")
             raise error
         if failed:
             raise TrialFailed("; ".join(dict.fromkeys(self._about(*one) for one in failed.items())))
@@ -181,7 +180,7 @@ class FabricTestbed:
     def _enter_on(
         self, held: Held, stage: Stage, stop: threading.Event
     ) -> Identity | TrialFailed | TestbedError:
-        """What one slice's machines run then, or why they do not."""
+        """Return what one slice's machines run afterwards, or why they do not."""
         try:
             if held.doubted:
                 self._keeper.raise_if_gone(held)
@@ -194,7 +193,7 @@ class FabricTestbed:
             return error
 
     def _given_up(self, lost: Mapping[Held, L4sbenchError]) -> TestbedError:
-        """Let no trial run on these slices any more; what to raise for it."""
+        """Drop these slices for the run, and return the error to raise."""
         with self._lock:
             for held in lost:
                 held.lost = True
@@ -204,19 +203,19 @@ class FabricTestbed:
         return PlaceLost(message, hint, left=left) if left else TestbedError(message, hint)
 
     def _about(self, held: Held, error: L4sbenchError) -> str:
-        """An error's message, which names the slice where there are several."""
+        """Return an error's message, which names the slice if there are several."""
         known = len(self._held) == 1 or held.name in error.message
         return error.message if known else f"slice {held.name}: {error.message}"
 
     def check(self, needs: Needs) -> Sequence[Problem]:
-        """Everything that keeps the slices from running a plan."""
+        """Return every problem that prevents the slices from running the cells."""
         if not self._held:
             self.identity()
         found = [problem for held in self._held for problem in held.hosts.check(needs)]
         return list(dict.fromkeys(found))
 
     def _reserve(self) -> tuple[Held, ...]:
-        """Make or adopt all slices; those that are missing are checked before any is made."""
+        """Make or adopt all slices, after checking all missing ones."""
         from fablib_slices import Slices, preflight
         from fablib_slices.checks import warnings
         from fablib_slices.records import bastion_hosts, keep
@@ -241,7 +240,7 @@ class FabricTestbed:
         with ThreadPoolExecutor(len(self._specs)) as pool:
             try:
                 held = tuple(pool.map(lambda spec: self._hold(spec, stop), self._specs))
-            except BaseException:  # Ctrl-C, too: nobody goes on waiting for the other slices
+            except BaseException:  # on Ctrl-C, too: nothing waits for the other slices any more
                 stop.set()
                 raise
         self._tell_of_token(held, run_s)
@@ -259,14 +258,14 @@ class FabricTestbed:
         return Held(spec, found.id, found.lease_end, self._hosts(inventory), span)
 
     def _tell_of_token(self, held: tuple[Held, ...], run_s: float) -> None:
-        """Say so when the token ends before the leases need their last renewal."""
+        """Warn when the token ends before the leases' last renewal."""
         over = datetime.now(UTC) + timedelta(seconds=run_s)
         if all(one.lease_end > over for one in held):
             return
         try:
             expires = self._account.token_expires()
         except TestbedError as error:
-            self._on_state(f"whether leases can be renewed is not known: {error}")
+            self._on_state(f"cannot check whether leases can be renewed: {error}")
             return
         if expires is not None and expires < over:
             self._on_state(
@@ -275,20 +274,20 @@ class FabricTestbed:
             )
 
     def _remember(self) -> tuple[Held, ...]:
-        """What is known of the slices without asking FABRIC."""
+        """Return the remembered slices, without querying FABRIC."""
         from fablib_slices.records import folder
 
         known = [(spec, folder(spec.name) / "inventory.yml") for spec in self._specs]
         unknown = [spec.name for spec, inventory in known if not inventory.is_file()]
         if unknown:
-            raise TestbedError(f"slice {unknown[0]} was not reserved yet", "a run reserves it")
+            raise TestbedError(f"slice {unknown[0]} is not reserved yet", "a run reserves it")
         never = datetime.max.replace(tzinfo=UTC)
         return tuple(Held(spec, "", never, self._hosts(path), timedelta()) for spec, path in known)
 
     def _by_ssh(self, inventory: Path) -> Testbed:
         if self._contact:
             name = inventory.parent.name
-            self._on_state(f"slice {name}: its machines are prepared; new ones may take minutes to answer")
+            self._on_state(f"slice {name}: preparing its machines; new ones may take minutes to answer")
         catalog: Catalog = self._matrix.catalog
         return SshTestbed(
             inventory,
@@ -302,27 +301,27 @@ class FabricTestbed:
 
     @property
     def _account(self) -> Slices:
-        """The account's slices; there once anything was reserved."""
+        """The account's slices; available after `identity`."""
         if self._slices is None:
-            raise ValueError("nothing was reserved yet")
+            raise ValueError("nothing is reserved yet")
         return self._slices
 
     @property
     def _keeper(self) -> LeaseKeeper:
-        """Who looks after the slices that are held."""
+        """The keeper of the slices; available after `identity`."""
         if self._keeps is None:
-            raise ValueError("nothing was reserved yet")
+            raise ValueError("nothing is reserved yet")
         return self._keeps
 
     # ---- a trial
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
-        """Run one trial on a slice that is free.
+        """Run one trial on a free slice.
 
         Raises:
             TrialFailed: a host was lost, or a step on it failed.
             TrialStopped: `stop` was set.
             TestbedError: the slice is gone, its lease cannot be extended, or its hosts do not come back;
-                PlaceLost as long as there are others.
+                PlaceLost while other slices remain.
         """
         while (held := self._free.get()).lost:
             pass
@@ -346,7 +345,7 @@ class FabricTestbed:
 
 
 def _at_once(do: Callable[[Held], Identity], held: Sequence[Held], leave: threading.Event) -> list[Identity]:
-    """What this gives for each slice. `leave` is set when one fails, or by Ctrl-C: all are to end then."""
+    """Return the results for all slices. A failure or Ctrl-C sets `leave`, which ends the others."""
     answers: queue.SimpleQueue[tuple[int, Identity | BaseException]] = queue.SimpleQueue()
 
     def ask(place: int) -> None:

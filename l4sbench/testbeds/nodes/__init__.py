@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """A local lab of booted nodes: one user-mode kernel per node, in real time, reached by ssh.
 
-For the ssh testbed it is a set of hosts like any other. Nothing here needs root, and nothing of the host's
-network is touched: bridges and taps live in a network namespace of the lab's own.
+The ssh testbed uses it like any other set of hosts. It needs no root and leaves the host's network alone:
+bridges and taps are in a network namespace of the lab.
 """
 
 from l4sbench.testbeds.nodes.lab import MEMORY_MB, NodesStatus, NodeStatus, down, halt, labs, status, up

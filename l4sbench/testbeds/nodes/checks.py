@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What this machine lacks for booting nodes, and the command that mends it."""
+"""Checks of what this machine needs for booting nodes, and the command that installs what is missing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PROGRAMS = {
 """Programs that a lab of nodes starts, by the Debian package that brings them."""
 
 TYPICAL_MB = 192
-"""What a node has touched after a playbook and a trial or two; see docs/nodes.md."""
+"""Memory that a node uses after a playbook and a trial or two; see docs/nodes.md."""
 
 _TRY_S = 20
 
 
 def node_checks(nodes: int = 6, memory_mb: int = TYPICAL_MB) -> list[Check]:
-    """Look at what booting this many nodes needs, each with at most this much memory; changes nothing."""
+    """Check what booting this many nodes needs, each with at most this much memory; change nothing."""
     programs = _programs()
     if not all(check.ok for check in programs):
         return programs
@@ -52,12 +52,12 @@ def _tun() -> Check:
     if os.access(device, os.R_OK | os.W_OK):
         return Check("tun device", True, str(device))
     if device.exists():
-        return Check("tun device", False, f"{device} is not yours to open", f"sudo chmod 0666 {device}")
+        return Check("tun device", False, f"no permission to open {device}", f"sudo chmod 0666 {device}")
     return Check("tun device", False, f"{device} is missing; a container gets it by `--device {device}`")
 
 
 def _namespaces(*, taps: bool) -> Check:
-    """Try what the lab does, once, in namespaces that are gone at once; `taps`: they can be made at all."""
+    """Make networks as the lab does, in temporary namespaces; `taps`: taps can be made as well."""
     name = "user namespaces"
     argv = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork"]
     links = "link add l4sbench0 type bridge\n" + ("tuntap add dev l4sbench1 mode tap\n" if taps else "")
@@ -75,14 +75,14 @@ def _namespaces(*, taps: bool) -> Check:
     except (OSError, subprocess.SubprocessError) as error:
         return Check(name, False, str(error))
     if done.returncode == 0:
-        return Check(name, True, "networks can be made without root")
+        return Check(name, True, "networks work without root")
     said = done.stderr.strip().splitlines()
-    detail = f"this user may not make a network of its own: {said[0] if said else 'unshare failed'}"
+    detail = f"this user cannot create a network namespace: {said[0] if said else 'unshare failed'}"
     return Check(name, False, detail, _mend_namespaces())
 
 
 def _mend_namespaces() -> str | None:
-    """The setting that forbids user namespaces, turned round; None when it is something else."""
+    """Return the command that permits user namespaces; None when no known setting forbids them."""
     for setting, allows in (
         ("kernel.apparmor_restrict_unprivileged_userns", "0"),
         ("kernel.unprivileged_userns_clone", "1"),

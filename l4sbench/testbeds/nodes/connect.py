@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """ssh's ProxyCommand for nodes of the local lab: `connect.py SOCKET HOST PORT`.
 
-The lab's keeper opens the connection inside the lab's network namespace and hands over the socket, which goes
-on to ssh (ProxyUseFdpass). No byte of the session passes through here, and this program is gone by then.
+The lab's keeper opens the connection inside the lab's network namespace and passes the socket, which this
+program passes on to ssh (ProxyUseFdpass) before it ends. The session itself does not go through it.
 Standard library only: it starts with every connection.
 """
 
@@ -16,7 +16,7 @@ _TIMEOUT_S = 20.0
 
 
 def ask(path: str, request: str) -> tuple[str, list[int]]:
-    """Send the keeper one request; its answer and the file descriptors that came with it.
+    """Send the keeper one request, and return its answer and the file descriptors with it.
 
     Raises:
         OSError: There is no keeper, or it does not answer in time.
@@ -25,7 +25,7 @@ def ask(path: str, request: str) -> tuple[str, list[int]]:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as keeper:
             keeper.settimeout(_TIMEOUT_S)
-            # the address of a socket holds 107 bytes, a path may be longer
+            # a socket's address holds 107 bytes, and a path may be longer
             keeper.connect(f"/proc/self/fd/{folder}/{Path(path).name}")
             keeper.sendall(f"{request}\n".encode())
             answer, descriptors = bytearray(), list[int]()
@@ -41,7 +41,7 @@ def ask(path: str, request: str) -> tuple[str, list[int]]:
 
 
 def main() -> int:
-    """Hand ssh a connection; 1 and the reason when there is none."""
+    """Pass a connection to ssh; return 1 and print the reason when there is none."""
     path, host, port = sys.argv[1:]
     try:
         answer, descriptors = ask(path, f"connect {host} {port}")

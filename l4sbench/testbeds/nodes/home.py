@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The folder of one lab of nodes in the cache, and what is remembered there."""
+"""The folder of one lab of nodes in the cache, and its state files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAIL_LINES = 8
 
 
 class Remains(BaseModel):
-    """What any version must know of a lab in order to remove it; these names and meanings stay.
+    """State that any version needs for removing a lab; names and meanings never change.
 
     Attributes:
         keeper: The process that holds the lab's namespaces; None while it is not started.
@@ -40,12 +40,12 @@ class Remains(BaseModel):
 
 
 class State(Remains):
-    """What is remembered of a lab that was started.
+    """State of a lab that was started.
 
     Attributes:
         key: Digest of everything it was started from.
         plan: Its nodes and bridges.
-        bastion: Address and port of the host where its bastion is found; None without one.
+        bastion: Address and port on the host of its bastion; None without one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,28 +63,30 @@ class Home:
 
     @classmethod
     def of(cls, name: str, cache: Path | None) -> Self:
-        """The lab of this name, whether it is there or not.
+        """Return the folder of the lab of this name, which need not exist.
 
         Raises:
             InputError: No folder can have this name.
         """
         if not _NAME.fullmatch(name):
-            raise InputError(f"{name!r} is no name for a lab", "letters, digits, dots and dashes are")
+            raise InputError(
+                f"{name!r} is not a valid name for a lab", "use letters, digits, dots and dashes"
+            )
         return cls(Cache.open(cache).root / "nodes" / name)
 
     @property
     def note(self) -> Path:
-        """Where its state is remembered."""
+        """File of its state."""
         return self.folder / "state.json"
 
     @property
     def consoles(self) -> Path:
-        """Folder with what every node wrote to its console."""
+        """Folder of its nodes' console output."""
         return self.folder / "consoles"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only one who starts or ends this lab."""
+        """Hold the lock for starting and ending this lab."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         lock = FileLock(self.folder / "lock")
@@ -100,18 +102,18 @@ class Home:
             lock.release()
 
     def state(self) -> State | None:
-        """What was started last; None when nothing was, or another version of l4sbench did it."""
+        """Return the state of the lab; None when there is none, or another version of l4sbench started it."""
         return read_note(self.note, State)
 
     def remains(self) -> Remains | None:
-        """What has to be removed, whichever version of l4sbench started it; None when there is nothing."""
+        """Return what has to be removed, whichever version of l4sbench started it; None when nothing."""
         return read_note(self.note, Remains)
 
 
 def tail(path: Path) -> str:
-    """The end of a log, for a message."""
+    """Return the end of a log, for a message."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    return "\n".join(f"  {line}" for line in lines[-_TAIL_LINES:]) or "  (it said nothing)"
+    return "\n".join(f"  {line}" for line in lines[-_TAIL_LINES:]) or "  (it is empty)"

@@ -3,11 +3,11 @@
 """The keeper of a lab of booted nodes: process 1 of the lab's namespaces, parent of all its nodes.
 
 Started by `lab up` as `unshare ... python -m l4sbench.testbeds.nodes.keeper ORDER.json`. When it ends, the
-kernel ends every process of the lab and frees bridges and taps with the namespace: nothing can be left over.
-It answers on a socket in the lab's run folder, one request and one line of answer per connection:
+kernel ends every process of the lab and removes bridges and taps with the namespace, so nothing is left over.
+It listens on a socket in the lab's run folder, for one request and one line of answer per connection:
 
-    nodes               JSON: per node whether it runs, and how it ended
-    boot NODE           boot a node that does not run
+    nodes               JSON: for every node, if it runs, and how it ended
+    boot NODE           boot a node that has ended
     halt NODE           end a node at once, as when its power fails
     connect HOST PORT [SECONDS]
                         "ok" and, with it, a socket that is connected inside the lab's network
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 SOCKET = "keeper"
 RESTART = "./restart"
-"""What a rebooting kernel becomes: gives back the taps, which it could not open twice, and boots again."""
+"""Program that a rebooting kernel starts: it closes the taps, which open only once, and boots again."""
 
 GO = b"go\n"
-"""What the keeper waits for on its standard input: whoever started it has noted that it is there."""
+"""Line that the keeper awaits on its standard input: its starter has stored its process id."""
 
 _CONNECT_S = 10.0
 _LINKS_S = 30.0
@@ -51,17 +51,16 @@ _TURN_NS = 100_000
 
 
 class Order(BaseModel):
-    """What the keeper is to do.
+    """Instructions for the keeper.
 
     Attributes:
         plan: Nodes and bridges.
         kernel: The user-mode Linux program.
         run: Folder of the lab's sockets and of guest memory; one folder below it per node.
-        consoles: Folder that gets one file per node with what it wrote to its console.
+        consoles: Folder for one file per node with its console output.
         memory_mb: Memory of one node.
-        bastion_fd: File descriptor of a socket that listens on the host; who connects there talks to the
-            bastion's sshd.
-        root: What kernels are told of their root file system; None for the folders that `starting` furnishes.
+        bastion_fd: File descriptor of a socket that listens on the host and leads to the bastion's sshd.
+        root: Kernel arguments about the root file system; None for the folders that `starting` furnishes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,10 +74,10 @@ class Order(BaseModel):
 
 
 def boot_command(order: Order, node: str) -> list[str]:
-    """The command line of a node's kernel, to be started in the node's folder below `run`.
+    """Return the command line of a node's kernel, to be started in the node's folder below `run`.
 
-    No path stands in it: blanks and commas would end it. A kernel that is told to reboot starts the program
-    that its command line begins with, which is not the kernel but `RESTART`.
+    It contains no path: blanks and commas would end one. A rebooting kernel starts the first word of its
+    command line, which is therefore `RESTART` instead of the kernel.
     """
     here = "/proc/self/cwd"
     ports = next(plan for plan in order.plan.nodes if plan.name == node).ports
@@ -93,7 +92,7 @@ def boot_command(order: Order, node: str) -> list[str]:
         f"uml_dir={here}",
         "umid=kernel",
         *(
-            # this machine sends ssh's frames to a node as they leave TCP, longer than a link's; those of
+            # this machine's TCP sends ssh's frames to a node longer than a link's; frames of
             # networks between nodes are as long as the nodes make them
             f"vec{place}:transport=tap,ifname={port.tap},depth=64,mac={port.mac}{'' if place else ',gro=1'}"
             for place, port in enumerate(ports)
@@ -104,11 +103,11 @@ def boot_command(order: Order, node: str) -> list[str]:
 
 
 def ask_for_short_turns() -> None:
-    """Ask the scheduler for turns of 0.1 ms, for this process and all it starts.
+    """Request time slices of 0.1 ms from the scheduler, for this process and all it starts.
 
-    A kernel forwards a packet in some microseconds, but only when it is its turn. Since Linux 6.12 whoever is
-    content with short turns gets them sooner, without a larger share and without a privilege:
-    `sched_runtime` of sched_setattr(2) is the wanted length in ns. Elsewhere this changes nothing.
+    A kernel forwards a packet in some microseconds, but only once it is scheduled. Since Linux 6.12 processes
+    with short slices are scheduled sooner, without a larger share or a privilege: `sched_runtime` of
+    sched_setattr(2) is the requested length in ns. Older kernels ignore it.
     """
     # struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period
     attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, os.nice(0), 0, _TURN_NS, 0, 0)
@@ -117,7 +116,7 @@ def ask_for_short_turns() -> None:
 
 
 class Keeper:
-    """Boots nodes, reaps them, and answers requests."""
+    """Process 1 of a lab: boots nodes, reaps them, and answers requests."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -126,11 +125,11 @@ class Keeper:
         self._ended: dict[str, str] = {}
 
     def run(self) -> None:
-        """Make the networks, boot all nodes and answer until told to stop.
+        """Make the networks, boot all nodes, and answer requests until a `stop`.
 
         Raises:
             subprocess.SubprocessError: A network could not be made.
-            OSError: The kernel could not be started, or the socket not be opened.
+            OSError: Starting the kernel or opening the socket failed.
         """
         subprocess.run(
             ["ip", "-batch", "-"],
@@ -173,7 +172,7 @@ class Keeper:
             )
             self._running[node] = process.pid
             self._ended.pop(node, None)
-            process.returncode = 0  # `_reap` waits for it, and for the orphans that only process 1 gets
+            process.returncode = 0  # `_reap` waits for it, and for orphans, which only process 1 gets
 
     def _reap(self) -> None:
         more = threading.Event()
@@ -188,7 +187,7 @@ class Keeper:
                     del self._running[node]
                     code = os.waitstatus_to_exitcode(status)
                     self._ended[node] = f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
-                    # what is left of its session are the processes of its programs
+                    # the rest of its session are the processes of its programs
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(pid, signal.SIGKILL)
 
@@ -246,7 +245,7 @@ class Keeper:
 
 
 def main() -> None:
-    """Keep a lab until told to stop, or until a signal says so."""
+    """Keep a lab until a `stop` request or a signal."""
     if sys.stdin.buffer.readline() != GO:
         return
 
@@ -254,7 +253,7 @@ def main() -> None:
         os._exit(0)
 
     for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, end)  # process 1 of a namespace ignores what it has no handler for
+        signal.signal(name, end)  # process 1 of a namespace ignores signals without a handler
     ask_for_short_turns()
     Keeper(Order.model_validate_json(Path(sys.argv[1]).read_bytes())).run()
 

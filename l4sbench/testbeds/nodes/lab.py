@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A local lab of booted nodes: up, down, and what there is.
+"""A local lab of booted nodes: up, down, status.
 
-What is known of a lab stands in `nodes/<name>/` of the cache: `state.json`, keys, `ssh_config`,
-`inventory.yml`, consoles. Sockets and guest memory are in a folder of their own in memory.
+Files of a lab are in `nodes/<name>/` of the cache: `state.json`, keys, `ssh_config`,
+`inventory.yml`, consoles. Sockets and guest memory are in a folder in memory.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 
 
 MEMORY_MB = 512
-"""Memory of one node. Only what a node touches is taken from the host."""
+"""Memory of one node. The host provides only what a node touches."""
 
 _BOOT_S = 120.0
 _STOP_S = 10.0
 _MUX_S = 3.0
-"""What a shared connection may take to end."""
+"""Limit for a shared connection to end."""
 
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """One node: how it is reached, and whether it runs.
+    """One node: its addresses and state.
 
     Attributes:
         name: Its name in the topology.
-        address: Where ssh finds it, inside the lab's network.
-        address_6: The same by IPv6.
-        running: Whether its kernel runs.
-        ended: How it ended, in words, when it did.
-        console: What it wrote to its console.
+        address: Its management address, inside the lab's network.
+        address_6: Its IPv6 management address.
+        running: True if its kernel runs.
+        ended: How it ended, in words; empty while it runs.
+        console: File with its console output.
     """
 
     name: str
@@ -74,13 +74,13 @@ class NodesStatus:
     Attributes:
         name: Its name.
         topology: Its topology; "" when there is no lab of that name.
-        folder: Where what is known of it lies.
-        up: Whether all its nodes run.
+        folder: Folder of its files.
+        up: True if all its nodes run.
         inventory: The inventory for Ansible; None when the lab is not up.
         ssh_config: For `ssh -F`; None when the lab is not up.
-        bastion: Address and port of the host where its bastion is found; None without one.
+        bastion: Address and port on the host of its bastion; None without one.
         nodes: In the topology's order; none when there is no lab.
-        fresh: Whether it runs what would be started now; a kernel or module may have been built since.
+        fresh: True if it runs what would be started now; a kernel or module may have been built since.
     """
 
     name: str
@@ -103,11 +103,11 @@ def up(
     bastion: tuple[str, int] | None = None,
     cache: Path | None = None,
 ) -> NodesStatus:
-    """Boot a lab's nodes and wait until ssh reaches all of them; nodes that run already are left alone.
+    """Boot a lab's nodes that do not run, and wait until ssh reaches all of them.
 
     Args:
         topology: Name of the topology.
-        on_progress: Told what happens.
+        on_progress: Called with a line of text for every step.
         name: Name of the lab, by default the topology's; labs of different names do not see each other.
         memory_mb: Memory of one node.
         bastion: Reach the nodes through a bastion that listens on this address and port of the host; port 0
@@ -115,7 +115,7 @@ def up(
         cache: The cache folder; the user's own by default.
 
     Raises:
-        InputError: There is no such topology, or a lab of that name is another one.
+        InputError: The topology does not exist, or another lab has the name.
         TestbedError: The lab is not built, this machine lacks something, or a node does not come up.
     """
     wanted = find_topology(topology)
@@ -130,14 +130,14 @@ def up(
         state = home.state()
         if state is None or _nodes_of(state) is None:
             if _remove(home):
-                say("removed what was left of an earlier lab")
+                say("removed the rest of an earlier lab")
             require(node_checks(len(plan.nodes), memory_mb), "boot nodes")
             state = start(home, plan, lab, userland, memory_mb, wanted, bastion)
         elif state.plan.topology != topology or (bastion is not None and state.bastion is None):
             has = f"topology {state.plan.topology} and {'no' if state.bastion is None else 'a'} bastion"
             raise InputError(
                 f"the lab {home.folder.name} is up with {has}",
-                f"l4sbench lab down --name {home.folder.name}, or give the new one another --name",
+                f"l4sbench lab down --name {home.folder.name}, or use another --name for the new lab",
             )
         else:
             _mend(state, say)
@@ -154,9 +154,9 @@ def _mend(state: State, say: Callable[[str], None]) -> None:
 
 
 def down(name: str, *, cache: Path | None = None) -> bool:
-    """End a lab and remove everything of it; whether there was anything.
+    """End a lab and remove everything of it but its keys; return True if there was anything.
 
-    Keys stay, so that the next lab of this name is reached by the same ones.
+    The next lab of this name uses the same keys.
 
     Raises:
         InputError: No lab can have that name.
@@ -170,7 +170,7 @@ def down(name: str, *, cache: Path | None = None) -> bool:
 
 
 def status(name: str, *, cache: Path | None = None) -> NodesStatus:
-    """Look what there is of a lab; changes nothing.
+    """Return the state of a lab; change nothing.
 
     Raises:
         InputError: No lab can have that name.
@@ -231,13 +231,13 @@ def halt(name: str, node: str, *, cache: Path | None = None) -> None:
 
 
 def labs(cache: Path | None = None) -> tuple[NodesStatus, ...]:
-    """Every lab of nodes that was started and not taken down."""
+    """Return every lab of nodes that was started and not taken down."""
     found = sorted((Cache.open(cache).root / "nodes").glob("*/state.json"))
     return tuple(status(path.parent.name, cache=cache) for path in found)
 
 
 def _key_now(plan: LabPlan, cache: Path | None) -> str:
-    """The key that a lab of this plan would be started with now; "" when there is no lab to boot from."""
+    """Return the key that a lab of this plan would be started with now; "" when no lab is built."""
     try:
         return key(plan, Lab.locate(cache))
     except TestbedError:
@@ -245,7 +245,7 @@ def _key_now(plan: LabPlan, cache: Path | None) -> str:
 
 
 def _nodes_of(state: State) -> dict[str, dict[str, str | bool]] | None:
-    """What the keeper says of its nodes; None when it does not answer."""
+    """Return the keeper's report of its nodes; None when it does not answer."""
     if not state.keeper.runs():
         return None
     try:
@@ -294,7 +294,7 @@ def _not_up(home: Home, node: str, what: str) -> TestbedError:
 
 
 def answers(run: Path, address: str) -> bool:
-    """Whether an sshd greets at this address."""
+    """Return True if an sshd answers at this address."""
     try:
         _, descriptors = ask(str(run / SOCKET), f"connect {address} 22 1")
         if not descriptors:
@@ -307,15 +307,15 @@ def answers(run: Path, address: str) -> bool:
 
 
 def _remove(home: Home) -> bool:
-    """End what runs and remove what is left; whether there was anything."""
+    """End what runs and remove what is left; return True if there was anything."""
     state = home.remains()
     if state is None:
         return False
     for path in ssh.control_sockets(state.run):
-        with suppress(subprocess.TimeoutExpired):  # one that hangs ends by itself once its node is gone
+        with suppress(subprocess.TimeoutExpired):  # a hanging one ends by itself once its node is gone
             subprocess.run(
                 ["ssh", "-F", "/dev/null", "-o", f"ControlPath={path}", "-O", "exit", "node"],
-                stdin=subprocess.DEVNULL,  # ssh leaves one that it shares with others non-blocking
+                stdin=subprocess.DEVNULL,  # ssh leaves a shared stdin non-blocking
                 capture_output=True,
                 check=False,
                 timeout=_MUX_S,
@@ -324,7 +324,7 @@ def _remove(home: Home) -> bool:
         with suppress(OSError):
             ask(str(state.run / SOCKET), "stop")
         if not state.keeper.wait(_STOP_S):
-            state.keeper.kill()  # its child, process 1 of the namespaces, goes with it
+            state.keeper.kill()  # its child, process 1 of the namespaces, ends with it
             if not state.keeper.wait(_STOP_S):
                 raise TestbedError(f"process {state.keeper.pid}, the lab's keeper, does not end")
     shutil.rmtree(state.run, ignore_errors=True)

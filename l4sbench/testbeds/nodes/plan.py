@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What a lab of booted nodes consists of: addresses, interfaces, bridges. A pure function of the topology."""
+"""The plan of a lab of booted nodes: addresses, interfaces, bridges. A pure function of the topology."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
 
 MANAGEMENT = ipaddress.IPv4Network("172.31.255.0/24")
-"""Where ssh goes. It exists only in the lab's own network namespace; no topology uses it."""
+"""Network for ssh. It exists only in the lab's network namespace; no topology uses it."""
 MANAGEMENT_6 = ipaddress.IPv6Network("fd4c:3453:ff::/64")
-"""The same for IPv6, as many sites of FABRIC have nothing else. A private prefix (RFC 4193)."""
+"""The same in IPv6, the only kind at many sites of FABRIC. A private prefix (RFC 4193)."""
 
 BASTION = "bastion"
-"""The one node that is on management alone, through which the others are reached, as on FABRIC."""
+"""The node that is on management alone and leads to the others, as on FABRIC."""
 
 MANAGEMENT_BRIDGE = "management"
 _FIRST_HOST = 11
@@ -31,9 +31,9 @@ class PortPlan(BaseModel):
 
     Attributes:
         network: The topology's network; "" for management.
-        mac: The interface's address, by which the node's side is found.
+        mac: The interface's hardware address, which identifies it on the node.
         tap: The host's end of it, in the lab's namespace.
-        bridge: What the host's end is attached to.
+        bridge: Bridge of the host's end.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,7 +44,7 @@ class PortPlan(BaseModel):
 
 
 class NodePlan(BaseModel):
-    """One node: `ports` begins with management, the topology's networks follow."""
+    """One node; `ports` begins with management, the topology's networks follow."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
@@ -58,8 +58,8 @@ class LabPlan(BaseModel):
 
     Attributes:
         topology: The topology's name.
-        nodes: Its nodes in its order, behind them the bastion if there is one.
-        bridges: What links them.
+        nodes: Its nodes in order, then the bastion if there is one.
+        bridges: Bridges that link them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,10 +68,10 @@ class LabPlan(BaseModel):
     bridges: tuple[str, ...]
 
     def link_commands(self) -> str:
-        """What `ip -batch` has to do to make bridges and taps."""
+        """Return the input of `ip -batch` that makes bridges and taps."""
         lines = ["link set lo up"]
         for bridge in self.bridges:
-            # nothing of the host's takes part: the bridge only forwards, and at once
+            # the host does not take part: the bridge only forwards, and at once
             lines += [
                 f"link add {bridge} type bridge forward_delay 0 mcast_snooping 0",
                 f"link set {bridge} addrgenmode none",
@@ -91,7 +91,7 @@ class LabPlan(BaseModel):
 
 
 def plan_lab(topology: Topology, *, bastion: bool = False) -> LabPlan:
-    """The lab of a topology, with or without a bastion. Addresses depend on a node's place in it alone."""
+    """Return the plan for a topology, with or without a bastion. Addresses depend only on nodes' order."""
     members = {node.name: [address.network for address in node.addresses] for node in topology.nodes}
     if bastion:
         members[BASTION] = []
@@ -99,7 +99,7 @@ def plan_lab(topology: Topology, *, bastion: bool = False) -> LabPlan:
 
 
 def plan_members(topology: str, members: Mapping[str, Sequence[str]], networks: Sequence[str]) -> LabPlan:
-    """A lab of any hosts.
+    """Return the plan for any hosts.
 
     Args:
         topology: Name of the topology whose nodes they hold.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Processes that outlive whoever started them: remembered so that no other process is ever taken for them."""
+"""Processes that outlive their starter, remembered such that no other process is mistaken for them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 _STAT_STATE, _STAT_START = 0, 19
-"""Fields of /proc/PID/stat behind the program's name: `state` and `starttime` of proc_pid_stat(5)."""
+"""Fields of /proc/PID/stat after the program's name: `state` and `starttime` of proc_pid_stat(5)."""
 
 
 class Process(BaseModel):
-    """A process by its id and by when it started; the id alone is given anew sooner or later.
+    """A process by its id and start time, as ids are reused.
 
     Attributes:
         pid: Its id.
-        start: When it started, in clock ticks since the boot.
-        boot: Which boot of this machine.
+        start: Start time in clock ticks since the boot.
+        boot: Id of the machine's boot.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -32,20 +32,20 @@ class Process(BaseModel):
 
     @classmethod
     def of(cls, pid: int) -> Self | None:
-        """The process with this id; None when there is none, or only what is left of one."""
+        """Return the process with this id; None when there is none, or only a zombie."""
         fields = _stat(pid)
         if fields is None or fields[_STAT_STATE] in "ZX":
             return None
         return cls(pid=pid, start=int(fields[_STAT_START]), boot=_boot_id())
 
     def runs(self) -> bool:
-        """Whether it still runs."""
+        """Return True if it still runs."""
         return type(self).of(self.pid) == self
 
     def kill(self) -> None:
         """Kill it, if it still runs."""
         try:
-            handle = os.pidfd_open(self.pid)  # from here on the id means one process
+            handle = os.pidfd_open(self.pid)  # from here on the id is unambiguous
         except OSError:
             return
         try:
@@ -57,7 +57,7 @@ class Process(BaseModel):
             os.close(handle)
 
     def wait(self, limit_s: float) -> bool:
-        """Wait for its end; whether it came in time."""
+        """Wait for its end; return True if it ended in time."""
         deadline = time.monotonic() + limit_s
         while self.runs():
             if time.monotonic() >= deadline:
@@ -71,7 +71,7 @@ def _stat(pid: int) -> list[str] | None:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    return text.rpartition(")")[2].split()  # the name may hold blanks and brackets
+    return text.rpartition(")")[2].split()  # the name may contain blanks and brackets
 
 
 def _boot_id() -> str:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The way to the bastion: from a socket of the host's network to one of the lab's.
+"""The relay to the bastion: from a socket of the host's network to one of the lab's.
 
-A socket stays in the network in which it was made, whoever holds it: the keeper inherits the one that listens
-on the host, and makes the others itself.
+A socket stays in the network namespace in which it was made: the keeper inherits the socket that listens on
+the host, and makes the others itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _relay(client: socket.socket, address: str) -> None:
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:
-    """Pass on what comes until there is no more, or nobody takes it; then tell both sides."""
+    """Copy data until one side ends, then shut down both."""
     with contextlib.suppress(OSError):
         while data := source.recv(_CHUNK):
             sink.sendall(data)

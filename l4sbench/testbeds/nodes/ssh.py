@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How nodes are reached: keys of the lab's own, an ssh configuration, and the inventory for Ansible."""
+"""Access to nodes: the lab's keys, an ssh configuration, and the inventory for Ansible."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ BASTION_KEY = "id_bastion"
 
 
 def system_python() -> Path:
-    """The interpreter behind any virtual environment: it outlives the one that l4sbench happens to run in."""
+    """Return the interpreter outside of any virtual environment, which may be removed while a lab is up."""
     return Path(sys.executable).resolve()
 
 
 def make_key(path: Path, kind: str) -> None:
-    """Make a key pair without a password, unless it is there; `kind` is `ecdsa` or `ed25519`.
+    """Make a key pair without a password, unless it exists; `kind` is `ecdsa` or `ed25519`.
 
     Raises:
         TestbedError: ssh-keygen is missing or failed.
@@ -63,10 +63,10 @@ def make_key(path: Path, kind: str) -> None:
 def write_ssh(
     folder: Path, run: Path, plan: LabPlan, user: str, bastion: tuple[str, int] | None = None
 ) -> Path:
-    """Write `known_hosts` and `ssh_config` into the lab's folder; the latter's path.
+    """Write `known_hosts` and `ssh_config` into the lab's folder, and return the path of `ssh_config`.
 
-    `ssh -F` with it knows every node by name and by address, and goes by the bastion where there is one:
-    `bastion` is where that is found on the host.
+    `ssh -F` with it reaches every node by name and by address, through the bastion if there is one: `bastion`
+    is its address and port on the host.
     """
     known = []
     for node in plan.nodes:
@@ -112,12 +112,12 @@ def _quoted(path: Path) -> str:
 
 
 def control_sockets(run: Path) -> list[Path]:
-    """Sockets of ssh processes that keep a connection to a node open for the next command."""
+    """Return the sockets of ssh processes that keep a connection to a node open for the next command."""
     return sorted(run.glob("ssh-*"))
 
 
 def write_inventory(folder: Path, run: Path, plan: LabPlan, topology: Topology) -> Path:
-    """Write the lab's inventory for Ansible; its path."""
+    """Write the lab's inventory for Ansible, and return its path."""
     from ruamel.yaml import YAML
 
     hosts = {
@@ -129,7 +129,7 @@ def write_inventory(folder: Path, run: Path, plan: LabPlan, topology: Topology) 
         for node in plan.nodes
         if node.name != BASTION
     }
-    # Ansible adds a ControlPath of its own where its command line has none, and would reuse a connection
+    # without a ControlPath on its command line, Ansible adds one and would reuse a connection
     # to a lab that is gone.
     arguments = ["-F", str(folder / "ssh_config"), "-o", f"ControlPath={run}/ssh-%C"]
     inventory = {
@@ -137,7 +137,7 @@ def write_inventory(folder: Path, run: Path, plan: LabPlan, topology: Topology) 
             "vars": {
                 "ansible_user": "debian",
                 "ansible_python_interpreter": "/usr/bin/python3",
-                # sudo asks for no terminal here, and a node starts programs slowly: half the time per task
+                # halves the time per task, as nodes start programs slowly; sudo needs no terminal here
                 "ansible_pipelining": True,
                 "ansible_ssh_private_key_file": str(folder / KEY),
                 "ansible_ssh_common_args": shlex.join(arguments),
@@ -155,7 +155,7 @@ def write_inventory(folder: Path, run: Path, plan: LabPlan, topology: Topology) 
 
 
 def _roles(topology: Topology) -> Mapping[str, object]:
-    """Groups by what a node is for; none has the name of a node."""
+    """Return groups of nodes by role; no group has the name of a node."""
     groups = {
         "role_sender": topology.senders,
         "role_receiver": topology.receivers,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Starting a lab of nodes: keys, what each node boots from, and the keeper in namespaces of its own."""
+"""Starting a lab of nodes: keys, files that nodes boot from, and the keeper in its namespaces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from l4sbench.testbeds.virtual.lab import Lab
     from l4sbench.topology import Topology
 
-_BASTION_SSHD = "ForceCommand /usr/bin/echo this is a bastion: it only lets through\nPermitTTY no\n"
+_BASTION_SSHD = "ForceCommand /usr/bin/echo this is a bastion: it only forwards\nPermitTTY no\n"
 _RESTART = """\
 #!/bin/sh
 exec {python} -I -c '
@@ -42,7 +42,7 @@ os.execv(sys.argv[1], sys.argv[2:])
 
 
 def key(plan: LabPlan, lab: Lab) -> str:
-    """Digest of everything that a lab is started from."""
+    """Return the digest of everything that a lab is started from."""
     boot = assets.digest(assets.folder("kernels") / "lab" / "node")
     modules = (f"{name} {digest}" for name, digest in sorted(lab.digests.modules.items()))
     return digest_of([plan.model_dump_json(), lab.digests.kernel, lab.digests.userland, boot, *modules])
@@ -57,16 +57,16 @@ def start(
     topology: Topology,
     listen: tuple[str, int] | None = None,
 ) -> State:
-    """Put together what nodes boot from, start the keeper, and remember it.
+    """Write the files that nodes boot from, start the keeper, and store its state.
 
     Args:
         home: The lab's folder.
         plan: Nodes and bridges.
         lab: Kernel and modules.
-        userland: What nodes run.
+        userland: Root of the nodes.
         memory_mb: Memory of one node.
-        topology: Whose nodes these are.
-        listen: Address and port of the host where the plan's bastion is to be found.
+        topology: Name of the nodes' topology.
+        listen: Address and port on the host for the plan's bastion.
 
     Raises:
         TestbedError: Keys could not be made, the address is taken, or the keeper ended at once.
@@ -92,7 +92,7 @@ def _start(
     home.consoles.mkdir(exist_ok=True)
     needed = len(plan.nodes) * memory_mb << 20
     run = Path(tempfile.mkdtemp(prefix="l4sbench-nodes-", dir=memory_dir(needed)))
-    # from here on whoever comes next knows what to remove, however this process ends
+    # from here on the next command knows what to remove, however this process ends
     write_whole(home.note, Remains(keeper=None, run=run).model_dump_json(indent=1))
     for node in plan.nodes:
         ssh.make_key(folder / "host-keys" / node.name, "ed25519")
@@ -115,14 +115,14 @@ def _start(
         raise no_keeper(folder)
     state = State(key=key(plan, lab), plan=plan, keeper=keeper, run=run, bastion=bastion)
     write_whole(home.note, state.model_dump_json(indent=1))
-    with suppress(BrokenPipeError), process.stdin:  # a keeper that has ended is noticed by who waits for it
+    with suppress(BrokenPipeError), process.stdin:  # waiting for the nodes notices a keeper that has ended
         process.stdin.write(GO)
     process.returncode = 0  # nobody waits for it: it stays
     return state
 
 
 def _furnish(folder: Path, plan: LabPlan, lab: Lab, userland: NodeUserland, run: Path) -> None:
-    """One folder per node: links to what it boots from, and what is its own."""
+    """Make one folder per node: links to what it boots from, and its own files."""
     boot = run / "boot"
     boot.mkdir()
     for name in ("dev", "proc", "run", "sys"):
@@ -140,7 +140,7 @@ def _furnish(folder: Path, plan: LabPlan, lab: Lab, userland: NodeUserland, run:
         seat = run / node.name
         own = seat / "own"
         own.mkdir(parents=True)
-        (seat / "boot").symlink_to(boot)  # absolute: hostfs takes no other
+        (seat / "boot").symlink_to(boot)  # hostfs accepts only absolute paths
         (seat / "base").symlink_to(userland.base)
         (seat / "layer").symlink_to(userland.layer)
         shutil.copytree(modules, own / "modules")
@@ -150,7 +150,7 @@ def _furnish(folder: Path, plan: LabPlan, lab: Lab, userland: NodeUserland, run:
         shutil.copy(folder / f"{name}.pub", own / "authorized_keys")
         (own / "sshd").write_text(_BASTION_SSHD if node.name == BASTION else "", encoding="utf-8")
         shutil.copy(folder / "host-keys" / node.name, own / "ssh_host_ed25519_key")
-        # names and addresses are the plan's own: letters, digits, dots, colons
+        # names and addresses from the plan: letters, digits, dots, colons
         restart = seat / RESTART
         python, kernel = (shlex.quote(str(path)) for path in (ssh.system_python(), lab.kernel))
         restart.write_text(_RESTART.format(python=python, kernel=kernel), encoding="utf-8")
@@ -163,7 +163,7 @@ def _furnish(folder: Path, plan: LabPlan, lab: Lab, userland: NodeUserland, run:
 
 
 def memory_dir(needed_bytes: int) -> str | None:
-    """Where the nodes' memory lies: on a disk every touched page would be written back."""
+    """Return the folder for the nodes' memory; on a disk every touched page would be written back."""
     shm = Path("/dev/shm")  # noqa: S108  (a folder of its own is made in it)
     if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > needed_bytes:
         return str(shm)
@@ -174,7 +174,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port))
     except OSError as error:
-        ports = "; ports below 1024 are root's" if isinstance(error, PermissionError) else ""
+        ports = "; ports below 1024 need root" if isinstance(error, PermissionError) else ""
         raise TestbedError(
             f"the bastion cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}{ports}",
             hint="give another address, such as --bastion 127.0.0.1:0 for any free port",
@@ -182,8 +182,8 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def launch(folder: Path, listener: socket.socket | None) -> subprocess.Popen[bytes]:
-    """Start the keeper in namespaces of its own; it stays when this process ends."""
-    # process 1 of the namespaces goes when unshare does
+    """Start the keeper in new namespaces; it outlives this process."""
+    # process 1 of the namespaces ends with unshare
     namespaces = ["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
     keeper: list[str | Path] = [sys.executable, "-m", "l4sbench.testbeds.nodes.keeper", folder / "order.json"]
     with (folder / "keeper.log").open("wb") as log:
@@ -203,7 +203,7 @@ def launch(folder: Path, listener: socket.socket | None) -> subprocess.Popen[byt
 
 
 def no_keeper(folder: Path) -> TestbedError:
-    """Says that the keeper has ended, and what it said."""
+    """Return the error for a keeper that has ended, with its log."""
     return TestbedError(
         f"the lab's keeper does not run:\n{tail(folder / 'keeper.log')}", hint="l4sbench doctor"
     )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What a booted node has beyond the lab's guest: sshd, Python, sudo and the usual tools.
+"""The root of booted nodes, which have more than the lab's guest: sshd, Python, sudo and common tools.
 
 A layer over the guest's userland, with only the packages that this lacks; a node sees both as one root and
 writes into memory above them. Packages are unpacked, not installed, as the guest's are; what maintainer
-scripts would have done, as far as a node needs it, stands in `_FILES`.
+scripts would have done, as far as a node needs it, is in `_FILES`.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ NODE_PACKAGES = (
     "util-linux",
     "xz-utils",
 )
-"""What Ansible and people expect of a Debian host, on top of the guest's own packages."""
+"""Packages that Ansible and people expect on a Debian host, beyond those of the guest."""
 
 USER = "debian"
-"""The user one logs in as; it has sudo without a password, as on a cloud image."""
+"""The user for logins, with sudo without a password as on a cloud image."""
 
 _RECIPE_VERSION = "1"
 _LINKS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
@@ -95,7 +95,7 @@ nogroup:x:65534:
 _FILES = {
     "etc/passwd": _PASSWD,
     "etc/group": _GROUP,
-    # no password fits "*", and unlike "!" it does not lock the account for sshd
+    # no password matches "*", and unlike "!" it does not lock the account for sshd
     "etc/shadow": "".join(f"{line.split(':')[0]}:*:19000:0:99999:7:::\n" for line in _PASSWD.splitlines()),
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "etc/nsswitch.conf": "".join(
@@ -139,7 +139,7 @@ _RECIPE = digest_of(
 
 
 class LayerInfo(BaseModel):
-    """What the cache remembers of an unpacked layer."""
+    """The cache's record of an unpacked layer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     recipe: str
@@ -150,12 +150,12 @@ class LayerInfo(BaseModel):
 
 @dataclass(frozen=True)
 class NodeUserland:
-    """The root of a node: the layer of its own over the guest's userland.
+    """The root of a node: a layer over the guest's userland.
 
     Attributes:
-        layer: What nodes have beyond the guest.
-        base: The guest's own.
-        digest: Names both.
+        layer: Files that nodes have beyond the guest.
+        base: The guest's userland.
+        digest: Digest of both.
     """
 
     layer: Path
@@ -164,7 +164,7 @@ class NodeUserland:
 
 
 def node_userland(lab: Lab, say: Say) -> NodeUserland:
-    """The userland of nodes, from the cache or, once, from the Debian archive that the guest came from.
+    """Return the userland of nodes, from the cache or, once, from the Debian archive of the guest.
 
     Raises:
         TestbedError: No archive offers the packages, or a step failed.
@@ -172,12 +172,12 @@ def node_userland(lab: Lab, say: Say) -> NodeUserland:
     cache = Cache.open(lab.kernel.parents[2])
     base = find_userland(cache, lab.userland.name)
     if base is None:
-        raise TestbedError("the lab is incomplete: its userland is gone", hint="l4sbench lab build")
+        raise TestbedError("the lab is incomplete: its userland is missing", hint="l4sbench lab build")
     part = _cached(cache, base)
     if part is None:
         with cache.lock(lambda message: say(message, None), 3600.0):
             part = _cached(cache, base) or _build(cache, base, say)
-    part.touch()  # no lab's record names it; pruning goes by age
+    part.touch()  # no lab's record names it, so it is pruned by age
     return NodeUserland(part / "root", base.root, part.name)
 
 
@@ -204,7 +204,7 @@ def _build(cache: Cache, base: Userland, say: Say) -> Path:
         return _unpack(cache, apt, base, packages, say)
     tried = "".join(f"\n  {line}" for line in failures) or "\n  no Debian archive in the apt configuration"
     raise TestbedError(
-        f"no packages for the nodes' userland could be had; tried:{tried}",
+        f"could not obtain packages for the nodes' userland; tried:{tried}",
         hint="add a Debian mirror to the machine's apt sources",
     )
 
@@ -245,7 +245,7 @@ def _unpack(cache: Cache, apt: ScratchApt, base: Userland, packages: tuple[Packa
 
 
 def _note_packages(apt: ScratchApt, packages: Iterable[Package], root: Path) -> None:
-    """Tell dpkg and apt on the node what is there: asking for a package that is there changes nothing."""
+    """Write dpkg's status, so that dpkg and apt on the node know the packages that are unpacked."""
     shown = apt.commands.output(
         ["apt-cache", "show", "--no-all-versions", *(f"{p.name}={p.version}" for p in packages)],
         what="reading the packages' descriptions",
@@ -262,7 +262,7 @@ def _note_packages(apt: ScratchApt, packages: Iterable[Package], root: Path) -> 
 
 
 def _compile_python(commands: Commands, root: Path, base: Path, say: Say) -> None:
-    """Byte-compile Python's library: a node would else do so with every boot, and Ansible starts it often."""
+    """Byte-compile Python's library; nodes would do so after every boot, and Ansible starts Python often."""
     say("compiling the nodes' Python library", None)
     library = next((root / "usr" / "lib").glob("python3.*"))
     folders = [folder / "usr" / "lib" / "x86_64-linux-gnu" for folder in (root, base)]

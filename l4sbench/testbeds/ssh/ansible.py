@@ -30,9 +30,9 @@ Status = Literal["ok", "failed", "unreachable", "skipped"]
 
 @dataclass(frozen=True)
 class HostOutcome:
-    """How a playbook ended for one host.
+    """The outcome of a playbook on one host.
 
-    `answer` is what the last of our own tasks that ran on it said, `message` why the playbook ended early.
+    `answer` is the result of the last of our own tasks, `message` the reason why the playbook ended early.
     """
 
     status: Status
@@ -42,7 +42,7 @@ class HostOutcome:
 
 @dataclass(frozen=True)
 class Played:
-    """How a playbook ended: per host, and as a whole (`canceled` when it was stopped, `timeout`)."""
+    """The outcome of a playbook, per host and as a whole (`canceled` when it was stopped, `timeout`)."""
 
     status: str
     hosts: Mapping[str, HostOutcome]
@@ -50,17 +50,17 @@ class Played:
 
 
 def require() -> None:
-    """Raises TestbedError when the extra `ansible` is not installed."""
+    """Raise TestbedError when the extra `ansible` is not installed."""
     lacking = [name for name in ("ansible", "ansible_runner") if importlib.util.find_spec(name) is None]
     if lacking:
         raise TestbedError(
-            f"{' and '.join(lacking).replace('_', '-')} are needed for hosts by ssh and not installed",
+            f"{' and '.join(lacking).replace('_', '-')} are required for hosts by ssh but not installed",
             "pip install 'l4sbench[ansible]'",
         )
 
 
 def environment() -> dict[str, str]:
-    """What every Ansible command of ours is given; a user's own ansible.cfg still counts."""
+    """Return the environment of every Ansible command of ours; a user's own ansible.cfg still applies."""
     bin_folder = str(Path(sys.executable).parent)
     given = {
         "ANSIBLE_ROLES_PATH": str(assets.folder("roles")),
@@ -77,7 +77,7 @@ def environment() -> dict[str, str]:
 
 
 def read_inventory(path: Path) -> dict[str, dict[str, object]]:
-    """The variables of all hosts of an inventory, as Ansible itself reads it: YAML, INI, a script, a folder.
+    """Return the variables of all hosts of an inventory, which Ansible reads: YAML, INI, a script, a folder.
 
     Raises:
         InputError: there is no such file, or Ansible cannot read it.
@@ -85,13 +85,13 @@ def read_inventory(path: Path) -> dict[str, dict[str, object]]:
     """
     require()
     if not path.exists():
-        hint = "l4sbench lab up prints one for a local lab; docs/ssh.md says how to write one"
-        raise InputError(f"there is no inventory {path}", hint)
+        hint = "l4sbench lab up prints the inventory of a local lab; docs/ssh.md describes the format"
+        raise InputError(f"inventory {path} does not exist", hint)
     argv = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
     try:
         ended = subprocess.run(
             argv,
-            stdin=subprocess.DEVNULL,  # Ansible refuses one that does not block, as a notebook's may
+            stdin=subprocess.DEVNULL,  # Ansible refuses a non-blocking stdin, such as a notebook's
             capture_output=True,
             text=True,
             timeout=INVENTORY_LIMIT_S,
@@ -100,7 +100,7 @@ def read_inventory(path: Path) -> dict[str, dict[str, object]]:
         )
         plain = json.loads(ended.stdout) if not ended.returncode else None
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+        raise InputError(f"cannot read {path}: {error}") from error
     if not isinstance(plain, dict):
         raise InputError(f"{path}: Ansible cannot read it: {_cause(path, ended.stderr)}")
     variables: dict[str, dict[str, object]] = plain.get("_meta", {}).get("hostvars", {})
@@ -108,9 +108,9 @@ def read_inventory(path: Path) -> dict[str, dict[str, object]]:
 
 
 def _cause(path: Path, stderr: str) -> str:
-    """Why an inventory cannot be read. Ansible tells what each of its readers thinks, YAML's first."""
-    told = [part.partition("\n\n")[0].strip() for part in stderr.split("<<< caused by >>>\n\n")[1:]]
-    causes = [re.sub(r"\s*\nOrigin: ", " at ", text) for text in told] or [stderr.strip()[-1000:]]
+    """Return why Ansible cannot read an inventory. It prints an error per reader, YAML's first."""
+    errors = [part.partition("\n\n")[0].strip() for part in stderr.split("<<< caused by >>>\n\n")[1:]]
+    causes = [re.sub(r"\s*\nOrigin: ", " at ", text) for text in errors] or [stderr.strip()[-1000:]]
     return causes[0 if path.suffix in {".yml", ".yaml", ".json"} else -1]
 
 
@@ -125,7 +125,7 @@ def play(
 ) -> Played:
     """Run one of our playbooks on these hosts, all at once.
 
-    Never raises for what happens on a host. It ends within a few seconds of `stop` saying so.
+    Failures on hosts raise nothing. The call returns within a few seconds once `stop` returns True.
 
     Raises:
         TestbedError: Ansible is not installed, or did not get as far as any host.
@@ -148,14 +148,14 @@ def play(
             timeout=max(1, int(limit_s)),
         )
         output = _read(folder)
-    missing = {host: HostOutcome("failed", "nothing was heard of it") for host in hosts}
+    missing = {host: HostOutcome("failed", "it reported nothing") for host in hosts}
     if runner.status == "failed" and not events.hosts:
-        raise TestbedError(f"{playbook} could not be run: {output[-1500:]}")
+        raise TestbedError(f"could not run {playbook}: {output[-1500:]}")
     return Played(runner.status, {**missing, **events.hosts}, output)
 
 
 class _Events:
-    """Takes in what ansible-runner tells of a playbook; what comes later about a host counts."""
+    """Collector of ansible-runner's events; the latest event of a host counts."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, HostOutcome] = {}
@@ -177,10 +177,7 @@ class _Events:
 
 
 def _why(answer: Mapping[str, Any]) -> str:
-    """Why a task failed; of a command, which Ansible only says failed, what it printed last.
-
-    Of a loop Ansible only says that something in it failed.
-    """
+    """Return why a task failed: its message, a command's last output, or the failed items of a loop."""
     failed = [item for item in answer.get("results", []) if isinstance(item, dict) and item.get("failed")]
     if failed:
         return "; ".join(dict.fromkeys(_why(item) for item in failed))

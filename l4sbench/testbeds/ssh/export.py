@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A folder with which single trials can be run by hand: `ansible-playbook -i hosts.yml playbooks/trial.yml`.
+"""A folder for running single trials by hand: `ansible-playbook -i hosts.yml playbooks/trial.yml`.
 
 It holds playbooks, roles and settings for Ansible, the source of kernel modules that hosts build, one file of
 variables per cell (the cell's first trial), and, where no inventory is named, one to fill in.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
 
 MARK: Final = ".l4sbench-export"
-"""Lies in a folder that was exported, which may be replaced."""
+"""File that marks an exported folder, which may be replaced."""
 
 _NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", ".ansible", "tests")
 
@@ -67,10 +67,10 @@ connection was lost for good, the hosts go on; this brings what they have:
 
 
 def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
-    """Write the folder, whole or not at all; returns the number of cells.
+    """Write the folder, whole or not at all, and return the number of cells.
 
     Args:
-        folder: Where; it may be there when it is empty or an earlier export.
+        folder: Destination; may exist when it is empty or an earlier export.
         matrix: Its cells are exported.
         inventory: The inventory to name in the commands; None: write one to fill in.
 
@@ -83,12 +83,12 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
         where = str(inventory)
         require_placed(hosts_of(ansible.read_inventory(inventory), where), topologies, where)
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
-        raise InputError(f"{folder} holds something else", "name a folder that is not there yet")
+        raise InputError(f"{folder} is not empty and not an export", "choose a folder that does not exist")
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "cells").mkdir(parents=True)
     for cell in matrix.cells:
-        # JSON and nothing but: as YAML, Ansible would read 1e-07 as a text
+        # plain JSON: Ansible's YAML reader takes 1e-07 for text
         text = json.dumps(_variables(cell, topologies[cell.topology], matrix), indent=1)
         (partial / "cells" / f"{cell.id}.yml").write_text(f"{text}\n", encoding="utf-8")
     _write_modules(partial, matrix)
@@ -111,7 +111,7 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
 
 
 def _write_modules(folder: Path, matrix: Matrix) -> None:
-    """The source of our kernel modules, and which host needs which, as variables beside the playbooks."""
+    """Write the sources of our kernel modules, and a file of variables with the modules of each node."""
     needs = node_needs(matrix.cells, matrix.catalog)
     names = sorted({name for need in needs.values() for name in need.modules})
     sources = {source["name"]: source for source in module_sources(matrix.catalog, names)}
@@ -141,10 +141,10 @@ def _variables(cell: Cell, topology: Topology, matrix: Matrix) -> dict[str, obje
 
 
 def _hosts(topology: Topology) -> str:
-    """An inventory with a host per node, to fill in. Quoted: YAML 1.1 reads some addresses as numbers."""
+    """Return an inventory with a host per node to fill in. YAML 1.1 reads unquoted addresses as numbers."""
     lines = [
-        "# One host per node; fewer hosts will do with l4sbench_nodes: [tx-l4s, tx-classic] (docs/ssh.md).",
-        "# ansible_host: how it is reached; l4sbench_ports: the addresses that `ip link` shows there.",
+        "# One host per node; fewer hosts suffice with l4sbench_nodes: [tx-l4s, tx-classic] (docs/ssh.md).",
+        "# ansible_host: name or address for ssh; l4sbench_ports: hardware addresses that `ip link` shows.",
         "all:",
         "  vars: {ansible_user: debian}",
         "  hosts:",

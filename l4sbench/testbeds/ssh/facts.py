@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What hosts are, and everything that keeps them from running a matrix. Pure."""
+"""Facts about hosts, and every problem that prevents them from running a matrix. Pure."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
 
 CLOCK_S: Final = 60.0
-"""How wrong a host's clock may be. No step depends on it; raw files and logs are dated by it."""
+"""Largest accepted error of a host's clock. It dates raw files and logs; no step depends on it."""
 FREE_MB: Final = 100
 _EVERYWHERE: Final = ("ip", "tc", "ss", "ethtool")
 _MEND: Final = {
-    "lab-traffic": "traffic.tool: iperf3, as lab-traffic is the virtual testbed's own",
+    "lab-traffic": "traffic.tool: iperf3; lab-traffic is for the virtual testbed only",
     "tcpdump": "apt install tcpdump",
 }
 
 
 class Module(BaseModel):
-    """A kernel module: digest of its source, and whether it is loaded, there, or for another kernel."""
+    """A kernel module: digest of its source, and its state (loaded, there, or for another kernel)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     srcversion: str
@@ -40,7 +40,7 @@ class Module(BaseModel):
 
 
 class Interface(BaseModel):
-    """An Ethernet interface; `management`: it carries the connection or the default route."""
+    """An Ethernet interface; `management`: the ssh connection or the default route uses it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     name: str
@@ -51,7 +51,7 @@ class Interface(BaseModel):
 
 
 class HostFacts(BaseModel):
-    """What a host told of itself (roles/helper, `facts`). `config` is None where it cannot be read."""
+    """Facts that a host reported (roles/helper, `facts`). `config` is None where it is not readable."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     kernel_release: str
@@ -73,14 +73,14 @@ class HostFacts(BaseModel):
 
 @dataclass
 class NodeNeeds:
-    """What cells ask of one node.
+    """Requirements of cells for one node.
 
     Attributes:
-        needs: By what asks it: a queue's or congestion control's name in the catalog.
+        needs: By the name of the catalog entry that has them.
         ccs: Kernel names of congestion controls.
         modules: Kernel modules of ours.
-        accecn: Names of the congestion controls that negotiate AccECN there.
-        traffic: Whether flows begin or end there.
+        accecn: Names of the congestion controls that negotiate AccECN on it.
+        traffic: True if flows begin or end on it.
     """
 
     needs: dict[str, KernelNeeds] = field(default_factory=dict)
@@ -90,14 +90,14 @@ class NodeNeeds:
     traffic: bool = False
 
     def add(self, entry: Queue | CongestionControl) -> None:
-        """Take in a catalog entry that is used on the node."""
+        """Add a catalog entry that is used on the node."""
         self.needs[entry.name] = entry.needs
         if entry.module is not None and entry.module.source is not None:
             self.modules.add(entry.module.name)
 
 
 def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
-    """What these cells ask of every node of their topologies."""
+    """Return the requirements of these cells for every node of their topologies."""
     shapes: dict[object, Cell] = {}
     for cell in cells:
         groups = tuple((g.name, g.cc, g.ecn, g.nodes) for g in cell.groups)
@@ -123,12 +123,12 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
 
 
 def entries_of(catalog: Catalog) -> list[Queue | CongestionControl]:
-    """Every entry of a catalog."""
+    """Return every entry of a catalog."""
     return [*catalog.queues.values(), *catalog.congestion_controls.values()]
 
 
 def asked_of(catalog: Catalog) -> dict[str, list[str]]:
-    """What hosts are asked for beyond what they tell anyway: everything that any entry may need."""
+    """Return the extra facts to query from hosts: everything that any entry of the catalog may need."""
     entries = entries_of(catalog)
     modules = {module for entry in entries for module in entry.needs.modules}
     modules |= {entry.module.name for entry in entries if entry.module is not None}
@@ -142,7 +142,7 @@ def asked_of(catalog: Catalog) -> dict[str, list[str]]:
 
 
 def identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts], helper: str) -> Identity:
-    """What these hosts run, by node; no name of a host is in it, so that equal hosts are equal."""
+    """Return the software that these hosts run, by node and without host names: equal hosts are equal."""
     by_node = sorted((node, facts[host.name]) for host in hosts for node in host.nodes)
     releases = sorted({told.kernel_release for _, told in by_node})
     modules: dict[str, set[str]] = {}
@@ -175,9 +175,9 @@ def unfit(
     capture: bool,
     now_s: float | None,
 ) -> list[Problem]:
-    """Why these hosts cannot run cells with these needs; every problem, not the first.
+    """Return every problem that prevents these hosts from running cells with these needs.
 
-    `now_s`: what a right clock shows; None where the facts are older than that.
+    `now_s` is the correct time when the facts were queried; None for older facts.
     """
     found: list[Problem] = []
     for host in hosts:
@@ -199,17 +199,17 @@ def _host_problems(
 ) -> Iterator[Problem]:
     if not told.root:
         hint = "let its user become root without a password, or set ansible_become_password"
-        yield Problem("", host.name, "the helper does not run as root there", hint)
+        yield Problem("", host.name, "the helper does not run as root on it", hint)
     for tool, purpose in sorted(tools.items()):
         if tool not in told.tools:
-            hint = _MEND.get(tool, "playbooks/prepare.yml installs it where the host has package sources")
+            hint = _MEND.get(tool, "playbooks/prepare.yml installs it if the host has package sources")
             yield Problem("", host.name, f"{tool} is missing ({purpose} needs it)", hint)
     if now_s is not None and abs(told.time_s - now_s) > CLOCK_S:
         message = f"its clock is {told.time_s - now_s:+.0f} s off"
-        yield Problem("", host.name, message, "let it be set by chrony or systemd-timesyncd")
+        yield Problem("", host.name, message, "synchronize it by chrony or systemd-timesyncd")
     if told.free_mb < FREE_MB:
         message = f"{told.free_mb} MB are free in /var/lib"
-        yield Problem("", host.name, message, "playbooks/teardown.yml removes what earlier trials left there")
+        yield Problem("", host.name, message, "playbooks/teardown.yml removes files of earlier trials")
 
 
 def _interface_problems(host: Host, told: HostFacts, topology: Topology) -> Iterator[Problem]:
@@ -227,12 +227,12 @@ def _interface_problems(host: Host, told: HostFacts, topology: Topology) -> Iter
             message = f"no interface has the address {mac} ({network})"
             yield Problem("", host.name, message, f"it has {known or 'none to spare'}")
         elif interface.management:
-            message = f"{interface.name} ({network}) carries this connection or the default route"
-            yield Problem("", host.name, message, "give the experiment interfaces of its own")
+            message = f"{interface.name} ({network}) is used by the ssh connection or the default route"
+            yield Problem("", host.name, message, "use separate interfaces for the experiment")
         else:
             for address in sorted(set(interface.addresses) - own):
                 message = f"{interface.name} ({network}) has the address {address} as well"
-                hint = f"take it away: ip address del {address} dev {interface.name}"
+                hint = f"remove it: ip address del {address} dev {interface.name}"
                 yield Problem("", host.name, message, hint)
 
 
@@ -241,41 +241,45 @@ def _node_problems(
 ) -> Iterator[Problem]:
     for name, needs in wanted.needs.items():
         if needs.kernel and older(told.kernel_release, needs.kernel):
-            message = f"{node}: {name} needs Linux {needs.kernel}, and {told.kernel_release} runs"
-            yield Problem("", host.name, message, "kernels/images has kernels to install (docs/ssh.md)")
+            message = f"{node}: {name} needs Linux {needs.kernel}, and {told.kernel_release} is running"
+            yield Problem("", host.name, message, "kernels/images lists installable kernels (docs/ssh.md)")
         tc = told.tools.get("tc", "?")
         if needs.iproute2 and tc != "?" and older(tc, needs.iproute2):
-            message = f"{node}: {name} needs iproute2 {needs.iproute2}, and {tc} is there"
-            hint = "install a newer one, as kernels/images/debian-backports.yml has it"
+            message = f"{node}: {name} needs iproute2 {needs.iproute2}, and {tc} is installed"
+            hint = "install a newer version; kernels/images/debian-backports.yml shows how"
             yield Problem("", host.name, message, hint)
         yield from _config(host, told, node, name, needs.config)
     if node == topology.delay:
         yield from _config(host, told, node, "the delay", ("NET_SCH_NETEM",))
     for cc in sorted(wanted.ccs - set(told.ccs)):
-        message = f"{node}: this kernel offers no congestion control {cc}"
-        yield Problem("", host.name, message, "playbooks/prepare.yml brings our modules (docs/ssh.md)")
+        message = f"{node}: the kernel has no congestion control {cc}"
+        yield Problem("", host.name, message, "playbooks/prepare.yml installs our modules (docs/ssh.md)")
     for module in sorted(wanted.modules - told.modules.keys()):
-        message = f"{node}: there is no kernel module {module}"
+        message = f"{node}: kernel module {module} is missing"
         yield Problem("", host.name, message, "playbooks/prepare.yml builds it by DKMS (docs/ssh.md)")
     for module in sorted(wanted.modules & told.modules.keys()):
         state = told.modules[module].state
         if state.startswith("for "):
-            message = f"{node}: kernel module {module} was built {state}, and {told.kernel_release} runs"
-            yield Problem("", host.name, message, "l4sbench_modules brings one for the kernel that runs")
+            message = (
+                f"{node}: kernel module {module} was built {state}, and {told.kernel_release} is running"
+            )
+            yield Problem(
+                "", host.name, message, "l4sbench_modules copies a file built for the running kernel"
+            )
     if wanted.accecn and not told.accecn:
-        message = f"{node}: this kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
-        yield Problem("", host.name, message, "Linux 7.0 has it; kernels/images has others")
+        message = f"{node}: the kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
+        yield Problem("", host.name, message, "Linux 7.0 has it; kernels/images lists installable kernels")
 
 
 def _config(host: Host, told: HostFacts, node: str, what: str, symbols: Iterable[str]) -> Iterator[Problem]:
     for symbol in symbols:
         if told.config is not None and told.config.get(symbol) not in {"y", "m"}:
             message = f"{node}: {what} needs CONFIG_{symbol}, which {told.kernel_release} lacks"
-            yield Problem("", host.name, message, "kernels/images has kernels to install (docs/ssh.md)")
+            yield Problem("", host.name, message, "kernels/images lists installable kernels (docs/ssh.md)")
 
 
 def older(version: str, than: str) -> bool:
-    """Whether a release such as `6.12.48-amd64` is older than `7.0`; only the leading numbers count."""
+    """Return True if a release such as `6.12.48-amd64` is older than `7.0` by its leading numbers."""
     return _numbers(version) < _numbers(than)
 
 
@@ -285,10 +289,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def read_facts(plain: object, host: str) -> HostFacts:
-    """Raises InputError when a host told something else than facts."""
+    """Parse the facts that a host reported. Raises InputError when they are malformed."""
     from pydantic import ValidationError
 
     try:
         return HostFacts.model_validate(plain)
     except ValidationError as error:
-        raise InputError(f"{host} told something that cannot be understood: {error}") from error
+        raise InputError(f"{host} reported malformed facts: {error}") from error

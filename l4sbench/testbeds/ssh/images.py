@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Kernels that can be installed, and what runs on which. The data is kernels/images.
+"""Installable kernels (data in kernels/images), and the catalog entries that run on each.
 
-Which image offers an entry of the catalog: one that names it, or one whose release is as new as the entry
-needs and that can build the entry's module, if that is ours.
+An image offers a catalog entry when it names the entry, or when its release is new enough for the entry and
+it can build the entry's module, if the module is ours.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class _Strict(BaseModel):
 
 
 class File(_Strict):
-    """A package file, or an archive of such; `sha256` where one is known."""
+    """A package file, or an archive of package files; `sha256` where one is known."""
 
     url: str = Field(pattern=r"https://\S+")
     sha256: str | None = Field(default=None, pattern=SHA256)
 
 
 class Repository(_Strict):
-    """Sources of packages to add.
+    """A package repository to add.
 
-    `uris`: None where they are those of the archive that the host itself uses.
+    `uris`: None for those of the archive that the host itself uses.
     """
 
     uris: str | None = None
@@ -59,13 +59,13 @@ class Repository(_Strict):
 
 
 class Tool(_Strict):
-    """A program for which the distribution's own release is too old.
+    """A program whose version in the distribution is too old.
 
     Attributes:
-        package: Its package.
-        program: Its name in what hosts tell of themselves.
-        version: The oldest that will do.
-        repository: Where it is taken from, and nothing else.
+        package: Package that contains it.
+        program: Its name in a host's facts.
+        version: Oldest sufficient version.
+        repository: Repository for this package only.
     """
 
     package: str
@@ -75,14 +75,14 @@ class Tool(_Strict):
 
 
 class Offers(_Strict):
-    """What runs on it.
+    """Features of a kernel image.
 
     Attributes:
-        kernel: Release, as entries of the catalog state what they need.
-        accecn: Whether it negotiates AccECN.
-        builds: Kernel modules of ours that DKMS builds for it there.
-        entries: Catalog entries it brings whatever its release.
-        not_entries: Catalog entries that mean something else on it.
+        kernel: Release, to be compared with what catalog entries need.
+        accecn: True if it negotiates AccECN.
+        builds: Kernel modules of ours that DKMS can build for it.
+        entries: Catalog entries it offers whatever its release.
+        not_entries: Catalog entries that behave differently on it.
     """
 
     kernel: str
@@ -98,18 +98,18 @@ class Image(_Strict):
     Attributes:
         name: The file's name.
         about: One sentence.
-        rank: Of several that would do, the lowest is taken.
-        distributions: What it can be installed on.
+        rank: Of several suitable images, the lowest rank is taken.
+        distributions: Distributions on which it can be installed.
         release: Regular expression for the whole of `uname -r`.
-        repository: Sources of its packages, where the distribution's own do not have them.
+        repository: Repository of its packages, if the distribution does not contain them.
         packages: Packages to install.
-        files: Files to install; without packages and files it is installed by hand, see `page`.
-        page: Where it is to be had.
-        tools: Programs that are needed for what the kernel offers.
-        offers: What runs on it.
+        files: Files to install; an image without packages and files is installed by hand, see `page`.
+        page: Address of a page that offers it.
+        tools: Newer programs that its features need.
+        offers: Its features.
         studies: Published studies that ran it.
-        evidence: How well it is known to work.
-        defects: What is known to be wrong with it.
+        evidence: How it was tested.
+        defects: Known defects.
     """
 
     name: str = Field(pattern=r"[a-z0-9][a-z0-9-]*")
@@ -128,7 +128,7 @@ class Image(_Strict):
     defects: tuple[str, ...] = ()
 
     def lacks(self, needs: NodeNeeds) -> tuple[str, ...]:
-        """What of a node's needs does not run on it: entries of the catalog, modules; empty when all does."""
+        """Return the catalog entries and modules of a node's needs that do not run on it."""
         offers = self.offers
         entries = [
             name
@@ -141,11 +141,11 @@ class Image(_Strict):
         return tuple(dict.fromkeys((*entries, *modules, *accecn)))
 
     def runs(self, release: str) -> bool:
-        """Whether `uname -r` says that it runs."""
+        """Return True if this release, as `uname -r` prints it, is this image."""
         return re.fullmatch(self.release, release) is not None
 
     def variables(self) -> dict[str, object]:
-        """As the role `kernel` takes it."""
+        """Return the image as a variable of the role `kernel`."""
         kept = {"name", "release", "repository", "packages", "files", "tools"}
         return self.model_dump(mode="json", include=kept, exclude_none=True)
 

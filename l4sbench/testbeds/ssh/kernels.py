@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Which kernel every host boots for which cells. Pure.
+"""The choice of a kernel for every host and cell. Pure.
 
-A host says in the inventory what it may boot, the preferred kernel first; one that says nothing stays as it
-is:
+The inventory lists the kernels that a host may boot, the preferred one first; a host without a list is never
+changed:
 
     l4sbench_kernels: [debian-stock, debian-backports]     # names in kernels/images, or entries in full
 
-Which kernel a cell gets depends on the cell and on that list, never on what happens to run: otherwise a run
-that goes on would find other kernels under the trials that it has.
+The kernel of a cell depends on the cell and on that list, never on what is running: otherwise a resumed run
+would find other kernels under its trials.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ VARIABLE: Final = "l4sbench_kernels"
 ALWAYS_VARIABLE: Final = "l4sbench_kernel"
 
 Allowed = Mapping[str, tuple[Image, ...]]
-"""Host -> kernels that it may boot, the preferred one first; hosts that stay as they are, are not in it."""
+"""Host -> kernels that it may boot, the preferred one first; without hosts that are never changed."""
 
 
 def allowed(
     variables: Mapping[str, Mapping[str, object]], images: Sequence[Image], hosts: Iterable[Host], where: str
 ) -> Allowed:
-    """What the hosts of an inventory may boot.
+    """Return the kernels that the hosts of an inventory may boot.
 
     Raises:
-        InputError: it carries everything in their variables that cannot be understood.
+        InputError: all invalid variables.
     """
     known = {image.name: image for image in images}
     found: dict[str, tuple[Image, ...]] = {}
@@ -56,8 +56,8 @@ def allowed(
         if listed is None:
             continue
         if given.get(ALWAYS_VARIABLE) is not None:
-            message = f"{ALWAYS_VARIABLE} says which kernel always to boot, and this which ones are allowed"
-            problems.append(Problem(where, place, message, "give one of the two"))
+            message = f"{ALWAYS_VARIABLE} names the only kernel to boot, and this variable lists allowed ones"
+            problems.append(Problem(where, place, message, "set only one of them"))
         if not isinstance(listed, list):
             message = "must be a list of kernels, the preferred one first"
             problems.append(Problem(where, place, message, f"{VARIABLE}: [debian-backports]"))
@@ -67,7 +67,7 @@ def allowed(
         problems += [problem for wrong in read if not isinstance(wrong, Image) for problem in wrong]
         names = [image.name for image in own]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            problems.append(Problem(where, place, f"{name} stands there twice"))
+            problems.append(Problem(where, place, f"{name} is listed twice"))
         if own:
             found[host.name] = own
     if problems:
@@ -91,7 +91,7 @@ def _image(item: Tree, known: Mapping[str, Image], where: str, place: str) -> Im
 
 @dataclass(frozen=True)
 class Choice:
-    """Cells that get the same kernels: host -> name of its kernel."""
+    """Cells that get the same kernels; `state` is host -> name of its kernel."""
 
     state: Mapping[str, str]
     cells: frozenset[str]
@@ -100,7 +100,7 @@ class Choice:
 def choose(
     cells: Sequence[Cell], catalog: Catalog, hosts: Sequence[Host], may: Allowed
 ) -> tuple[tuple[Choice, ...], tuple[Problem, ...]]:
-    """A kernel per host and cell, and what is wrong where a host has none that will do.
+    """Return a kernel per host and cell, and a problem for every host without a suitable one.
 
     Every host gets as few kernels as its cells allow, the preferred ones first.
     """
@@ -127,7 +127,7 @@ def choose(
 
 
 def together(host: Host, needs: Mapping[str, NodeNeeds]) -> NodeNeeds:
-    """What all nodes of a host need of its kernel, but for modules that are brought there."""
+    """Return what all nodes of a host need of its kernel, without modules that are copied there."""
     found = NodeNeeds()
     for node in host.nodes:
         one = needs.get(node, NodeNeeds())
@@ -146,13 +146,13 @@ def _lacking(offered: Sequence[Image], needs: NodeNeeds) -> dict[str, tuple[str,
 def _none_will_do(host: Host, cells: Sequence[str], lacks: Mapping[str, Sequence[str]]) -> Problem:
     each = "; ".join(f"{name} has no {', '.join(what)}" for name, what in lacks.items())
     more = f" and {len(cells) - 1} more cells" if len(cells) > 1 else ""
-    message = f"none of its kernels will do for {cells[0]}{more}: {each}"
-    hint = f"kernels/images has others, and {MODULES_VARIABLE} brings modules (docs/ssh.md)"
+    message = f"none of its kernels suffices for {cells[0]}{more}: {each}"
+    hint = f"kernels/images lists others, and {MODULES_VARIABLE} copies modules (docs/ssh.md)"
     return Problem("", f"{host.name}.{VARIABLE}", message, hint)
 
 
 def _cover(fits: Mapping[str, Sequence[str]], order: Sequence[str]) -> dict[str, str]:
-    """Cell -> kernel: again and again the kernel that does for most of the cells that are left."""
+    """Return cell -> kernel: repeatedly the kernel that suffices for most of the remaining cells."""
     left = {cell for cell, names in fits.items() if names}
     found: dict[str, str] = {}
     while left:
@@ -164,7 +164,7 @@ def _cover(fits: Mapping[str, Sequence[str]], order: Sequence[str]) -> dict[str,
 
 
 def running(may: Allowed, facts: Mapping[str, HostFacts]) -> dict[str, str]:
-    """Host -> name of the kernel of its list that runs there, where one does."""
+    """Return host -> name of the kernel of its list that it runs, for hosts that run one."""
     return {
         host: name
         for host, images in may.items()
@@ -174,12 +174,14 @@ def running(may: Allowed, facts: Mapping[str, HostFacts]) -> dict[str, str]:
 
 
 def unfit_kernels(may: Allowed, facts: Mapping[str, HostFacts]) -> Iterator[Problem]:
-    """Kernels that are not for what a host runs on."""
+    """Return a problem for every kernel that is not for a host's distribution."""
     for host, images in may.items():
         distribution = facts[host].distribution
         for image in images:
             if distribution and distribution not in image.distributions:
-                message = f"{image.name} is for {', '.join(image.distributions)}, and {distribution} is there"
+                message = (
+                    f"{image.name} is for {', '.join(image.distributions)}, and the host runs {distribution}"
+                )
                 yield Problem("", f"{host}.{VARIABLE}", message)
 
 
@@ -191,7 +193,7 @@ def advice(
     images: Sequence[Image],
     may: Allowed,
 ) -> Iterator[str]:
-    """Of hosts that stay as they are and cannot run the cells: which kernels they could be allowed."""
+    """Yield, for hosts that are never changed and cannot run the cells, the kernels that would suffice."""
     needs = node_needs(cells, catalog)
     wanted: dict[tuple[str, str, str], list[str]] = {}
     for host in hosts:
@@ -211,9 +213,9 @@ def advice(
         if name:
             brought = f" and {modules} by `{MODULES_VARIABLE}` (docs/ssh.md)" if modules else ""
             allow = f"with `{VARIABLE}: [{name}]`{brought} in the inventory"
-            yield f"{told_of}; {allow} a run boots one that will do"
+            yield f"{told_of}; {allow} a run boots a suitable one"
         else:
-            yield f"{told_of}, and kernels/images has nothing for it"
+            yield f"{told_of}, and kernels/images has no suitable kernel"
 
 
 def own_kernels(
@@ -223,9 +225,9 @@ def own_kernels(
     facts: Mapping[str, HostFacts],
     images: Sequence[Image],
 ) -> Allowed:
-    """What hosts may boot that were made for the run: whatever can be installed there, where it has to be.
+    """Return what hosts that were made for the run may boot: all that can be installed on them.
 
-    Hosts whose kernel will do for all cells stay as they are.
+    Hosts whose kernel suffices for all cells are left out.
     """
     needs = node_needs(cells, catalog)
     lacking = [host for host in hosts if _as_it_is(facts[host.name]).lacks(together(host, needs))]
@@ -241,7 +243,7 @@ def own_kernels(
 
 
 def module_sources(catalog: Catalog, names: Iterable[str]) -> list[dict[str, str]]:
-    """Those of these modules that DKMS can build, as roles/module takes them."""
+    """Return those of these modules that DKMS can build, as variables of roles/module."""
     wanted, found = set(names), {}
     for entry in entries_of(catalog):
         module = entry.module
@@ -261,13 +263,13 @@ def module_sources(catalog: Catalog, names: Iterable[str]) -> list[dict[str, str
 
 
 def _as_it_is(told: HostFacts) -> Image:
-    """The kernel that a host runs, as an image."""
+    """Return the kernel that a host runs, as an image."""
     return Image(
         name="as-it-is",
-        about="What runs there.",
+        about="The running kernel.",
         rank=1,
         distributions=(told.distribution or "?",),
         release=re.escape(told.kernel_release),
         offers=Offers(kernel=told.kernel_release, accecn=told.accecn, builds=tuple(told.modules)),
-        evidence="The host told.",
+        evidence="Reported by the host.",
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Which host holds which nodes, whether that can work, and what of a trial is each host's part. Pure.
+"""The nodes that each host holds, the checks of that layout, and each host's part of a trial. Pure.
 
-A host is one machine of an Ansible inventory. Its variables say what it is to the experiment:
+A host is one machine of an Ansible inventory. Its variables define its place in the experiment:
 
     l4sbench_node: router                    # or l4sbench_nodes: [tx-l4s, tx-classic]
     l4sbench_ports: {net-mid: "52:54:00:aa:bb:01", net-rx: "52:54:00:aa:bb:02"}
@@ -38,9 +38,9 @@ VARIABLES: Final = (
     "l4sbench_python",
     "l4sbench_topology",
 )
-"""Variables of hosts that mean something; docs/ssh.md tells of them."""
+"""The variables of hosts that l4sbench reads; docs/ssh.md describes them."""
 TO_FILL_IN: Final = "00:00:00:00:00:00"
-"""Stands for a hardware address in an inventory that we wrote for somebody to fill in."""
+"""Placeholder for a hardware address in an exported inventory."""
 
 _MAC: Final = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 _TEMPLATE: Final = re.compile(r"\{[{%#]")
@@ -52,9 +52,9 @@ class Host:
 
     Attributes:
         name: As the inventory names it.
-        nodes: Those it holds.
+        nodes: Nodes that it holds.
         ports: Hardware addresses of its interfaces, by network.
-        brings: Kernel modules that were built elsewhere and are put there.
+        brings: Kernel modules that were built elsewhere and are copied to it.
     """
 
     name: str
@@ -64,10 +64,10 @@ class Host:
 
 
 def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple[Host, ...]:
-    """The hosts that hold nodes, from the variables of all hosts of an inventory; others are left alone.
+    """Return the hosts that hold nodes, from the variables of all hosts of an inventory; others are ignored.
 
     Raises:
-        InputError: it carries every variable that cannot be understood.
+        InputError: all invalid variables.
     """
     problems: list[Problem] = []
     hosts: list[Host] = []
@@ -82,20 +82,20 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
             message = "must be a node's name, or a list of them in l4sbench_nodes"
             problems.append(Problem(where, f"{name}.l4sbench_nodes", message))
         elif templates := [text for text in _texts([listed, ports]) if _TEMPLATE.search(text)]:
-            message = f"{templates[0]} is a template, which is not filled in here"
+            message = f"{templates[0]} is a template, which is not evaluated here"
             problems.append(Problem(where, name, message, "write the value itself"))
         elif not isinstance(ports, dict):
-            message = "must say for each network which hardware address its interface has"
+            message = "must map each network to the hardware address of its interface"
             problems.append(Problem(where, f"{name}.{PORTS_VARIABLE}", message, 'net-tx: "52:54:00:..."'))
         elif not isinstance(modules, dict):
-            message = "must say for each module which file here it is"
+            message = "must map each module to its file on this machine"
             problems.append(Problem(where, f"{name}.{MODULES_VARIABLE}", message, "tcp_prague: /path/to.ko"))
         else:
             lowered = {str(network): str(mac).lower() for network, mac in ports.items()}
             problems += _bad_addresses(where, name, lowered)
             hosts.append(Host(name, tuple(listed), lowered, frozenset(modules)))
     if not hosts and not problems:
-        message = "no host says which node it is"
+        message = "no host names its node"
         hint = "give hosts the variable l4sbench_node, such as l4sbench_node: tx-l4s (docs/ssh.md)"
         problems.append(Problem(where, "", message, hint))
     if problems:
@@ -104,24 +104,26 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
 
 
 def _misspelt(where: str, host: str, given: Mapping[str, object]) -> Iterator[Problem]:
-    """Variables that only look like ours; a name that is nowhere near one of them is somebody else's."""
+    """Yield misspelt variables of ours; names unlike ours belong to others."""
     for name in sorted(given):
         if name.startswith("l4sbench_") and name not in VARIABLES and (hint := did_you_mean(name, VARIABLES)):
-            yield Problem(where, f"{host}.{name}", "there is no such variable", hint)
+            yield Problem(where, f"{host}.{name}", "unknown variable", hint)
 
 
 def _bad_addresses(where: str, host: str, ports: Mapping[str, str]) -> Iterator[Problem]:
     for network, mac in ports.items():
         if mac == TO_FILL_IN:
-            message, hint = "its address is yet to be filled in", "`ip link` on the host shows it"
+            message, hint = "its hardware address is not filled in", "`ip link` on the host shows it"
             yield Problem(where, f"{host}.{PORTS_VARIABLE}.{network}", message, hint)
         elif not _MAC.fullmatch(mac):
             hint = "quote it: YAML reads some of them as numbers"
-            yield Problem(where, f"{host}.{PORTS_VARIABLE}.{network}", f"{mac} is no hardware address", hint)
+            yield Problem(
+                where, f"{host}.{PORTS_VARIABLE}.{network}", f"{mac} is not a valid hardware address", hint
+            )
 
 
 def require_placed(hosts: Sequence[Host], topologies: Iterable[str], where: str) -> None:
-    """Raises InputError with every reason why these hosts cannot be these topologies."""
+    """Raise InputError with every reason why these hosts cannot represent these topologies."""
     wrong = [
         found for name in sorted(set(topologies)) for found in misplaced(hosts, topology_of(name), where)
     ]
@@ -130,7 +132,7 @@ def require_placed(hosts: Sequence[Host], topologies: Iterable[str], where: str)
 
 
 def misplaced(hosts: Sequence[Host], topology: Topology, where: str = "") -> list[Problem]:
-    """Why these hosts cannot be this topology; empty when they can."""
+    """Return why these hosts cannot represent this topology; empty when they can."""
     return [
         *_coverage(hosts, topology, where),
         *(problem for host in hosts for problem in _ports(host, topology, where)),
@@ -167,7 +169,7 @@ def _ports(host: Host, topology: Topology, where: str) -> Iterator[Problem]:
     }
     for network in sorted(needed - host.ports.keys()):
         hint = f'give {PORTS_VARIABLE}: {{{network}: "52:54:00:..."}}, the address that `ip link` shows'
-        yield Problem(where, host.name, f"no interface is named for {network}", hint)
+        yield Problem(where, host.name, f"{PORTS_VARIABLE} names no interface for {network}", hint)
     known = {network.name for network in topology.networks}
     for network in sorted(host.ports.keys() - known):
         hint = did_you_mean(network, known) or f"there are {', '.join(sorted(known))}"
@@ -175,28 +177,31 @@ def _ports(host: Host, topology: Topology, where: str) -> Iterator[Problem]:
         yield Problem(where, f"{host.name}.{PORTS_VARIABLE}", message, hint)
     own = sorted(host.ports.values())
     for mac in sorted({mac for mac in own if own.count(mac) > 1}):
-        message = f"{mac} is named for several networks, and each needs an interface of its own"
+        message = f"{mac} is given for several networks; each needs its own interface"
         yield Problem(where, f"{host.name}.{PORTS_VARIABLE}", message)
 
 
 def _shaping_sender(host: Host, topology: Topology, where: str) -> Iterator[Problem]:
-    """Segments of a host's own flows reach its own queues before they are segments: results would lie."""
+    """Yield a problem for every host that holds senders and the delay or the queue under test.
+
+    Its own flows reach its queues before they are cut into segments, which falsifies results.
+    """
     senders = [node for node in host.nodes if node in topology.senders]
     for node in (topology.delay, topology.router):
         if node in host.nodes and senders:
             part = "delay" if node == topology.delay else "queue under test"
-            message = f"the {part} ({node}) stands on a host that originates flows ({', '.join(senders)})"
+            message = f"the {part} ({node}) is on a host that originates flows ({', '.join(senders)})"
             hint = "put senders on a host without delay and router"
             yield Problem(where, host.name, message, hint)
 
 
 @dataclass(frozen=True)
 class HostPart:
-    """What one host does in one trial, as the helper on the host reads it (roles/helper).
+    """One host's part of one trial, as the helper on the host reads it (roles/helper).
 
     Attributes:
         id: Names the trial on the hosts.
-        owner: Names who runs it; another owner's trial is not ended.
+        owner: Name of the controller that runs it; another owner's trial is not ended.
         host_nodes: Nodes of this host.
         ports: Hardware addresses of this host's interfaces, by network.
         networks: All networks with their nodes.
@@ -217,7 +222,7 @@ class HostPart:
     limit_s: float
 
     def to_json(self) -> dict[str, object]:
-        """Plain lists, maps and scalars."""
+        """Return plain lists, maps and scalars."""
         return {
             "id": self.id,
             "owner": self.owner,
@@ -233,17 +238,17 @@ class HostPart:
 def shared(
     networks: Mapping[str, tuple[str, ...]], programs: Mapping[str, Program]
 ) -> dict[str, dict[str, object]]:
-    """What of a part is the same for all hosts of a trial, as plain data.
+    """Return what the parts of all hosts of a trial share, as plain data.
 
     Raises:
-        InputError: a text in it would be a template to Ansible.
+        InputError: Ansible would take a text in it for a template.
     """
     plain = {node: program.to_json() for node, program in programs.items()}
     for node, program in plain.items():
         for text in _texts(program):
             if _TEMPLATE.search(text):
-                message = f"{text!r} cannot be handed to Ansible, to which it is a template"
-                raise InputError([Problem("", node, message, "take the braces out of the catalog entry")])
+                message = f"{text!r} cannot be passed to Ansible, which takes it for a template"
+                raise InputError([Problem("", node, message, "remove the braces from the catalog entry")])
     return {"networks": {name: list(nodes) for name, nodes in networks.items()}, "programs": {**plain}}
 
 
@@ -260,12 +265,12 @@ def _texts(plain: object) -> Iterator[str]:
 
 
 def networks_of(topology: Topology) -> dict[str, tuple[str, ...]]:
-    """Networks of a topology with their nodes."""
+    """Return the networks of a topology with their nodes."""
     return {network.name: network.nodes for network in topology.networks}
 
 
 def meeting_place(topology: Topology) -> str:
-    """The router's address that every node can reach: the one from which the bottleneck leads on.
+    """Return the router's address that every node can reach: its address at the bottleneck.
 
     Senders have routes to the receivers' network, and receivers are on it.
     """
@@ -281,7 +286,7 @@ def parts(
     owner: str,
     limit_s: float,
 ) -> dict[str, HostPart]:
-    """Every host's part of a trial, by the host's name."""
+    """Return every host's part of a trial, by the host's name."""
     return {
         host.name: HostPart(
             id=trial,
@@ -301,10 +306,10 @@ def parts(
 def trial_variables(
     programs: Mapping[str, Program], topology: Topology, trial: str, owner: str, limit_s: float
 ) -> dict[str, object]:
-    """What playbooks/trial.yml must know of a trial beyond the inventory.
+    """Return the variables of a trial that playbooks/trial.yml needs beyond the inventory.
 
     Raises:
-        InputError: a text of a program would be a template to Ansible.
+        InputError: Ansible would take a text of a program for a template.
     """
     both = shared(networks_of(topology), programs)
     tools = {server.argv[0] for program in programs.values() for server in program.servers}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the hosts of an inventory told, kept between runs: for plans, and for kernels that do not run now."""
+"""Facts of an inventory's hosts, kept between runs: for plans, and for kernels that are not running."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh.facts import HostFacts, read_facts
 
 CHANGE_S: Final = 180.0
-"""What a change of kernels takes before one was measured, installing left out."""
+"""Assumed duration of a change of kernels, without installing, until one was measured."""
 _MOST_STAGES: Final = 32
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What hosts told when each ran the kernel that `state` names."""
+    """Facts that hosts reported while each ran the kernel that `state` names."""
 
     state: Mapping[str, str]
     facts: Mapping[str, HostFacts]
@@ -31,13 +31,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class Told:
-    """All that is remembered of an inventory's hosts.
+    """Everything that is remembered of an inventory's hosts.
 
     Attributes:
-        facts: What they told last.
-        stages: What they told under each choice of kernels, the newest last.
+        facts: Their latest facts.
+        stages: Their facts under each choice of kernels, the newest last.
         change_s: Wall seconds that the last change of kernels took; None before any.
-        changing: A change was begun and not seen to its end: hosts may be restarting.
+        changing: True if a change was begun and its end not seen: hosts may be restarting.
     """
 
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
@@ -46,17 +46,17 @@ class Told:
     changing: bool = False
 
     def with_stage(self, state: Mapping[str, str], facts: Mapping[str, HostFacts]) -> Told:
-        """The same, with what hosts told now that they run these kernels."""
+        """Return a copy with the facts of hosts that now run these kernels."""
         others = tuple(seen for seen in self.stages if dict(seen.state) != dict(state))
         return replace(self, facts=facts, stages=(*others[1 - _MOST_STAGES :], Seen(state, facts)))
 
     def of(self, state: Mapping[str, str]) -> Mapping[str, HostFacts]:
-        """What hosts told when they ran these kernels; empty when they never did."""
+        """Return the facts of hosts when they ran these kernels; empty when they never did."""
         return next((seen.facts for seen in self.stages if dict(seen.state) == dict(state)), {})
 
 
 class Memory:
-    """The file that keeps it, in the user's cache."""
+    """The file in the user's cache that keeps it."""
 
     def __init__(self, inventory: Path, cache: Path | None = None) -> None:
         where = hashlib.sha256(str(inventory.resolve()).encode()).hexdigest()[:16]
@@ -64,10 +64,10 @@ class Memory:
         self.path: Final = (cache or user_cache_path("l4sbench") / "hosts") / f"{where}.json"
 
     def load(self, hosts: Iterable[str] = ()) -> Told:
-        """What is remembered.
+        """Return what is remembered.
 
         Raises:
-            TestbedError: nothing that can be understood, or nothing of one of these hosts.
+            TestbedError: the file is malformed or lacks one of these hosts.
         """
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
@@ -81,12 +81,12 @@ class Memory:
                 told.facts[name]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise TestbedError(
-                f"the hosts of {self._inventory} have not been asked yet what they run", "a run asks them"
+                f"the hosts of {self._inventory} have not been queried yet", "a run queries them"
             ) from error
         return told
 
     def save(self, told: Told) -> None:
-        """Remember this."""
+        """Write this to the file."""
         plain = {
             "facts": _plain(told.facts),
             "stages": [{"state": dict(s.state), "facts": _plain(s.facts)} for s in told.stages],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What hosts leave of a trial, put together as the trial's raw files."""
+"""The raw files of a trial, put together from those of its hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOCKETS_FILE: Final = "sockets.jsonl"
 
 
 def unpack(archive: Path, host: str, raw: Path) -> Mapping[str, Any]:
-    """Put a host's raw files into the trial's, and return what it told of its nodes."""
+    """Add a host's raw files to the trial's, and return what it reported of its nodes."""
     if not archive.is_file():
         return {}
     with tempfile.TemporaryDirectory(dir=raw, prefix="unpack-") as folder:
@@ -34,7 +34,7 @@ def unpack(archive: Path, host: str, raw: Path) -> Mapping[str, Any]:
 
 
 def _gather_sockets(own: Path, common: Path) -> None:
-    """A trial has one file with the sockets of all nodes; every line says whose it is."""
+    """Append samples to the trial's one file of sockets; every line names its node."""
     if own.is_file():
         with common.open("ab") as out:
             out.write(own.read_bytes())
@@ -42,7 +42,7 @@ def _gather_sockets(own: Path, common: Path) -> None:
 
 
 def write_start(raw: Path, told: Mapping[str, Mapping[str, Any]], router: str) -> None:
-    """The start instant by the clock that the router's captures carry."""
+    """Return the start instant by the clock of the router's captures."""
     for host in told.values():
         node = host.get("nodes", {}).get(router)
         if node and "start_epoch_ns" in node:
@@ -51,7 +51,7 @@ def write_start(raw: Path, told: Mapping[str, Mapping[str, Any]], router: str) -
 
 
 def skew_ms(told: Mapping[str, Mapping[str, Any]]) -> float:
-    """Between the least and the most late start of a flow: how far apart the nodes started."""
+    """Return how far apart the nodes started: the time between the least and the most late flow."""
     late_ms = [
         float(flow["late_ms"])
         for host in told.values()

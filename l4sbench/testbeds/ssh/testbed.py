@@ -69,19 +69,19 @@ TRAITS: Final = TestbedTraits(
 )
 
 PREPARE_LIMIT_S: Final = 3600.0
-"""A kernel may have to be installed and booted."""
+"""Limit for preparing hosts, which may install and boot a kernel."""
 RETURN_LIMIT_S: Final = 600.0
-"""How long a host that was lost may take to come back before the run is given up."""
+"""Limit for a lost host to come back before the run ends."""
 MEET_S: Final = 60.0
-"""What a trial may take on a host beyond its flows' time."""
+"""Limit of a trial on a host beyond its flows' time."""
 _STOP_LIMIT_S: Final = 15.0
 _RETRY_S: Final = 10.0
 _LOST: Final = frozenset({"lost", "unknown"})
-"""What a host says of a trial that it does not run any more and did not end."""
+"""States of a trial that a host neither runs nor ended."""
 
 
 class SshTestbed:
-    """Runs trials on hosts by ssh, one trial at a time.
+    """Hosts by ssh, which run one trial at a time.
 
     Args:
         inventory: Ansible inventory; docs/ssh.md says what its hosts must say.
@@ -126,21 +126,21 @@ class SshTestbed:
 
     @property
     def name(self) -> str:
-        """`ssh`."""
+        """Return `ssh`."""
         return "ssh"
 
     @property
     def traits(self) -> TestbedTraits:
-        """Real time, one trial at once, noise of its own."""
+        """Return its traits: real time, one trial at a time, noise of its own."""
         return TRAITS
 
     # ---- before anything runs
     def identity(self) -> Identity:
-        """What the hosts run. The first call prepares them: tools and modules that are missing are installed.
+        """Return what the hosts run. The first call installs missing tools and modules.
 
         Raises:
-            InputError: the inventory cannot be understood.
-            TestbedError: a host cannot be reached or prepared; it tells of all of them.
+            InputError: the inventory is invalid.
+            TestbedError: hosts cannot be reached or prepared; the message names all of them.
         """
         self._inventory_says()
         if not self._facts:
@@ -152,9 +152,9 @@ class SshTestbed:
         return identity(self._hosts, self._facts, _helper())
 
     def check(self, needs: Needs) -> Sequence[Problem]:
-        """Everything that keeps the hosts from running the cells.
+        """Return every problem that prevents the hosts from running the cells.
 
-        Of hosts that may boot other kernels only what no kernel changes; the rest is seen when they have.
+        For hosts that may boot other kernels, only problems that no kernel solves; `enter` checks the rest.
         """
         if not self._facts:
             self.identity()
@@ -181,12 +181,12 @@ class SshTestbed:
 
     # ---- kernels
     def stages(self) -> Stages | None:
-        """Which kernels the hosts boot for which cells; None when no host may boot another one.
+        """Return which kernels the hosts boot for which cells; None when no host may boot another one.
 
-        Asks no host: what hosts run counts as far as they told before.
+        Queries no host, but uses remembered facts.
 
         Raises:
-            InputError: the inventory or the data in kernels/images cannot be understood.
+            InputError: the inventory or a file of kernels/images is invalid.
             TestbedError: Ansible is not installed.
         """
         self._recall()
@@ -214,15 +214,14 @@ class SshTestbed:
         return Stage(choice.state, choice.cells, identity(hosts, facts, _helper()), known)
 
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
-        """Have every host run the kernel that a stage names, with our modules for it.
+        """Make every host run the kernel that a stage names, with our modules for it.
 
-        Hosts that run it already are left alone; the others install it where it is missing, restart, and must
-        come back with it.
+        Hosts that do not run it yet install it if it is missing, restart, and must come back with it.
 
         Raises:
             TrialFailed: a host did not get its kernel, or cannot run the cells with it.
-            TrialStopped: `stop` was set. Hosts that restart go on doing so, and the next run waits for them.
-            TestbedError: hosts that were lost before do not come back.
+            TrialStopped: `stop` was set. Hosts finish a restart, and the next run waits for them.
+            TestbedError: hosts that were lost earlier do not come back.
         """
         began = time.monotonic()
         hosts, may = self._inventory_says()
@@ -248,7 +247,7 @@ class SshTestbed:
         return identity(hosts, self._facts, _helper())
 
     def _prepare_all(self, stop: threading.Event, *, patient: bool) -> ansible.Played:
-        """Prepare; with patience, hosts that cannot be reached are waited for."""
+        """Prepare hosts; with patience, wait for those that cannot be reached."""
         deadline = time.monotonic() + (RETURN_LIMIT_S if patient else 0.0)
         while True:
             played = self._prepare({}, limit_s=PREPARE_LIMIT_S, stop=stop.is_set)
@@ -268,7 +267,7 @@ class SshTestbed:
                 raise TrialStopped
 
     def advice(self) -> tuple[str, ...]:
-        """Of hosts whose kernel will not do for the cells and that may boot no other: which ones would."""
+        """Return a hint for hosts that need another kernel and may boot none: which ones would suffice."""
         hosts, may = self._inventory_says()
         self._recall()
         facts = self._told.facts
@@ -296,7 +295,7 @@ class SshTestbed:
         hosts, _ = self._inventory_says()
         self._lock()
         self._recall()
-        # a run that was cut short may have left hosts that restart; what was just made may not listen yet
+        # an interrupted run may have left restarting hosts; new machines may not listen yet
         played = self._prepare_all(self._leave, patient=self._told.changing or self._own)
         wrong = _wrong(played)
         if wrong:
@@ -307,17 +306,15 @@ class SshTestbed:
     def _look_closer(self, wrong: Mapping[str, ansible.HostOutcome]) -> str:
         away = [host for host, told in wrong.items() if told.status == "unreachable"]
         if away:
-            return f"look closer with: ansible -i {self._inventory} {','.join(away)} -m ping -vvv"
-        return (
-            "docs/ssh.md, By hand: `plan --export` writes a folder in which playbooks/prepare.yml tells more"
-        )
+            return f"for details: ansible -i {self._inventory} {','.join(away)} -m ping -vvv"
+        return "docs/ssh.md, By hand: playbooks/prepare.yml in the folder of `plan --export` prints details"
 
     def _remember(self, told: Told) -> None:
         self._told = told
         self._memory.save(told)
 
     def _lock(self) -> None:
-        """Two runs on the same hosts would end each other's trials."""
+        """Lock the inventory: two runs on the same hosts would end each other's trials."""
         from filelock import FileLock, Timeout
 
         self._memory.path.parent.mkdir(parents=True, exist_ok=True)
@@ -326,7 +323,7 @@ class SshTestbed:
             lock.acquire(timeout=0)
         except Timeout as error:
             message = f"another run uses the hosts of {self._inventory}"
-            raise TestbedError(message, "wait for its end, or use other hosts") from error
+            raise TestbedError(message, "wait until it ends, or use other hosts") from error
         self._locked.callback(lock.release)
 
     def _prepare(
@@ -347,7 +344,7 @@ class SshTestbed:
 
     # ---- a trial
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
-        """Run one trial on the hosts and leave what their nodes wrote in `raw`.
+        """Run one trial on the hosts and write their nodes' raw files to `raw`.
 
         Raises:
             TrialFailed: a host was lost, or a step on it failed.
@@ -389,20 +386,20 @@ class SshTestbed:
         )
 
     def _with_capture(self, spec: TrialSpec) -> Mapping[str, Program]:
-        """The programs, with captures where they are asked for and a program has none."""
+        """Return the programs, with captures added if they are requested and missing."""
         if not self._capture:
             return spec.programs
         return {node: _with_servers(program, spec.topology) for node, program in spec.programs.items()}
 
     def _owner(self) -> str:
-        """Names this controller to the hosts: a trial it left behind may be ended by its next one."""
+        """Return this controller's name for hosts: its next trial may end one that it left behind."""
         path = self._memory.path.with_name("owner")
         if not path.exists():
             path.write_text(secrets.token_hex(8), encoding="ascii")
         return path.read_text(encoding="ascii")
 
     def _stop(self, trial: str) -> None:
-        """End what runs detached; a host that cannot be told ends it by its own limit."""
+        """End detached processes; an unreachable host ends them by its own limit."""
         names = [host.name for host in self._hosts]
         variables = {"l4sbench_trial": trial, "l4sbench_stop": True}
         with contextlib.suppress(TestbedError):
@@ -415,17 +412,17 @@ class SshTestbed:
         lost = {h for h, t in wrong.items() if t.status == "unreachable" or t.answer.get("state") in _LOST}
         if lost and self._shaken_s is None:
             self._shaken_s = time.monotonic()
-        # what a host saw by itself says more than what it heard of another one
+        # a failure of the host itself says more than one reported by another host
         first = min(wrong, key=lambda h: (h not in lost, bool(wrong[h].answer.get("secondary")), h))
         told = wrong[first]
         manner = "cannot be reached: " if told.status == "unreachable" else ""
-        reason = told.message or f"Ansible says {played.status}"
+        reason = told.message or f"Ansible's status is {played.status}"
         raise TrialFailed(f"{first}: {manner}{reason}")
 
     def _await_return(self, stop: threading.Event, since_s: float, trial_ends_s: float) -> None:
-        """Wait for lost hosts and prepare all again: who was restarted has forgotten what was set.
+        """Wait for lost hosts and prepare all again: a restart resets settings.
 
-        They were lost at `since_s`. A trial waits until its limit at `trial_ends_s`, then the next one does.
+        They were lost at `since_s`. The trial waits until its limit at `trial_ends_s`, then the next trial.
         """
         while True:
             limit_s = max(_RETRY_S, min(RETURN_LIMIT_S, trial_ends_s - time.monotonic()))
@@ -437,7 +434,7 @@ class SshTestbed:
             if time.monotonic() > since_s + RETURN_LIMIT_S:
                 raise TestbedError(
                     f"hosts did not come back within {RETURN_LIMIT_S:g} s: {reasons}",
-                    "once they are reached again, the same command goes on",
+                    "once they are reachable, the same command resumes the run",
                 )
             if stop.wait(_RETRY_S):
                 raise TrialStopped
@@ -447,12 +444,12 @@ class SshTestbed:
             now, before = read_facts(dict(told.answer), name), self._facts[name]
             if (now.kernel_release, now.kernel_version) != (before.kernel_release, before.kernel_version):
                 message = f"{name} came back with Linux {now.kernel_release}, not {before.kernel_release}"
-                raise TestbedError(message, "boot the kernel that the run began with, or begin a --new run")
+                raise TestbedError(message, "boot the kernel that the run began with, or start a --new run")
         self._shaken_s = None
 
 
 def _helper() -> str:
-    """Digest of what runs on the hosts on our behalf."""
+    """Return the digest of the helper and playbooks that run on the hosts."""
     return assets.digest(assets.folder("roles") / "helper" / "files", suffixes=(".py",))
 
 
@@ -472,7 +469,7 @@ def _facts(played: ansible.Played, hosts: Iterable[Host]) -> dict[str, HostFacts
 
 
 def _images(may: Allowed, state: Mapping[str, str]) -> dict[str, Image]:
-    """Host -> the kernel that a state names for it."""
+    """Return host -> the kernel that a state names for it."""
     return {
         host: next(image for image in may[host] if image.name == name)
         for host, name in state.items()

@@ -211,5 +211,5 @@ def test_down_leaves_nothing_but_keys_and_logs(up: nodes.NodesStatus) -> None:
 
 
 def test_a_name_that_is_no_folder_is_refused() -> None:
-    with pytest.raises(InputError, match="no name"):
+    with pytest.raises(InputError, match="not a valid name"):
         nodes.down("../line6")

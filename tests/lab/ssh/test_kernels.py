@@ -49,7 +49,7 @@ def inventory(hosts: NodesStatus, folder: Path) -> Path:
 def test_a_kernel_that_cannot_be_had_fails_its_trials_alone(hosts: NodesStatus, tmp_path: Path) -> None:
     wanted, where = matrix(tmp_path, "codel, fifo", "2s"), f"ssh:{inventory(hosts, tmp_path)}"
     before = api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path))
-    assert "have not been asked yet" in before.untested
+    assert "have not been queried yet" in before.untested
     seen: list[events.Event] = []
     ended = api.run(wanted, on=where, runs=tmp_path, on_event=seen.append)
     begun = [event.kernels for event in seen if isinstance(event, events.StageBegun)]

@@ -29,10 +29,10 @@ def test_a_key_that_it_does_not_take_is_told_before_it_is_sent(tmp_path: Path) -
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
     with pytest.raises(
-        TestbedError, match=r"key.pub is ssh-ed25519; FABRIC takes RSA and ECDSA.*create_slice"
+        TestbedError, match=r"key.pub is ssh-ed25519; FABRIC accepts RSA and ECDSA.*create_slice"
     ):
         access(key).public_key()
-    with pytest.raises(TestbedError, match=r"the slice key cannot be read: .*none.pub"):
+    with pytest.raises(TestbedError, match=r"cannot read the slice key: .*none.pub"):
         access(tmp_path / "none").public_key()
     Path(f"{key}.pub").write_text("")
     with pytest.raises(TestbedError, match=r"is empty"):

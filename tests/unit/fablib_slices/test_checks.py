@@ -187,7 +187,7 @@ def test_warnings() -> None:
 
 def test_nothing_runs_through_a_switch_yet() -> None:
     (told,) = warnings(spec(switch=SwitchWishes(node="router")), replace(FACTS, sites=()))
-    assert told.startswith("nothing is loaded on the switch for router")
+    assert told.startswith("the switch for router gets no program")
 
 
 def test_the_digest_is_about_what_is_made() -> None:
@@ -198,7 +198,7 @@ def test_the_digest_is_about_what_is_made() -> None:
 
 
 def test_a_missing_file_of_a_slice(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match="does not exist"):
         load_slice_file(tmp_path / "none.yaml")
 
 

@@ -48,7 +48,7 @@ def test_every_cell_has_the_programs_of_its_first_trial(exported: Path) -> None:
 
 def test_ansible_reads_what_was_exported(exported: Path) -> None:
     variables = read_inventory(exported / "hosts.yml")
-    with pytest.raises(InputError, match="yet to be filled in"):
+    with pytest.raises(InputError, match="is not filled in"):
         hosts_of(variables, "hosts.yml")
     filled = (f"02:00:00:00:00:{number:02x}" for number in range(99))
     for given in variables.values():
@@ -103,7 +103,7 @@ def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
 def test_an_export_replaces_an_export_and_nothing_else(exported: Path, tmp_path: Path) -> None:
     assert api.export("quickstart", exported, ["aqm=dualpi2", "buffer_bdp=1"]) == 2
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(InputError, match="holds something else"):
+    with pytest.raises(InputError, match="is not empty and not an export"):
         api.export("quickstart", tmp_path)
 
 
@@ -151,4 +151,4 @@ def test_a_plan_tells_what_is_wrong_with_an_inventory(
 
 def test_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["run", "quickstart", "--on", f"ssh:{tmp_path}/no.yml", "--dir", str(tmp_path)]) == 2
-    assert "there is no inventory" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err

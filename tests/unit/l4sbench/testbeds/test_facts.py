@@ -39,8 +39,8 @@ def test_a_fit_host_has_no_problems() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"kernel_release": "6.1.0-31-amd64"}, "dualpi2 needs Linux 6.17, and 6.1.0-31-amd64 runs"),
-        ({"tools": {**TOLD.tools, "tc": "6.1.0"}}, "dualpi2 needs iproute2 6.18, and 6.1.0 is there"),
+        ({"kernel_release": "6.1.0-31-amd64"}, "dualpi2 needs Linux 6.17, and 6.1.0-31-amd64 is running"),
+        ({"tools": {**TOLD.tools, "tc": "6.1.0"}}, "dualpi2 needs iproute2 6.18, and 6.1.0 is installed"),
         ({"tools": {"tc": "7.2.0"}}, "router: ethtool is missing"),
         ({"config": {"NET_SCH_CODEL": "y"}}, "dualpi2 needs CONFIG_NET_SCH_DUALPI2"),
         ({"root": False}, "does not run as root"),
@@ -49,7 +49,7 @@ def test_a_fit_host_has_no_problems() -> None:
         ({"interfaces": ()}, "no interface has the address"),
         (
             {"interfaces": [i.model_copy(update={"management": True}) for i in OWN]},
-            "carries this connection or the default route",
+            "is used by the ssh connection or the default route",
         ),
         (
             {
@@ -72,14 +72,14 @@ def test_what_ends_of_flows_need() -> None:
     for told in (
         "iperf3 is missing (traffic needs it)",
         "lab-traffic is missing",
-        "offers no congestion control prague",
-        "there is no kernel module tcp_prague",
+        "has no congestion control prague",
+        "kernel module tcp_prague is missing",
         "has no AccECN, which prague negotiates",
     ):
         assert told in found
     brought = Module(srcversion="A", state="for 7.2.12+deb13-amd64")
     other_kernel = TOLD.model_copy(update={"modules": {"tcp_prague": brought}})
-    told = f"tcp_prague was built for 7.2.12+deb13-amd64, and {TOLD.kernel_release} runs; l4sbench_modules"
+    told = f"tcp_prague was built for 7.2.12+deb13-amd64, not for {TOLD.kernel_release}; l4sbench_modules"
     assert told in "\n".join(problems(other_kernel, sender))
     # the other pair runs CUBIC alone
     other = Host("s", ("tx-classic",), sender.ports)

@@ -130,7 +130,7 @@ def test_cells_for_which_a_host_has_no_kernel_are_told(quickstart: Matrix) -> No
     choices, problems = choose(quickstart.cells, quickstart.catalog, HOSTS, may)
     assert choices == ()
     (first, *_) = map(str, problems)
-    assert first.startswith("tx-l4s.l4sbench_kernels: none of its kernels will do for ")
+    assert first.startswith("tx-l4s.l4sbench_kernels: none of its kernels suffices for ")
     assert "and 27 more cells: debian-stock has no prague, tcp_prague" in first
 
 
@@ -172,7 +172,7 @@ def test_modules_are_built_from_their_oldest_kernel_on(quickstart: Matrix) -> No
 def test_a_kernel_of_another_distribution_is_told() -> None:
     may = {"router": (BY_NAME["debian-backports"], BY_NAME["ubuntu24-hwe"])}
     (problem,) = unfit_kernels(may, {"router": STOCK})
-    assert "ubuntu24-hwe is for ubuntu 24.04, and debian 13 is there" in str(problem)
+    assert "ubuntu24-hwe is for ubuntu 24.04, and the host runs debian 13" in str(problem)
 
 
 def test_an_inventory_names_kernels_or_holds_them_in_full() -> None:
@@ -195,8 +195,8 @@ def test_an_inventory_names_kernels_or_holds_them_in_full() -> None:
         ({"l4sbench_kernels": ["zzz"]}, "kernels/images has no zzz; choose from debian-backports"),
         ({"l4sbench_kernels": [7]}, "router.l4sbench_kernels[0]: expected a map, not 7"),
         ({"l4sbench_kernels": [{"name": "x"}]}, "router.l4sbench_kernels[0].release: is missing"),
-        ({"l4sbench_kernels": ["debian-stock", "debian-stock"]}, "debian-stock stands there twice"),
-        ({"l4sbench_kernels": ["debian-stock"], "l4sbench_kernel": {"name": "x"}}, "give one of the two"),
+        ({"l4sbench_kernels": ["debian-stock", "debian-stock"]}, "debian-stock is listed twice"),
+        ({"l4sbench_kernels": ["debian-stock"], "l4sbench_kernel": {"name": "x"}}, "set only one of them"),
     ],
 )
 def test_wrong_kernels_in_an_inventory_are_told(given: dict[str, object], told: str) -> None:

@@ -40,23 +40,23 @@ def test_two_hosts_do_for_a_lab() -> None:
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
-        ({"a": {}}, "no host says which node it is"),
+        ({"a": {}}, "no host names its node"),
         ({"a": {"l4sbench_nodes": []}}, "must be a node's name"),
         ({"a": {"l4sbench_node": 3}}, "must be a node's name"),
-        ({"a": {"l4sbench_node": "router", "l4sbench_ports": "x"}}, "which hardware address"),
+        ({"a": {"l4sbench_node": "router", "l4sbench_ports": "x"}}, "to the hardware address"),
         (
             {"a": {"l4sbench_node": "router", "l4sbench_ports": {"net-rx": 1234}}},
-            "no hardware address; quote it",
+            "not a valid hardware address; quote it",
         ),
         (
             {"a": {"l4sbench_node": "router", "l4sbench_ports": {"net-rx": TO_FILL_IN}}},
-            "a.l4sbench_ports.net-rx: its address is yet to be filled in",
+            "a.l4sbench_ports.net-rx: its hardware address is not filled in",
         ),
-        ({"a": {"l4sbench_node": "router", "l4sbench_modules": ["x"]}}, "which file here it is"),
-        ({"a": {"l4sbench_node": "{{ x }}"}}, "is a template, which is not filled in here"),
+        ({"a": {"l4sbench_node": "router", "l4sbench_modules": ["x"]}}, "to its file on this machine"),
+        ({"a": {"l4sbench_node": "{{ x }}"}}, "is a template, which is not evaluated here"),
         (
             {"a": {"l4sbench_node": "router", "l4sbench_kernles": []}},
-            "a.l4sbench_kernles: there is no such variable; did you mean l4sbench_kernels",
+            "a.l4sbench_kernles: unknown variable; did you mean l4sbench_kernels",
         ),
     ],
 )
@@ -71,16 +71,16 @@ def test_variables_that_cannot_be_understood(variables: dict[str, dict[str, obje
         ([Host("a", ("tx-l4s", "routr"))], "line6 has no node routr; did you mean"),
         ([Host("a", ("router",)), Host("b", ("router",))], "several hosts hold it: a, b"),
         ([Host("a", ("router",))], "no host holds this node of line6; give one host l4sbench_node: tx-l4s"),
-        ([Host("a", ("router",), {"net-mid": A})], "no interface is named for net-rx"),
-        ([Host("a", ("router",), {"net-mid": A, "net-rx": A})], "each needs an interface of its own"),
+        ([Host("a", ("router",), {"net-mid": A})], "names no interface for net-rx"),
+        ([Host("a", ("router",), {"net-mid": A, "net-rx": A})], "each needs its own interface"),
         ([Host("a", ("router",), {"net-mi": A})], "line6 has no network net-mi; did you mean"),
         (
             [Host("a", ("tx-l4s", "delay"), {})],
-            "the delay (delay) stands on a host that originates flows (tx-l4s)",
+            "the delay (delay) is on a host that originates flows (tx-l4s)",
         ),
         (
             [Host("a", ("tx-classic", "router"), {})],
-            "the queue under test (router) stands on a host that originates flows (tx-classic)",
+            "the queue under test (router) is on a host that originates flows (tx-classic)",
         ),
     ],
 )
@@ -104,5 +104,5 @@ def test_no_text_of_a_program_is_a_template_to_ansible() -> None:
     evil = Command(("tc", "{{ lookup('pipe', 'id') }}"))
     wrong = {**programs, "router": replace(programs["router"], setup=(evil,))}
     (part,) = parts([Host("a", tuple(programs))], topology, wrong, trial="t", owner="o", limit_s=1).values()
-    with pytest.raises(InputError, match="it is a template"):
+    with pytest.raises(InputError, match="takes it for a template"):
         part.to_json()

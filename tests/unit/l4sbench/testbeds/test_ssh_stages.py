@@ -128,12 +128,12 @@ def test_a_wrong_inventory_is_told_in_full(tmp_path: Path, matrix: Matrix) -> No
 
 def test_what_is_remembered_comes_back(tmp_path: Path) -> None:
     memory = Memory(tmp_path / "hosts.json", tmp_path)
-    with pytest.raises(TestbedError, match="have not been asked yet"):
+    with pytest.raises(TestbedError, match="have not been queried yet"):
         memory.load()
     told = replace(asked(NEW).with_stage({"router": "seven"}, {"router": NEW}), change_s=1.5, changing=True)
     memory.save(told)
     assert memory.load(["router"]) == told
-    with pytest.raises(TestbedError, match="have not been asked yet"):
+    with pytest.raises(TestbedError, match="have not been queried yet"):
         memory.load(["a host that is new"])
     memory.path.write_text(memory.path.read_text()[:50])
     with pytest.raises(TestbedError):
