@@ -15,7 +15,7 @@ goes through ssh (`l4sbench.testbeds.ssh`), as on any other hosts.
 
 from fablib_slices.access import Access, inventory
 from fablib_slices.answers import Machine, Slice
-from fablib_slices.checks import Facts, Site, preflight
+from fablib_slices.checks import FabricFacts, Site, preflight
 from fablib_slices.graph import offered_images, offered_nics, size_of, slice_graph
 from fablib_slices.slices import Renewal, Slices
 from fablib_slices.spec import (
@@ -31,7 +31,7 @@ from fablib_slices.spec import (
 
 __all__ = [
     "Access",
-    "Facts",
+    "FabricFacts",
     "Machine",
     "NetSpec",
     "Renewal",

@@ -72,8 +72,8 @@ def _as_asked(size: Size) -> Size:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Facts about FABRIC and the project; None for those that were not queried.
+class FabricFacts:
+    """FabricFacts about FABRIC and the project; None for those that were not queried.
 
     Attributes:
         images: Images that machines can have.
@@ -95,12 +95,12 @@ class Facts:
     size_of: SizeOf = _as_asked
 
 
-def preflight(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[Problem, ...]:
+def preflight(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[Problem, ...]:
     """Return every problem that prevents a slice's reservation; empty when it can be tried.
 
     Args:
         spec: The slice.
-        facts: Facts about FABRIC and the project.
+        facts: FabricFacts about FABRIC and the project.
         run_s: Estimated wall seconds of the run, which lease and token must outlive.
     """
     return (
@@ -112,7 +112,7 @@ def preflight(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[Proble
     )
 
 
-def warnings(spec: SliceSpec, facts: Facts, run_s: float = 0.0) -> tuple[str, ...]:
+def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[str, ...]:
     """Return warnings that do not prevent a reservation; arguments as for `preflight`."""
     told = []
     made = rounded(spec, facts.size_of)
@@ -162,7 +162,7 @@ def rounded(spec: SliceSpec, size_of: SizeOf) -> SliceSpec:
     return replace(spec, vms=tuple(made(vm) for vm in spec.vms))
 
 
-def _room(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
+def _room(spec: SliceSpec, facts: FabricFacts) -> Iterator[Problem]:
     """Yield a problem for sizes that FABRIC does not have, else for sites without enough free resources."""
     too_large = False
     for asked in dict.fromkeys(_size(vm) for vm in spec.vms):
@@ -196,7 +196,7 @@ def _names(spec: SliceSpec) -> Iterator[Problem]:
             yield Problem("", f"nets.{net.name}", "a network of one port connects nothing")
 
 
-def _offers(spec: SliceSpec, facts: Facts) -> Iterator[Problem]:
+def _offers(spec: SliceSpec, facts: FabricFacts) -> Iterator[Problem]:
     for image in dict.fromkeys(vm.image for vm in spec.vms):
         if image not in facts.images:
             machines = [vm.name for vm in spec.vms if vm.image == image]
@@ -290,7 +290,7 @@ def _lacking(spec: SliceSpec, site: Site) -> Iterator[str]:
         yield f"{site.switches} programmable switches free, {len(spec.switches)} needed"
 
 
-def _lifetimes(facts: Facts, run_s: float) -> Iterator[Problem]:
+def _lifetimes(facts: FabricFacts, run_s: float) -> Iterator[Problem]:
     run = timedelta(seconds=run_s)
     if facts.token_expires and facts.now:
         left = facts.token_expires - facts.now

@@ -33,7 +33,7 @@ from fablib_slices.answers import (
     tags_of,
     time_of,
 )
-from fablib_slices.checks import Facts, Site, rounded, site_with_room
+from fablib_slices.checks import FabricFacts, Site, rounded, site_with_room
 from fablib_slices.graph import offered_images, offered_nics, quiet, size_of, slice_graph
 from l4sbench.errors import InputError, TestbedError
 
@@ -106,14 +106,14 @@ class Slices:
         """Access to machines of these slices."""
         return self._access
 
-    def facts(self) -> Facts:
+    def facts(self) -> FabricFacts:
         """Query the facts that pre-flight checks need.
 
         Raises:
             TestbedError: FABRIC does not answer.
         """
         claims = self._claims()
-        return Facts(
+        return FabricFacts(
             images=offered_images(),
             nics=offered_nics(),
             size_of=size_of,

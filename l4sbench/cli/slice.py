@@ -120,7 +120,7 @@ def _spec(args: argparse.Namespace) -> SliceSpec:
 def plan(args: argparse.Namespace) -> int:
     """Print what would be reserved; raise InputError if it cannot be."""
     from fablib_slices import (
-        Facts,
+        FabricFacts,
         Slices,
         offered_images,
         offered_nics,
@@ -132,7 +132,7 @@ def plan(args: argparse.Namespace) -> int:
     from l4sbench.store.files import write_whole
 
     spec = _spec(args)
-    offline = Facts(images=offered_images(), nics=offered_nics(), size_of=size_of)
+    offline = FabricFacts(images=offered_images(), nics=offered_nics(), size_of=size_of)
     facts = offline if args.offline else Slices.connect().facts()
     problems = preflight(spec, facts)
     if problems:

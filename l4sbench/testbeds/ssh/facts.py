@@ -31,7 +31,7 @@ _MEND: Final = {
 }
 
 
-class Module(BaseModel):
+class HostModule(BaseModel):
     """A kernel module: digest of its source, and its state (loaded, there, or for another kernel)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -65,7 +65,7 @@ class HostFacts(BaseModel):
     accecn: bool = True
     tools: dict[str, str] = {}
     config: dict[str, str] | None = None
-    modules: dict[str, Module] = {}
+    modules: dict[str, HostModule] = {}
     ccs: tuple[str, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     free_mb: int = FREE_MB

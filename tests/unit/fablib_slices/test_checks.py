@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fablib_slices.checks import Facts, Site, preflight, rounded, site_with_room, warnings
+from fablib_slices.checks import FabricFacts, Site, preflight, rounded, site_with_room, warnings
 from fablib_slices.spec import (
     SliceFile,
     SliceSpec,
@@ -25,7 +25,7 @@ from l4sbench.errors import InputError
 from l4sbench.topology import topology
 
 STAR = Site("STAR", True, 200, 1000, 5000, {"SharedNIC-ConnectX-6": 100}, 1, False)
-FACTS = Facts(
+FACTS = FabricFacts(
     images={"default_ubuntu_22", "default_ubuntu_24"},
     nics={"NIC_Basic", "NIC_ConnectX_6", "GPU_A30"},
     tags={"VM.NoLimit"},
@@ -37,7 +37,7 @@ def spec(**wishes: Any) -> SliceSpec:
     return spec_of(topology("line6"), SliceFile(**({"slice": "l4s", "site": "STAR"} | wishes)))
 
 
-def found(made: SliceSpec, facts: Facts = FACTS, run_s: float = 0.0) -> list[str]:
+def found(made: SliceSpec, facts: FabricFacts = FACTS, run_s: float = 0.0) -> list[str]:
     return [f"{problem.path}: {problem.message}" for problem in preflight(made, facts, run_s)]
 
 

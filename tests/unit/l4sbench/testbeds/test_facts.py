@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from l4sbench.app.api import load_matrix
-from l4sbench.testbeds.ssh.facts import HostFacts, Module, identity, node_needs, older, read_facts, unfit
+from l4sbench.testbeds.ssh.facts import HostFacts, HostModule, identity, node_needs, older, read_facts, unfit
 from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import LINE6
 
@@ -77,9 +77,11 @@ def test_what_ends_of_flows_need() -> None:
         "has no AccECN, which prague negotiates",
     ):
         assert told in found
-    brought = Module(srcversion="A", state="for 7.2.12+deb13-amd64")
+    brought = HostModule(srcversion="A", state="for 7.2.12+deb13-amd64")
     other_kernel = TOLD.model_copy(update={"modules": {"tcp_prague": brought}})
-    told = f"tcp_prague was built for 7.2.12+deb13-amd64, not for {TOLD.kernel_release}; l4sbench_modules"
+    told = (
+        f"tcp_prague was built for 7.2.12+deb13-amd64, and {TOLD.kernel_release} is running; l4sbench_modules"
+    )
     assert told in "\n".join(problems(other_kernel, sender))
     # the other pair runs CUBIC alone
     other = Host("s", ("tx-classic",), sender.ports)

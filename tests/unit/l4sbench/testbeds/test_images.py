@@ -11,7 +11,7 @@ import pytest
 from l4sbench.app.api import load_matrix
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
-from l4sbench.testbeds.ssh.facts import HostFacts, Module
+from l4sbench.testbeds.ssh.facts import HostFacts, HostModule
 from l4sbench.testbeds.ssh.images import Image, Offers, load_images
 from l4sbench.testbeds.ssh.kernels import (
     Choice,
@@ -32,7 +32,7 @@ HOSTS = tuple(Host(node, (node,)) for node in LINE6.by_name)
 STOCK = HostFacts(
     kernel_release="7.3.4",
     distribution="debian 13",
-    modules={"tcp_prague": Module(srcversion="A")},
+    modules={"tcp_prague": HostModule(srcversion="A")},
     accecn=True,
 )
 OLD = STOCK.model_copy(update={"kernel_release": "6.12.48+deb13-amd64", "accecn": False, "modules": {}})
