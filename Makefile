@@ -20,16 +20,10 @@ demo: env-run ## from a fresh clone to a decision table; the second time takes s
 	@$(BIN)/l4sbench run matrices/quickstart.yaml
 
 test: check-static lab ## the whole test suite, including the lab
-	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j2 $(HALVES)
+	@$(PYTEST) -m "not long" $(AT_ONCE)
 
-# Debian hosts spend half their time waiting for an archive and a compiler: two halves at once take two thirds
-HALVES = test-waiting test-rest
-.PHONY: $(HALVES)
-test-rest:
-	@$(PYTEST) -m "not long" --ignore tests/unit --ignore tests/lab/debian
-
-test-waiting:
-	@$(PYTEST) -m "not long" tests/unit tests/lab/debian
+# two files of tests at a time, in the order of tests/conftest.py: those that take longest first
+AT_ONCE = -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: env-long lab ## tests that take minutes each: fidelity, full comparisons
 	@$(PYTEST) -m long

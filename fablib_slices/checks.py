@@ -73,7 +73,7 @@ def _as_asked(size: Size) -> Size:
 
 @dataclass(frozen=True)
 class FabricFacts:
-    """FabricFacts about FABRIC and the project; None for those that were not queried.
+    """Facts about FABRIC and the project; None for those that were not queried.
 
     Attributes:
         images: Images that machines can have.
@@ -100,7 +100,7 @@ def preflight(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[
 
     Args:
         spec: The slice.
-        facts: FabricFacts about FABRIC and the project.
+        facts: Facts about FABRIC and the project.
         run_s: Estimated wall seconds of the run, which lease and token must outlive.
     """
     return (

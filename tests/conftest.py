@@ -5,8 +5,19 @@
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# a busy machine is no failure, and fixtures of functions only make files
+settings.register_profile(
+    "l4sbench",
+    deadline=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("l4sbench")
 
 
 @pytest.fixture(autouse=True)
@@ -24,3 +35,16 @@ def interrupts_are_heard() -> None:
     """A shell has what it starts in the background ignore interrupts, and tests interrupt what they start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+LONGEST = ("tests/lab/debian", "tests/lab/ssh", "tests/fabric", "tests/lab", "tests/packaging")
+"""Folders whose tests begin first, so that no worker is left with a long file at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort tests by folder, the longest first."""
+    root = Path(__file__).parents[1]
+    folders = [root / name for name in LONGEST]
+    items.sort(
+        key=lambda item: next((n for n, at in enumerate(folders) if at in item.path.parents), len(folders))
+    )

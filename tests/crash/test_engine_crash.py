@@ -167,7 +167,7 @@ def test_ctrl_c_in_a_terminal_keeps_what_ended(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_twice_ends_the_process_at_once(tmp_path: Path) -> None:
-    with running(tmp_path, "--sleep", "4", "--stubborn") as process:
+    with running(tmp_path, "--sleep", "60", "--stubborn") as process:
         time.sleep(0.3)
         os.killpg(process.pid, signal.SIGINT)
         assert process.stdout is not None
@@ -175,10 +175,8 @@ def test_ctrl_c_twice_ends_the_process_at_once(tmp_path: Path) -> None:
             pass
         time.sleep(0.2)
         assert process.poll() is None  # it waits for a trial that does not stop
-        began = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(10)
-        assert time.monotonic() - began < 2.0
+        process.wait(30)
     assert check_whole(latest(tmp_path), 1000) == 0
 
 

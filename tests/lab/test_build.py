@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -89,12 +88,10 @@ def first_boot(kernel: Path, rootfs: Path, seed: int, prefix: Sequence[str] = ()
     return done.stdout.replace("\r", "")
 
 
-def test_building_a_built_lab_does_nothing_and_is_quick(lab: Lab) -> None:
+def test_building_a_built_lab_does_nothing(lab: Lab) -> None:
     said: list[BuildStep] = []
-    began = time.monotonic()
     assert build(BuildOptions(), said.append) == lab
     assert said == []
-    assert time.monotonic() - began < 2
 
 
 def test_a_changed_module_is_built_alone_and_both_labs_stay(lab: Lab, cache: Path, kernels: Path) -> None:
@@ -138,9 +135,7 @@ def test_modules_from_outside_join_the_lab(lab: Lab, cache: Path, tmp_path: Path
     assert more.digests.kernel == lab.digests.kernel
     assert "pass insmod /lab/modules/lab_test.ko" in first_boot(more.kernel, more.rootfs, 1)
     assert Lab.locate(cache) == own
-    began = time.monotonic()
     assert with_modules(own, {"lab_test": folder}) == more
-    assert time.monotonic() - began < 2
     with pytest.raises(TestbedError, match=r"must make other\.ko, it made lab_test\.ko"):
         with_modules(own, {"other": folder})
 

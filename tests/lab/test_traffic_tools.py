@@ -22,13 +22,12 @@ pytestmark = pytest.mark.lab
 SOLO = """\
 matrix: solo
 topology: line6
-duration: 20s
 trials: 6
 sample.interval: 20ms
 flows:
   solo: {cc: cubic, ecn: classic}
 axes:
-  path: [{rate: 1mbit, rtt: 40ms}, {rate: 100mbit, rtt: 10ms}]
+  path: [{rate: 1mbit, rtt: 40ms, duration: 20s}, {rate: 100mbit, rtt: 10ms, duration: 8s}]
   queue: [{aqm: fifo, buffer_bdp: 1}, {aqm: fifo, buffer_bdp: 8}, {aqm: codel, buffer_bdp: 4}]
   traffic.tool: [lean, iperf3]
 """

@@ -70,7 +70,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("installed")
     checked(sys.executable, "-m", "venv", place / "venv", cwd=place)
     python = place / "venv/bin/python"
-    pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
     checked(*pip, "--require-hashes", "-r", ROOT / "requirements/run.txt", cwd=place)
     checked(*pip, "--no-deps", wheel, cwd=place)
     checked(python, "-m", "pip", "--disable-pip-version-check", "check", cwd=place)

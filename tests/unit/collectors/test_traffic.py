@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors import COLLECTORS, BadRawError
@@ -159,7 +159,6 @@ def test_no_result(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lean-dualpi2", "iperf3-fifo"])
-@settings(deadline=None)
 @given(share=st.floats(0.01, 0.99))
 def test_no_part_of_a_result_is_taken_for_one(cases: Path, name: str, share: float) -> None:
     text = (cases / "trials" / name / "raw/tx-l4s/flow-l4s-0.sender.json").read_text().strip()
@@ -167,7 +166,6 @@ def test_no_part_of_a_result_is_taken_for_one(cases: Path, name: str, share: flo
         parse_result(text[: int(len(text) * share)])
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=20), st.floats(0, 25))
 def test_goodput_after_a_warmup_of_whole_intervals(sizes: list[int], warmup_s: float) -> None:
     spans = tuple(Interval(float(i), i + 1.0, size) for i, size in enumerate(sizes))

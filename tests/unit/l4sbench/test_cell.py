@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from l4sbench.cell import Cell
@@ -65,7 +65,6 @@ def test_ids_once_given_stay() -> None:
     assert cell().id.endswith("-4f6ab69c00")
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.permutations(list(STATED)), params)
 def test_the_id_does_not_depend_on_order(names: list[str], extra: Mapping[str, Value]) -> None:
     stated = STATED | dict(extra)
@@ -74,7 +73,6 @@ def test_the_id_does_not_depend_on_order(names: list[str], extra: Mapping[str, V
     assert Cell.of(shuffled, tuple(reversed(GROUPS))).id == Cell.of(stated, GROUPS).id
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(params)
 def test_the_id_survives_the_store(extra: Mapping[str, Value]) -> None:
     one = Cell.of(STATED | dict(extra), GROUPS)
@@ -144,7 +142,6 @@ def test_values_that_compare_equal_in_python_are_told_apart() -> None:
     assert cell(aqm__x=1).identity == cell(aqm__x=1.0).identity  # whole numbers are whole numbers
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(params)
 def test_survives_json_and_pickle(extra: Mapping[str, Value]) -> None:
     one = Cell.of(STATED | dict(extra), GROUPS)

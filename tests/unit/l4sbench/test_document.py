@@ -8,7 +8,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -138,7 +138,6 @@ trees = st.recursive(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(trees.filter(lambda tree: tree is not None))
 def test_reads_what_a_yaml_library_writes(tree: object) -> None:
     stream = io.BytesIO()

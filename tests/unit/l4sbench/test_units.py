@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from l4sbench.units import Duration, Packets, Quantity, Rate, Size, Value, kind_of, parse_quantity
@@ -78,7 +78,6 @@ def test_nothing_is_negative(kind: type[Rate]) -> None:
         kind(-1)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(AMOUNTS)
 def test_the_canonical_form_parses_back(amount: int) -> None:
     for value in (Rate(amount), Duration(amount), Size(amount), Packets(amount)):
@@ -86,7 +85,6 @@ def test_the_canonical_form_parses_back(amount: int) -> None:
         assert parse_quantity(kind_of(value), str(value)) == value
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(AMOUNTS, AMOUNTS)
 def test_equal_quantities_have_equal_texts_and_order_is_the_amounts(one: int, other: int) -> None:
     assert (Duration(one) == Duration(other)) == (str(Duration(one)) == str(Duration(other)))
@@ -94,7 +92,6 @@ def test_equal_quantities_have_equal_texts_and_order_is_the_amounts(one: int, ot
     assert hash(Duration(one)) == hash(Duration.parse(str(Duration(one))))
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(0, 9_999_999), st.integers(0, 999))
 def test_decimals_are_exact(whole: int, thousandths: int) -> None:
     assert Duration.parse(f"{whole}.{thousandths:03}ms") == Duration.parse(f"{whole * 1000 + thousandths}us")

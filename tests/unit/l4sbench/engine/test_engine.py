@@ -398,9 +398,9 @@ def test_two_interrupts_stop_at_once(wanted: Matrix, run: Run) -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         small.run_matrix(
-            wanted, run, small.SmallTestbed(sleep_s=2.0, stubborn=True), jobs=1, on_event=on_event
+            wanted, run, small.SmallTestbed(sleep_s=10.0, stubborn=True), jobs=1, on_event=on_event
         )
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 8
     assert not list(run.ended())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from l4sbench.catalog import Catalog
@@ -107,7 +107,7 @@ def test_filters_keep_the_baselines_of_what_they_choose(make: Make) -> None:
     assert [groups(cell) for cell in alone.cells] == ["1 cubic off tx-classic"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sets(st.sampled_from([0.5, 1.0, 2.0, 4.0]), min_size=1), st.sampled_from(["solo", "solo-and-same"]))
 def test_every_cell_has_its_baselines(make: Make, buffers: set[float], wanted: str) -> None:
     matrix = make(wanted, f"  buffer_bdp: {sorted(buffers)}\n")

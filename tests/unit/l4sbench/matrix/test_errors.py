@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from l4sbench.document import read
@@ -90,7 +90,7 @@ def test_the_good_matrix_is_good(tmp_path: Path, small_catalog: Catalog) -> None
     assert len(Matrix.load(tmp_path / "m.yaml", small_catalog).cells) == 11
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(path=st.sampled_from(PATHS), junk=st.sampled_from([*JUNK, DELETE]), key=st.sampled_from(KEYS))
 def test_whatever_is_wrong_is_told_with_its_place(
     path: tuple[Any, ...], junk: Any, key: str, tmp_path: Path, small_catalog: Catalog

@@ -440,7 +440,7 @@ def shuffled(small_catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -
     return load_in_order
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(axes=st.permutations(list(AXES)), fixed=st.permutations(FIXED))
 def test_ids_do_not_depend_on_the_order_of_keys(
     shuffled: Shuffled, axes: list[str], fixed: list[str]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from l4sbench import tables
@@ -84,7 +84,6 @@ def test_factors_stand_behind_the_key_of_trials() -> None:
     assert found.columns[:6] == ["cell", "trial", "aqm", "l4s.cc", "rtt_ms", "status"]
 
 
-@settings(deadline=None)
 @given(cuts=st.lists(st.integers(0, 5000), max_size=6))
 def test_how_rows_are_cut_does_not_show(tmp_path_factory: pytest.TempPathFactory, cuts: list[int]) -> None:
     folder = tmp_path_factory.mktemp("tables")

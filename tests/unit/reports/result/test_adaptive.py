@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.result.adaptive import UNDECIDED_AFTER, decided, forecast, still_undecided
@@ -42,7 +42,7 @@ def test_too_few_trials_decide_nothing() -> None:
     assert not decided(PAM25, [50.0], [45.0], 100.0)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.floats(0, 60), st.floats(0, 40)), min_size=2, max_size=6),
     st.sampled_from(["pam25", "anrw24", "l4sbench1"]),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from l4sbench.errors import InputError
@@ -236,7 +236,7 @@ def test_the_table_verdicts(make: Make) -> None:
     assert row["worst_l4s_harm_percent"] is None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=5))
 def test_ok_means_that_every_cell_is_within(make: Make, goodputs: list[float]) -> None:
     cells = [

