@@ -48,7 +48,7 @@ def differences(part: Mapping[str, Any], node: str) -> list[str]:
 
 
 def differ(expected: Mapping[str, Any], text: str) -> list[str]:
-    """What `text`, a JSON list by `tc -j`, shows otherwise than expected.
+    """Compare `text`, a JSON list from `tc -j`, with what is expected.
 
     The same comparison as `l4sbench.program.differences`, which judges the trial afterwards.
     """
@@ -56,14 +56,14 @@ def differ(expected: Mapping[str, Any], text: str) -> list[str]:
     try:
         plain = json.loads(text)
     except ValueError:
-        return [f"{what}: what tc shows is no JSON"]
+        return [f"{what}: the output of tc is not JSON"]
     entries = [item for item in plain if isinstance(item, dict)] if isinstance(plain, list) else []
     for entry in entries:
         if all(_at(entry, key) == (True, value) for key, value in expected["match"]):
             found = (_differ(entry, value) for value in expected["values"])
             return [f"{what}: {message}" for message in found if message]
     names = ", ".join(str(entry.get("kind", entry.get("class"))) for entry in entries)
-    return [f"{what}: not there; there is {names or 'nothing'}"]
+    return [f"{what}: missing; found {names or 'nothing'}"]
 
 
 def _differ(entry: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
@@ -75,7 +75,7 @@ def _differ(entry: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None
             return None
         return f"{key} is not set and should be" if wanted else f"{key} is set and should not be"
     if not there:
-        return f"{key} is not shown; {wanted} was asked for"
+        return f"{key} is missing, expected {wanted}"
     numbers = isinstance(wanted, (int, float)) and isinstance(shown, (int, float))
     if numbers and not isinstance(shown, bool):
         same = abs(shown - wanted) <= float(expected["within"])
