@@ -203,7 +203,9 @@ def _queue(queues: pl.DataFrame, bin_ms: int, rate_mbps: float) -> pl.DataFrame:
     says = [(name, label) for name, label in _MEASURES if own[name].null_count() < own.height]
     shown = [said for said in says if said[0] in {"delay_l4s_ms", "delay_classic_ms"}] or says[:1]
     frames = [
-        own.group_by("bin_ms").agg(pl.col(name).mean().alias("delay_ms")).with_columns(queue=pl.lit(label))
+        own.group_by("bin_ms", maintain_order=True)
+        .agg(pl.col(name).mean().alias("delay_ms"))
+        .with_columns(queue=pl.lit(label))
         for name, label in shown
     ]
     found = pl.concat(frames)

@@ -187,7 +187,9 @@ def _others(
         found[cell] = {"label": label, "company": _company(own), "valid": 0}
     for name, group in (("l4s", decision.rule.l4s), ("classic", decision.rule.classic)):
         of_group = tables.totals(group, decision.rule.value).filter(pl.col("cell").is_in(list(cells)))
-        means = of_group.group_by("cell").agg(pl.col("mbps").mean(), pl.col("delay_ms").mean(), pl.len())
+        means = of_group.group_by("cell", maintain_order=True).agg(
+            pl.col("mbps").mean(), pl.col("delay_ms").mean(), pl.len()
+        )
         for cell, mbps, delay_ms, valid in means.iter_rows():
             goodput = Estimate(mbps, "Mbit/s", valid)
             delay = None if delay_ms is None else Estimate(delay_ms, "ms", valid)

@@ -153,7 +153,7 @@ def cells(
         raise InputError(f"no cell has both flow groups {l4s} and {classic}")
     trials = _trials(tables, both, (l4s, classic), value)
     estimates = _estimates(trials, factors, looks)
-    shares = dict(trials.group_by("cell").agg(pl.col("l4s.goodput")).iter_rows())
+    shares = dict(trials.group_by("cell", maintain_order=True).agg(pl.col("l4s.goodput")).iter_rows())
     counts = dict(tables.trials.group_by("cell").len().iter_rows())
     baselines = Baselines.of(tables, factors, (l4s, classic), value)
     found: list[CellResult] = []
@@ -209,10 +209,11 @@ def _trials(tables: RunTables, cells: Iterable[str], groups: tuple[str, str], va
     named = list(zip(("l4s", "classic"), groups, strict=True))
     for name, group in named:
         own = tables.totals(group, value).rename({"mbps": f"{name}.goodput", "delay_ms": f"{name}.delay"})
-        wide = wide.join(own, on=["cell", "trial"])
+        wide = wide.join(own, on=["cell", "trial"], maintain_order="left")
     for name, group in named:
         flows = captured(tables).filter(pl.col("group") == group)
-        p99 = flows.group_by("cell", "trial").agg(pl.col("sojourn_p99_ms").mean().alias(f"{name}.sojourn"))
+        per_trial = flows.group_by("cell", "trial", maintain_order=True)
+        p99 = per_trial.agg(pl.col("sojourn_p99_ms").mean().alias(f"{name}.sojourn"))
         wide = wide.join(p99, on=["cell", "trial"], how="left", maintain_order="left")
     return wide
 

@@ -37,7 +37,8 @@ def cell_metrics(
     found = _shares(tables, l4s, classic, value)
     srtt, sojourn, varied = _srtt(tables), _sojourn(tables), variations(tables)
     columns = [_variation_column(bin_ms) for bin_ms in BINS_MS]
-    of_cell = varied.group_by("cell", "group").agg(pl.col(*columns).mean())
+    # sums of floats depend on their order, and equal tables must give equal files
+    of_cell = varied.group_by("cell", "group", maintain_order=True).agg(pl.col(*columns).mean())
     for frame in (of_cell, sojourn, srtt):
         for name, group in (("l4s", l4s), ("classic", classic)):
             own = frame.filter(pl.col("group") == group).drop("group")

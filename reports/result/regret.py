@@ -33,7 +33,7 @@ Weight = Annotated[float, Field(ge=0)]
 
 
 class Prevalence(BaseModel):
-    """How common queues and competitors are, in any unit.
+    """Weights of queues and competitors by how common they are, in any unit.
 
     Attributes:
         prevalence: Its name.

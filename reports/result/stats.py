@@ -75,7 +75,7 @@ class Estimate:
 
     @property
     def rest(self) -> Estimate:
-        """What an estimate in percent leaves of 100 %."""
+        """The remainder to 100 % of an estimate in percent."""
         low, high = (None if end is None else 100 - end for end in (self.high, self.low))
         return Estimate(100 - self.value, self.unit, self.trials, low, high, self.sd)
 

@@ -154,12 +154,12 @@ class Decision:
 
     @property
     def trials_per_cell(self) -> Mapping[int, int]:
-        """How many cells have how many valid trials, by number of trials."""
+        """Numbers of cells by their number of valid trials."""
         return dict(sorted(Counter(cell.result.valid for cell in self.cells).items()))
 
     @property
     def questions(self) -> tuple[Label, ...]:
-        """What the table asks about, in order."""
+        """The questions of the table, in order."""
         return tuple(dict.fromkeys(verdict.question for verdict in self.verdicts))
 
     def table(self, question: Label) -> Grid[Label, str, Label, Verdict]:

@@ -65,7 +65,7 @@ def measures(tables: RunTables, group: str = "l4s") -> pl.DataFrame:
     goodput = pl.col("goodput_mbps")
     flows = (
         tables.flows.filter(pl.col("group") == group)
-        .group_by(own)
+        .group_by(own, maintain_order=True)
         .agg(
             pl.len().alias("flows"),
             goodput.sum(),
@@ -76,7 +76,7 @@ def measures(tables: RunTables, group: str = "l4s") -> pl.DataFrame:
     again, data = pl.col("retransmits_packets").sum(), pl.col("data_packets").sum()
     packets = (
         tables.packet_flows.filter(pl.col("group") == group)
-        .group_by(own)
+        .group_by(own, maintain_order=True)
         .agg(
             again,
             (again / data * 100).alias("retransmits_percent"),

@@ -100,7 +100,7 @@ def test_latex_compiles(decision: Decision, tmp_path: Path) -> None:
         "\\documentclass{article}\n\\usepackage{booktabs,amssymb}\n"
         "\\begin{document}\n\\input{decision}\n\\end{document}\n"
     )
-    told = subprocess.run(
+    compiled = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],
         cwd=tmp_path,
         capture_output=True,
@@ -108,5 +108,5 @@ def test_latex_compiles(decision: Decision, tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert told.returncode == 0, told.stdout[-2000:]
+    assert compiled.returncode == 0, compiled.stdout[-2000:]
     assert (tmp_path / "paper.pdf").stat().st_size > 1000

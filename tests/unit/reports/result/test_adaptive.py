@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""When a cell has enough trials."""
+"""A cell has enough trials as soon as it is decided."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What switching costs, by hand."""
+"""The cost of switching, worked out by hand."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_low_latency_by_p99_of_captured_packets(make: Make) -> None:
     assert sojourn.value == pytest.approx(0.9)
 
 
-def test_invalid_and_failed_trials_are_left_out_and_told(make: Make) -> None:
+def test_invalid_and_failed_trials_are_left_out_and_reported(make: Make) -> None:
     cells = [
         {"aqm": "fifo", "l4s": [50, 1, 50], "classic": [40, 90, 40], "status": ["ok", "invalid", "failed"]}
     ]
@@ -301,7 +301,7 @@ ANRW24_TABLE_1 = {  # fallback off: CUBIC, BBRv2; fallback on: CUBIC, BBRv2
 
 
 def anrw24_table(decision: Decision) -> dict[str, str]:
-    """What the rule gives where the publication has an entry."""
+    """Return the verdicts of the rule where the publication has an entry."""
     found: dict[str, str] = {}
     for row in ANRW24_TABLE_1:
         entries = [
