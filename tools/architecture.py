@@ -63,7 +63,7 @@ text-anchor="middle">
 def floors() -> list[list[str]]:
     """Return the parts of each floor, the highest first, as the contracts of import-linter declare them."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    core, beside = (
+    core, beside, *_ = (
         [
             [part.strip().removeprefix("l4sbench.") for part in layer.split("|")]
             for layer in contract["layers"]
