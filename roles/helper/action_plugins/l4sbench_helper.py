@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Runs the helper (roles/helper/files/helper) on a host, and brings it there where it is not yet.
+"""Action that runs the helper (roles/helper/files/helper) on a host, and copies it there if it is missing.
 
-Other than a module it keeps no Python process waiting on the host, and a connection that drops during a trial
-is made anew: the trial goes on without it.
+Unlike a module it keeps no Python process waiting on the host, and reconnects when a connection drops during
+a trial, which continues without it.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from ansible.plugins.action import ActionBase
 FOLDER = Path(__file__).parents[1] / "files" / "helper"
 STATE = "/var/lib/l4sbench"
 ASK_S = 20
-"""Seconds that one question for a trial's end waits for an answer."""
+"""Seconds that one query of a trial's end waits for an answer."""
 SLACK_S = 60
-"""How long after a trial's limit the host is still asked."""
+"""Time after a trial's limit during which the host is still queried."""
 NO_FILE = 2
-"""What Python ends with when its program is not there."""
+"""Exit code of Python when its program does not exist."""
 NO_PROGRAM = (126, 127)
-"""What a shell ends with when it cannot run a program, or finds none."""
+"""Exit codes of a shell when it cannot run a program, or finds none."""
 SSH_FAILED = 255
-"""What ssh itself ends with when it is its own failure."""
+"""Exit code of ssh for its own failures."""
 _PR_SET_PDEATHSIG = 1
 CHANGING = frozenset({"wiring", "tuning", "bottleneck", "files", "teardown"})
 COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials"}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no types
-    """See roles/helper/library/l4sbench_helper.py for the arguments."""
+    """The action; roles/helper/library/l4sbench_helper.py documents its arguments."""
 
     TRANSFERS_FILES = True
     _supports_check_mode = False
@@ -78,7 +78,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
 
     # ---- a trial
     def _trial(self, part: dict[str, Any], results: Path) -> dict[str, Any]:
-        """Launch a host's part, ask until it has ended, bring its results."""
+        """Launch a host's part, wait until it has ended, and fetch its results."""
         hosts = self._vars.get("ansible_play_hosts", [])
         forks = int(context.CLIARGS.get("forks") or 5)
         if forks < len(hosts):
@@ -120,16 +120,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
                 if hashlib.sha256(partial.read_bytes()).hexdigest() == told["sha256"]:
                     partial.replace(results)
                     return
-                reason = "what arrived is not what the host has"
+                reason = "the checksum of the received file is wrong"
             except (AnsibleConnectionFailure, OSError) as error:
                 reason = str(error)
             if time.monotonic() > deadline:
-                raise AnsibleActionFail(f"the results cannot be brought here: {reason}")
+                raise AnsibleActionFail(f"cannot fetch the results: {reason}")
             self._connect_again()
 
     # ---- the helper
     def _retried(self, words: list[str], given: dict[str, Any], deadline: float) -> dict[str, Any]:
-        """The helper's answer; asks again when the connection drops."""
+        """Return the helper's answer; ask again when the connection drops."""
         while True:
             try:
                 return self._helper(words, given)
@@ -146,16 +146,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             time.sleep(1)
 
     def _helper(self, words: list[str], given: dict[str, Any]) -> dict[str, Any]:
-        """Run the helper; it is put onto the host first where it is not there."""
+        """Run the helper, after copying it to the host if it is missing."""
         digest, archive = _packed()
         place = f"{STATE}/helper-{digest[:12]}"
         python = str(self._vars.get("l4sbench_python", "python3"))
         argv = [python, place, *words]
         ended = self._execute(argv, json.dumps(given))
         if ended["rc"] in NO_PROGRAM:
-            raise AnsibleActionFail(
-                f"{python} cannot be run there (l4sbench_python names it): {_said(ended)}"
-            )
+            raise AnsibleActionFail(f"cannot run {python} there (l4sbench_python names it): {_said(ended)}")
         if ended["rc"] == NO_FILE and "{" not in ended["stdout"]:
             partial = f"{place}.partial"
             steps = (
@@ -166,7 +164,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             )
             put = self._execute_all(steps, archive)
             if put["rc"]:
-                raise AnsibleActionFail(f"the helper cannot be put into {STATE}: {_said(put)}")
+                raise AnsibleActionFail(f"cannot copy the helper to {STATE}: {_said(put)}")
             ended = self._execute(argv, json.dumps(given))
         lines = [line for line in ended["stdout"].splitlines() if line.startswith("{")]
         if not lines and (ended["rc"] < 0 or ended["rc"] == SSH_FAILED):
@@ -183,7 +181,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         return self._execute_all((argv,), stdin)
 
     def _execute_all(self, steps: Any, stdin: str | bytes) -> dict[str, Any]:
-        """Commands one after the other, until one fails; every word is quoted."""
+        """Run commands one after the other, until one fails; every word is quoted."""
         line = " && ".join(shlex.join(step) for step in steps)
         data = stdin.encode() if isinstance(stdin, str) else stdin
         ended: dict[str, Any] = self._low_level_execute_command(line, in_data=data)
@@ -193,7 +191,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
 def _end_with_ansible() -> None:
     """Let the kernel end this process when ansible-playbook ends, even when that is killed.
 
-    It is in a session of its own, so no signal of the terminal or to the process group reaches it.
+    It is in its own session, so no signal of the terminal or to the process group reaches it.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -212,7 +210,7 @@ def _encoded(source: Path) -> dict[str, str]:
 
 
 def _packed() -> tuple[str, bytes]:
-    """Digest of the helper, and the helper as an archive."""
+    """Return the digest of the helper, and the helper as an archive."""
     total = hashlib.sha256()
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:

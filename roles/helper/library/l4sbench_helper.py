@@ -6,12 +6,12 @@ DOCUMENTATION = """
 module: l4sbench_helper
 short_description: Apply the programs of a host's nodes
 description:
-  - Runs the helper on a host, putting it there first where it is not.
-  - C(trial) launches a host's part of a trial detached, asks until it has ended, over a new connection where
-    one drops, and brings the results, whose checksum must be what the host says.
+  - Runs the helper on a host, after copying it there if it is missing.
+  - C(trial) launches a host's part of a trial detached, waits until it has ended, reconnecting when the
+    connection drops, and fetches the results, whose checksum must be the host's.
 options:
   command:
-    description: What to do.
+    description: The command.
     type: str
     required: true
     choices: [facts, wiring, tuning, bottleneck, files, trial, fetch, stop, trials, teardown]
@@ -31,7 +31,7 @@ options:
     description: Folder on the controller whose files C(files) copies.
     type: path
   folder:
-    description: Folder on the host that gets them.
+    description: Destination folder on the host.
     type: path
 author: The l4sbench authors (@l4sbench)
 """

@@ -173,7 +173,7 @@ def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> 
 def test_why_a_host_is_not_ready_is_told_in_its_own_words(hosts: NodesStatus) -> None:
     assert hosts.inventory
     for given, told in (
-        ({"l4sbench_python": "python2"}, "python2 cannot be run there (l4sbench_python names it)"),
+        ({"l4sbench_python": "python2"}, "cannot run python2 there (l4sbench_python names it)"),
         ({"l4sbench_modules": {"tcp_prague": "no.ko"}}, "Could not find or access 'no.ko'"),
     ):
         played = play_books("prepare.yml", hosts.inventory, ["router"], given, limit_s=120)

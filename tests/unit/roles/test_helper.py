@@ -175,7 +175,7 @@ def test_waiting_in_vain_says_for_whom(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_says_so_when_a_module_cannot_be_loaded() -> None:
     module = {"name": "l4sbench_no_such", "params": [["a", "1"]], "ours": True}
     part = {"host_nodes": ["tx"], "programs": {"tx": {"modules": [module]}}}
-    with pytest.raises(system.Failed, match=r"l4sbench_no_such cannot be loaded.*prepare\.yml|not installed"):
+    with pytest.raises(system.Failed, match=r"module l4sbench_no_such.*prepare\.yml|not installed"):
         wiring.load_modules(part)
 
 

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Applies the programs of a host's nodes. Runs on the host, as root.
+"""Program that applies the programs of a host's nodes; runs on the host, as root.
 
 usage: python3 FOLDER COMMAND [ARG...]
 
-    facts       what this host is
+    facts       report kernel, tools, modules and interfaces
     wiring      namespaces, bridges, modules        (stdin: a host's part of a trial)
     tuning      sysctls, links, routes, offloads    (the same)
     bottleneck  queues, read back and compared      (the same)
     launch      begin a trial, detached             (the same)
-    wait TRIAL SECONDS     how a trial stands, at the latest after so many seconds
+    wait TRIAL SECONDS     report a trial's state, at the latest after this many seconds
     stop TRIAL             end a trial
     trials                 list the trials whose files are still here
     files                  write the files of a folder that differ
-    teardown               bring back what was there before
+    teardown               restore the state before the first trial
 
-stdin, where a command reads it, and stdout are JSON. A failure is `{"failed": "reason"}` and exit code 1.
+stdin, where a command reads it, and stdout are JSON. A failure is `{"failed": "reason"}` with exit code 1.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
 def _part() -> dict[str, Any]:
     plain = json.load(sys.stdin)
     if not isinstance(plain, dict):
-        raise Failed("stdin holds no map")
+        raise Failed("stdin is not a JSON map")
     return plain
 
 
@@ -120,7 +120,7 @@ def _teardown() -> dict[str, Any]:
     changed += restore_modules()
     if not STATE.exists():
         return {"changed": changed}
-    shutil.rmtree(STATE, ignore_errors=True)  # this program too, which is in memory by now
+    shutil.rmtree(STATE, ignore_errors=True)  # this program too, which is loaded in memory
     return {"changed": [*changed, f"{STATE} removed"]}
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What a host is: kernel, tools, modules, interfaces. Asked once, before anything runs."""
+"""Facts about a host: kernel, tools, modules, interfaces. Queried once, before anything runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, Iterable, Mapping
 from system import STATE, Failed, boot_id, listed, namespaces, read_text, run
 
 _NOWHERE = {"dummy", "ifb"}
-"""Kinds of interfaces that lead to no other host."""
+"""Kinds of interfaces that do not lead to other hosts."""
 _VERSIONS = {
     "iperf3": (["iperf3", "--version"], r"iperf ([0-9.]+)"),
     "tc": (["tc", "-V"], r"iproute2-(?:ss)?v?([0-9.]+)"),
@@ -29,7 +29,7 @@ _VERSIONS = {
 
 
 def facts(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that a run must know of this host.
+    """Return everything that a run must know of this host.
 
     Args:
         asked: `config`: kernel symbols without CONFIG_; `modules` and `ccs`: names of interest.
@@ -57,7 +57,7 @@ def facts(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kernel_config(release: str) -> dict[str, str]:
-    """The kernel's configuration without CONFIG_; empty when the host does not tell."""
+    """Return the kernel's configuration without CONFIG_; empty when the host does not provide it."""
     text = ""
     try:
         text = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
@@ -67,9 +67,9 @@ def kernel_config(release: str) -> dict[str, str]:
 
 
 def module(name: str, release: str) -> dict[str, str] | None:
-    """Source version of a module that is loaded or could be, and where from; None when there is none.
+    """Return source version and file of a module that is loaded or could be; None when there is none.
 
-    `state` is `loaded`, `there`, or, of one that was brought for another kernel, `for` and its release.
+    `state` is `loaded`, `there`, or, for a file that was built for another kernel, `for` and its release.
     """
     loaded = read_text(f"/sys/module/{name}/srcversion")
     own = STATE / "modules" / release / f"{name}.ko"
@@ -85,7 +85,7 @@ def module(name: str, release: str) -> dict[str, str] | None:
 
 
 def _version(name: str) -> str:
-    """A tool's version, or `?` when it does not tell; empty when it is not there."""
+    """Return a tool's version, or `?` when it prints none; empty when the tool is missing."""
     argv, pattern = _VERSIONS[name]
     if not shutil.which(argv[0]):
         return ""
@@ -98,7 +98,7 @@ def _version(name: str) -> str:
 
 
 def _ccs(names: Iterable[str], release: str) -> list[str]:
-    """Of these congestion controls, by kernel name, those that are there or can be loaded."""
+    """Return those of these congestion controls, by kernel name, that are available or can be loaded."""
     there = set(read_text("/proc/sys/net/ipv4/tcp_available_congestion_control").split())
     for name in names:
         known = None if name in there else module(f"tcp_{name}", release)
@@ -140,7 +140,7 @@ def _interfaces() -> list[dict[str, Any]]:
 
 
 def _management() -> set[str]:
-    """Interfaces that carry the default route or this very connection; experiments keep off them."""
+    """Return the interfaces of the default route and of this connection, which experiments must not use."""
     found: set[str] = set()
     for family in ("-4", "-6"):
         ended = run(["ip", "-j", family, "route", "show", "default"], check=False)
@@ -153,7 +153,7 @@ def _management() -> set[str]:
 
 
 def _connected_to() -> str:
-    """This host's address of the ssh connection that started this; sudo leaves it out of our environment."""
+    """Return this host's address in the ssh connection that started this; sudo drops the variable."""
     pid = "self"
     while pid not in {"", "0", "1"}:
         for entry in read_text(f"/proc/{pid}/environ").split("\0"):

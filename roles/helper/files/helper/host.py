@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A host's part of a trial, detached from whoever asked for it: launch, wait, stop, the result in one file.
+"""A host's part of a trial, detached from the connection that starts it: launch, wait, stop, result.
 
-A trial's folder holds `part.json` (what is to be done), `log`, `raw/`, then `result.json`,
-`results.tar.gz`, `results.sha256` and `rc`; `done` is written last. A connection that drops changes nothing:
-`wait` asks again.
+A trial's folder holds `part.json` (the instructions), `log`, `raw/`, then `result.json`, `results.tar.gz`,
+`results.sha256` and `rc`; `done` is written last. After a dropped connection `wait` is called again.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ TRIALS = STATE / "trials"
 LOCK = STATE / "lock"
 CURRENT = STATE / "current"
 KEPT = 20
-"""Ended trials that are kept on a host, in case somebody comes for them."""
+"""Number of ended trials that a host keeps for later fetches."""
 STALE_S = 60.0
-"""A trial for which nobody has asked so long may be ended in favour of another one."""
+"""Time without a `wait` after which a trial may be ended in favour of another one."""
 
 
 def launch(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Begin a host's part of a trial; returns at once. Raises Failed when the host is in use."""
+    """Begin a host's part of a trial and return at once. Raises Failed when the host is in use."""
     trial = str(part["id"])
     folder = _folder(trial)
     TRIALS.mkdir(parents=True, exist_ok=True)
@@ -65,12 +64,12 @@ def launch(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _folder(trial: str) -> Path:
     if not trial or not all(c.isalnum() or c in "-_." for c in trial) or trial.startswith("."):
-        raise Failed(f"{trial!r} names no trial")
+        raise Failed(f"{trial!r} is not a valid id of a trial")
     return TRIALS / trial
 
 
 def _detach(argv: list[str], log: Path, trial: str) -> None:
-    """Start a process that ends with neither this one nor the connection."""
+    """Start a process that outlives this one and the connection."""
     if Path("/run/systemd/system").is_dir() and shutil.which("systemd-run"):
         unit = f"l4sbench-{hashlib.sha256(trial.encode()).hexdigest()[:12]}"
         out = f"append:{log}"
@@ -85,7 +84,7 @@ def _detach(argv: list[str], log: Path, trial: str) -> None:
 
 
 def _make_room(owner: str) -> str:
-    """End a trial that still runs here when it is ours or nobody asks for it; returns its id."""
+    """End a running trial if it is ours or abandoned, and return its id."""
     if not _busy():
         return ""
     running = read_text(CURRENT)
@@ -96,7 +95,7 @@ def _make_room(owner: str) -> str:
     except OSError:
         idle_s = STALE_S
     if whose != owner and idle_s < STALE_S:
-        raise Failed(f"this host runs a trial for somebody else ({running})")
+        raise Failed(f"this host runs a trial of another controller ({running})")
     stop(running)
     return running
 
@@ -128,7 +127,7 @@ def stop(trial: str) -> dict[str, Any]:
 
 
 def work(trial: str) -> int:
-    """Do a host's part of a trial. Runs detached; everything is told by files."""
+    """Do a host's part of a trial, detached; write all results to files."""
     folder = _folder(trial)
     part = read_json(folder / "part.json") or {}
     signal.signal(signal.SIGTERM, ended_from_outside)
@@ -139,7 +138,7 @@ def work(trial: str) -> int:
         try:
             try:
                 result["changed"] = [*wire(part), *load_modules(part)]
-            except Failed as failure:  # the nodes tell the others
+            except Failed as failure:  # the nodes report it to the others
                 write_whole(folder / "part.json", json.dumps({**part, "broken": failure.reason}))
             result.update(_perform(part, folder))
         except Failed as failure:
@@ -153,7 +152,7 @@ def work(trial: str) -> int:
 
 
 def _perform(part: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """One process per node, each in its namespace; waits for all of them."""
+    """Start one process per node, each in its namespace, and wait for all of them."""
     own = [sys.executable, str(Path(__file__).parent), "node", part["id"]]
     children = {}
     for node in part["host_nodes"]:
@@ -178,7 +177,7 @@ def _perform(part: Mapping[str, Any], folder: Path) -> dict[str, Any]:
                 child.kill()
     nodes = {node: read_json(folder / f"{node}.json") or {} for node in children}
     nodes = {n: _silent(n, folder, late) if n in late or not told else told for n, told in nodes.items()}
-    # what went wrong by itself says more than what only follows from it
+    # causes before their consequences
     wrong = sorted((n for n in nodes.values() if not n["ok"]), key=lambda n: bool(n["secondary"]))
     reason = f"{wrong[0]['node']}: {wrong[0]['reason']}" if wrong else ""
     secondary = bool(wrong and wrong[0]["secondary"])
@@ -192,7 +191,7 @@ def _silent(node: str, folder: Path, late: list[str]) -> dict[str, Any]:
 
 
 def _pack(folder: Path) -> str:
-    """The raw files and the result in one archive; returns its SHA-256."""
+    """Pack the raw files and the result into one archive, and return its SHA-256."""
     partial = folder / "results.tar.gz.partial"
     with tarfile.open(partial, "w:gz", compresslevel=1) as archive:
         for name in ("result.json", "log", "raw"):
@@ -204,14 +203,14 @@ def _pack(folder: Path) -> str:
 
 
 def wait(trial: str, seconds: float) -> dict[str, Any]:
-    """How a trial stands, at the latest after so many seconds: `running`, `ended`, `lost` or `unknown`."""
+    """Return a trial's state, at the latest after this many seconds: running, ended, lost or unknown."""
     folder = _folder(trial)
     deadline = time.monotonic() + seconds
     while True:
         if not (folder / "part.json").exists():
             return {
                 "state": "unknown",
-                "reason": "the host was restarted, or somebody tidied up there",
+                "reason": "the host was restarted, or its trials were removed",
             }
         os.utime(folder / "asked")
         if (folder / "done").exists():
@@ -221,7 +220,7 @@ def wait(trial: str, seconds: float) -> dict[str, Any]:
         begun = (folder / "pid").exists()
         if begun and not _busy() and not (folder / "done").exists():
             said = read_text(folder / "log")[-500:]
-            return {"state": "lost", "reason": f"what ran the trial was ended from outside: {said}"}
+            return {"state": "lost", "reason": f"the trial's process was killed: {said}"}
         if time.monotonic() > deadline:
             return {"state": "running"}
         time.sleep(0.1)
@@ -241,7 +240,7 @@ def _told(folder: Path) -> dict[str, Any]:
 
 
 def trials() -> list[dict[str, Any]]:
-    """The trials of which this host still has something, newest first."""
+    """Return the trials whose files are still on this host, newest first."""
     if not TRIALS.is_dir():
         return []
     folders = sorted(TRIALS.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Had this node a CPU when it needed one? Whoever forwards packets late measures himself, not the queue.
+"""The lateness of a node's timers: a node without a CPU forwards packets late, and measures itself.
 
-What a host does beside a trial, another guest on the machine below it, a hypervisor that gives no time: all
-of it shows in the same way, a timer that is answered late. So that is what is measured, on every kind of host
-alike. What the kernel says of its CPUs is kept beside it, to tell whose fault it was.
+Other work on the host, another guest on the machine below it, a hypervisor that gives no time: all of them
+show as a timer that fires late, which is measured on every kind of host alike. The kernel's statistics of its
+CPUs are stored as well, to identify the cause.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
 class Watch(threading.Thread):
-    """Has itself woken at an interval from the start instant on, and notes how late it was each time.
+    """Thread that wakes up at an interval from the start instant on, and records its delay each time.
 
-    An instant that went by during a longer delay counts too: what was due then would have waited as well.
+    Instants within a longer delay count, too: packets due then would have waited as well.
     """
 
     def __init__(self, output: Path, start_ns: int) -> None:
@@ -37,7 +37,7 @@ class Watch(threading.Thread):
         self._end = threading.Event()
 
     def end(self) -> None:
-        """Stop, and leave the file."""
+        """Stop, and write the file."""
         self._end.set()
         if self.is_alive():
             self.join(10)
@@ -63,7 +63,7 @@ class Watch(threading.Thread):
 
 
 def cpus() -> dict[str, float]:
-    """Seconds so far of all CPUs together, by what they did; `pressure`: while some task waited for one."""
+    """Return the seconds of all CPUs by use so far; `pressure`: seconds in which a task waited for a CPU."""
     words = read_text("/proc/stat").partition("\n")[0].split()[1:]
     found = {name: int(word) / 100 for name, word in zip(_TICKS, words)}
     some = re.search(r"^some .*total=(\d+)$", read_text("/proc/pressure/cpu"), re.MULTILINE)

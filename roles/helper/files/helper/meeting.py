@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How the nodes of a trial agree on a start: over the experiment's own networks, by UDP.
+"""The agreement of a trial's nodes on a start: over the experiment's own networks, by UDP.
 
-Every node tells the keeper (the router) when it is ready, and asks it for the time while doing so. When all
-are ready the keeper names an instant on its own monotonic clock, and every node reckons it in its own: the
-clock's offset is what Cristian's algorithm gives (the keeper's time minus the middle of the exchange, taken
-from the exchange with the shortest round trip; F. Cristian, Probabilistic clock synchronization, 1989). No
-node's wall clock counts, and a path whose delay is the same both ways costs no accuracy.
+Every node reports to the keeper (the router) when it is ready, and requests its time with each message. When
+all are ready the keeper names an instant on its own monotonic clock, and every node converts it to its own:
+by Cristian's algorithm the offset of the clocks is the keeper's time minus the middle of the exchange with
+the shortest round trip (F. Cristian, Probabilistic clock synchronization, 1989). Wall clocks do not matter,
+and a path with equal delays both ways costs no accuracy.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from system import Failed
 
 PORT = 4989
 LEAD_S = 1.0
-"""From the last node's being ready to the start."""
+"""Time from the last node's readiness to the start."""
 PATIENCE_S = 45.0
-"""How long a node that is ready waits for the others."""
+"""Limit for a ready node to wait for the others."""
 _EXCHANGES = 8
-_PKTINFO = getattr(socket, "IP_PKTINFO", 8)  # Python names it from 3.12 on
+_PKTINFO = getattr(socket, "IP_PKTINFO", 8)  # Python has a name for it from 3.12 on
 _INFO = struct.Struct("I4s4s")
 """`struct in_pktinfo`: interface, own address, address in the header (ip(7))."""
 _LINGER_S = 3.0
@@ -35,7 +35,7 @@ _LINGER_S = 3.0
 
 @dataclass(frozen=True)
 class Start:
-    """The start instant on this node's monotonic clock, and how well it is known. All in nanoseconds."""
+    """The start instant on this node's monotonic clock, and its accuracy, all in nanoseconds."""
 
     at_ns: int
     offset_ns: int
@@ -43,7 +43,7 @@ class Start:
 
 
 class Keeper(threading.Thread):
-    """Answers the nodes of one trial. Runs beside the router's own part."""
+    """Thread on the router that answers the nodes of one trial."""
 
     def __init__(self, trial: str, nodes: Sequence[str]) -> None:
         super().__init__(name="keeper", daemon=True)
@@ -59,15 +59,15 @@ class Keeper(threading.Thread):
         try:
             self._socket.bind(("", PORT))
         except OSError as error:
-            raise Failed(f"UDP port {PORT} cannot be used: {error.strerror}") from error
+            raise Failed(f"cannot use UDP port {PORT}: {error.strerror}") from error
 
     def abort(self, reason: str) -> None:
-        """Tell the nodes that nothing will start, for some seconds."""
+        """Report to the nodes that nothing will start, for some seconds."""
         self._abort = self._abort or reason
         self._end_ns = time.monotonic_ns() + int(_LINGER_S * 1e9)
 
     def linger(self) -> None:
-        """Wait until the nodes have been told."""
+        """Wait until the nodes know."""
         self.join(_LINGER_S + 1)
 
     def run(self) -> None:
@@ -95,7 +95,7 @@ class Keeper(threading.Thread):
             self._end_ns = self._start_ns + int(_LINGER_S * 1e9)
 
     def _answer(self, asked: dict[str, Any], sender: Any, more: list[tuple[int, int, bytes]]) -> None:
-        """Answer from the address that was asked: hosts may drop what comes from another one (rp_filter)."""
+        """Answer from the address of the request: hosts may drop packets from another one (rp_filter)."""
         answer = {
             "trial": self._trial,
             "sent": asked.get("sent"),
@@ -113,10 +113,10 @@ class Keeper(threading.Thread):
 
 
 def attend(trial: str, node: str, address: str, *, failed: str | None = None) -> Start:
-    """Tell the keeper at `address` that this node is ready, or why it is not, and learn the start.
+    """Report to the keeper at `address` that this node is ready, or why it failed, and return the start.
 
     Raises:
-        Failed: another node failed, the keeper was not heard of, or it was heard of too late.
+        Failed: another node failed, or the keeper did not answer, or too late.
     """
     deadline = time.monotonic() + (PATIENCE_S if failed is None else _LINGER_S)
     best: tuple[int, int] | None = None
@@ -147,14 +147,14 @@ def attend(trial: str, node: str, address: str, *, failed: str | None = None) ->
 def _start(start_ns: int, best: tuple[int, int]) -> Start:
     at_ns = start_ns - best[1]
     if at_ns < time.monotonic_ns():
-        raise Failed("heard of the start after it had passed: the network or the host is too slow")
+        raise Failed("received the start instant after it had passed: the network or the host is too slow")
     return Start(at_ns, best[1], best[0])
 
 
 def _exchange(
     own: socket.socket, trial: str, node: str, address: str, failed: str | None
 ) -> tuple[dict[str, Any], int, int] | None:
-    """One question and its answer, the round trip, and the keeper's clock minus ours."""
+    """Send one request; return the answer, the round trip, and the keeper's clock minus ours."""
     sent_ns = time.monotonic_ns()
     asked = {"trial": trial, "node": node, "sent": sent_ns, "ready": failed is None, "failed": failed}
     try:
@@ -167,7 +167,7 @@ def _exchange(
             answer = json.loads(own.recv(2048))
         except (socket.timeout, ValueError):
             return None
-        except OSError:  # a refused port shows here; the keeper may not be there yet
+        except OSError:  # a refused port shows here; the keeper may not have started yet
             time.sleep(0.1)
             return None
         here_ns = time.monotonic_ns()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What every part of the helper uses: commands, files that appear whole, interfaces by their addresses.
+"""Common functions of the helper: commands, files that appear whole, interfaces by their addresses.
 
 The helper runs on the hosts of an experiment: Python 3.9 or newer, standard library only.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 STATE = Path(os.environ.get("L4SBENCH_STATE", "/var/lib/l4sbench"))
-"""Everything the helper keeps on a host."""
+"""Folder of everything that the helper keeps on a host."""
 NAMESPACE_PREFIX = "l4sb-"
 HUB = "l4sb-hub"
 """Namespace of the bridges of a host that holds several nodes."""
@@ -24,9 +24,9 @@ _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 
 class Failed(Exception):  # noqa: N818  (it names an event)
-    """What went wrong, in words for the person who started the run.
+    """A failure, with a reason for the person who started the run.
 
-    `secondary`: it only follows from what went wrong elsewhere.
+    `secondary`: it is only a consequence of a failure elsewhere.
     """
 
     def __init__(self, reason: str, *, secondary: bool = False) -> None:
@@ -59,29 +59,29 @@ def run(
 
 
 def in_namespace(netns: str | None) -> list[str]:
-    """What stands before a command that is to run in a network namespace."""
+    """Return the words that run a command in a network namespace."""
     return ["ip", "netns", "exec", netns] if netns else []
 
 
 def listed(argv: Sequence[str], *, netns: str | None = None) -> list[dict[str, Any]]:
-    """The JSON list that a command of iproute2 prints. Raises Failed."""
+    """Return the JSON list that a command of iproute2 prints. Raises Failed."""
     text = run(argv, netns=netns).stdout
     try:
         plain = json.loads(text or "[]")
     except ValueError as error:
-        raise Failed(f"{' '.join(argv)}: prints no JSON; iproute2 4.17 or newer is needed") from error
+        raise Failed(f"{' '.join(argv)}: its output is not JSON; iproute2 4.17 or newer is needed") from error
     return [item for item in plain if isinstance(item, dict) and item]
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """A file that is there as a whole or not at all."""
+    """Write a file that appears whole or not at all."""
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(text.encode() if isinstance(text, str) else text)
     partial.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The map in a file; None when there is none."""
+    """Return the map in a file; None when there is none."""
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -90,7 +90,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def read_text(path: str | Path) -> str:
-    """A small file, stripped; empty when it cannot be read."""
+    """Return a small file's text, stripped; empty when it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -98,17 +98,17 @@ def read_text(path: str | Path) -> str:
 
 
 def boot_id() -> str:
-    """Another one after every boot."""
+    """Return the id of this boot."""
     return read_text("/proc/sys/kernel/random/boot_id")
 
 
 def namespace_of(part: Mapping[str, Any], node: str) -> str | None:
-    """Where a node of this host lives: a host that holds one node needs no namespace."""
+    """Return the namespace of a node of this host; None for the only node of a host."""
     return NAMESPACE_PREFIX + node if len(part["host_nodes"]) > 1 else None
 
 
 def namespaces() -> list[str]:
-    """The network namespaces of this host that are ours."""
+    """Return the network namespaces of this host that are ours."""
     try:
         names = [str(item.get("name")) for item in listed(["ip", "-j", "netns", "list"])]
     except Failed:
@@ -117,12 +117,12 @@ def namespaces() -> list[str]:
 
 
 def links(netns: str | None = None) -> list[dict[str, Any]]:
-    """Interfaces of a namespace as `ip -j link` tells of them."""
+    """Return the interfaces of a namespace as `ip -j link` shows them."""
     return listed(["ip", "-j", "link", "show"], netns=netns)
 
 
 def by_mac(mac: str, netns: str | None = None) -> str | None:
-    """Name of the interface with this hardware address; bridges and veths do not count."""
+    """Return the name of the interface with this hardware address, other than bridges and veths."""
     for link in links(netns):
         same = str(link.get("address", "")).lower() == mac.lower()
         if same and not link.get("linkinfo") and link.get("link_type") != "loopback" and not is_made(link):
@@ -131,12 +131,12 @@ def by_mac(mac: str, netns: str | None = None) -> str | None:
 
 
 def is_made(link: Mapping[str, Any]) -> bool:
-    """Whether it is one of our own bridges or veths, which have no hardware behind them."""
+    """Return True if it is one of our own bridges or veths, which have no hardware behind them."""
     return "link_index" in link or "link" in link or str(link["ifname"]).startswith(("br-", "hub-"))
 
 
 def port(part: Mapping[str, Any], node: str, network: str) -> str:
-    """The interface of a node at a network, seen from the node's namespace. Raises Failed."""
+    """Return the interface of a node at a network, seen from the node's namespace. Raises Failed."""
     mac = part["ports"].get(network)
     here = [name for name in part["networks"][network] if name in part["host_nodes"]]
     if len(part["host_nodes"]) > 1 and (mac is None or len(here) > 1):
@@ -148,16 +148,16 @@ def port(part: Mapping[str, Any], node: str, network: str) -> str:
 
 
 def resolve(part: Mapping[str, Any], node: str, argv: Sequence[str]) -> list[str]:
-    """An argument list with `@<network>` replaced by the interface there."""
+    """Return an argument list with `@<network>` replaced by the node's interface at the network."""
     return [port(part, node, word[1:]) if word.startswith("@") else str(word) for word in argv]
 
 
 def duration_ns(text: str) -> int:
-    """Nanoseconds of a duration as programs state it, such as `1.5ms`."""
+    """Return the nanoseconds of a duration in a program, such as `1.5ms`."""
     number = text.rstrip("nums")
     return int(Decimal(number) * _UNITS[text[len(number) :]])
 
 
 def ended_from_outside(_number: int, _frame: object) -> None:
-    """A handler of signals: the process tidies up and says why it ended."""
+    """Handle a signal: the process cleans up and reports why it ended."""
     raise Failed("it was ended from outside")

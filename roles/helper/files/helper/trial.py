@@ -20,14 +20,14 @@ from system import Failed, duration_ns, ended_from_outside, read_text, resolve, 
 from tuning import connect, tune
 
 CLOSE_S = 10.0
-"""How long after its planned end a flow may take to close."""
+"""Limit for a flow to close after its planned end."""
 DRAIN_S = 0.5
-"""From the planned end of the last flow to the read-back."""
+"""Time from the planned end of the last flow to the read-back."""
 SERVER_CLOSE_S = 3.0
 
 
 def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
-    """Do everything of a node, and leave `<node>.json` and the raw files in the trial's folder."""
+    """Do a node's part, and write `<node>.json` and the raw files to the trial's folder."""
     raw = folder / "raw" / node
     raw.mkdir(parents=True, exist_ok=True)
     began_s = time.monotonic()
@@ -64,7 +64,7 @@ def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
 
 
 def _tell(part: Mapping[str, Any], node: str, keeper: Keeper | None, reason: str) -> None:
-    """Tell the other nodes that this one failed, so that they need not wait."""
+    """Report to the other nodes that this one failed, so that they need not wait."""
     if keeper is not None:
         keeper.abort(f"{node}: {reason}")
     try:
@@ -81,7 +81,7 @@ def _meeting_place(part: Mapping[str, Any], node: str) -> str:
 
 
 class _Performer:
-    """The processes of one node, and what is known of them."""
+    """The processes of one node, and their results."""
 
     def __init__(self, part: Mapping[str, Any], node: str, raw: Path, result: dict[str, Any]) -> None:
         self._part = part
@@ -94,7 +94,7 @@ class _Performer:
         self._samplers: list[Sampler | Watch] = []
 
     def setup(self) -> None:
-        """Settings, queues and servers."""
+        """Apply settings, set up queues and start servers."""
         self._result["changed"] = tune(self._part, self._node)
         queues(self._part, self._node, fresh=True)
         self._host_file()
@@ -103,10 +103,10 @@ class _Performer:
         _await_listening(set(self._received().values()))
 
     def go(self, start: Start) -> None:
-        """From the start instant to the read-back."""
+        """Run the trial from the start instant to the read-back."""
         late = _end_ns(self._part)
         self._result.update(offset_ns=start.offset_ns, round_trip_ns=start.round_trip_ns, flows=[])
-        # the start by the clock that captures carry
+        # the start by the clock of captures
         self._result["start_epoch_ns"] = time.time_ns() - time.monotonic_ns() + start.at_ns
         taking = samplers(self._part, self._node, self._raw, start.at_ns)
         self._samplers = [*taking, Watch(self._raw / LATENESS_FILE, start.at_ns)]
@@ -128,7 +128,7 @@ class _Performer:
         self._read_back()
 
     def end_all(self) -> None:
-        """Leave no process behind, whatever happened."""
+        """End all processes, whatever happened."""
         for sampler in self._samplers:
             sampler.end()
         processes = [process for _, process in (*self._servers, *self._flows)]
@@ -148,10 +148,10 @@ class _Performer:
             try:
                 return subprocess.Popen(full, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
             except OSError as error:
-                raise Failed(f"{full[0]} cannot be run: {error.strerror}") from error
+                raise Failed(f"cannot run {full[0]}: {error.strerror}") from error
 
     def _received(self) -> dict[str, int]:
-        """Flows that end here, with their ports."""
+        """Return the flows that end at this node, with their ports."""
         flows = (flow for program in self._part["programs"].values() for flow in program["flows"])
         return {flow["flow"]: flow["port"] for flow in flows if flow["receiver"] == self._node}
 
@@ -167,22 +167,22 @@ class _Performer:
                 raise Failed(f"{flow['flow']} ended with code {code}: {self._said(flow['output'])}")
 
     def _said(self, output: str) -> str:
-        """Why a traffic tool failed: iperf3 says it in its JSON, others on stderr."""
+        """Return why a traffic tool failed: iperf3 reports it in its JSON, others on stderr."""
         try:
             told = json.loads(read_text(self._raw / output)).get("error", "")
         except (ValueError, AttributeError):
             told = ""
-        return str(told or read_text(self._raw / f"{output}.stderr")[-300:] or "it said nothing")
+        return str(told or read_text(self._raw / f"{output}.stderr")[-300:] or "no output")
 
     def _stop_servers(self) -> None:
-        """Receivers of flows end by themselves; what else there is, such as a capture, is told to."""
+        """End the servers: receivers of flows end by themselves, others such as captures by a signal."""
         deadline = time.monotonic() + SERVER_CLOSE_S
         flows = self._received()
         for name, process in self._servers:
             try:
                 process.wait(max(0.05, deadline - time.monotonic()) if name in flows else 0)
             except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGINT)  # iperf3 and tcpdump write what they have
+                process.send_signal(signal.SIGINT)  # iperf3 and tcpdump then write their results
         for name, process in self._servers:
             if name not in flows:
                 process.wait(SERVER_CLOSE_S)
@@ -192,10 +192,10 @@ class _Performer:
             ended = run(resolve(self._part, self._node, reading["argv"]), check=False)
             (self._raw / reading["output"]).write_text(ended.stdout, encoding="utf-8")
             if ended.returncode and not reading["host"]:
-                raise Failed(f"{reading['name']} cannot be read back: {ended.stderr.strip()[-300:]}")
+                raise Failed(f"cannot read back {reading['name']}: {ended.stderr.strip()[-300:]}")
         changed = [line for line in tune(self._part, self._node) if not line.endswith(" up")]
         if changed:
-            raise Failed(f"somebody else changed this node during the trial: {'; '.join(changed)}")
+            raise Failed(f"another program changed this node during the trial: {'; '.join(changed)}")
 
     def _host_file(self) -> None:
         modules = {module["name"]: source_version(module["name"]) for module in self._program["modules"]}
@@ -211,12 +211,12 @@ class _Performer:
 
 
 def source_version(module: str) -> str:
-    """`srcversion` of a loaded module: a digest of its source; empty when there is none."""
+    """Return `srcversion` of a loaded module, a digest of its source; empty when there is none."""
     return read_text(f"/sys/module/{module}/srcversion")
 
 
 def _end_ns(part: Mapping[str, Any]) -> int:
-    """Planned end of the last flow of any node, after the start instant."""
+    """Return the planned end of the last flow of any node, after the start instant."""
     flows = [flow for program in part["programs"].values() for flow in program["flows"]]
     return max((duration_ns(f["start"]) + int(f["seconds"] * 1e9) for f in flows), default=0)
 
@@ -237,6 +237,6 @@ def _await_listening(ports: set[int], patience_s: float = 10.0) -> None:
                 if words[3] == "0A":  # TCP_LISTEN
                     missing.discard(int(words[1].rpartition(":")[2], 16))
         if missing and time.monotonic() > deadline:
-            raise Failed(f"nobody listens on port {min(missing)} after {patience_s:g} s")
+            raise Failed(f"no program listens on port {min(missing)} after {patience_s:g} s")
         if missing:
             time.sleep(0.05)

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Sysctls, interfaces, addresses, offloads and routes of one node, in the namespace this process is in.
 
-Everything compares first and changes only what differs. What stood there before is written down once, so
-that `restore` can bring it back.
+Every function compares first and changes only what differs. The values before the first change are stored, so
+that `restore` can bring them back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OFFLOADS = {
 
 
 def tune(part: Mapping[str, Any], node: str) -> list[str]:
-    """Apply everything of the node's program that is not a queue; returns what was changed."""
+    """Apply everything of the node's program but queues, and return what was changed."""
     program = part["programs"][node]
     memory = _Memory(node, namespace_of(part, node))
     try:
@@ -38,7 +38,7 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
 
 
 def connect(part: Mapping[str, Any], node: str) -> None:
-    """Only what the node needs to be heard: interfaces, addresses and routes."""
+    """Set up interfaces, addresses and routes only, so that the node can reach the others."""
     memory = _Memory(node, namespace_of(part, node))
     try:
         _connect(part, node, memory)
@@ -57,7 +57,7 @@ def _connect(part: Mapping[str, Any], node: str, memory: _Memory) -> list[str]:
 
 
 def restore(node: str) -> list[str]:
-    """Bring back what `tune` changed outside of namespaces; returns what was changed."""
+    """Restore what `tune` changed outside of namespaces, and return what was changed."""
     memory = _Memory(node)
     changed = []
     for key, value in memory.plain.get("sysctls", {}).items():
@@ -87,7 +87,7 @@ def restore(node: str) -> list[str]:
 
 
 def remember_queues(part: Mapping[str, Any], node: str, names: list[str]) -> None:
-    """Write down at which interfaces queues were set up, so that `restore` takes them away."""
+    """Store the interfaces at which queues were set up, so that `restore` removes them."""
     memory = _Memory(node, namespace_of(part, node))
     for name in names:
         memory.added("queues", name)
@@ -95,16 +95,16 @@ def remember_queues(part: Mapping[str, Any], node: str, names: list[str]) -> Non
 
 
 class _Memory:
-    """What stood there before, kept in a file per node; only the first value of each counts.
+    """Values before the first change, in a file per node.
 
-    What a node sets in a namespace of its own goes with that, and nothing is kept of it here (see `wiring`).
+    Settings in a node's namespace vanish with it, and are not stored (see `wiring`).
     """
 
     def __init__(self, node: str, netns: str | None = None) -> None:
         self._netns = netns
         self.path = STATE / f"before-{node}.json"
         self.plain: dict[str, Any] = read_json(self.path) or {}
-        if self.plain.get("boot") != boot_id():  # a restart has brought all of it back
+        if self.plain.get("boot") != boot_id():  # a restart has restored all of it
             self.plain = {"boot": boot_id()}
         self._was = json.dumps(self.plain, sort_keys=True)
 
@@ -172,7 +172,7 @@ def _address(memory: _Memory, name: str, address: str) -> list[str]:
 
 
 def offloads(text: str) -> dict[str, tuple[bool, bool]]:
-    """Of `ethtool -k`: offload -> (on, can be changed)."""
+    """Parse `ethtool -k`: offload -> (on, can be changed)."""
     found = {}
     for line in text.splitlines():
         name, colon, state = line.partition(":")
@@ -183,7 +183,7 @@ def offloads(text: str) -> dict[str, tuple[bool, bool]]:
 
 
 def free_offloads(name: str) -> dict[str, bool]:
-    """Offloads of an interface that can be changed, and whether they are on."""
+    """Return the offloads of an interface that can be changed, with True for those that are on."""
     shown = offloads(run(["ethtool", "-k", name], check=False).stdout)
     return {flag: on for flag, (on, free) in shown.items() if free}
 
@@ -205,14 +205,14 @@ def _offloads(memory: _Memory, mac: str | None, name: str, wanted: list[list[Any
     set_offloads(name, differ)
     stuck = _other_offloads(name, wanted)
     if stuck:
-        # a driver may turn an offload on behind the kernel's back, which then takes it to be off already
+        # a driver may turn an offload on without the kernel's knowledge, which then takes it for off
         set_offloads(name, {flag: not on for flag, on in stuck.items()})
         set_offloads(name, stuck)
     return [f"{name}: {flag} {'on' if on else 'off'}" for flag, on in differ.items()]
 
 
 def _other_offloads(name: str, wanted: list[list[Any]]) -> dict[str, bool]:
-    """Those that are not as wanted and can be changed."""
+    """Return the offloads that are not as wanted and can be changed."""
     shown = free_offloads(name)
     return {flag: on for flag, on in wanted if shown.get(flag) == (not on)}
 
@@ -232,6 +232,6 @@ def _is(item: Mapping[str, Any], via: str, options: list[str]) -> bool:
     for metric in item.get("metrics", []):
         metrics.update(metric)
     wanted = dict(zip(options[::2], options[1::2]))
-    # iproute2 takes it as congctl and shows it, in JSON, as congestion
+    # iproute2 reads it as congctl and prints it, in JSON, as congestion
     shown = metrics.get("congestion", metrics.get("congctl")) or ""
     return item.get("gateway") == via and str(shown) == wanted.get("congctl", "")

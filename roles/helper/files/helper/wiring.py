@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What a host must have beside its nodes' own settings: namespaces, bridges between them, kernel modules.
+"""What a host needs besides its nodes' own settings: namespaces, bridges between them, kernel modules.
 
-A host that holds one node needs no namespace: the node is the host. Of a host with several nodes each lives
-in a namespace of its own; a network that several of them share with nodes elsewhere is a bridge in a
-namespace of its own, into which the host's interface goes; one that lies wholly on the host needs none.
+A host that holds one node needs no namespace. On a host with several nodes each is in its own namespace; a
+network that several of them share with nodes on other hosts is a bridge in another namespace, which also gets
+the host's interface; a network within the host needs none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _QUIET = ("tso", "off", "gso", "off", "gro", "off")
 
 
 def wire(part: Mapping[str, Any]) -> list[str]:
-    """Namespaces and links of the host's nodes; returns what was changed. Raises Failed."""
+    """Set up namespaces and links of the host's nodes, and return what was changed. Raises Failed."""
     several = len(part["host_nodes"]) > 1
     wanted = [HUB, *(namespace_of(part, node) or "" for node in part["host_nodes"])] if several else []
     there = namespaces()
@@ -58,7 +58,7 @@ def _network(part: Mapping[str, Any], network: str, here: list[str], outside: bo
     mac = part["ports"].get(network)
     spaces = [namespace_of(part, node) or "" for node in here]
     if outside and mac is None:
-        raise Failed(f"{network}: no interface is named for it, and it leads to other hosts")
+        raise Failed(f"{network} leads to other hosts, and no interface is named for it")
     if outside and len(here) == 1:
         return _move(mac, spaces[0], network)
     if not outside and len(here) == 2:
@@ -97,7 +97,7 @@ def _move(mac: str, netns: str, network: str) -> list[str]:
 
 
 def _note_moved(mac: str, name: str) -> None:
-    """Keep how an interface was, as it comes back from a namespace otherwise."""
+    """Store the state of an interface, which changes on its way through a namespace."""
     up = any(link["ifname"] == name and "UP" in link.get("flags", []) for link in links())
     noted = {**(read_json(_MOVED) or {}), mac: {"up": up, "offloads": free_offloads(name)}}
     STATE.mkdir(parents=True, exist_ok=True)
@@ -116,14 +116,14 @@ def _join(name: str, bridge: str) -> list[str]:
     link = next(link for link in links(HUB) if link["ifname"] == name)
     if link.get("master") == bridge and "UP" in link.get("flags", []):
         return []
-    # merged packets would cross the bridge as one, and the queue under test would see no packets
+    # merged packets would cross the bridge as one, and the queue under test would not see packets
     run(["ethtool", "-K", name, *_QUIET], netns=HUB, check=False)
     run(["ip", "link", "set", name, "master", bridge, "up"], netns=HUB)
     return [f"{name} in {bridge}"]
 
 
 def unwire(found: list[str]) -> list[str]:
-    """Remove these namespaces. The kernel gives hardware that was in them back to the host, soon after."""
+    """Remove these namespaces. The kernel returns hardware in them to the host soon after."""
     macs = {str(link["address"]).lower() for netns in found for link in links(netns) if _is_hardware(link)}
     for netns in found:
         run(["ip", "netns", "delete", netns])
@@ -143,7 +143,7 @@ def _is_hardware(link: Mapping[str, Any]) -> bool:
 
 
 def load_modules(part: Mapping[str, Any]) -> list[str]:
-    """Load what the nodes' programs need, with their parameters; returns what was changed. Raises Failed."""
+    """Load the nodes' modules with their parameters, and return what was changed. Raises Failed."""
     wanted: dict[str, dict[str, Any]] = {}
     for node in part["host_nodes"]:
         for module in part["programs"][node]["modules"]:
@@ -154,14 +154,14 @@ def load_modules(part: Mapping[str, Any]) -> list[str]:
 def _load(module: Mapping[str, Any]) -> list[str]:
     """Load a module, or give a loaded one its parameters.
 
-    What a parameter takes and what it shows may differ in form, so what was asked for is written down beside
-    what was shown then; while both are the same nothing has to be done.
+    A parameter may show a value in another form than it was set, so both forms are stored; while both are the
+    same nothing has to be done.
     """
     name, params = module["name"], dict(module["params"])
     note = STATE / f"module-{name}.json"
     loaded = Path("/sys/module", name).exists()
     noted = read_json(note) or {}
-    # what was there before the first of our changes; a restart brings that back, too
+    # the state before our first change, which a restart restores, too
     before = noted.get("before") if loaded and noted.get("boot") == boot_id() else None
     if before is None:
         before = {"loaded": loaded, "params": _shown(name, params) if loaded else {}}
@@ -180,11 +180,11 @@ def _load(module: Mapping[str, Any]) -> list[str]:
     ended = run(argv, timeout_s=30, check=False)
     if ended.returncode and module["ours"]:
         said = ended.stderr.strip()[-300:]
-        raise Failed(f"module {name} cannot be loaded: {said}; run playbooks/prepare.yml")
-    # one that is part of the kernel may be built in; what needs it will say if it is not there
+        raise Failed(f"cannot load module {name}: {said}; run playbooks/prepare.yml")
+    # a module of the kernel may be built in; the command that needs it fails if it is missing
     lacking = [key for key in params if module["ours"] and not _parameter(name, key).exists()]
     if lacking:
-        raise Failed(f"module {name} has no parameter {', '.join(lacking)}: build it anew")
+        raise Failed(f"module {name} has no parameter {', '.join(lacking)}: rebuild it")
     if not ended.returncode:
         STATE.mkdir(parents=True, exist_ok=True)
         write_whole(note, json.dumps(_state(name, params, before)))
@@ -192,7 +192,7 @@ def _load(module: Mapping[str, Any]) -> list[str]:
 
 
 def restore_modules() -> list[str]:
-    """Unload what `load_modules` loaded and nobody uses, give others their parameters; returns changes."""
+    """Unload unused modules that `load_modules` loaded, restore others' parameters; return changes."""
     changed = []
     for note in sorted(STATE.glob("module-*.json")):
         name, noted = note.name[len("module-") : -len(".json")], read_json(note) or {}
@@ -200,7 +200,7 @@ def restore_modules() -> list[str]:
         if noted.get("boot") != boot_id() or not Path("/sys/module", name).exists():
             continue
         if not before.get("loaded", True):
-            changed.append(f"{name} unloaded" if _unload(name) else f"{name} stays: something uses it")
+            changed.append(f"{name} unloaded" if _unload(name) else f"{name} stays loaded: it is in use")
             continue
         for key, value in before.get("params", {}).items():
             if read_text(_parameter(name, key)) != value and _set(name, key, value):
@@ -209,7 +209,7 @@ def restore_modules() -> list[str]:
 
 
 def _unload(name: str) -> bool:
-    """Connections that are being closed keep a congestion control for some seconds."""
+    """Unload a module; closing connections keep a congestion control for some seconds."""
     deadline = time.monotonic() + 5
     while run(["rmmod", name], check=False).returncode:
         if time.monotonic() > deadline:

@@ -85,7 +85,7 @@ def test_a_trial_that_is_not_named_is_asked_for(exported: Path, playbook: str, g
     more = ("-e", given) if given else ()
     ended = ansible(exported, "playbook", "-i", "hosts.yml", f"playbooks/{playbook}", *more)
     assert ended.returncode
-    assert f"which trial? {told}" in ended.stdout
+    assert f"name the trial with {told}" in ended.stdout
 
 
 def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
