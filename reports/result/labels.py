@@ -95,7 +95,3 @@ class Label:
     def without(self, *columns: str) -> Label:
         """Return the label without the settings of these columns."""
         return Label(self.head, tuple(own for own in self.settings if own.column not in columns))
-
-    def of(self, column: str) -> Setting | None:
-        """Return its setting of a column; None if it has none."""
-        return next((own for own in self.settings if own.column == column), None)

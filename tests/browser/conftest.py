@@ -23,7 +23,7 @@ Open = Callable[..., Page]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MS = 60_000
-"""How long something may take to appear. A busy machine is slow, and a test that passes does not wait."""
+"""Time that something may take to appear. A busy machine is slow, and a test that passes does not wait."""
 
 expect.set_options(timeout=PATIENCE_MS)
 HEADING = Heading("small", "Is it okay to switch?")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""How long a page of a thousand cells takes to write and to open.
+"""Times to write and to open a page of a thousand cells.
 
     python -m tests.browser.measure RUN
 
@@ -27,7 +27,7 @@ FIRST_CELL = "() => { location.hash = document.querySelector('.heat a[data-cell]
 
 
 def opening(browser: Browser, page: Path) -> tuple[float, float, float]:
-    """Seconds until the page is loaded, until its list of cells stands too, and until a cell is drawn."""
+    """Seconds until the page is loaded, until its list of cells is complete, and until a cell is drawn."""
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     tab = context.new_page()
     began = time.perf_counter()

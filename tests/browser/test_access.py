@@ -33,7 +33,7 @@ ALL_STEPS = """() => {
 
 
 def nodes(page: Page) -> list[dict[str, Any]]:
-    """What a screen reader is told: role, name and states of everything."""
+    """Return role, name and states of every element, as screen readers get them."""
     session = page.context.new_cdp_session(page)
     tree = session.send("Accessibility.getFullAXTree")["nodes"]
     return [node for node in tree if not node.get("ignored")]
@@ -66,11 +66,11 @@ def test_every_step_of_the_scales_is_readable(visit: Open) -> None:
         assert page.evaluate(LOW_CONTRAST) == []
 
 
-def test_what_a_screen_reader_is_told(visit: Open) -> None:
+def test_screen_readers_get_names_and_roles(visit: Open) -> None:
     page = visit(f"#cell/{STARVED}")
     expect(page.locator(".charts[data-drawn]")).to_be_visible()
-    told = nodes(page)
-    for node in told:
+    read = nodes(page)
+    for node in read:
         if text(node, "role") in {
             "link",
             "button",
@@ -83,14 +83,14 @@ def test_what_a_screen_reader_is_told(visit: Open) -> None:
             "DisclosureTriangle",
         }:
             assert text(node, "name").strip(), node
-    roles = [text(node, "role") for node in told]
+    roles = [text(node, "role") for node in read]
     assert roles.count("grid") == 2
     assert {"banner", "main", "navigation", "contentinfo", "status"} <= set(roles)
-    headers = [text(node, "name") for node in told if text(node, "role") == "columnheader"]
+    headers = [text(node, "name") for node in read if text(node, "role") == "columnheader"]
     assert {"against CUBIC, ECN off", "against CUBIC, ECN classic", "1 BDP", "4 BDP", "delay ms"} <= set(
         headers
     )
-    heads = [text(node, "name") for node in told if text(node, "role") == "rowheader"]
+    heads = [text(node, "name") for node in read if text(node, "role") == "rowheader"]
     assert {"Single queue (ECN)", "DualPI2", "FIFO (+ECN)"} <= set(heads)
     levels = page.evaluate(LEVELS)
     assert levels[0] == 1
