@@ -248,10 +248,7 @@ class _Reader:
     def _scalar(self, node: ScalarNode, path: KeyPath) -> Scalar:
         text: str = node.value
         tag = str(node.tag)
-        if node.style is not None:
-            self._core_tag(node, "str", path)
-            return text
-        if tag.removeprefix(_CORE) not in _IMPLICIT:
+        if node.style is not None or tag.removeprefix(_CORE) not in _IMPLICIT:
             self._core_tag(node, "str", path)
             return text
         return text if tag == f"{_CORE}str" else _plain_scalar(text)

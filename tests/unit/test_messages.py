@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fablib_slices import load_slice_file
 from l4sbench.catalog.reader import read_entry
-from l4sbench.errors import InputError
+from l4sbench.document import read
+from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.images import read_image
 from reports.compare import load_margins
@@ -24,7 +29,8 @@ if TYPE_CHECKING:
 
     from l4sbench.catalog import Catalog
 
-ERRORS: Final = Path(__file__).parents[1] / "errors"
+ROOT: Final = Path(__file__).parents[2]
+ERRORS: Final = ROOT / "tests" / "errors"
 
 
 READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
@@ -57,3 +63,44 @@ def test_message(case: Path, small_catalog: Catalog, monkeypatch: pytest.MonkeyP
 def test_every_message_has_its_file() -> None:
     messages = {path.relative_to(ERRORS).with_suffix("") for path in ERRORS.rglob("*.txt")}
     assert messages == {case.with_suffix("") for case in CASES}
+
+
+GOOD: Final = {
+    "images": ROOT / "kernels" / "images" / "debian-stock.yml",
+    "margins": ROOT / "reports" / "compare" / "default.yml",
+    "modules": ROOT / "kernels" / "tcp_prague" / "module.yml",
+    "rules": ROOT / "reports" / "result" / "rules" / "l4sbench1.yml",
+}
+JUNK: Final = [None, True, -1, 10**30, 0.5, "", "x" * 300, "{limit", "*", [], {}, [[1]], {"a": {"b": 1}}]
+
+
+def damaged(tree: Any, path: tuple[Any, ...], junk: object) -> Any:
+    """Return the tree with `junk` at `path`; a path that is not there ends where it leaves the tree."""
+    if not path or not isinstance(tree, dict | list) or not tree:
+        return junk
+    keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
+    key = keys[path[0] % len(keys)]
+    copied = tree.copy()
+    copied[key] = damaged(tree[key], path[1:], junk)
+    return copied
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    kind=st.sampled_from(sorted(GOOD)),
+    path=st.lists(st.integers(0, 30), min_size=1, max_size=4).map(tuple),
+    junk=st.sampled_from(JUNK),
+)
+def test_every_problem_has_a_position(
+    kind: str, path: tuple[int, ...], junk: object, tmp_path: Path, small_catalog: Catalog
+) -> None:
+    """A damaged file can be read, or all its problems have a line and column."""
+    file = tmp_path / GOOD[kind].name
+    file.write_text(json.dumps(damaged(read(GOOD[kind]).content, path, junk)))
+    problems: tuple[Problem, ...] = ()
+    try:
+        READERS[kind](file, small_catalog)
+    except InputError as error:
+        problems = error.problems
+    place = re.compile(rf"{re.escape(str(file))}:\d+:\d+")
+    assert all(place.fullmatch(problem.where) for problem in problems)
