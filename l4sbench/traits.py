@@ -88,7 +88,7 @@ class Needs:
     """What a plan needs of a testbed: names from the catalog, kernel modules, topologies, traffic tools.
 
     `options` are kernel options without `CONFIG_`, by the catalog entry that needs them; `catalog` are the
-    folders from outside that entries come from.
+    folders from outside that entries come from; with `capture` packets of some trial are captured.
     """
 
     topologies: frozenset[str] = frozenset()
@@ -98,6 +98,7 @@ class Needs:
     traffic: frozenset[str] = frozenset()
     options: Mapping[str, frozenset[str]] = field(default_factory=dict)
     catalog: tuple[Path, ...] = ()
+    capture: bool = False
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def run(
         trials: Trials per cell, instead of the matrix's number.
         new: Start a new run directory instead of resuming the latest.
         catalog: Folders with further queues and congestion controls.
-        capture: Capture the packets of every trial.
+        capture: Capture the packets of every trial; those that ended without captures run again.
         slices: Number of FABRIC slices that share the trials.
         runs: Folder of run directories.
         on_state: Called with the state of the testbed while it is prepared, in words.

@@ -41,7 +41,7 @@ class RunOptions:
         trials: Trials per cell, instead of the matrix's number.
         new: Start a new run directory instead of resuming the latest.
         catalog: Folders with further queues and congestion controls.
-        capture: Capture the packets of every trial that runs.
+        capture: Capture the packets of every trial; those that ended without captures run again.
         slices: Number of FABRIC slices that share the trials.
         runs: Folder of run directories.
     """
@@ -50,7 +50,7 @@ class RunOptions:
     jobs: int | None = None
     trials: int | None = None
     new: bool = False
-    catalog: tuple[str | Path, ...] = ()
+    catalog: Sequence[str | Path] = ()
     capture: bool = False
     slices: int = 1
     runs: Path = RUNS
@@ -101,7 +101,8 @@ class Prepared:
         if view is None:
             view = self.latest.view() if self.latest else StoreView()
         cost = self.costs(self.latest).model()
-        return plan(self.matrix, view, identity, self.traits, cost, stages=stages)
+        capture = self.options.capture
+        return plan(self.matrix, view, identity, self.traits, cost, stages, capture=capture)
 
     def open_testbed(
         self, *, contact: bool = True, on_state: Callable[[str], None] = lambda _: None
@@ -124,7 +125,6 @@ class Prepared:
                 place,
                 self.matrix,
                 slices=self.options.slices,
-                capture=self.options.capture,
                 contact=contact,
                 work_s=self.plan().work_s if contact else 0.0,
                 on_state=on_state,
@@ -133,7 +133,7 @@ class Prepared:
             from l4sbench.testbeds.ssh import SshTestbed
 
             catalog, cells = self.matrix.catalog, self.matrix.cells
-            return SshTestbed(Path(place), catalog, cells, capture=self.options.capture, contact=contact)
+            return SshTestbed(Path(place), catalog, cells, contact=contact)
         from l4sbench.planning.inputs import needs
         from l4sbench.testbeds.virtual import VirtualTestbed
         from l4sbench.testbeds.virtual.lab import Lab, with_modules
@@ -141,7 +141,7 @@ class Prepared:
         catalog = self.matrix.catalog
         wanted = needs(catalog, self.matrix.cells, self.traits).options.values()
         lab = with_modules(Lab.locate(needs=frozenset().union(*wanted)), modules_outside(catalog))
-        return VirtualTestbed(lab, catalog, capture=self.options.capture)
+        return VirtualTestbed(lab, catalog)
 
 
 def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> Prepared:

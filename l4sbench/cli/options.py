@@ -117,24 +117,22 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", type=count, metavar="N", help="trials at once (default: number of cores)")
     parser.add_argument("--trials", type=count, metavar="N", help="trials per cell, instead of the matrix's")
+    parser.add_argument(
+        "--capture",
+        action="store_true",
+        help="capture the packets of every trial (pcap); trials that ended without run again",
+    )
     parser.add_argument("--new", action="store_true", help="start a new run directory")
     add_runs(parser)
 
 
 def run_options(args: argparse.Namespace) -> RunOptions:
     """Return the options of a command with `add_matrix` and `add_run_choices`."""
+    from dataclasses import fields
+
     from l4sbench.app.prepare import RunOptions
 
-    return RunOptions(
-        on=args.on,
-        jobs=args.jobs,
-        trials=args.trials,
-        new=args.new,
-        catalog=tuple(args.catalog),
-        capture=getattr(args, "capture", False),
-        slices=args.slices,
-        runs=args.runs,
-    )
+    return RunOptions(**{field.name: getattr(args, field.name) for field in fields(RunOptions)})
 
 
 def as_filter(text: str) -> str:

@@ -35,9 +35,6 @@ def add_parser(commands: Subparsers) -> None:
     add_matrix(parser)
     add_run_choices(parser)
     parser.add_argument(
-        "--capture", action="store_true", help="capture the packets of every trial that runs now (pcap)"
-    )
-    parser.add_argument(
         "--detach",
         action="store_true",
         help="run in the background, even if this terminal or notebook closes; prints the log's path",

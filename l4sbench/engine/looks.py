@@ -86,8 +86,11 @@ class Looks:
             if not self._wants_more(cell, at, inputs):
                 return []
             numbers = range(at + 1, until + 1)
-            tasks = [Task(planned, *one) for one in zip(numbers, inputs.digests(cell, numbers), strict=True)]
-            if added := [task for task in tasks if f"{task.trial}-{task.digest}" not in had]:
+            if added := [
+                Task(planned, number, digests[0])
+                for number, digests in zip(numbers, inputs.accepted(cell, numbers), strict=True)
+                if not any(f"{number}-{digest}" in had for digest in digests)
+            ]:
                 return added
         return []
 
@@ -97,7 +100,9 @@ class Looks:
 
     def _wants_more(self, cell: Cell, at: int, inputs: TrialInputs) -> bool:
         numbers = range(1, at + 1)
-        names = [f"{n}-{d}" for n, d in zip(numbers, inputs.digests(cell, numbers), strict=True)]
-        ended = self._writer.run.ended_as(cell.id, names)
+        accepted = zip(numbers, inputs.accepted(cell, numbers), strict=True)
+        names = [f"{number}-{digest}" for number, digests in accepted for digest in digests]
+        # of a trial that ended both with and without captures, one counts
+        ended = list({one.trial: one for one in self._writer.run.ended_as(cell.id, names)}.values())
         # When all trials have failed there is nothing to decide on, and more of them would fail too.
         return bool(ended) and self._decide is not None and self._decide(cell, ended) == "more"

@@ -35,7 +35,6 @@ from l4sbench.engine.testbed import TrialStopped
 from l4sbench.engine.worker import Judge, Kept, Task, UnderWay, Worker, describe
 from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Status
-from l4sbench.planning.inputs import TrialInputs
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -317,8 +316,7 @@ class _Loop:
         """Have the waiting trials of a batch fail with the reason; results of others stay."""
         stage = waiting.batch.stage
         assert stage is not None  # noqa: S101  (only such a batch is entered)
-        matrix = self._plan.matrix
-        inputs = TrialInputs(matrix.catalog, matrix.seed, stage.identity, self._testbed.traits)
+        inputs = self._plan.inputs(stage.identity)
         waiting.worker = self._worker(stage.identity, not_ready=reason)
         tasks = waiting.tasks
         self._looks.give_up(tasks)

@@ -114,7 +114,7 @@ class Worker:
         cell = task.planned.cell
         seed = seed_of(matrix.seed, task.trial)
         place = topology(cell.topology)
-        conditions = draw_conditions(cell, seed, self.testbed.traits)
+        conditions = draw_conditions(cell, seed, self.testbed.traits, capture=self.plan.capture)
         programmed = programs(cell, place, matrix.catalog, conditions)
         return TrialSpec(cell, task.trial, seed, programmed, place, task.digest, task.limit_s)
 

@@ -49,9 +49,18 @@ def authors_digest() -> str:
 
 
 class TrialInputs:
-    """Digests of the trials of one matrix on one testbed."""
+    """Digests of the trials of one matrix on one testbed; with `capture`, of trials with captures."""
 
-    def __init__(self, catalog: Catalog, matrix_seed: int, identity: Identity, traits: TestbedTraits) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        matrix_seed: int,
+        identity: Identity,
+        traits: TestbedTraits,
+        *,
+        capture: bool = False,
+    ) -> None:
+        self._capture = capture
         self._catalog = catalog
         self._matrix_seed = matrix_seed
         self.identity = identity
@@ -69,9 +78,23 @@ class TrialInputs:
 
     def digests(self, cell: Cell, trials: Iterable[int]) -> list[str]:
         """Return the inputs digests of these trials of a cell."""
+        return self._digests(cell, trials, capture=self._capture)
+
+    def accepted(self, cell: Cell, trials: Iterable[int]) -> list[tuple[str, ...]]:
+        """Return for each trial the digests of results that serve: its own, then that with captures.
+
+        A trial with captures serves where none are wanted, but not the other way round.
+        """
+        variants = (self._capture, True) if cell.capture == "off" and not self._capture else (self._capture,)
+        numbers = tuple(trials)
+        return list(zip(*(self._digests(cell, numbers, capture=one) for one in variants), strict=True))
+
+    def _digests(self, cell: Cell, trials: Iterable[int], *, capture: bool) -> list[str]:
         total = self._base.copy()
         total.update(self._part(uses(cell, self._traits)))
         total.update("\0".join((cell.id, *cell.group_names)).encode())
+        if capture and cell.capture == "off":  # otherwise the cell's id says so
+            total.update(b"\0capture")
         found = []
         for trial in trials:
             one = total.copy()
@@ -128,19 +151,20 @@ def kernel_options(used: Iterable[Queue | CongestionControl]) -> set[str]:
     return {option for entry in used for option in entry.needs.config}
 
 
-def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits) -> Needs:
-    """Return what these cells need from a testbed."""
-    kinds = {(cell.factors["topology"], uses(cell, traits)) for cell in cells}
-    names = {used for _, used in kinds}
+def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, capture: bool = False) -> Needs:
+    """Return what these cells need from a testbed, with the packets of all trials captured or not."""
+    kinds = {(cell.factors["topology"], uses(cell, traits), cell.capture) for cell in cells}
+    names = {used for _, used, _ in kinds}
     used_entries = {entry.name: entry for used in names for entry in entries(catalog, used)}
     return Needs(
-        topologies=frozenset(str(topology) for topology, _ in kinds),
+        topologies=frozenset(str(topology) for topology, *_ in kinds),
         queues=frozenset(queue for queue, *_ in names),
         traffic=frozenset(traffic for _, traffic, *_ in names),
         congestion_controls=frozenset(cc for _, _, *ccs in names for cc in ccs),
         modules=frozenset(modules(used_entries.values())),
         options={name: frozenset(entry.needs.config) for name, entry in used_entries.items()},
         catalog=catalog.folders,
+        capture=capture or any(kind[2] != "off" for kind in kinds),
     )
 
 

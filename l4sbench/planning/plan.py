@@ -143,6 +143,7 @@ class Plan:
         cautions: Warnings, each with the ids of all its cells.
         batches: The same cells in running order; batches with nothing to run come last.
         traits: Of the testbed.
+        capture: Packets of all trials are captured.
     """
 
     matrix: Matrix
@@ -150,6 +151,7 @@ class Plan:
     cautions: tuple[Caution, ...]
     batches: tuple[Batch, ...]
     traits: TestbedTraits
+    capture: bool = False
 
     @cached_property
     def asked(self) -> tuple[CellPlan, ...]:
@@ -204,7 +206,8 @@ class Plan:
     @cached_property
     def needs(self) -> Needs:
         """Everything that the testbed must offer."""
-        return needs(self.matrix.catalog, (planned.cell for planned in self.cells), self.traits)
+        cells = (planned.cell for planned in self.cells)
+        return needs(self.matrix.catalog, cells, self.traits, capture=self.capture)
 
     @cached_property
     def common(self) -> Mapping[str, Value]:
@@ -239,9 +242,13 @@ class Plan:
                 varying -= set(names)
         return (*axes, *((name,) for name in sorted(varying)))
 
+    def inputs(self, identity: Identity) -> TrialInputs:
+        """Return what makes the digests of trials on a testbed with this identity."""
+        return TrialInputs(self.matrix.catalog, self.matrix.seed, identity, self.traits, capture=self.capture)
+
     def entered(self, batch: Batch, identity: Identity, view: StoreView) -> Batch:
         """Return a batch with its digests, and so the trials that have ended, once the kernels are known."""
-        inputs = TrialInputs(self.matrix.catalog, self.matrix.seed, identity, self.traits)
+        inputs = self.inputs(identity)
         numbers = range(1, looks(self.matrix.trials)[0] + 1)
         cells = tuple(
             planned._replace(trials=_trials(planned.cell, numbers, inputs, view.of(planned.cell.id)))
@@ -257,11 +264,14 @@ def plan(
     traits: TestbedTraits,
     cost: CostModel,
     stages: Stages | None = None,
+    *,
+    capture: bool = False,
 ) -> Plan:
     """Plan what `run` would do with the cells of `matrix`.
 
     Without an identity (the testbed is not ready yet) inputs count as unchanged. With `stages` each cell runs
-    on the kernels of its own stage; a cell without a stage cannot run.
+    on the kernels of its own stage; a cell without a stage cannot run. With `capture` the packets of all
+    trials are captured, and trials that ended without captures run again.
 
     Raises:
         InputError: a cell cannot be run.
@@ -269,7 +279,9 @@ def plan(
     numbers = range(1, looks(matrix.trials)[0] + 1)
 
     def inputs_of(found: Identity | None) -> TrialInputs | None:
-        return None if found is None else TrialInputs(matrix.catalog, matrix.seed, found, traits)
+        if found is None:
+            return None
+        return TrialInputs(matrix.catalog, matrix.seed, found, traits, capture=capture)
 
     def planned(cell: Cell, inputs: TrialInputs | None) -> CellPlan:
         return CellPlan(cell, _trials(cell, numbers, inputs, view.of(cell.id)), trial_s(cell, cost))
@@ -278,7 +290,7 @@ def plan(
         if stages is None:
             inputs = inputs_of(identity)
             cells = tuple(planned(cell, inputs) for cell in matrix.cells)
-            return Plan(matrix, cells, _cautions(matrix), (Batch(cells, inputs),), traits)
+            return Plan(matrix, cells, _cautions(matrix), (Batch(cells, inputs),), traits, capture)
         of_stage: dict[str, CellPlan] = {}
         batches: list[Batch] = []
         for stage in stages.all:
@@ -288,7 +300,7 @@ def plan(
             batches.append(Batch(own, inputs, stage))
         cells = tuple(of_stage.get(cell.id) or planned(cell, None) for cell in matrix.cells)
         ordered = _with_few_changes([batch for batch in batches if batch.cells], stages)
-        return Plan(matrix, cells, _cautions(matrix), ordered, traits)
+        return Plan(matrix, cells, _cautions(matrix), ordered, traits, capture)
 
 
 def _with_few_changes(batches: Sequence[Batch], stages: Stages) -> tuple[Batch, ...]:
@@ -325,12 +337,15 @@ def looks(trials: Trials) -> tuple[int, ...]:
     return tuple(sorted({trials.min, min(max(SECOND_LOOK, trials.min), trials.max), trials.max}))
 
 
-def reason_of(ended: Sequence[str], trial: int, digest: str) -> Reason:
-    """Return why a trial runs or not, given the folder names of its cell's ended trials."""
+def reason_of(ended: Sequence[str], trial: int, digest: str, *others: str) -> Reason:
+    """Return why a trial runs or not, given the folder names of its cell's ended trials.
+
+    `others` are digests of results that serve as well, see `TrialInputs.accepted`.
+    """
     if not ended:
         return Reason.NEW
     name = f"{trial}-{digest}"
-    if name in ended:
+    if name in ended or any(f"{trial}-{other}" in ended for other in others):
         return Reason.ENDED
     own = [folder for folder in ended if folder.startswith(f"{trial}-")]
     if any(folder.startswith(f"{name}.failed-") for folder in own):
@@ -348,10 +363,10 @@ def _trials(
 ) -> tuple[PlannedTrial, ...]:
     if inputs is None:
         return tuple(PlannedTrial(number, "", _unknown(ended, number)) for number in numbers)
-    digests = inputs.digests(cell, numbers)
+    accepted = inputs.accepted(cell, numbers) if ended else [(one,) for one in inputs.digests(cell, numbers)]
     return tuple(
-        PlannedTrial(number, digest, reason_of(ended, number, digest))
-        for number, digest in zip(numbers, digests, strict=True)
+        PlannedTrial(number, digests[0], reason_of(ended, number, *digests))
+        for number, digests in zip(numbers, accepted, strict=True)
     )
 
 

@@ -13,7 +13,7 @@ An argument `@<network>` of a command stands for the node's interface on that ne
 
 from __future__ import annotations
 
-from l4sbench.program.build import captures, programs
+from l4sbench.program.build import programs
 from l4sbench.program.check import problems, warnings
 from l4sbench.program.data import (
     Command,
@@ -42,7 +42,6 @@ __all__ = [
     "Route",
     "Sampler",
     "Server",
-    "captures",
     "differences",
     "problems",
     "programs",

@@ -67,7 +67,7 @@ def programs(
     return MappingProxyType({node.name: _program(placement, node, conditions) for node in topology.nodes})
 
 
-def captures(topology: Topology, node: str) -> tuple[Server, ...]:
+def _captures(topology: Topology, node: str) -> tuple[Server, ...]:
     """Return packet captures on both sides of the bottleneck's queue; none for any other node.
 
     Where flows arrive only incoming packets are captured: data before the queue. After the queue both
@@ -90,8 +90,8 @@ def _capture(network: str, direction: tuple[str, ...]) -> Server:
 def _program(placement: Placement, node: Node, conditions: Conditions) -> Program:
     touching = list(placement.on(node.name))
     runs, servers = _traffic(placement, node, conditions)
-    if placement.cell.capture == "headers":
-        servers = (*servers, *captures(placement.topology, node.name))
+    if conditions.capture or placement.cell.capture == "headers":
+        servers = (*servers, *_captures(placement.topology, node.name))
     shapers = [*_bottleneck(placement, node), *_delays(placement, node), *_noise(placement, node, conditions)]
     sysctls = _sysctls(placement, touching)
     modules = _modules(placement, node, touching)

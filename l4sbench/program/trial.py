@@ -109,7 +109,7 @@ def draw_seed(seed: int, *names: str | int) -> int:
     return _hash64("l4sbench seed", seed, *names)
 
 
-def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits) -> Conditions:
+def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits, *, capture: bool = False) -> Conditions:
     """Draw the conditions of one trial: start offsets, noise, and the traffic tool.
 
     Every flow `<group>-<index>` starts uniformly 0 to 1 s after its nominal start. A testbed without noise of
@@ -124,6 +124,7 @@ def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits) -> Conditions:
         traffic=traffic_of(cell, traits),
         noise_seed=draw_seed(seed, "noise") if traits.noise else None,
         start_offsets=offsets,
+        capture=capture,
     )
 
 

@@ -175,6 +175,8 @@ def test_captured_packets_stand_beside_the_results(lab: Lab, tmp_path: Path) -> 
         # pcap's magic number with nanoseconds, then hundreds of packets of at least a header each
         assert packets[:4] == b"\x4d\x3c\xb2\xa1"
         assert len(packets) > 500 * 70
+    steps = api.load(ended).programs.filter(node="router")["command"]
+    assert sum(command.startswith("tcpdump ") for command in steps) == 2
     flows = api.load(ended).packet_flows
     assert set(flows["flow"]) == {"l4s-0", "classic-0"}
     assert (flows["data_packets"] > 100).all()

@@ -56,7 +56,6 @@ class FabricTestbed:
             empty for a slice named after the matrix.
         matrix: What is to run there.
         slices: How many slices share out the trials.
-        capture: Keep packets at both ports of the router.
         contact: Reserve and query; otherwise use remembered facts.
         work_s: Wall seconds that the remaining trials take on one slice, for leases and tokens.
         connect: Returns the account's slices; by default from fablib's configuration.
@@ -70,7 +69,6 @@ class FabricTestbed:
         matrix: Matrix,
         *,
         slices: int = 1,
-        capture: bool = False,
         contact: bool = True,
         work_s: float = 0.0,
         connect: Callable[[], Slices] | None = None,
@@ -79,7 +77,6 @@ class FabricTestbed:
     ) -> None:
         self._specs = specs_of(name or f"l4s-{matrix.name}", matrix, slices)
         self._matrix = matrix
-        self._capture = capture
         self._contact = contact
         self._work_s = work_s
         self._connect = connect
@@ -293,7 +290,6 @@ class FabricTestbed:
             inventory,
             catalog,
             self._matrix.cells,
-            capture=self._capture,
             contact=self._contact,
             own=True,
             leave=self._leave,

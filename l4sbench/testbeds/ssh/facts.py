@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import InputError, Problem
 from l4sbench.topology import topology as find_topology
-from l4sbench.traits import Identity
+from l4sbench.traits import Identity, Needs
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CongestionControl, KernelNeeds, Queue
@@ -170,9 +170,8 @@ def unfit(
     facts: Mapping[str, HostFacts],
     topology: Topology,
     wanted: Mapping[str, NodeNeeds],
+    needs: Needs,
     *,
-    traffic: Iterable[str],
-    capture: bool,
     now_s: float | None,
 ) -> list[Problem]:
     """Return every problem that prevents these hosts from running cells with these needs.
@@ -184,9 +183,9 @@ def unfit(
         told = facts[host.name]
         tools = dict.fromkeys(_EVERYWHERE, "programs")
         if any(wanted.get(node, NodeNeeds()).traffic for node in host.nodes):
-            tools |= {"lab-traffic" if name == "lean" else name: "traffic" for name in traffic}
-        if capture and topology.router in host.nodes:
-            tools["tcpdump"] = "--capture"
+            tools |= {"lab-traffic" if name == "lean" else name: "traffic" for name in needs.traffic}
+        if needs.capture and topology.router in host.nodes:
+            tools["tcpdump"] = "capture"
         found += _host_problems(host, told, tools, now_s)
         found += _interface_problems(host, told, topology)
         for node in host.nodes:

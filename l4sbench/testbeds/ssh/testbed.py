@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import assets
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import Problem, TestbedError, TrialFailed
-from l4sbench.program import captures
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import (
     HostFacts,
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
 
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
-    from l4sbench.program import Program
     from l4sbench.program.trial import TrialSpec
     from l4sbench.topology import Topology
 
@@ -87,7 +85,6 @@ class SshTestbed:
         inventory: Ansible inventory; docs/ssh.md says what its hosts must say.
         catalog: What may be asked of the hosts.
         cells: What is to run there.
-        capture: Keep packets at both ports of the router.
         contact: Ask the hosts; else what they told last time counts.
         own: The hosts were made for the run: they may boot what the cells need without being told, and take
             some minutes until they can be reached.
@@ -101,7 +98,6 @@ class SshTestbed:
         catalog: Catalog,
         cells: Sequence[Cell],
         *,
-        capture: bool = False,
         contact: bool = True,
         own: bool = False,
         cache: Path | None = None,
@@ -111,7 +107,6 @@ class SshTestbed:
         self._catalog = catalog
         self._cells = cells
         self._stage_cells = cells
-        self._capture = capture
         self._contact = contact
         self._own = own
         self._leave = leave or threading.Event()
@@ -168,16 +163,12 @@ class SshTestbed:
         found = [*choose(self._cells, self._catalog, self._hosts, may)[1], *unfit_kernels(may, self._facts)]
         for name in sorted(needs.topologies):
             topology = find_topology(name)
-            found += self._unfit(topology, wanted, needs.traffic)
+            found += self._unfit(topology, wanted, needs)
         return list(dict.fromkeys(found))
 
-    def _unfit(
-        self, topology: Topology, wanted: Mapping[str, NodeNeeds], traffic: Iterable[str]
-    ) -> list[Problem]:
-        now_s, capture = time.time() if self._contact else None, self._capture
-        return unfit(
-            self._hosts, self._facts, topology, wanted, traffic=traffic, capture=capture, now_s=now_s
-        )
+    def _unfit(self, topology: Topology, wanted: Mapping[str, NodeNeeds], needs: Needs) -> list[Problem]:
+        now_s = time.time() if self._contact else None
+        return unfit(self._hosts, self._facts, topology, wanted, needs, now_s=now_s)
 
     # ---- kernels
     def stages(self) -> Stages | None:
@@ -241,7 +232,7 @@ class SshTestbed:
         self._remember(replace(told, changing=False, change_s=took_s))
         wanted = node_needs(self._stage_cells, self._catalog)
         shapes = {cell.topology for cell in self._stage_cells}
-        problems = [p for shape in sorted(shapes) for p in self._unfit(find_topology(shape), wanted, ())]
+        problems = [p for shape in sorted(shapes) for p in self._unfit(find_topology(shape), wanted, Needs())]
         if problems:
             raise TrialFailed("; ".join(str(problem) for problem in dict.fromkeys(problems)))
         return identity(hosts, self._facts, _helper())
@@ -363,7 +354,7 @@ class SshTestbed:
         with tempfile.TemporaryDirectory(prefix="l4sbench-results-") as folder:
             results = Path(folder)
             variables = {
-                **trial_variables(self._with_capture(spec), spec.topology, trial, self._owner(), limit_s),
+                **trial_variables(spec.programs, spec.topology, trial, self._owner(), limit_s),
                 "l4sbench_results": str(results),
             }
             names = [host.name for host in self._hosts]
@@ -384,12 +375,6 @@ class SshTestbed:
             skew_ms=skew_ms(told),
             fixed_s=max(0.0, wall_s - virtual_s),
         )
-
-    def _with_capture(self, spec: TrialSpec) -> Mapping[str, Program]:
-        """Return the programs, with captures added if they are requested and missing."""
-        if not self._capture:
-            return spec.programs
-        return {node: _with_servers(program, spec.topology) for node, program in spec.programs.items()}
 
     def _owner(self) -> str:
         """Return this controller's name for hosts: its next trial may end one that it left behind."""
@@ -475,9 +460,3 @@ def _images(may: Allowed, state: Mapping[str, str]) -> dict[str, Image]:
         for host, name in state.items()
         if host in may
     }
-
-
-def _with_servers(program: Program, topology: Topology) -> Program:
-    known = {server.id for server in program.servers}
-    more = tuple(server for server in captures(topology, program.node) if server.id not in known)
-    return replace(program, servers=(*program.servers, *more))

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
-from l4sbench.program import captures
 from l4sbench.testbeds.virtual.lab import GUEST_BIN, GUEST_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from l4sbench.program import Program, Server
+    from l4sbench.program import Program
     from l4sbench.topology import Topology
 
 HUB: Final = "hub"
@@ -75,14 +74,12 @@ def guest_script(
     topology: Topology,
     linux: Sequence[str] = (),
     *,
-    capture: bool = False,
     interactive: bool = False,
 ) -> GuestScript:
     """Compile the programs of one trial.
 
-    `linux` are modules of Linux to load, in load order. `capture` captures packets as cells with
-    `capture: headers` do. `interactive` stops after the setup and hands the console to a shell instead of
-    running flows.
+    `linux` are modules of Linux to load, in load order. `interactive` stops after the setup and hands the
+    console to a shell instead of running flows.
 
     Raises:
         InputError: two nodes ask for different parameters of one kernel module; all nodes share a kernel.
@@ -93,7 +90,7 @@ def guest_script(
         writer.line("console")
         return GuestScript(writer.text(), writer.files, tuple(programs))
     for node, program in programs.items():
-        for server in _servers(program, topology, capture=capture):
+        for server in program.servers:
             out = f"{node}/{server.output}"
             writer.line("daemon", node, out, f"{out}.stderr", *_local(server.argv))
     writer.line("start", str(LEAD_MS))
@@ -119,12 +116,6 @@ def _build(
         writer.batch(HUB, "hub", "ip", [f"link set {n.name} up" for n in bridges] + _hub_lines(topology))
     for node, program in programs.items():
         _prepare(writer, node, program, _neighbours(topology, node))
-
-
-def _servers(program: Program, topology: Topology, *, capture: bool) -> tuple[Server, ...]:
-    """Return the program's own servers, and captures if they are requested and it has none."""
-    more = captures(topology, program.node) if capture else ()
-    return tuple({server.id: server for server in (*program.servers, *more)}.values())
 
 
 def _prepare(writer: _Writer, node: str, program: Program, neighbours: Sequence[str]) -> None:

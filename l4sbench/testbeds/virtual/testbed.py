@@ -46,13 +46,11 @@ class VirtualTestbed:
     Args:
         lab: The lab to boot.
         catalog: The queues and congestion controls that cells name.
-        capture: Keep packet captures of both of the router's ports in the raw files.
     """
 
-    def __init__(self, lab: Lab, catalog: Catalog, *, capture: bool = False) -> None:
+    def __init__(self, lab: Lab, catalog: Catalog) -> None:
         self._lab = lab
         self._catalog = catalog
-        self._capture = capture
 
     @property
     def name(self) -> str:
@@ -108,7 +106,7 @@ class VirtualTestbed:
         """
         used = entries(self._catalog, uses(spec.cell, TRAITS))
         linux = self._lab.provided_by(kernel_options(used))
-        steps = script.guest_script(spec.programs, spec.topology, linux, capture=self._capture)
+        steps = script.guest_script(spec.programs, spec.topology, linux)
         steps.write(raw)
         self._write_host(spec, raw, linux)
         boot = Boot(self._lab.kernel, self._lab.rootfs, raw, spec.seed)

@@ -147,11 +147,14 @@ def run_matrix(
     wanted: Matrix,
     run: Run,
     testbed: SmallTestbed,
+    *,
+    capture: bool = False,
     **options: object,
 ) -> RunResult:
     """Plan and run, as the command line does."""
     with locked(run, "l4sbench run small") as writer:
-        planned = plan(wanted, writer.view, testbed.identity(), testbed.traits, testbed.traits.cost)
+        traits = testbed.traits
+        planned = plan(wanted, writer.view, testbed.identity(), traits, traits.cost, capture=capture)
         return execute(planned, writer, testbed, judge, **options)  # type: ignore[arg-type]
 
 

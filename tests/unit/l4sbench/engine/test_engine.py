@@ -140,6 +140,30 @@ def test_changed_inputs_run_again_and_stand_beside_the_old(wanted: Matrix, run: 
     assert len(list(run.ended())) == 12
 
 
+def test_trials_without_captures_run_again_for_captures_and_not_the_other_way_round(
+    wanted: Matrix, run: Run
+) -> None:
+    small.run_matrix(wanted, run, small.SmallTestbed())
+    result = small.run_matrix(wanted, run, small.SmallTestbed(), capture=True)
+    assert result.ok + result.invalid == 12
+    for ended in run.ended():
+        servers = {server.id: server.argv[0] for server in ended.programs["router"].servers}
+        assert servers == {"capture-net-mid": "tcpdump", "capture-net-rx": "tcpdump"}
+    for capture in (True, False):
+        again = small.run_matrix(wanted, run, small.SmallTestbed(), capture=capture)
+        assert again == RunResult(0, 0, 0, 0)
+
+
+def test_adaptive_cells_count_trials_with_captures(tmp_path: Path) -> None:
+    wanted = small.matrix(tmp_path, "  aqm: [codel]\n", trials=ADAPTIVE)
+    run = small.new_run(tmp_path / "runs", wanted)
+    small.run_matrix(wanted, run, small.SmallTestbed(), capture=True)
+    small.run_matrix(wanted, run, small.SmallTestbed(), decide=Decider())
+    assert numbers(run) == {"codel": [1, 2, 3, 4, 5]}
+    again = small.run_matrix(wanted, run, small.SmallTestbed(), decide=Decider())
+    assert again == RunResult(0, 0, 0, 0)
+
+
 # ---- what stops a run
 def test_a_testbed_error_stops_the_run_cleanly(wanted: Matrix, run: Run) -> None:
     def fault(spec: TrialSpec, raw: Path) -> None:

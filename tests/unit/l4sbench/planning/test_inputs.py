@@ -38,6 +38,25 @@ def digest(
     return found
 
 
+def test_a_trial_with_captures_serves_without_and_not_the_other_way_round(cell: Cell) -> None:
+    plain, captured = (
+        TrialInputs(small.catalog(), 1, IDENTITY, small.TRAITS, capture=capture) for capture in (False, True)
+    )
+    (own,), (other,) = plain.digests(cell, [1]), captured.digests(cell, [1])
+    assert own != other
+    assert plain.accepted(cell, [1]) == [(own, other)]
+    assert captured.accepted(cell, [1]) == [(other,)]
+
+
+def test_a_cell_that_captures_has_one_digest(tmp_path: Path) -> None:
+    cell = small.matrix(tmp_path, extra="capture: headers\n").cells[0]
+    plain, captured = (
+        TrialInputs(small.catalog(), 1, IDENTITY, small.TRAITS, capture=capture) for capture in (False, True)
+    )
+    assert plain.accepted(cell, [1]) == captured.accepted(cell, [1])
+    assert len(plain.accepted(cell, [1])[0]) == 1
+
+
 def test_equal_inputs_have_equal_digests(cell: Cell) -> None:
     assert digest(cell) == digest(Cell.from_json(cell.to_json()))
     assert len(digest(cell)) == inputs.DIGITS

@@ -16,6 +16,7 @@ from l4sbench.app.api import load_matrix
 from l4sbench.testbeds.ssh.facts import HostFacts, HostModule, identity, node_needs, older, read_facts, unfit
 from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import LINE6
+from l4sbench.traits import Needs
 
 TOLD = read_facts(
     json.loads((Path(__file__).parents[3] / "cases/hosts/router.json").read_text(encoding="utf-8")), "router"
@@ -27,13 +28,23 @@ MATRIX = load_matrix("quickstart")
 WANTED = node_needs(MATRIX.cells, MATRIX.catalog)
 
 
+NEEDS = Needs(traffic=frozenset({"iperf3"}))
+
+
 def problems(told: HostFacts, host: Host = ROUTER, **given: Any) -> list[str]:
-    asked = {"traffic": ["iperf3"], "capture": False, "now_s": TOLD.time_s, **given}
-    return [str(p) for p in unfit([host], {host.name: told}, LINE6, WANTED, **asked)]
+    needs = replace(NEEDS, **given)
+    return [str(p) for p in unfit([host], {host.name: told}, LINE6, WANTED, needs, now_s=TOLD.time_s)]
 
 
 def test_a_fit_host_has_no_problems() -> None:
     assert problems(TOLD, capture=True) == []
+
+
+def test_captures_need_tcpdump() -> None:
+    bare = TOLD.model_copy(update={"tools": {k: v for k, v in TOLD.tools.items() if k != "tcpdump"}})
+    assert problems(bare) == []
+    (problem,) = problems(bare, capture=True)
+    assert problem.startswith("router: tcpdump is missing (capture needs it)")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +79,7 @@ def test_every_problem_is_told(changed: dict[str, Any], told: str) -> None:
 def test_what_ends_of_flows_need() -> None:
     sender = Host("s", ("tx-l4s",), {"net-tx": ROUTER.ports["net-rx"]})
     old = TOLD.model_copy(update={"ccs": ("cubic",), "modules": {}, "accecn": False, "tools": {}})
-    found = "\n".join(problems(old, sender, traffic=["iperf3", "lean"]))
+    found = "\n".join(problems(old, sender, traffic=frozenset({"iperf3", "lean"})))
     for told in (
         "iperf3 is missing (traffic needs it)",
         "lab-traffic is missing",
@@ -92,7 +103,7 @@ def test_problems_of_all_hosts_at_once() -> None:
     old = TOLD.model_copy(update={"kernel_release": "5.15.0", "root": False})
     hosts = [ROUTER, replace(ROUTER, name="b", nodes=("delay",))]
     facts = {"router": old, "b": old}
-    found = unfit(hosts, facts, LINE6, WANTED, traffic=["iperf3"], capture=False, now_s=TOLD.time_s)
+    found = unfit(hosts, facts, LINE6, WANTED, NEEDS, now_s=TOLD.time_s)
     assert {problem.path for problem in found} == {"router", "b"}
 
 
