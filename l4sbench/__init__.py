@@ -12,9 +12,9 @@ __all__ = ["__version__", "load", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """`run` and `load`, imported when they are first used: they need much of what is below this package.
+    """Import `run` and `load` when they are first used, as they need most of the package.
 
-    By name, so that nothing below seems to depend on what is above it.
+    The import is by name, so that lower floors do not depend on the application.
     """
     if name not in ("load", "run"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

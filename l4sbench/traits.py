@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Facts about testbeds as values: traits and costs of a kind, what one runs, what a plan needs of it."""
+"""Facts about testbeds as values: traits and cost of a kind, software of one, needs of a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Traffic = Literal["lean", "iperf3"]
 class CostModel:
     """Wall seconds of one trial: `fixed_s + virtual_s * (per_virtual_s + per_mbit_s * rate_mbps)`.
 
-    `fixed_s` is what even the shortest trial costs (boot, collection); `per_virtual_s` is wall seconds per
+    `fixed_s` is the cost of even the shortest trial (boot, collection); `per_virtual_s` is wall seconds per
     second of measured time (1 on real hosts, near 0 in virtual time); `per_mbit_s` is wall seconds per
     megabit carried.
     """
@@ -29,11 +29,11 @@ class CostModel:
     per_mbit_s: float = 0.0
 
     def running_s(self, virtual_s: float, rate_mbps: float) -> float:
-        """Wall seconds that grow with the trial's length, without the fixed part."""
+        """Return the wall seconds that grow with the trial's length, without the fixed part."""
         return virtual_s * (self.per_virtual_s + self.per_mbit_s * rate_mbps)
 
     def wall_s(self, virtual_s: float, rate_mbps: float) -> float:
-        """Wall seconds of a trial of `virtual_s` seconds at a bottleneck of `rate_mbps`."""
+        """Return the wall seconds of a trial of `virtual_s` seconds at a bottleneck of `rate_mbps`."""
         return self.fixed_s + self.running_s(virtual_s, rate_mbps)
 
 
@@ -42,11 +42,11 @@ class TestbedTraits:
     """Facts about a kind of testbed that plan and engine need before anything runs.
 
     `noise`: the testbed has no noise of its own, so `path.noise` applies. `parallel`: several trials may run
-    at once, `slots` of them at most where there is a limit. `cost` is what a trial costs before any was
-    measured; `memory_mb` is what one running trial takes.
+    at once, at most `slots` of them if there is a limit. `cost` is the cost of a trial before any was
+    measured; `memory_mb` is the memory of one running trial.
     """
 
-    __test__: ClassVar[bool] = False  # not a test class, whatever its name looks like to pytest
+    __test__: ClassVar[bool] = False  # not a test class, although pytest would take it for one
 
     default_traffic: Traffic = "iperf3"
     noise: bool = False
@@ -69,7 +69,7 @@ class TestbedTraits:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a testbed runs, by digest; part of a trial's inputs.
+    """A testbed's software, by digest; part of a trial's inputs.
 
     `common` counts for every trial (kernel, guest userland, sampler), `modules` by kernel module name and
     `tools` by traffic tool (`lean`, `iperf3`) only for the trials that use them: a rebuilt module makes only
@@ -85,7 +85,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a plan needs of a testbed: names from the catalog, kernel modules, topologies, traffic tools.
+    """The needs of a plan: names from the catalog, kernel modules, topologies, traffic tools.
 
     `options` are kernel options without `CONFIG_`, by the catalog entry that needs them; `catalog` are the
     folders from outside that entries come from; with `capture` packets of some trial are captured.
@@ -108,9 +108,9 @@ class Stage:
     Attributes:
         state: Host -> name of the kernel that it runs, of the hosts that may change theirs.
         cells: Ids.
-        identity: What runs there: as it was told when the testbed was last in this state, otherwise named
-            after the kernels that are to be booted.
-        known: Whether it was told.
+        identity: The software there: as reported when the testbed was last in this state, otherwise named
+            after the kernels to boot.
+        known: True if it was reported.
     """
 
     state: Mapping[str, str]
@@ -121,12 +121,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Stages:
-    """The states that the cells of a plan need; which cell needs which never depends on what runs now.
+    """The states that the cells of a plan need; which cell needs which does not depend on what runs now.
 
     Attributes:
-        all: In no order; together they have every cell once, save those that no state is good enough for.
-        now: Host -> name of the kernel that runs, as far as known.
-        change_s: Wall seconds from one state to the next, about; hosts restart at the same time.
+        all: In no order; together they have every cell once, except those that no state suits.
+        now: Host -> name of the kernel that runs, if known.
+        change_s: Approximate wall seconds from one state to the next; hosts restart at the same time.
     """
 
     all: tuple[Stage, ...]

@@ -57,7 +57,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended.
+    """The end of a run.
 
     Attributes:
         ok, invalid, failed: Numbers of trials that ended so.

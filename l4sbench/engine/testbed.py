@@ -37,7 +37,7 @@ class Outcome:
 
 
 class Testbed(Protocol):
-    """Where trials run."""
+    """A place where trials run."""
 
     @property
     def name(self) -> str:

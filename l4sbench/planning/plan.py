@@ -40,7 +40,7 @@ Key: TypeAlias = "tuple[Value | None, ...]"
 
 
 class Reason(StrEnum):
-    """Why a trial runs, or, for `ended`, why it does not."""
+    """The reason for which a trial runs or, for `ended`, does not."""
 
     NEW = "new"
     ENDED = "ended"
@@ -119,7 +119,7 @@ class Batch:
 
     @property
     def to_run(self) -> int:
-        """How many trials would run, before any adaptive ones are added."""
+        """Number of trials that would run, before any adaptive ones are added."""
         return sum(trial.runs for planned in self.cells for trial in planned.trials)
 
     @property
@@ -173,7 +173,7 @@ class Plan:
 
     @property
     def to_run(self) -> int:
-        """How many trials would run, before any adaptive ones are added."""
+        """Number of trials that would run, before any adaptive ones are added."""
         return sum(number for reason, number in self.trials.items() if reason is not Reason.ENDED)
 
     @cached_property

@@ -105,7 +105,7 @@ class FlowRun:
 
 @dataclass(frozen=True)
 class Sampler:
-    """What to sample, and how often; the testbed decides how. `queues` are sampled on one network's port."""
+    """Kind and interval of samples; the testbed decides how. `queues` are sampled on one network's port."""
 
     kind: Literal["sockets", "queues"]
     interval: _Duration

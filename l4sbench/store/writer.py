@@ -44,7 +44,7 @@ ROOM_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True)
 class Ending:
-    """How a trial ended and what it cost: the part of `trial.json` that is not in its spec."""
+    """The end and the cost of a trial: the part of `trial.json` that is not in its spec."""
 
     status: Status
     reasons: tuple[str, ...]
