@@ -120,5 +120,5 @@ fi
 if test "$wanted" = long && ! { command -v qemu-system-x86_64 && command -v qemu-img &&
 	command -v mmdebstrap; } >/dev/null; then
 	install_packages qemu-system-x86 qemu-utils mmdebstrap ||
-		say "Without them, tests/lab/vms is skipped."
+		say "Without them, tests/lab/debian/test_emulated.py is skipped."
 fi

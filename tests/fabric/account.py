@@ -23,7 +23,7 @@ LIMIT_S = 420.0
 
 
 def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command to its end, in the account's home."""
+    """Run a command to its end, in the account's home."""
     return subprocess.run(
         [sys.executable, "-m", "l4sbench", *arguments],
         stdin=subprocess.DEVNULL,
@@ -37,7 +37,7 @@ def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.Complete
 
 
 def write_certificate(folder: Path, host: str) -> tuple[Path, Path]:
-    """A certificate for an address, and its key."""
+    """Make a certificate for an address, and its key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -73,7 +73,7 @@ def write_certificate(folder: Path, host: str) -> tuple[Path, Path]:
 
 
 def may_serve() -> bool:
-    """Whether this process may have port 443, which fablib insists on."""
+    """Return True if this process may use port 443, which fablib requires."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
     return os.geteuid() == 0 or lowest <= 443
 
@@ -81,7 +81,7 @@ def may_serve() -> bool:
 def environment(
     standin: StandIn, host: str, certificate: Path, folder: Path, *, bastion: tuple[str, Path], key: Path
 ) -> Mapping[str, str]:
-    """The environment of somebody with an account at the stand-in.
+    """Return the environment of a user with an account at the stand-in.
 
     Args:
         standin: What answers for FABRIC.

@@ -21,14 +21,14 @@ from l4sbench.testbeds.nodes.connect import ask
 
 @dataclass(frozen=True)
 class Way:
-    """Where a machine is: the socket of its lab's keeper, and its address in that lab."""
+    """A machine's place: the socket of its lab's keeper, and its address in that lab."""
 
     keeper: Path
     address: str
 
 
 class _Gate(paramiko.ServerInterface):  # type: ignore[misc]  # the library has no types
-    """One client: who has the key, and what is asked of which machine."""
+    """One client, and its requests for machines."""
 
     def __init__(self, ways: Mapping[str, Way], key: paramiko.PKey) -> None:
         self._ways = ways
@@ -96,7 +96,7 @@ def _carry(read: Callable[[int], bytes], write: Callable[[bytes], object]) -> No
 
 
 def _back(machine: socket.socket, channel: paramiko.Channel, transport: paramiko.Transport) -> None:
-    """What a machine says; the client's connection ends with the machine's."""
+    """Relay a machine's output; the client's connection ends with the machine's."""
     with machine:
         _carry(machine.recv, channel.sendall)
     transport.close()

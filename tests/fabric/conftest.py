@@ -24,7 +24,7 @@ STANDIN = Path(__file__).with_name("standin.py")
 
 
 def matrix_text(name: str, *queues: str, rate: str = "25mbit", duration: str = "10s") -> str:
-    """A matrix file: Prague beside Cubic, one trial for each queue."""
+    """Return a matrix file: Prague and Cubic, one trial for each queue."""
     return f"""\
 matrix: {name}
 topology: line6
@@ -42,7 +42,7 @@ axes:
 
 
 class StandIn:
-    """The process, its faults and what it was asked."""
+    """The stand-in's process, its faults and the requests to it."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
@@ -72,36 +72,36 @@ class StandIn:
         return self.calls("/slices/creates")
 
     def calls(self, path: str) -> int:
-        """How often a path was asked for."""
+        """Return the number of requests for a path."""
         return sum(call[1] == path for call in self.call("/_state")["calls"])
 
     def slices(self) -> Mapping[str, str]:
-        """State of every slice that there ever was, by id."""
+        """Return the state of every slice that ever existed, by id."""
         return {own: one["state"] for own, one in self.call("/_state")["slices"].items()}
 
     def alive_names(self) -> list[str]:
-        """Of slices whose machines are there."""
+        """Return the names of slices whose machines exist."""
         found = self.call("/_state")["slices"].values()
         return [one["name"] for one in found if one["state"] in {"StableOK", "Configuring"}]
 
     def alive(self, name: str) -> bool:
-        """Whether machines of a slice of that name are there."""
+        """Return True if machines of a slice of this name exist."""
         return name in self.alive_names()
 
     def lease_s(self, name: str) -> float:
-        """How long the lease of the newest slice of that name goes on."""
+        """Return the remaining lease of the newest slice of this name."""
         found = [one for one in self.call("/_state")["slices"].values() if one["name"] == name]
         return (datetime.fromisoformat(found[-1]["lease_end"]) - datetime.now(UTC)).total_seconds()
 
     def renewals(self) -> int:
-        """How many renewals were granted."""
+        """Return the number of granted renewals."""
         calls = self.call("/_state")["calls"]
         return sum("/renew/" in path and status == 200 for _, path, status in calls)
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """fablib makes folders in the home directory when it is imported."""
+    """Use a temporary home directory, in which fablib makes folders when it is imported."""
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
@@ -117,7 +117,7 @@ def _standin() -> Iterator[StandIn]:
 
 @pytest.fixture
 def standin(_standin: StandIn) -> StandIn:
-    """Without faults; slices of other tests have other names."""
+    """Return the stand-in without faults; slices of other tests have other names."""
     _standin.faults()
     return _standin
 
@@ -130,7 +130,7 @@ def access(tmp_path: Path) -> Access:
 
 
 def manager_of(standin: StandIn) -> Any:
-    """The client of fablib, pointed at the stand-in, with a token of now."""
+    """Return fablib's client for the stand-in, with a fresh token."""
     from fabrictestbed.fabric_manager_v2 import FabricManagerV2
 
     told = standin.call("/_token")
@@ -147,5 +147,5 @@ def manager_of(standin: StandIn) -> Any:
 
 @pytest.fixture
 def slices(standin: StandIn, access: Access) -> Slices:
-    """The account's slices at the stand-in."""
+    """Return the account's slices at the stand-in."""
     return Slices(manager_of(standin), access, standin.call("/_token")["project"])

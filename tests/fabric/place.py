@@ -40,7 +40,7 @@ def require_nodes() -> None:
 
 
 def machines_of(lab: nodes.NodesStatus) -> dict[str, dict[str, Any]]:
-    """A lab's nodes as the stand-in hands them out."""
+    """Return a lab's nodes as the stand-in hands them out."""
     assert lab.inventory is not None
     listed = YAML(typ="safe").load(lab.inventory)["all"]["children"]["nodes"]["hosts"]
     return {
@@ -52,7 +52,7 @@ def machines_of(lab: nodes.NodesStatus) -> dict[str, dict[str, Any]]:
 
 @dataclass
 class Place:
-    """The stand-in, somebody's account there, and the labs whose nodes are the machines."""
+    """The stand-in, a user's account there, and the labs whose nodes are the machines."""
 
     standin: StandIn
     account: Mapping[str, str]
@@ -60,16 +60,16 @@ class Place:
 
     @property
     def home(self) -> Path:
-        """Where commands run."""
+        """The working directory of commands."""
         return Path(self.account["HOME"])
 
     def l4sbench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command to its end."""
+        """Run a command to its end."""
         return l4sbench(self.account, *arguments)
 
     @contextmanager
     def running(self, *arguments: str) -> Iterator[Command]:
-        """A command under way; what is left of it is ended."""
+        """Start a command, and end it afterwards."""
         log = self.home / "command.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
@@ -87,7 +87,7 @@ class Place:
             process.wait(30)
 
     def trials(self, matrix: str) -> dict[str, tuple[str, int]]:
-        """Every ended trial below the latest run: its status, and when it was written."""
+        """Return every ended trial of the latest run: its status, and the time of its file."""
         found = sorted((self.home / "runs" / matrix / "latest" / "cells").glob("*/*/trial.json"))
         return {
             f"{path.parent.parent.name}/{path.parent.name}": (
@@ -99,7 +99,7 @@ class Place:
         }
 
     def drop_connections(self) -> int:
-        """End every connection that goes through the bastion; how many there were."""
+        """End every connection through the bastion, and return their number."""
         ended = 0
         for process in Path("/proc").glob("[0-9]*"):
             try:
@@ -114,22 +114,22 @@ class Place:
 
 @dataclass
 class Command:
-    """A command under way, and what it says."""
+    """A running command, and its output."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     @property
     def said(self) -> str:
-        """What it said until now, on stdout and stderr."""
+        """Its output so far, on stdout and stderr."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def wait(self) -> int:
-        """Its exit code, once it has ended."""
+        """Return its exit code, once it has ended."""
         return self.process.wait(LIMIT_S)
 
     def wait_until(self, what: Callable[[], bool]) -> None:
-        """Until it is so; the command must not end before."""
+        """Wait until a condition is true; the command must not end before."""
         ends = time.monotonic() + LIMIT_S
         while not what():
             assert self.process.poll() is None, self.said
@@ -138,7 +138,7 @@ class Command:
 
 
 def flows_on(lab: nodes.NodesStatus) -> bool:
-    """Whether a trial is in the middle of its flows."""
+    """Return True if a trial is in the middle of its flows."""
     return hosts.on(lab, "tx-l4s", "pgrep -c iperf3 || true", check=False).strip() not in {"", "0"}
 
 
@@ -150,7 +150,7 @@ def power_off(lab: nodes.NodesStatus) -> None:
 
 
 def made_anew(lab: nodes.NodesStatus) -> nodes.NodesStatus:
-    """Other machines at the same addresses: nothing is on them, and their host keys are new."""
+    """Boot other machines at the same addresses: empty, and with new host keys."""
     nodes.down(lab.name)
     for key in (lab.folder / "host-keys").iterdir():
         if not key.name.startswith("bastion"):
@@ -160,7 +160,7 @@ def made_anew(lab: nodes.NodesStatus) -> nodes.NodesStatus:
 
 @contextmanager
 def one_lab(name: str, host: str) -> Iterator[nodes.NodesStatus]:
-    """A lab whose bastion is at that address; skips where there can be none."""
+    """Boot a lab whose bastion is at this address; skip if that is not possible."""
     require_nodes()
     with hosts.booted(name, bastion=(host, 22)) as state:
         yield state
@@ -168,7 +168,7 @@ def one_lab(name: str, host: str) -> Iterator[nodes.NodesStatus]:
 
 @contextmanager
 def place_of(lab: nodes.NodesStatus, host: str, folder: Path) -> Iterator[Place]:
-    """The stand-in at the address of a lab's bastion; its machines are the lab's nodes."""
+    """Start the stand-in at the address of a lab's bastion; its machines are the lab's nodes."""
     bastion, machine = lab.folder / "id_bastion", lab.folder / "id_ecdsa"
     with place(host, folder, machines_of(lab), bastion, machine) as found:
         yield found
@@ -176,7 +176,7 @@ def place_of(lab: nodes.NodesStatus, host: str, folder: Path) -> Iterator[Place]
 
 @contextmanager
 def place(host: str, folder: Path, machines: object, bastion_key: Path, machine_key: Path) -> Iterator[Place]:
-    """The stand-in at an address whose port 22 is the bastion's.
+    """Start the stand-in at an address whose port 22 is the bastion's.
 
     Args:
         host: The address.

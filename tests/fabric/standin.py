@@ -47,7 +47,7 @@ def now() -> datetime:
 
 @dataclass
 class Faults:
-    """What goes wrong; numbers count down, the rest stays until it is set again.
+    """Faults to inject; numbers count down, the others stay until they are set again.
 
     create_refused: creates that are answered with 500 and do nothing; create_lost: creates that are done and
     whose answer never comes; sliver_fails: notice by node; configure_s: how long a slice takes;
@@ -104,7 +104,7 @@ class Slice:
 
 
 class Fabric:
-    """The state, and what each call does with it."""
+    """The state of the stand-in, and the effect of each call."""
 
     def __init__(self, machines: dict[str, Any]) -> None:
         self.faults = Faults()

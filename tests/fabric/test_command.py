@@ -35,7 +35,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StandIn, Pat
 
 @pytest.fixture
 def account(tls: tuple[StandIn, Path], tmp_path: Path) -> Mapping[str, str]:
-    """The environment of somebody with an account: token file, keys, bastion login."""
+    """Return the environment of a user with an account: token file, keys, bastion login."""
     standin, certificate = tls
     standin.faults()
     for name in ("slice_key", "bastion_key"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What goes wrong in the middle of a run on machines that boot: bastion, slice, controller.
+"""Faults in the middle of a run on machines that boot: bastion, slice, controller.
 
 The command is the user's, fablib is unmodified; 25 Mbit/s is what six nodes on two cores carry.
 """

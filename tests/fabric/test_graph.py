@@ -33,7 +33,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def structure(graph: str) -> dict[str, Any]:
-    """Names, kinds and edges of a graph; ids differ every time."""
+    """Return names, kinds and edges of a graph; ids differ every time."""
     from fim.user.topology import ExperimentTopology
 
     made = ExperimentTopology(graph_string=graph)
@@ -79,7 +79,7 @@ def test_machines_come_in_the_models_sizes() -> None:
 
 
 def nodes_kept() -> int:
-    """How much the model's store holds, which is one for the whole process."""
+    """Return the size of the model's store, of which a process has one."""
     from fim.user.topology import ExperimentTopology
 
     return int(ExperimentTopology().graph_model.storage.graphs.number_of_nodes())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""FABRIC itself. Needs an account that fablib is configured for, and somebody who wants it."""
+"""FABRIC itself. Needs an account that fablib is configured for, and a variable that enables it."""
 
 from __future__ import annotations
 

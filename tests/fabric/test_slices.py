@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Slices against the stand-in orchestrator: the good way, and everything that goes wrong on it."""
+"""Slices against the stand-in orchestrator: the regular course, and every fault."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Runs on slices of the stand-in: what is lost on the way, leases, tokens, several slices at once.
+"""Runs on slices of the stand-in: lost slices, leases, tokens, several slices at once.
 
 Slices are asked for by real HTTP and trials are real ones, of the virtual testbed: a slice's hosts here are a
 lab that is reached as long as the stand-in has the slice.
@@ -98,7 +98,7 @@ class Booting(Hosts):
 
 @dataclass
 class Sweep:
-    """A run directory and what is heard of it."""
+    """A run directory and the messages about its slices."""
 
     matrix: Matrix
     run: Run
@@ -114,7 +114,7 @@ class Sweep:
     def go(
         self, slices: int = 1, on_event: Callable[[Event], None] = lambda _: None, work_s: float = 0.0
     ) -> RunResult:
-        """What `l4sbench run --on fabric:NAME --slices N` does."""
+        """Do what `l4sbench run --on fabric:NAME --slices N` does."""
 
         def heard(event: Event) -> None:
             self.events.append(event)
@@ -144,11 +144,11 @@ class Sweep:
             return execute(planned, writer, fabric, judge, enter=fabric.enter, on_event=heard)
 
     def ended(self) -> Counter[str]:
-        """How often every queue's trial stands in the run directory, failed ones aside."""
+        """Return the number of trials of every queue in the run directory, without failed ones."""
         return Counter(one.cell.aqm for one in self.run.ended() if one.status != "failed")
 
     def told(self, part: str) -> str:
-        """The one thing heard of slices that has `part` in it."""
+        """Return the only message about slices that contains `part`."""
         (one,) = [state for state in self.states if part in state]
         return one
 
@@ -172,12 +172,12 @@ def sweep(
 
 
 def kept(run: Run) -> dict[Path, int]:
-    """Every ended trial, and when it was written."""
+    """Return every ended trial, and the time of its file."""
     return {path: path.stat().st_mtime_ns for path in run.path.glob("cells/*/*/trial.json")}
 
 
 def after(number: int, do: Callable[[], object]) -> Callable[[Event], None]:
-    """Does something once, when so many trials have ended."""
+    """Return a listener that calls something once, when this many trials have ended."""
     ended = itertools.count(1)
 
     def hear(event: Event) -> None:
@@ -308,7 +308,7 @@ def test_a_slice_that_vanishes_ends_the_run_and_the_next_goes_on(sweep: Sweep, s
 
 @dataclass
 class Silent(Hosts):
-    """Hosts that say nothing any more once their slice is gone: no connection ends, no trial does."""
+    """Hosts that fall silent once their slice is gone: no connection ends, and no trial does."""
 
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         if self.standin.alive(self.slice_name):

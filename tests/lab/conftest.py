@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The lab, for the tests that boot it."""
+"""The lab, for tests that boot it."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from l4sbench.testbeds.virtual.lab import Lab
 
 @pytest.fixture(scope="session")
 def lab() -> Lab:
-    """The lab that is built for these sources."""
+    """Return the lab that is built for these sources, or skip."""
     try:
         return Lab.locate()
     except TestbedError as error:

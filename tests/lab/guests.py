@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Scripts for lab-init (docs/guest.md), written line by line, and what became of them."""
+"""Scripts for lab-init (docs/guest.md), written line by line, and their results."""
 
 import json
 import shutil
@@ -66,7 +66,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a guest left behind."""
+    """The files that a guest wrote."""
 
     folder: Path
     ended: Ended

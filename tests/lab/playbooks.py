@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Playbooks as one runs them by hand, for tests, and which of their files are executed where."""
+"""Playbooks as a user runs them by hand, and the lists of files that each test executes."""
 
 import json
 import os
@@ -32,7 +32,7 @@ ON_NODES = frozenset(
         "roles/tuning/tasks/main.yml",
     }
 )
-"""Files whose tasks tests/lab/ssh executes, and sees that it does."""
+"""Files whose tasks tests/lab/ssh executes, and checks that it does."""
 
 ON_DEBIAN = frozenset(
     {
@@ -46,12 +46,12 @@ ON_DEBIAN = frozenset(
         "roles/module/tasks/main.yml",
     }
 )
-"""Files whose tasks tests/lab/debian executes, and sees that it does."""
+"""Files whose tasks tests/lab/debian executes, and checks that it does."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """How a playbook ended that no host failed.
+    """The outcome of a playbook that failed on no host.
 
     Attributes:
         counts: Host -> what Ansible counted, such as `changed`.
@@ -103,7 +103,7 @@ def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = 300) -
 
 
 def only_in_next(listed: str) -> list[str]:
-    """Of what `apt list --installed` says, the packages whose version only Debian's next release has."""
+    """Return the packages in `apt list --installed` whose version only Debian's next release has."""
     found = re.findall(r"^([^/\s]+)/(\S+) ", listed, re.MULTILINE)
     return [name for name, suites in found if set(suites.split(",")) - {"now"} in ({"testing"}, {"forky"})]
 

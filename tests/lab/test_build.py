@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Building on what is there: nothing twice, modules alone, on after a kill, for everybody, by a seed."""
+"""Builds on top of earlier ones: nothing twice, modules alone, after a kill, for all users, from a seed."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""lab-init: what a script may say, and that nothing that goes wrong looks finished."""
+"""lab-init: the instructions of a script, and that no failure looks like an end."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""docs/notebook.md does what it says."""
+"""The examples of docs/notebook.md work."""
 
 import re
 from pathlib import Path

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Boot two Debian hosts and hold them until interrupted; prints their inventory.
+"""Boot two Debian hosts, print their inventory, and keep them until interrupted.
 
-usage: python -m tests.lab.debian
+usage: python -m tests.lab.debian [--emulated]
 """
 
 import signal
@@ -12,15 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.lab.debian.emulated import machines
 from tests.lab.debian.hosts import TWO, debian_hosts
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with (
-        tempfile.TemporaryDirectory(prefix="l4sbench-debian-") as folder,
-        debian_hosts(Lab.locate(), TWO, Path(folder) / "hosts") as hosts,
-    ):
-        sys.stdout.write(f"{hosts.inventory}\n")
-        sys.stdout.flush()
-        with suppress(KeyboardInterrupt):
-            signal.pause()
+    with tempfile.TemporaryDirectory(prefix="l4sbench-debian-") as folder:
+        place = Path(folder) / "hosts"
+        emulated = "--emulated" in sys.argv
+        with machines(TWO, place) if emulated else debian_hosts(Lab.locate(), TWO, place) as hosts:
+            print(hosts.inventory, flush=True)  # noqa: T201
+            with suppress(KeyboardInterrupt):
+                signal.pause()

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Debian hosts for tests: skipped, with the reason, where this machine cannot have them."""
+"""Fixtures that skip tests, with the reason, on machines without the tools for Debian hosts."""
 
 import pytest
 
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes.checks import node_checks
 from tests.lab.debian.disk import missing
+from tests.lab.debian.emulated_disk import missing_tools
 from tests.lab.debian.root import archive
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def able() -> None:
-    """Skip where something is missing."""
+    """Skip if hosts on user-mode Linux need a missing tool or archive."""
     lacking = [f"{check.name}: {check.detail}" for check in node_checks(2, 768) if not check.ok]
     lacking += [f"{package} is not installed: tools/bootstrap.sh dev" for package in missing()]
     try:
@@ -21,3 +22,10 @@ def able() -> None:
         lacking.append(str(error))
     if lacking:
         pytest.skip("; ".join(lacking))
+
+
+@pytest.fixture(scope="session")
+def able_to_emulate() -> None:
+    """Skip if emulated machines need a missing tool."""
+    if lacking := missing_tools():
+        pytest.skip(f"emulated machines need {', '.join(lacking)}: tools/bootstrap.sh long")

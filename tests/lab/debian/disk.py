@@ -31,11 +31,11 @@ TOOLS = {
     "dpkg-deb": "dpkg",
     "ssh-keygen": "openssh-client",
 }
-"""What this machine must have, and the Debian packages that bring it."""
+"""Required programs -> their Debian packages."""
 
 SUITE = "trixie"
 PROXY_PORT = 3128
-"""Where a host finds the way to the archive: ssh brings it there."""
+"""Port on a host of the proxy to the archive, which ssh forwards."""
 
 KERNELS = "/srv/kernels"
 """Folder of a host with packages of kernels, which its apt knows."""
@@ -48,22 +48,22 @@ _LINE = "root=/dev/ubda ro"
 
 
 def kernel_packages(lab: Lab, folder: Path) -> tuple[KernelPackages, KernelPackages]:
-    """Packages of the kernel that hosts come with, and of the other one that they can get."""
+    """Make packages of the kernel that hosts come with, and of the one that they can install."""
     first = pack(lab, lab.kernel_release, folder)
     return first, pack(lab, second_release(lab.kernel_release), folder)
 
 
 def missing() -> tuple[str, ...]:
-    """Debian packages that this machine lacks for Debian hosts."""
+    """Return the Debian packages that this machine lacks for Debian hosts."""
     return missing_tools(TOOLS)
 
 
 def debian_disk(lab: Lab, start_once: Callable[[DiskImage], None]) -> DiskImage:
-    """A disk that hosts start from, made where the cache does not have it (a minute or two).
+    """Return the disk that hosts start from, from the cache or made (a minute or two).
 
     Args:
-        lab: Whose kernel it boots.
-        start_once: Given a disk with a makeshift boot menu; boots it, has the real one written, and stops it.
+        lab: Lab whose kernel it boots.
+        start_once: Boots a disk with a provisional boot menu, writes the real one, and stops it.
 
     Raises:
         TestbedError: A tool is missing, or the archive cannot be used.
@@ -118,7 +118,7 @@ def _any_hosts() -> LabPlan:
 
 
 def _make(lab: Lab, recipe: Recipe, folder: Path) -> None:
-    """A disk that boots by a makeshift menu."""
+    """Make a disk that boots by a provisional menu."""
     commands = Commands.logging_to(Cache.open().logs / f"debian-{recipe.suite}.log")
     packages = folder / "packages"
     packages.mkdir()

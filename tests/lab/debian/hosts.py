@@ -37,25 +37,25 @@ from tests.lab.debian.root import USER, DiskImage
 from tests.lab.nodes.hosts import on
 
 BOOT_S = 300
-"""How long a host may take until its sshd answers, on a busy machine."""
+"""Limit for a host to boot until its sshd answers."""
 STOP_S = 120
 TWO = {
     "ends": ("tx-l4s", "tx-classic", "rx-l4s", "rx-classic"),
     "middle": ("delay", "router"),
 }
-"""Delay and queue on no host that originates flows."""
+"""Host -> nodes of line6; delay and queue are not on the host that originates flows."""
 
 
 @dataclass(frozen=True)
 class DebianHosts:
-    """Those that run.
+    """Hosts that run.
 
     Attributes:
         plan: Their addresses and interfaces.
         run: Folder of the keeper's sockets and of their memory.
-        consoles: Folder with what each wrote to its console.
-        inventory: Has them, for Ansible and l4sbench.
-        ssh_config: Knows them by name, for ssh.
+        consoles: Folder of their console output.
+        inventory: Their inventory for Ansible and l4sbench.
+        ssh_config: Their configuration for ssh.
     """
 
     plan: LabPlan
@@ -65,10 +65,10 @@ class DebianHosts:
     ssh_config: Path
 
     def stop(self, name: str) -> None:
-        """Shut one down as one does.
+        """Shut a host down.
 
         Raises:
-            TestbedError: It does not end.
+            TestbedError: The host does not end.
         """
         on(self, name, "sudo", "systemctl", "poweroff", check=False)
         deadline = time.monotonic() + STOP_S
@@ -79,7 +79,7 @@ class DebianHosts:
 
 
 def shared_networks(held: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Networks of line6 between machines that hold its nodes -> the machines.
+    """Return the networks of line6 between machines that hold its nodes -> the machines.
 
     Args:
         held: Name of a machine -> nodes that it holds.
@@ -116,7 +116,7 @@ def debian_hosts(
     """
 
     def start_once(image: DiskImage) -> None:
-        """Have a fresh Debian write its boot menu, and see that it reaches the archive."""
+        """Have a fresh Debian write its boot menu, and check that it reaches the archive."""
         with _booted(
             {"first": ["router"]}, image.folder / "first", image, image.disk, {}, memory_mb
         ) as first:
@@ -170,7 +170,7 @@ def _booted(
 
 
 def _furnish(plan: LabPlan, folder: Path, run: Path, image: DiskImage, disk: Path) -> None:
-    """Keys and ssh's settings, and per host a folder with its disk and what it boots by."""
+    """Write keys, ssh's settings, and per host a folder with its disk and its boot loader."""
     shutil.copy(image.key, folder / ssh.KEY)
     (folder / "host-keys").mkdir()
     python, program = (shlex.quote(str(path)) for path in (ssh.system_python(), loader.__file__))

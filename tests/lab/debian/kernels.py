@@ -22,7 +22,7 @@ _NAMED = (
     "include/config/auto.conf",
     ".config",
 )
-"""Files of a built tree that say which release it is."""
+"""Files of a built tree that contain its release."""
 
 _CONTROL = """\
 Package: {name}
@@ -41,7 +41,7 @@ set -e
 depmod {release}
 run-parts --arg={release} --arg=/boot/vmlinuz-{release} /etc/kernel/postinst.d
 """
-"""What Debian's own kernels have done once they are unpacked; the boot menu is written by it too."""
+"""Script of Debian's own kernels after unpacking; it also updates the boot menu."""
 
 _GNUMAKEFILE = """\
 # read by make in place of Makefile: who builds a module does not know the architecture of these headers
@@ -60,7 +60,7 @@ class KernelPackages:
 
 
 def second_release(release: str) -> str:
-    """Another release with a name as long as this one's."""
+    """Return another release with a name of the same length."""
     changed = release.replace("-l4sbench", "-l4sother")
     if changed == release:
         raise ValueError(f"{release} is not the lab's")
@@ -105,7 +105,7 @@ def pack(lab: Lab, release: str, folder: Path) -> KernelPackages:
 
 
 def index(packages: list[Path]) -> str:
-    """What apt reads of a folder with packages: its file `Packages`."""
+    """Return the file `Packages` of a folder with packages, which apt reads."""
     stanzas = []
     for path in packages:
         told = subprocess.run(

@@ -38,7 +38,7 @@ class Entry:
 
 
 def entries(menu: str) -> list[Entry]:
-    """The entries that a menu has, in its order."""
+    """Return the entries of a menu, in order."""
     found: list[Entry] = []
     within: list[str] = []
     for line in menu.splitlines():
@@ -54,7 +54,7 @@ def entries(menu: str) -> list[Entry]:
 
 
 def chosen(menu: str) -> Entry:
-    """The entry to boot: the default by its identities, or as GRUB has it the first when there is none."""
+    """Return the entry to boot: the default by its identities, or like GRUB the first one."""
     (*_, default) = ["0", *re.findall(r'^\s*set default="([^"$]*)"', menu, re.MULTILINE)]
     there = entries(menu)
     wanted = tuple(default.split(">"))

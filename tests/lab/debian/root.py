@@ -31,11 +31,11 @@ PACKAGES = (
     "ca-certificates", "dbus", "debian-archive-keyring", "iproute2", "kmod", "libpam-systemd",
     "openssh-server", "procps", "python3", "sudo", "systemd-sysv", "udev", "zstd",
 )
-"""What any host has."""
+"""Packages of every host."""
 # fmt: on
 
 _REACH = re.compile(r"Acquire::(?:https?|ForceIPv[46]|Queue-Mode|Check-Valid-Until|Check-Date)\b")
-"""The settings of the machine's apt that say how archives are reached."""
+"""Settings of apt about access to archives."""
 
 _FILES = {
     f"etc/sudoers.d/{USER}": f"{USER} ALL=(ALL:ALL) NOPASSWD: ALL\n",
@@ -55,14 +55,14 @@ rm -rf "$1/root"
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a root is made from.
+    """The description of a root.
 
     Attributes:
         suite: Codename of the release.
-        packages: Beyond those that any host has.
+        packages: Packages beyond those of every host.
         early: Settings for packages, as shell commands that get the root as `$1`.
-        late: What is done once all is installed, likewise.
-        files: Files of its own, by path without the leading slash.
+        late: Commands once all is installed, likewise.
+        files: Its own files, by path without the leading slash.
     """
 
     suite: str
@@ -72,12 +72,12 @@ class Recipe:
     files: Mapping[str, str]
 
     def with_menu(self, menu: str, identity: str) -> "Recipe":
-        """The same with a makeshift boot menu, for a root file system of this UUID."""
+        """Return the recipe with a provisional boot menu, for a root file system of this UUID."""
         table = f"UUID={identity} / ext4 errors=remount-ro 0 1\n"
         return replace(self, files={**self.files, "etc/fstab": table, "boot/grub/grub.cfg": menu})
 
     def parts(self) -> list[str]:
-        """All of it as strings, to be digested."""
+        """Return all of it as strings, for a digest."""
         hooks = (*self.early, *self.late)
         files = (text for pair in (_FILES | dict(self.files)).items() for text in pair)
         return [
@@ -94,7 +94,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class DiskImage:
-    """A disk with a Debian on it, and how one logs in: `key` for USER and root, `host_key` of all of them."""
+    """A disk with a Debian, and its keys: `key` for logins as USER and root, `host_key` of all hosts."""
 
     folder: Path
 
@@ -105,25 +105,25 @@ class DiskImage:
 
     @property
     def key(self) -> Path:
-        """Private key of who logs in."""
+        """Private key for logins."""
         return self.folder / "key"
 
     @property
     def known_hosts(self) -> Path:
-        """For ssh, which is told the alias `l4sbench-vm`."""
+        """Known hosts for ssh, with the alias `l4sbench-vm`."""
         return self.folder / "known_hosts"
 
 
 def cached(kind: str, name: str, parts: list[str], make: Callable[[Path], None]) -> DiskImage:
-    """A disk image from the cache, made where it does not have it. Of older ones the newest stays.
+    """Return a disk image from the cache, or make it and remove all older ones but the newest.
 
-    What others are laid over is in use for as long as tests run, beside which nobody makes a third.
+    Running tests may still use the newest as a backing file.
 
     Args:
         kind: Folder of the cache.
-        name: What its own folder is called, before the digest.
-        parts: All that it is made from.
-        make: Makes it in a folder that is there.
+        name: Name of its folder, before the digest.
+        parts: Everything that determines it.
+        make: Makes it in an existing folder.
     """
     home = Cache.open().root / kind
     home.mkdir(parents=True, exist_ok=True)
@@ -143,10 +143,10 @@ def cached(kind: str, name: str, parts: list[str], make: Callable[[Path], None])
 
 
 def archive() -> Archive:
-    """The Debian archive that this machine's apt uses.
+    """Return the Debian archive that this machine's apt uses.
 
     Raises:
-        TestbedError: It uses none, or none that others can reach.
+        TestbedError: It uses none, or none that other machines can reach.
     """
     archives = debian_archives(read_sources())
     if not archives:
@@ -157,7 +157,7 @@ def archive() -> Archive:
 
 
 def reach() -> list[str]:
-    """Settings of this machine's apt that say how archives are reached."""
+    """Return the settings of this machine's apt about access to archives."""
     dump = subprocess.run(
         ["apt-config", "dump"],
         stdin=subprocess.DEVNULL,
@@ -211,24 +211,24 @@ def write_disk(
 
 
 def forget_parts(folder: Path) -> None:
-    """Remove what a disk was made from."""
+    """Remove the files that a disk was made from."""
     for name in ("root.tar", "more.tar", "archive.sources"):
         (folder / name).unlink()
 
 
 def in_chroot(*argv: str) -> str:
-    """A hook that runs a command inside the root."""
+    """Return a hook that runs a command inside the root."""
     return f"chroot $1 {shlex.join(argv)}"
 
 
 def missing_tools(tools: Mapping[str, str]) -> tuple[str, ...]:
-    """Of these tools, by the Debian package that brings them, the packages that this machine lacks."""
+    """Return the packages that this machine lacks, from a map of tools to their packages."""
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     return tuple(package for tool, package in tools.items() if shutil.which(tool, path=path) is None)
 
 
 def _more(recipe: Recipe, folder: Path) -> None:
-    """Files of our own in a second archive: settings and keys."""
+    """Write our own files, settings and keys, into a second archive."""
     public = (folder / "key.pub").read_text()
     files = {
         **_FILES,

@@ -22,7 +22,7 @@ from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.debian.disk import KERNELS, SUITE
 from tests.lab.debian.hosts import TWO, DebianHosts, debian_hosts
 from tests.lab.debian.kernels import second_release
-from tests.lab.nodes.hosts import on
+from tests.lab.nodes.hosts import Reachable, on
 from tests.lab.playbooks import ON_DEBIAN, only_in_next, prepare
 from tests.lab.ssh.test_ssh import matrix, written
 
@@ -33,7 +33,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 def entry(name: str, release: str, *not_entries: str) -> dict[str, object]:
-    """A kernel of the hosts, as `l4sbench_kernels` has it."""
+    """Return a kernel of the hosts, as an entry of `l4sbench_kernels`."""
     return {
         "name": name,
         "about": "The lab's kernel as a Debian package.",
@@ -52,13 +52,13 @@ def entry(name: str, release: str, *not_entries: str) -> dict[str, object]:
 
 
 def newer_tools() -> list[dict[str, object]]:
-    """The newer iproute2 that kernels/images gives Debian 13, from Debian's next release."""
+    """Return the entry of the newer iproute2 for Debian 13, from Debian's next release."""
     plain = YAML(typ="safe").load(assets.folder("kernels") / "images" / "debian-backports.yml")
     return list(plain["tools"])
 
 
 def by_files(hosts: DebianHosts, name: str, release: str) -> dict[str, object]:
-    """A kernel by address and checksum, from a server on the host itself."""
+    """Serve a kernel on the host itself, and return its entry by address and checksum."""
     serve = ("systemd-run", "--quiet", f"--working-directory={KERNELS}", "python3", "-m", "http.server")
     on(hosts, name, "sudo", *serve, "--bind", "127.0.0.1", "8000")
     file = f"linux-image-{release}_1_amd64.deb"
@@ -67,13 +67,33 @@ def by_files(hosts: DebianHosts, name: str, release: str) -> dict[str, object]:
     return {"name": "by-files", "release": re.escape(release), "files": files}
 
 
+def check_prepared(hosts: Reachable, name: str, release: str) -> None:
+    """Check that a host can load Prague, built by DKMS for a kernel."""
+    on(hosts, name, "sudo", "modprobe", "tcp_prague")
+    shown = on(hosts, name, "sudo", "modinfo", "tcp_prague")
+    assert "/updates/dkms/" in shown
+    assert f"vermagic:       {release} " in shown
+    offered = on(hosts, name, "sudo", "sysctl", "net.ipv4.tcp_available_congestion_control")
+    assert "prague" in offered.split()
+
+
+def check_trials(run: Path, release: str) -> None:
+    """Check the trials of a run with Prague: valid but for a busy machine, on a kernel, with our module."""
+    # a busy machine may hold flows up, which makes a trial invalid; nothing else may
+    for reasons in written(run, "trials")["reasons"].drop_nulls():
+        assert re.fullmatch(r"(\S+: (limited by its|its host was too busy:) .*?(; )?)*", reasons), reasons
+    hosts = written(run, "hosts")
+    assert set(hosts.filter(kind="kernel", node="router")["value"]) == {release}
+    assert set(hosts.filter(kind="module", name="tcp_prague")["node"]) == {"tx-l4s", "rx-l4s"}
+
+
 def running(hosts: DebianHosts, name: str) -> str:
     return on(hosts, name, "uname", "-r").strip()
 
 
 @pytest.fixture(scope="module")
-def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianHosts]:
-    """Two hosts that a user has prepared, starting from Debian 13 as it is installed.
+def prepared(able: None, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianHosts]:
+    """Prepare two hosts as a user does, starting from Debian 13 as it is installed.
 
     One gets its kernel from an archive and builds Prague; the other one gets it from a file, and a newer tc.
     """
@@ -103,12 +123,7 @@ def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deb
 
 def test_what_prepare_has_done(lab: Lab, prepared: DebianHosts) -> None:
     other = second_release(lab.kernel_release)
-    on(prepared, "ends", "sudo", "modprobe", "tcp_prague")
-    told = on(prepared, "ends", "sudo", "modinfo", "tcp_prague")
-    assert "/updates/dkms/" in told
-    assert f"vermagic:       {other} " in told
-    algorithms = on(prepared, "ends", "sudo", "sysctl", "net.ipv4.tcp_available_congestion_control")
-    assert "prague" in algorithms.split()
+    check_prepared(prepared, "ends", other)
     # from Debian's next release came what was asked for, and no more
     assert only_in_next(on(prepared, "middle", "apt", "list", "--installed")) == ["iproute2"]
     for host in TWO:
@@ -119,13 +134,7 @@ def test_a_cell_from_matrix_to_decision(prepared: DebianHosts, tmp_path: Path) -
     ended = api.run(matrix(tmp_path, "dualpi2"), on=f"ssh:{prepared.inventory}", runs=tmp_path, capture=False)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
     assert ended.problems == ()
-    # a busy machine may hold flows up, which makes a trial invalid; nothing else may
-    for reasons in written(ended.path, "trials")["reasons"].drop_nulls():
-        assert re.fullmatch(r"(\S+: (limited by its|its host was too busy:) .*?(; )?)*", reasons), reasons
-    hosts = written(ended.path, "hosts")
-    release = running(prepared, "middle")
-    assert set(hosts.filter(kind="kernel", node="router")["value"]) == {release}
-    assert set(hosts.filter(kind="module", name="tcp_prague")["node"]) == {"tx-l4s", "rx-l4s"}
+    check_trials(ended.path, running(prepared, "middle"))
     # the helper ran as a service of systemd's, not in a session of ssh's
     for host in TWO:
         assert re.search(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Whether nodes can be booted here."""
+"""A fixture that skips tests where nodes cannot be booted."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from l4sbench.testbeds.virtual.lab import Lab
 
 @pytest.fixture(scope="session")
 def able(lab: Lab) -> None:
-    """Skips, with what is missing, where no nodes can be booted."""
+    """Skip, with what is missing, where no nodes can be booted."""
     missing = [check for check in node_checks() if not check.ok]
     if missing:
         pytest.skip("; ".join(f"{check.name}: {check.detail}" for check in missing))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Booted nodes for tests, and how one talks to them."""
+"""Booted nodes for tests, and commands on them."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from l4sbench.testbeds import nodes
 
 @contextmanager
 def booted(name: str, bastion: tuple[str, int] | None = None) -> Iterator[nodes.NodesStatus]:
-    """A lab of nodes that is gone afterwards, with all that was known of it."""
+    """Boot a lab of nodes, and remove it with all its files afterwards."""
     try:
         yield nodes.up("line6", name=name, bastion=bastion)
     finally:
@@ -27,11 +27,11 @@ class Reachable(Protocol):
 
     @property
     def ssh_config(self) -> Path | None:
-        """Where that stands."""
+        """File with their configuration for ssh."""
 
 
-def on(lab: Reachable, node: str, *argv: str, check: bool = True, timeout_s: float = 60) -> str:
-    """What a command on a node says."""
+def on(lab: Reachable, node: str, *argv: str, check: bool = True, timeout_s: float = 300) -> str:
+    """Run a command on a node and return its output; with `check` it must succeed."""
     done = subprocess.run(
         ["ssh", "-F", str(lab.ssh_config), node, *argv],
         capture_output=True,

@@ -31,7 +31,7 @@ NAME = f"test-{os.getpid()}"
 
 @pytest.fixture(scope="module")
 def up(able: None) -> Iterator[nodes.NodesStatus]:
-    """A lab of its own, so that one in use stays as it is."""
+    """Boot a lab for these tests alone; one in use stays as it is."""
     with booted(NAME) as state:
         yield state
 
@@ -49,7 +49,7 @@ def processes_in(folder: Path) -> list[Path]:
 
 
 def run_folder(lab: nodes.NodesStatus) -> Path:
-    """Where the lab's sockets and memory are."""
+    """Return the folder of the lab's sockets and memory."""
     return Path(json.loads((lab.folder / "state.json").read_text())["run"])
 
 

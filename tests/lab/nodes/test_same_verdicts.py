@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Booted nodes on the wall clock and the virtual testbed say the same of the same cells."""
+"""Booted nodes on the wall clock and the virtual testbed agree on the verdicts of cells."""
 
 import os
 from pathlib import Path

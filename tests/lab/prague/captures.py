@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What tcpdump wrote in a guest, read independently of the project's collectors."""
+"""Captures of tcpdump in a guest, read independently of the project's collectors."""
 
 import struct
 from collections.abc import Iterator

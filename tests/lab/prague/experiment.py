@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The network that all experiments with TCP Prague are made on."""
+"""The network of all experiments with TCP Prague."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -127,7 +127,7 @@ def random_marking(probability: float) -> str:
 
 
 def sender_samples(outcome: Outcome) -> list[dict[str, Any]]:
-    """What was sampled of the first flow's sender while it was connected."""
+    """Return the samples of the first flow's sender while it was connected."""
     return [
         sample
         for sample in outcome.samples("sockets.jsonl")
@@ -136,7 +136,7 @@ def sender_samples(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def sent_segments(outcome: Outcome, node: str = "tx") -> list[Segment]:
-    """What was captured at a node on the way to the receiver."""
+    """Return the packets captured at a node on the way to the receiver."""
     return [s for s in segments(outcome.folder / f"{node}.pcap", PORT) if s.to_server]
 
 

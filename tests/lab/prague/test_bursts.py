@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""TCP Prague: how much it sends at once."""
+"""TCP Prague: the size of its bursts."""
 
 from bisect import bisect_right
 from itertools import pairwise

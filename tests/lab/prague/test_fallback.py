@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""TCP Prague: the score of a classic queue on RTTs of several kinds, and what a high one does."""
+"""TCP Prague: the score of a classic queue on RTTs of several kinds, and the effect of a high one."""
 
 import math
 from itertools import pairwise
@@ -33,7 +33,7 @@ def ways(queue: str, *, back: str, later: str | None = None, params: str, second
 
 
 def step(sample: dict[str, Any]) -> float:
-    """What an update of alpha adds to the score (arXiv 1911.00710), with 750 us and 2 ms as references."""
+    """Return what an update of alpha adds to the score (arXiv 1911.00710), with references 750 us, 2 ms."""
     variation = math.log2(max(sample["prague_mdev_us"], 1)) - math.log2(750)
     depth_us = sample["prague_rtt_us"] - sample["min_rtt"]
     depth = math.log2(max(depth_us, 1)) - math.log2(2000)

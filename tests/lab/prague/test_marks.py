@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""TCP Prague: what it makes of marks."""
+"""TCP Prague: its reaction to marks."""
 
 import math
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def claimed_mbps(p: float) -> float:
 
 
 def balanced_mbps(p: float, short_packets: float = 0) -> float:
-    """Where increase and reductions balance, if a reduction waits for a mark; README.md derives it.
+    """Return the rate at which increase and reductions balance, if a reduction waits for a mark (README.md).
 
     `short_packets`: how far pacing and delayed ACKs keep what is in flight below the window.
     """

@@ -15,7 +15,7 @@ from tests.lab.nodes.hosts import booted
 
 @pytest.fixture(scope="module")
 def hosts(lab: Lab) -> Iterator[NodesStatus]:
-    """Six nodes of line6; skips, with what is missing, where none can be booted."""
+    """Boot six nodes of line6; skip, with what is missing, where none can be booted."""
     missing = [check for check in node_checks() if not check.ok]
     if missing:
         pytest.skip("; ".join(f"{check.name}: {check.detail}" for check in missing))

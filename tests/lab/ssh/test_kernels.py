@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """A run that changes kernels, on booted nodes: one kernel is there, and no other can be installed or booted.
 
-tests/lab/vms has hosts that restart.
+tests/lab/debian has hosts that restart.
 """
 
 from pathlib import Path

@@ -56,7 +56,7 @@ def matrix(folder: Path, queues: str, duration: str = "3s", name: str = "short")
 
 
 def written(run: Path, table: str) -> pl.DataFrame:
-    """A table as it was written, rows of invalid trials and all."""
+    """Return a table as it was written, with rows of invalid trials."""
     return pl.read_parquet(run / "tables" / f"{table}.parquet")
 
 
@@ -124,7 +124,7 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
 
 
 def state_of(hosts: NodesStatus) -> dict[str, str]:
-    """What trials may change on each node, without what the kernel counts by itself."""
+    """Return the settings of each node that trials may change, without the kernel's own counters."""
     commands = (
         "sudo sysctl net.ipv4 net.core | grep -vE 'congestion_control|random|_nr|gc_|flow_limit_cpu'",
         "ip -o link | cut -d' ' -f2,3 | sed 's/,LOWER_UP//'",

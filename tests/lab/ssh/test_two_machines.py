@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Two machines do for a lab: senders and receivers on one, delay and router on the other, in namespaces."""
+"""Two machines suffice for a lab: senders and receivers on one, delay and router on the other."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A disk with an ordinary Debian for a virtual machine: with GRUB in its boot sector and Debian's own kernel.
+"""The disk of an ordinary Debian for an emulated PC: GRUB in its boot sector, and Debian's own kernel.
 
 Its partition table and boot sector are written here, so that no loop devices are needed.
 """
@@ -17,6 +17,7 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
 from tests.lab.debian import root
+from tests.lab.debian.disk import SUITE
 from tests.lab.debian.root import DiskImage, Recipe
 
 TOOLS = {
@@ -27,15 +28,15 @@ TOOLS = {
     "ssh-keygen": "openssh-client",
     "setpriv": "util-linux",
 }
-"""What this machine must have, and the Debian packages that bring it: `tools/bootstrap.sh long`."""
+"""Required programs -> their Debian packages, which `tools/bootstrap.sh long` installs."""
 
 MANAGEMENT_MAC = "52:54:00:00:00:fe"
-"""Of the interface that leads to this machine, the same in every virtual machine: no two share a network."""
+"""Address of the management interface, the same in every machine: each has its own management network."""
 
 _RECIPE_VERSION = "2"
 _SIZE_MB = 8192
 _FIRST_SECTOR = 2048
-"""Of the root file system; GRUB lies between it and the boot sector."""
+"""First sector of the root file system; GRUB is between it and the boot sector."""
 _SECTOR = 512
 _BOOT_CODE = 440
 _LINUX_PARTITION = 0x83
@@ -45,37 +46,36 @@ _GRUB_MODULES = ("biosdisk", "part_msdos", "ext2", "normal", "linux", "search", 
 
 
 def missing_tools() -> tuple[str, ...]:
-    """Debian packages that this machine lacks for virtual machines."""
+    """Return the Debian packages that this machine lacks for emulated machines."""
     return root.missing_tools(TOOLS)
 
 
-def debian_disk(suite: str, start_once: Callable[[DiskImage], None]) -> DiskImage:
-    """The disk of a Debian release, made where the cache does not have it (about ten minutes).
+def emulated_disk(start_once: Callable[[DiskImage], None]) -> DiskImage:
+    """Return the disk from the cache, or make it (about ten minutes).
 
     Args:
-        suite: Codename of the release.
-        start_once: Given a disk with a makeshift boot menu; boots it, has the real one written, and stops it.
+        start_once: Boots a disk with a provisional boot menu, writes the real one, and stops it.
 
     Raises:
-        TestbedError: A tool is missing, or the archive cannot be used.
+        TestbedError: A tool is missing, or the archive is not usable.
     """
     if missing := missing_tools():
         raise TestbedError(f"virtual machines need {', '.join(missing)}", hint="tools/bootstrap.sh long")
-    recipe = _recipe(suite)
+    recipe = _recipe()
 
     def make(folder: Path) -> None:
         _make(recipe, folder)
         start_once(DiskImage(folder))
 
-    return root.cached("vms", suite, [_RECIPE_VERSION, *recipe.parts()], make)
+    return root.cached("vms", SUITE, [_RECIPE_VERSION, *recipe.parts()], make)
 
 
-def _recipe(suite: str) -> Recipe:
+def _recipe() -> Recipe:
     core = ("grub-mkimage", "-O", "i386-pc", "-p", f"(hd0,msdos1){_GRUB}", "-o", f"{_GRUB}/core.img")
-    # to a virtual machine this machine is 10.0.2.2, as all these addresses are QEMU's own, see -netdev user
+    # the addresses of QEMU's user-mode network; 10.0.2.2 is this machine
     way = (re.sub(r"//(127\.0\.0\.1|localhost)\b", "//10.0.2.2", line) for line in root.reach())
     return Recipe(
-        suite=suite,
+        suite=SUITE,
         packages=("grub-pc", "initramfs-tools", "linux-image-amd64"),
         early=("echo grub-pc grub-pc/install_devices_empty boolean true | chroot $1 debconf-set-selections",),
         late=(
@@ -95,14 +95,14 @@ def _recipe(suite: str) -> Recipe:
             "etc/default/grub.d/10-serial.cfg": (
                 f'GRUB_TIMEOUT=0\nGRUB_TERMINAL=serial\nGRUB_CMDLINE_LINUX="{_KERNEL_LINE}"\n'
             ),
-            # only the drivers that this very machine needs: making an initrd takes a fifth of the time
+            # only the drivers of this machine: making an initrd takes a fifth of the time
             "etc/initramfs-tools/conf.d/small": "MODULES=dep\n",
         },
     )
 
 
 def _make(recipe: Recipe, folder: Path) -> None:
-    """A disk that boots by a makeshift menu."""
+    """Make a disk that boots by a provisional menu."""
     commands = Commands.logging_to(Cache.open().logs / f"vm-{recipe.suite}.log")
     root.install(recipe, folder, commands)
     identity = str(uuid.uuid5(uuid.NAMESPACE_URL, f"l4sbench/{folder.name}"))
@@ -115,7 +115,7 @@ def _make(recipe: Recipe, folder: Path) -> None:
 
 
 def _write_boot_sector(folder: Path) -> None:
-    """GRUB where a BIOS looks for it: its first sector, a table of one partition, and the rest behind it."""
+    """Write GRUB where a BIOS reads it: its first sector, a table of one partition, and the rest after it."""
     with tarfile.open(folder / "root.tar") as packed:
         first, core = (
             packed.extractfile(name).read()  # type: ignore[union-attr]
@@ -123,7 +123,7 @@ def _write_boot_sector(folder: Path) -> None:
         )
     sectors = (_SIZE_MB << 20) // _SECTOR - _FIRST_SECTOR
     if len(core) > (_FIRST_SECTOR - 1) * _SECTOR:
-        raise TestbedError(f"GRUB takes {len(core)} bytes, too many to stand before the first partition")
+        raise TestbedError(f"GRUB takes {len(core)} bytes, too many to fit before the first partition")
     entry = struct.pack(
         "<B3sB3sII", 0x80, b"\xfe\xff\xff", _LINUX_PARTITION, b"\xfe\xff\xff", _FIRST_SECTOR, sectors
     )
