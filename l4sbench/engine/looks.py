@@ -29,7 +29,7 @@ Decide: TypeAlias = "Callable[[Cell, Sequence[EndedTrial]], Literal['more', 'eno
 
 
 @dataclass(frozen=True)
-class Look:
+class CellLook:
     """One cell to decide on, all its trials up to the number `at` having ended."""
 
     planned: CellPlan
@@ -51,19 +51,19 @@ class Looks:
         self._decide = decide
         self._waiting: dict[str, int] = {}  # cell id -> trials that must end before the next look
 
-    def begin(self, batch: Batch) -> list[Look]:
+    def begin(self, batch: Batch) -> list[CellLook]:
         """Take note of the trials of a batch; returns the looks at cells all of whose trials have ended."""
         if len(self._at) <= 1 or batch.inputs is None:
             return []
         self._waiting |= {cell.cell.id: sum(trial.runs for trial in cell.trials) for cell in batch.cells}
-        return [Look(cell, self._at[0]) for cell in batch.cells if not self._waiting[cell.cell.id]]
+        return [CellLook(cell, self._at[0]) for cell in batch.cells if not self._waiting[cell.cell.id]]
 
     def give_up(self, tasks: Sequence[Task]) -> None:
         """Never look at the cells of these tasks."""
         for task in tasks:
             self._waiting.pop(task.planned.cell.id, None)
 
-    def ended(self, task: Task) -> Look | None:
+    def ended(self, task: Task) -> CellLook | None:
         """Take note of an ended trial; returns a look when the cell waits for no other."""
         cell_id = task.planned.cell.id
         if cell_id not in self._waiting:
@@ -71,9 +71,9 @@ class Looks:
         self._waiting[cell_id] -= 1
         if self._waiting[cell_id]:
             return None
-        return Look(task.planned, next((at for at in self._at if at >= task.trial), self._at[-1]))
+        return CellLook(task.planned, next((at for at in self._at if at >= task.trial), self._at[-1]))
 
-    def further(self, look: Look, inputs: TrialInputs) -> list[Task]:
+    def further(self, look: CellLook, inputs: TrialInputs) -> list[Task]:
         """Return the trials that a cell gets next; empty when it has enough.
 
         Takes time, because raw files are parsed, and may run in any thread.

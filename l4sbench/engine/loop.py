@@ -30,7 +30,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from l4sbench import events
-from l4sbench.engine.looks import Decide, Look, Looks
+from l4sbench.engine.looks import CellLook, Decide, Looks
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.engine.worker import Judge, Kept, Task, UnderWay, Worker, describe
 from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
@@ -125,7 +125,7 @@ class _Waiting:
 
     batch: Batch
     worker: Worker | None = None
-    queue: deque[Task | Look] = field(default_factory=deque)
+    queue: deque[Task | CellLook] = field(default_factory=deque)
 
     @property
     def tasks(self) -> list[Task]:
@@ -230,7 +230,7 @@ class _Loop:
         waiting = self._waiting[0]
         while waiting.queue and not self._stopping and len(self._running) + self._looking < self._jobs:
             work = waiting.queue[0]
-            if isinstance(work, Look):
+            if isinstance(work, CellLook):
                 self._looking += 1
                 assert waiting.batch.inputs is not None  # noqa: S101  (only then cells are looked at)
                 further = partial(self._looks.further, work, waiting.batch.inputs)
@@ -361,7 +361,7 @@ class _Loop:
         if (look := self._looks.ended(task)) is not None:
             self._waiting[0].queue.appendleft(look)
 
-    def _looked(self, look: Look, answer: list[Task] | BaseException) -> None:
+    def _looked(self, look: CellLook, answer: list[Task] | BaseException) -> None:
         self._looking -= 1
         if isinstance(answer, BaseException):
             self._fail(answer)
