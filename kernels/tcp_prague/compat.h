@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: The l4sbench authors */
-/* TCP Prague: where the kernels it is built for differ
+/* TCP Prague: differences between the kernels it is built for
  *
- * Nothing else in this folder may ask for a version. Tried: see README.md.
+ * No other file may depend on a version. README.md lists the tested kernels.
  */
 #ifndef _TCP_PRAGUE_COMPAT_H
 #define _TCP_PRAGUE_COMPAT_H

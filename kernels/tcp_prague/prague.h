@@ -34,6 +34,37 @@
 /* tp->srtt_us counts eighths of a microsecond */
 #define PRAGUE_SRTT_PER_SEC	(8 * USEC_PER_SEC)
 
+/* The parameters of a network namespace, as prague_params.c describes them.
+ * They may be written while connections run, hence READ_ONCE().
+ */
+struct prague_params {
+	u32 version;		/* enum prague_version */
+	u32 rtt_target;		/* us: the virtual RTT */
+	u32 rtt_transition;	/* rounds until RTT independence */
+	u32 alpha_mode;		/* 1: alpha starts at 1 */
+	u32 reduction;		/* enum prague_reduction */
+	u32 cwnd_mode;		/* enum prague_cwnd_mode */
+	u32 cwnd_transit;	/* packets of PRAGUE_REF_MTU */
+	u32 rate_offset;	/* 1/128 of the rate */
+	u32 burst_shift;	/* a burst lasts 2^-this seconds */
+	u32 max_tso_segs;	/* packets in a burst; 0: no such limit */
+	u32 segsize;		/* enum prague_segsize */
+	u32 segsize_min_mss;	/* B of payload */
+	u32 segsize_low_rate;	/* bit/s */
+	u32 segsize_high_rate;	/* bit/s */
+	u32 ecn_fallback;	/* enum prague_fallback */
+	u32 fallback_scaling;	/* enum prague_scaling */
+};
+
+/* What this module keeps for a network namespace */
+struct prague_net {
+	struct prague_params *params;	/* @own, or the module's own */
+	struct prague_params own;
+	struct ctl_table_header *sysctls;
+	spinlock_t lock;		/* guards @flows */
+	struct hlist_head flows;	/* its connections: prague_flow.node */
+};
+
 /* One connection. "B with headers" is what a packet has from its IP header
  * on; a packet is one of @mss bytes of payload.
  */
@@ -44,14 +75,15 @@ struct prague {
 	u64 cwr_stamp;		/* us: last reduction for CE */
 	u64 hsrtt;		/* long-term smoothed RTT: us/8, times 128 */
 	u64 ai_rest;		/* remainder of the last division for AI */
-	struct prague_flow *flow;	/* what has no place here */
-	u32 alpha;		/* 2^-28: times 16, so that it keeps the rest */
+	const struct prague_params *params;	/* of the network namespace */
+	struct prague_flow *flow;	/* the part that does not fit here */
+	u32 alpha;		/* 2^-28: times 16, to keep the remainder */
 	u32 next_seq;		/* the round ends when this is acknowledged */
 	u32 round;		/* rounds outside of slow start */
 	u32 round_delivered;	/* tp->delivered at the round's start */
 	u32 round_delivered_ce;	/* tp->delivered_ce at the round's start */
 	u32 acked_ce;		/* tp->delivered_ce at the last ACK */
-	u16 mss;		/* tp->mss_cache as this module knows it */
+	u16 mss;		/* tp->mss_cache as this module wrote it */
 	u16 mss_max;		/* ... as the path allows it */
 	u16 burst;		/* packets: limit of one burst */
 	u16 gso_set;		/* sk->sk_gso_max_segs as this module set it */
@@ -80,7 +112,7 @@ struct prague_flow {
 /* One name of the congestion control: "prague", "prague-log" ... */
 struct prague_kind {
 	struct tcp_congestion_ops ops;
-	int segsize;		/* enum prague_segsize, or -1: the parameter */
+	int segsize;		/* enum prague_segsize; -1: the parameter's */
 };
 
 enum prague_version {
@@ -110,24 +142,15 @@ enum prague_scaling {
 	PRAGUE_SCALING_PUBLISHED,
 };
 
-/* prague_params.c */
-extern unsigned int prague_version;
-extern unsigned int prague_rtt_target;
-extern unsigned int prague_rtt_transition;
-extern unsigned int prague_alpha_mode;
-extern unsigned int prague_reduction;
-extern unsigned int prague_cwnd_mode;
-extern unsigned int prague_cwnd_transit;
-extern unsigned int prague_rate_offset;
-extern unsigned int prague_burst_shift;
-extern unsigned int prague_max_tso_segs;
-extern unsigned int prague_segsize;
-extern unsigned int prague_segsize_min_mss;
-extern unsigned int prague_segsize_low_rate;
-extern unsigned int prague_segsize_high_rate;
-extern unsigned int prague_ecn_fallback;
-extern unsigned int prague_fallback_scaling;
 extern const char *const prague_segsizes[PRAGUE_SEGSIZES];
+
+/* The parameters that hold for a socket once prague_init() has run */
+static inline const struct prague_params *prague_params(const struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+
+	return ca->params;
+}
 
 static inline struct prague_flow *prague_flow(const struct sock *sk)
 {
@@ -144,7 +167,7 @@ static inline u32 prague_alpha(const struct sock *sk)
 	return READ_ONCE(ca->alpha) >> PRAGUE_GAIN_SHIFT;
 }
 
-/* How the segment size of a socket is chosen */
+/* The scheme for the segment size of a socket */
 static inline enum prague_segsize prague_scheme(const struct sock *sk)
 {
 	const struct tcp_congestion_ops *ops =
@@ -152,13 +175,14 @@ static inline enum prague_segsize prague_scheme(const struct sock *sk)
 	const struct prague_kind *kind =
 		container_of(ops, struct prague_kind, ops);
 
-	return kind->segsize >= 0 ? kind->segsize : READ_ONCE(prague_segsize);
+	return kind->segsize >= 0 ? kind->segsize :
+				    READ_ONCE(prague_params(sk)->segsize);
 }
 
 /* us: the virtual RTT */
-static inline u32 prague_target(void)
+static inline u32 prague_target(const struct sock *sk)
 {
-	return READ_ONCE(prague_rtt_target);
+	return READ_ONCE(prague_params(sk)->rtt_target);
 }
 
 /* us/8: the smoothed RTT, at least 1 */
@@ -167,10 +191,10 @@ static inline u32 prague_srtt(const struct sock *sk)
 	return clamp(tcp_sk(sk)->srtt_us, 1U, (u32)PRAGUE_MAX_SRTT);
 }
 
-/* us/8: the RTT the flow behaves as if it had */
+/* us/8: the RTT that the flow behaves as if it had */
 static inline u32 prague_vrtt(const struct sock *sk)
 {
-	return max(prague_srtt(sk), prague_target() << 3);
+	return max(prague_srtt(sk), prague_target(sk) << 3);
 }
 
 static inline u64 prague_bound_cwnd(u64 frac_cwnd)
@@ -184,8 +208,8 @@ static inline u64 prague_bound_rate(u64 rate)
 	return clamp(rate, PRAGUE_MIN_RATE, PRAGUE_MAX_RATE);
 }
 
-/* B with headers: a full packet. Options that come and go, such as AccECN's,
- * take from the payload and leave the size as it is.
+/* B with headers: a full packet. Options that are not in every packet, such as
+ * AccECN's, reduce the payload and do not change the size.
  */
 static inline u32 prague_mtu(struct sock *sk)
 {
@@ -211,12 +235,12 @@ static inline u32 prague_cwnd(const struct sock *sk)
 	return max(min(cwnd, tcp_sk(sk)->snd_cwnd_clamp), PRAGUE_MIN_CWND);
 }
 
-/* Whether increase, reductions and rounds go by the virtual RTT */
+/* True if increase, reductions and rounds follow the virtual RTT */
 static inline bool prague_rtt_independent(const struct sock *sk)
 {
 	const struct prague *ca = inet_csk_ca(sk);
 
-	return ca->round >= READ_ONCE(prague_rtt_transition) &&
+	return ca->round >= READ_ONCE(ca->params->rtt_transition) &&
 	       !tcp_in_slow_start(tcp_sk(sk));
 }
 
@@ -248,11 +272,15 @@ u32 prague_fallback_alpha(const struct sock *sk);
 u32 prague_fallback_rtt(const struct prague_flow *flow);
 u32 prague_fallback_mdev(const struct prague_flow *flow);
 
-/* prague_proc.c: the record of a connection, and all of them */
+/* prague_params.c: module parameters and sysctls */
+int prague_params_register(struct net *net, struct prague_net *pn);
+void prague_params_unregister(struct prague_net *pn);
+
+/* prague_net.c: network namespaces and their connections */
 bool prague_flow_add(struct sock *sk);
 void prague_flow_remove(struct sock *sk);
-int prague_proc_register(void);
-void prague_proc_unregister(void);
+int prague_net_register(void);
+void prague_net_unregister(void);
 
 /* prague_ect1.c: ECT(1) instead of ECT(0) on the packets of one socket */
 bool prague_ect1_enable(struct sock *sk);

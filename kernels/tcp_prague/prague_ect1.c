@@ -4,23 +4,23 @@
  *
  * TCP_CONG_ECT_1_NEGOTIATION makes the core send the SYN and the SYN/ACK as
  * ECT(1), but nothing after them: tcp_ecn_send() writes ECT(0) into the
- * socket's TOS (or traffic class) for each packet, just before it hands the
- * packet to icsk_af_ops->queue_xmit(). That call is the one place where a
+ * socket's TOS (or traffic class) for each packet, just before it passes the
+ * packet to icsk_af_ops->queue_xmit(). That call is the only place where a
  * module can still correct the codepoint, so a Prague socket points
  * icsk_af_ops at a copy of its own operations in which only queue_xmit()
  * differs.
  *
- * - A copy is made of whatever operations a socket has when Prague starts on
- *   it (IPv4, IPv6, IPv4-mapped IPv6, and the like of MPTCP), provided that
- *   they transmit through ip_queue_xmit() or inet6_csk_xmit().
+ * - The copy is of the operations that a socket has when Prague starts on it
+ *   (those of IPv4, IPv6, IPv4-mapped IPv6, and of MPTCP over these), if they
+ *   transmit through ip_queue_xmit() or inet6_csk_xmit().
  * - Copies are shared, live as long as the module, and are never changed.
  *   Each socket that uses one holds a reference to the module.
- * - Listeners are never touched (the core does not initialise congestion
- *   control on them), so what a child inherits is the original.
- * - Others write icsk_af_ops too (IPV6_ADDRFORM, MPTCP, SMC): the original
- *   is restored only where the copy is still in place.
- * - A packet that the core wants to be Not-ECT, because AccECN feedback
- *   failed, stays Not-ECT.
+ * - Listeners are never changed (the core does not initialise congestion
+ *   control on them), so children inherit the original.
+ * - Other code writes icsk_af_ops too (IPV6_ADDRFORM, MPTCP, SMC): the original
+ *   is restored only if the copy is still in place.
+ * - A packet that the core sends as Not-ECT, because AccECN feedback failed,
+ *   stays Not-ECT.
  */
 #include <linux/ipv6.h>
 #include <linux/spinlock.h>
@@ -64,7 +64,7 @@ static int prague_inet6_csk_xmit(struct sock *sk, struct sk_buff *skb,
 }
 #endif
 
-/* The queue_xmit() that stands in for that of @orig, or NULL if unknown */
+/* The replacement for queue_xmit() of @orig, or NULL if that is unknown */
 static typeof_member(struct inet_connection_sock_af_ops, queue_xmit)
 prague_queue_xmit(const struct inet_connection_sock_af_ops *orig)
 {
@@ -127,8 +127,8 @@ static const struct prague_af_copy *prague_af_current(const struct sock *sk)
  * prague_ect1_enable() - send the packets of a socket as ECT(1)
  * @sk: a connecting or connected TCP socket, locked
  *
- * Return: false if the socket's operations are none that this file knows; the
- * socket is then unchanged and would send ECT(0).
+ * Return: false if this file does not know the socket's operations; the socket
+ * is then unchanged and would send ECT(0).
  */
 bool prague_ect1_enable(struct sock *sk)
 {
@@ -150,7 +150,7 @@ bool prague_ect1_enable(struct sock *sk)
 }
 
 /**
- * prague_ect1_disable() - give a socket its own operations back
+ * prague_ect1_disable() - restore a socket's own operations
  * @sk: a TCP socket, locked
  */
 void prague_ect1_disable(struct sock *sk)

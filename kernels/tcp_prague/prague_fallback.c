@@ -2,15 +2,14 @@
 // SPDX-FileCopyrightText: The l4sbench authors
 /* TCP Prague: detection of classic ECN queues, and the fallback
  *
- * A queue that knows nothing of L4S marks rarely, and expects to be answered
- * with a cut of about a half. Prague, which reduces in proportion to its
- * marks, starves a classic flow there. Such a queue gives itself away by the
- * RTT: it is deep, and it varies. (arXiv 1911.00710, in the form of the Linux
- * implementation's version 0.6.)
+ * A queue without L4S marks rarely, and expects a cut of about a half in
+ * response. Prague, which reduces in proportion to its marks, starves a classic
+ * flow there. The RTT reveals such a queue: it is deep, and its depth varies.
+ * (arXiv 1911.00710, in the form of the Linux implementation's version 0.6.)
  *
  * RTT. A mean and a mean deviation of the RTT of each ACK are kept, with gains
- * 2^-g and 2^-(g + 1). g is set whenever the core asks for ssthresh, to
- * min(18, L + L / 2 + 1) with L = log2(ssthresh), integers all: a memory of
+ * 2^-g and 2^-(g + 1). g is set whenever the core requests ssthresh, to
+ * min(18, L + L / 2 + 1) with L = log2(ssthresh), all in integers: a memory of
  * about 2 ssthresh^1.5 samples, or a few saw-teeth of a classic flow.
  *
  * Score. Once per update of alpha, hence not before the first mark:
@@ -22,18 +21,18 @@
  * binary digits behind the point, so no remainder has to be carried from one
  * update to the next.
  *
- * Fallback. Below a score of 8 the queue is taken for L4S, above 9 for a
- * classic one, and from 9 to 17 it takes a while to take that back. In between
- * the share c of classic behaviour grows from 0 to 1. A reduction then is by
+ * Fallback. Below a score of 8 the queue counts as L4S, above 9 as classic;
+ * from 9 to 17 the score takes longer to fall below 8 again. From 8 to 9 the
+ * share c of classic behaviour grows from 0 to 1. A reduction then is by
  *
  *	max(alpha, 0.625 c) / 2
  *
- * or 31 % in all in a classic queue, which is what CUBIC does (30 %).
+ * or 31 % in a classic queue, about as much as CUBIC's (30 %).
  *
  * Published scaling. When alpha got 24 binary digits instead of 20, the
  * logarithms of 750 us and 2 ms in Linux stayed in 2^-20, so that in effect
- * they were 2^(9.55 / 16) = 1.5 us and 1.6 us: every queue was found classic.
- * That is what the studies of 2024 and 2025 ran. (L4STeam/linux, issue 38.)
+ * they were 2^(9.55 / 16) = 1.5 us and 1.6 us: every queue counted as classic.
+ * The studies of 2024 and 2025 ran this. (L4STeam/linux, issue 38.)
  */
 #include <linux/math64.h>
 #include <net/tcp.h>
@@ -44,7 +43,7 @@
 #define PRAGUE_REF_MDEV		750	/* us */
 #define PRAGUE_REF_DEPTH	2000	/* us */
 #define PRAGUE_SCORE_ONE	((s32)PRAGUE_LOG_ONE)
-#define PRAGUE_SCORE_CLASSIC	8	/* from here on it may be classic */
+#define PRAGUE_SCORE_CLASSIC	8	/* classic from here on, in part */
 #define PRAGUE_SCORE_MAX	17
 
 static u64 prague_fallback_mean(const struct prague_flow *flow)
@@ -57,7 +56,7 @@ static u64 prague_fallback_deviation(const struct prague_flow *flow)
 	return flow->mdev_sum >> (flow->rtt_gain + 1);
 }
 
-/* us, for whoever looks */
+/* us, for /proc */
 u32 prague_fallback_rtt(const struct prague_flow *flow)
 {
 	return prague_fallback_mean(flow) >> PRAGUE_DELAY_BITS;
@@ -78,14 +77,14 @@ static void prague_fallback_start(struct sock *sk, u32 rtt_us)
 	flow->mdev_sum = 1ULL << (flow->rtt_gain + 1 + PRAGUE_DELAY_BITS);
 }
 
-/* Each ACK with an RTT */
+/* Called for each ACK with an RTT */
 void prague_fallback_sample(struct sock *sk, u32 rtt_us)
 {
 	struct prague_flow *flow = prague_flow(sk);
 	s64 error;
 	u64 rtt;
 
-	if (READ_ONCE(prague_ecn_fallback) == PRAGUE_FALLBACK_OFF)
+	if (READ_ONCE(prague_params(sk)->ecn_fallback) == PRAGUE_FALLBACK_OFF)
 		return;
 	rtt = min(rtt_us, PRAGUE_MAX_SRTT >> 3);
 	if (!flow->rtt_gain)
@@ -96,7 +95,7 @@ void prague_fallback_sample(struct sock *sk, u32 rtt_us)
 	flow->mdev_sum += abs(error) - prague_fallback_deviation(flow);
 }
 
-/* The core asks for ssthresh: a window has begun or is about to. */
+/* Called when the core requests ssthresh: a window begins. */
 void prague_fallback_gain(struct sock *sk)
 {
 	struct prague_flow *flow = prague_flow(sk);
@@ -115,17 +114,18 @@ void prague_fallback_gain(struct sock *sk)
 	flow->rtt_gain = gain;
 }
 
-/* alpha was updated */
+/* Called when alpha was updated */
 void prague_fallback_update(struct sock *sk)
 {
 	struct prague_flow *flow = prague_flow(sk);
 	u64 least = (u64)tcp_min_rtt(tcp_sk(sk)) << PRAGUE_DELAY_BITS;
 	u64 mean = prague_fallback_mean(flow);
-	bool published = READ_ONCE(prague_fallback_scaling) ==
+	const struct prague_params *params = prague_params(sk);
+	bool published = READ_ONCE(params->fallback_scaling) ==
 			 PRAGUE_SCALING_PUBLISHED;
 	s32 score = flow->score;
 
-	if (READ_ONCE(prague_ecn_fallback) == PRAGUE_FALLBACK_OFF ||
+	if (READ_ONCE(params->ecn_fallback) == PRAGUE_FALLBACK_OFF ||
 	    !flow->rtt_gain)
 		return;
 	score += prague_score_term(prague_fallback_deviation(flow),
@@ -137,7 +137,7 @@ void prague_fallback_update(struct sock *sk)
 						PRAGUE_SCORE_ONE));
 }
 
-/* 2^-24: the alpha that a reduction is to use */
+/* 2^-24: the alpha for a reduction */
 u32 prague_fallback_alpha(const struct sock *sk)
 {
 	u32 alpha = prague_alpha(sk);
@@ -145,7 +145,7 @@ u32 prague_fallback_alpha(const struct sock *sk)
 		      PRAGUE_SCORE_CLASSIC * PRAGUE_SCORE_ONE;
 
 	BUILD_BUG_ON(PRAGUE_LOG_BITS != PRAGUE_ALPHA_BITS);
-	if (READ_ONCE(prague_ecn_fallback) != PRAGUE_FALLBACK_ON ||
+	if (READ_ONCE(prague_params(sk)->ecn_fallback) != PRAGUE_FALLBACK_ON ||
 	    classic <= 0)
 		return alpha;
 	/* 0.625 */

@@ -9,7 +9,7 @@
 
 #include "prague.h"
 
-#define PRAGUE_MAX_CREDIT	BIT(12)	/* packets: what one ACK counts for */
+#define PRAGUE_MAX_CREDIT	BIT(12)	/* packets: most that one ACK adds */
 
 /* Increase */
 
@@ -18,7 +18,7 @@
  */
 static u64 prague_ai_per_rtt(const struct sock *sk)
 {
-	u32 target = prague_target();
+	u32 target = prague_target(sk);
 	u32 srtt = prague_srtt(sk);
 	u64 ratio;
 
@@ -62,9 +62,9 @@ static void prague_increase_rate(struct sock *sk, u32 credit)
 	ca->rate = prague_bound_rate(ca->rate + gain);
 }
 
-/* Version 0.6 keeps the fractional window of before slow start, and so goes
- * back to it when slow start ends: with the first ACK that has nothing but
- * marks to report, or finds the flow limited by something else.
+/* Version 0.6 keeps the fractional window of before slow start, and returns to
+ * it when slow start ends: with the first ACK that reports only marks, or finds
+ * the flow limited by something else.
  */
 static u32 prague_slow_start(struct sock *sk, u32 credit)
 {
@@ -72,14 +72,14 @@ static u32 prague_slow_start(struct sock *sk, u32 credit)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	credit = tcp_slow_start(tp, credit);
-	if (READ_ONCE(prague_version) != PRAGUE_VERSION_06)
+	if (READ_ONCE(ca->params->version) != PRAGUE_VERSION_06)
 		ca->frac_cwnd =
 			prague_bound_cwnd(max(ca->frac_cwnd, tcp_snd_cwnd(tp) *
 					      PRAGUE_CWND_ONE));
 	return credit;
 }
 
-/* Return: whether slow start has set the number of packets already */
+/* Return: true if slow start has already set the number of packets */
 bool prague_increase(struct sock *sk, u32 credit)
 {
 	struct prague *ca = inet_csk_ca(sk);
@@ -88,7 +88,7 @@ bool prague_increase(struct sock *sk, u32 credit)
 	if (!credit || ca->in_loss)
 		return false;
 	/* Pacing keeps a flow in rate mode below its window most of the time:
-	 * what limits it then is the rate, unless it is the application.
+	 * the rate limits it then, unless the application does.
 	 */
 	if (ca->rate_mode) {
 		if (!tp->app_limited || tcp_is_cwnd_limited(sk))
@@ -144,26 +144,26 @@ void prague_enter_cwr(struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (prague_rtt_independent(sk) &&
-	    (READ_ONCE(prague_reduction) == PRAGUE_REDUCTION_ROUND ||
+	    (READ_ONCE(ca->params->reduction) == PRAGUE_REDUCTION_ROUND ||
 	     tcp_stamp_us_delta(tp->tcp_mstamp, ca->cwr_stamp) <
-	     prague_target()))
+	     prague_target(sk)))
 		return;
 	ca->cwr_stamp = tp->tcp_mstamp;
 	prague_leave_slow_start(tp);
 	prague_reduce(sk);
 }
 
-/* The end of a round, with alpha up to date */
+/* Called at the end of a round, after alpha was updated */
 void prague_end_round(struct sock *sk, bool marked)
 {
 	struct prague *ca = inet_csk_ca(sk);
 
 	if (marked && !ca->in_loss && prague_rtt_independent(sk) &&
-	    READ_ONCE(prague_reduction) == PRAGUE_REDUCTION_ROUND)
+	    READ_ONCE(ca->params->reduction) == PRAGUE_REDUCTION_ROUND)
 		prague_reduce(sk);
 }
 
-/* The first mark of a connection, when alpha has no history: halve. */
+/* Halve at the first mark of a connection, when alpha has no history. */
 void prague_first_ce(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
@@ -175,7 +175,7 @@ void prague_first_ce(struct sock *sk)
 	ca->frac_cwnd = prague_bound_cwnd(ca->frac_cwnd >> 1);
 }
 
-/* Fast recovery or timeout, whichever comes first */
+/* Called for fast recovery or a timeout, whichever comes first */
 void prague_enter_loss(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
@@ -191,7 +191,7 @@ void prague_enter_loss(struct sock *sk)
 	} else {
 		ca->frac_cwnd = prague_bound_cwnd(ca->frac_cwnd >> 1);
 	}
-	/* After a timeout the core lets the window start again from here. */
+	/* After a timeout the core restarts the window towards this. */
 	WRITE_ONCE(tcp_sk(sk)->snd_ssthresh, prague_cwnd(sk));
 }
 

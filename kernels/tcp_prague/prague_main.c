@@ -34,16 +34,16 @@
  *
  * Loss. Halve once per recovery; restore what was halved on undo.
  *
- * Window and rate. W has a fraction, and paces the packets. Where the window
- * would be of four packets or less, it is too coarse: the pacing rate becomes
- * the variable that is increased and reduced, in the same proportions, and
- * the window follows from it. The rate then swings by 3 % to either side so
- * that the flow keeps probing.
+ * Window and rate. W has a fraction, and determines the pacing rate. A window
+ * of four packets or less is too coarse: the pacing rate then becomes the
+ * variable that is increased and reduced, in the same proportions, and the
+ * window follows from it. The rate swings by 3 % to either side so that the
+ * flow keeps probing.
  *
- * Bursts are limited to 1/4096 s of the pacing rate (but one packet). Packets
- * shrink at low rates: prague_size.c has several schemes for it. A queue that
- * marks as RFC 3168 means it can be detected by its delay, and then gets
- * larger reductions: see prague_fallback.c.
+ * Bursts are limited to 1/4096 s of the pacing rate, or one packet. Packets
+ * shrink at low rates, by one of several schemes: see prague_size.c. A queue
+ * that marks as in RFC 3168 can be detected by its delay, and then gets larger
+ * reductions: see prague_fallback.c.
  */
 #include <linux/inet_diag.h>
 #include <linux/math64.h>
@@ -55,15 +55,15 @@
 
 static struct tcp_congestion_ops prague_reno;
 
-/* The core calls a congestion control before it calls init(): for the ACK of
- * the SYN, and when a SYN is lost. Nothing can be done then.
+/* The core calls some functions before init(): for the ACK of the SYN, and when
+ * a SYN is lost. They have no state then, and do nothing.
  */
 static bool prague_began(const struct sock *sk)
 {
 	return prague_flow(sk);
 }
 
-/* Reductions are made in prague_enter_cwr() and prague_enter_loss(). */
+/* prague_enter_cwr() and prague_enter_loss() make the reductions. */
 static u32 prague_ssthresh(struct sock *sk)
 {
 	if (prague_began(sk))
@@ -140,7 +140,7 @@ static void prague_update_alpha(struct sock *sk)
 	u32 marked = tp->delivered_ce - ca->round_delivered_ce;
 	u32 fraction = 0;
 
-	/* Marks of pure ACKs are fed back as well: not more than all */
+	/* Feedback includes marks of pure ACKs: limit it to what was delivered */
 	if (delivered)
 		fraction = div_u64((u64)min(marked, delivered) <<
 				   PRAGUE_ALPHA_BITS, delivered);
@@ -159,7 +159,7 @@ static void prague_check_round(struct sock *sk)
 		return;
 	if (prague_rtt_independent(sk) &&
 	    tcp_stamp_us_delta(tp->tcp_mstamp, ca->alpha_stamp) <
-	    prague_target())
+	    prague_target(sk))
 		return;
 
 	ca->hsrtt -= ca->hsrtt >> PRAGUE_HSRTT_SHIFT;
@@ -175,17 +175,17 @@ static void prague_check_round(struct sock *sk)
 	prague_start_round(sk);
 }
 
-/* The whole */
+/* ACK processing */
 
 static bool prague_wants_rate_mode(struct sock *sk)
 {
 	const struct prague *ca = inet_csk_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	/* Until the first mark ends it, slow start is the window's. */
+	/* Slow start is in window mode until the first mark ends it. */
 	if (!ca->saw_ce && tcp_in_slow_start(tp))
 		return false;
-	switch (READ_ONCE(prague_cwnd_mode)) {
+	switch (READ_ONCE(ca->params->cwnd_mode)) {
 	case PRAGUE_MODE_WINDOW:
 		return false;
 	case PRAGUE_MODE_RATE:
@@ -193,7 +193,7 @@ static bool prague_wants_rate_mode(struct sock *sk)
 	default:
 		return ca->saw_ce &&
 		       (u64)tcp_snd_cwnd(tp) * prague_mtu(sk) <=
-		       READ_ONCE(prague_cwnd_transit) * PRAGUE_REF_MTU;
+		       READ_ONCE(ca->params->cwnd_transit) * PRAGUE_REF_MTU;
 	}
 }
 
@@ -202,7 +202,7 @@ static void prague_choose_mode(struct sock *sk)
 	struct prague *ca = inet_csk_ca(sk);
 	bool rate_mode = prague_wants_rate_mode(sk);
 
-	/* The rate goes on from where it is, either way. */
+	/* The rate continues unbroken in both directions. */
 	if (rate_mode && !ca->rate_mode)
 		ca->rate = prague_window_to_rate(sk);
 	else if (!rate_mode && ca->rate_mode)
@@ -213,7 +213,7 @@ static void prague_choose_mode(struct sock *sk)
 		ca->frac_cwnd = prague_rate_mode_cwnd(sk);
 }
 
-/* One packet per ACK at most, so that the ACK clock is never cut off */
+/* At most one packet per ACK, so that the ACK clock never stops */
 static void prague_update_cwnd(struct sock *sk)
 {
 	const struct prague *ca = inet_csk_ca(sk);
@@ -242,8 +242,9 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 
 	if (!prague_began(sk))
 		return;
-	/* Prague was set before the handshake had its outcome, or the socket
-	 * was given operations (IPV6_ADDRFORM does) that send ECT(0).
+	/* Prague was set before the handshake ended, and it ended without
+	 * AccECN; or IPV6_ADDRFORM gave the socket operations of a kind that
+	 * prague_ect1.c cannot copy.
 	 */
 	if (unlikely(!tcp_ecn_mode_accecn(tp) || !prague_ect1_enable(sk))) {
 		prague_fall_back(sk);
@@ -253,7 +254,7 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 	ca->acked_ce = tp->delivered_ce;
 	if (marked && !ca->saw_ce)
 		prague_first_ce(sk);
-	/* A mark of a pure ACK is no delivered packet */
+	/* Marks of pure ACKs are not delivered packets */
 	settled = prague_increase(sk, rs->acked_sacked -
 				      min(marked, rs->acked_sacked));
 	prague_check_round(sk);
@@ -270,8 +271,8 @@ static size_t prague_get_info(struct sock *sk, u32 ext, int *attr,
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct tcp_dctcp_info *dctcp = &info->dctcp;
 
-	/* The inet_diag ABI has no record for Prague; that of DCTCP means the
-	 * same. Requests name VEGASINFO for any of them.
+	/* The inet_diag ABI has no record for Prague; DCTCP's has the same
+	 * meaning. VEGASINFO requests the record of any congestion control.
 	 */
 	if (!(ext & (BIT(INET_DIAG_DCTCPINFO - 1) |
 		     BIT(INET_DIAG_VEGASINFO - 1))))
@@ -291,8 +292,8 @@ static size_t prague_get_info(struct sock *sk, u32 ext, int *attr,
 
 /* Beginning and end */
 
-/* Without AccECN there is no count of marks: be a plain Reno. A queue must
- * not take it for L4S either, so no ECT(1).
+/* Without AccECN there is no count of marks: become a plain Reno. Without
+ * ECT(1), as queues must not treat the flow as L4S either.
  */
 static void prague_to_reno(struct sock *sk)
 {
@@ -305,7 +306,7 @@ static void prague_init(struct sock *sk)
 	struct prague *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	/* A setsockopt() may come while AccECN is still being negotiated. */
+	/* setsockopt() may come while AccECN is still being negotiated. */
 	if ((!tcp_ecn_mode_accecn(tp) && !tcp_ecn_mode_pending(tp)) ||
 	    !prague_ect1_enable(sk) || !prague_flow_add(sk)) {
 		prague_ect1_disable(sk);
@@ -317,7 +318,7 @@ static void prague_init(struct sock *sk)
 	ca->mss_max = ca->mss;
 	ca->frac_cwnd = prague_bound_cwnd(tcp_snd_cwnd(tp) * PRAGUE_CWND_ONE);
 	ca->hsrtt = (u64)prague_srtt(sk) << PRAGUE_HSRTT_SHIFT;
-	if (READ_ONCE(prague_alpha_mode))
+	if (READ_ONCE(ca->params->alpha_mode))
 		ca->alpha = PRAGUE_ALPHA_ONE << PRAGUE_GAIN_SHIFT;
 	ca->acked_ce = tp->delivered_ce;
 	ca->cwr_stamp = tp->tcp_mstamp;
@@ -331,7 +332,7 @@ static void prague_init(struct sock *sk)
 	prague_update_pacing(sk);
 }
 
-/* Leave nothing behind that only Prague understands. */
+/* Restore everything that only Prague understands. */
 static void prague_release(struct sock *sk)
 {
 	const struct prague *ca = inet_csk_ca(sk);
@@ -371,8 +372,8 @@ static const struct tcp_congestion_ops prague_ops = {
 	.owner		= THIS_MODULE,
 };
 
-/* Not registered: a socket gets it in place of prague, and the reference to
- * the module with it.
+/* Not registered: it replaces prague on a socket, which keeps its reference to
+ * the module.
  */
 static struct tcp_congestion_ops prague_reno __read_mostly = {
 	.ssthresh	= tcp_reno_ssthresh,
@@ -382,9 +383,9 @@ static struct tcp_congestion_ops prague_reno __read_mostly = {
 	.name		= "prague-reno",
 };
 
-/* A congestion control sees no socket options, but a socket chooses one by
- * name: so a scheme for the segment size can be chosen per socket (or route).
- * The first is "prague", which follows the module parameter.
+/* A congestion control sees no socket options, but a socket (or route) chooses
+ * one by name. So each scheme for the segment size has a name. The first is
+ * "prague", which follows the parameter.
  */
 static struct prague_kind prague_kinds[1 + PRAGUE_SEGSIZES] __read_mostly;
 
@@ -406,7 +407,7 @@ static int __init prague_register(void)
 
 	BUILD_BUG_ON(sizeof(struct prague) > ICSK_CA_PRIV_SIZE);
 
-	error = prague_proc_register();
+	error = prague_net_register();
 	if (error)
 		return error;
 	for (done = 0; done < ARRAY_SIZE(prague_kinds); done++) {
@@ -418,7 +419,7 @@ static int __init prague_register(void)
 undo:
 	while (done--)
 		tcp_unregister_congestion_control(&prague_kinds[done].ops);
-	prague_proc_unregister();
+	prague_net_unregister();
 	return error;
 }
 
@@ -428,7 +429,7 @@ static void __exit prague_unregister(void)
 
 	for (i = 0; i < ARRAY_SIZE(prague_kinds); i++)
 		tcp_unregister_congestion_control(&prague_kinds[i].ops);
-	prague_proc_unregister();
+	prague_net_unregister();
 }
 
 module_init(prague_register);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: The l4sbench authors */
-/* TCP Prague: arithmetic that knows nothing of sockets
+/* TCP Prague: arithmetic without sockets
  *
- * Integers only. prague_math.c compiles outside of the kernel as well, where
- * a test compares it with floating point over its whole range.
+ * Integers only. prague_math.c also compiles outside the kernel, where a test
+ * compares it with floating point over its whole range.
  */
 #ifndef _TCP_PRAGUE_MATH_H
 #define _TCP_PRAGUE_MATH_H
@@ -19,8 +19,8 @@
 #define PRAGUE_LOG_BITS		24	/* fraction of a logarithm, in bits */
 #define PRAGUE_LOG_ONE		((u32)BIT(PRAGUE_LOG_BITS))
 
-/* Delays have fractions of a microsecond, so that a small gain does not round
- * a mean of them off.
+/* Delays have fractions of a microsecond, so that means with a small gain are
+ * not rounded off.
  */
 #define PRAGUE_DELAY_BITS	8
 
@@ -36,8 +36,8 @@ enum prague_segsize {
 /* How segments of a size between @least and @most follow a rate */
 struct prague_sizing {
 	enum prague_segsize scheme;
-	u32 low_rate;	/* bit/s: where segments begin to grow */
-	u32 high_rate;	/* bit/s: where they are of full size */
+	u32 low_rate;	/* bit/s: segments grow from here */
+	u32 high_rate;	/* bit/s: segments are full-size from here */
 	u32 least;	/* B: at @low_rate and below */
 	u32 most;	/* B: at @high_rate and above */
 };

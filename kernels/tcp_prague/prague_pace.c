@@ -13,7 +13,7 @@
 
 /* Window and rate */
 
-/* B/s: what the window makes of the present RTT.
+/* B/s: the window over the present RTT.
  * 2^60 * 2^23 / 2^20: the quotient stays below 2^63.
  */
 u64 prague_window_to_rate(struct sock *sk)
@@ -33,7 +33,7 @@ u64 prague_rate(struct sock *sk)
 	return ca->rate_mode ? ca->rate : prague_window_to_rate(sk);
 }
 
-/* 2^-20 packets: what ca->rate makes of an RTT given in us/8, times 128.
+/* 2^-20 packets: ca->rate times an RTT, given in us/8 times 128.
  * 2^57 * 2^34 / 2^36: the quotient stays below 2^55.
  */
 u64 prague_rate_to_cwnd(struct sock *sk, u64 rtt)
@@ -46,9 +46,9 @@ u64 prague_rate_to_cwnd(struct sock *sk, u64 rtt)
 	return prague_bound_cwnd(cwnd + 1);
 }
 
-/* In rate mode the window must not follow the queue, hence a long-term RTT;
- * but where the RTT has dropped (the first had a lost SYN in it, say), twice
- * the present one is enough.
+/* In rate mode the window must not follow the queue, hence the long-term RTT.
+ * If the RTT has dropped since (the first may include a lost SYN), twice the
+ * present one is enough.
  */
 u64 prague_rate_mode_cwnd(struct sock *sk)
 {
@@ -68,7 +68,7 @@ static u64 prague_pacing_rate(struct sock *sk)
 	u64 packets, rate;
 
 	if (ca->rate_mode) {
-		u64 swing = (ca->rate * READ_ONCE(prague_rate_offset)) >>
+		u64 swing = (ca->rate * READ_ONCE(ca->params->rate_offset)) >>
 			    PRAGUE_OFFSET_SHIFT;
 		u32 since = tcp_stamp_us_delta(tp->tcp_mstamp,
 					       ca->alpha_stamp);
@@ -79,10 +79,10 @@ static u64 prague_pacing_rate(struct sock *sk)
 		return prague_bound_rate(ca->rate - swing);
 	}
 
-	if (READ_ONCE(prague_version) == PRAGUE_VERSION_06) {
+	if (READ_ONCE(ca->params->version) == PRAGUE_VERSION_06) {
 		rate = prague_window_to_rate(sk);
 	} else {
-		/* After a reduction what is in flight drains at its own rate.
+		/* After a reduction, packets in flight drain at their rate.
 		 */
 		packets = max(ca->frac_cwnd >> PRAGUE_CWND_BITS,
 			      tcp_packets_in_flight(tp));
@@ -100,14 +100,14 @@ static u64 prague_pacing_rate(struct sock *sk)
 void prague_update_pacing(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
-	u32 limit = READ_ONCE(prague_max_tso_segs) ?: U16_MAX;
+	u32 limit = READ_ONCE(ca->params->max_tso_segs) ?: U16_MAX;
 	u32 mtu = prague_mtu(sk);
 	u64 rate, burst;
 
 	if (!tcp_sk(sk)->srtt_us)
 		return;
 	rate = prague_pacing_rate(sk);
-	burst = div_u64(rate, mtu) >> READ_ONCE(prague_burst_shift);
+	burst = div_u64(rate, mtu) >> READ_ONCE(ca->params->burst_shift);
 	ca->burst = clamp(burst, 1, limit);
 
 	/* The core paces payload. 2^38 * 2^16: the product is below 2^54. */
@@ -116,9 +116,9 @@ void prague_update_pacing(struct sock *sk)
 		   min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
-/* The core takes the larger of this and its own idea of a burst, and then the
- * lesser of that and sk_gso_max_segs: to limit it, set both. A new route puts
- * sk_gso_max_segs back to what the device can do.
+/* The core takes the larger of this and its own burst, and then the smaller of
+ * that and sk_gso_max_segs: to limit bursts, set both. A new route resets
+ * sk_gso_max_segs to the device's limit.
  */
 u32 prague_burst(struct sock *sk)
 {

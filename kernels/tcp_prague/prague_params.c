@@ -1,191 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: The l4sbench authors
-/* TCP Prague: module parameters
+/* TCP Prague: parameters
  *
- * All can be written at run time. They hold for the sockets of all network
- * namespaces, running ones included, except where a comment says otherwise.
+ * Each network namespace has its own set, as the sysctls net.ipv4.prague_*.
+ * The module parameters of the same names are the set of the first namespace;
+ * a new namespace starts with a copy of it. All can be written at any time, and
+ * running connections follow, except where a comment says otherwise.
+ *
+ * Receivers only send ACKs, which no parameter affects.
  */
 #include <linux/moduleparam.h>
+#include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/sysctl.h>
 
 #include "prague.h"
 
-/* A number with a range, which is part of its description */
-#define PRAGUE_PARAM(param, least, most, desc)				\
-static int param##_set(const char *val, const struct kernel_param *kp)	\
-{									\
-	return param_set_uint_minmax(val, kp, least, most);		\
-}									\
-static const struct kernel_param_ops param##_ops = {			\
-	.set = param##_set,						\
-	.get = param_get_uint,						\
-};									\
-module_param_cb(param, &param##_ops, &(param), 0644);			\
-MODULE_PARM_DESC(param, desc " [" #least ".." #most "]")
+#define PRAGUE_TEXT_SIZE	16	/* the longest value, with its NUL */
 
-/* One of a few words, or its number */
-struct prague_choice {
-	unsigned int *value;
-	const char *const *words;
-	size_t count;
+/* A number within a range, or one of a few words */
+struct prague_param {
+	const char *name;
+	size_t offset;			/* in struct prague_params */
+	const char *const *words;	/* NULL: a number */
+	u32 least;
+	u32 most;
 };
 
-static int prague_choice_parse(const char *val,
-			       const struct prague_choice *choice)
-{
-	int found = __sysfs_match_string(choice->words, choice->count, val);
-	unsigned int number;
-
-	if (found >= 0)
-		return found;
-	if (kstrtouint(val, 0, &number) || number >= choice->count)
-		return -EINVAL;
-	return number;
-}
-
-static int prague_choice_set(const char *val, const struct kernel_param *kp)
-{
-	const struct prague_choice *choice = kp->arg;
-	int found = prague_choice_parse(val, choice);
-
-	if (found < 0)
-		return found;
-	WRITE_ONCE(*choice->value, found);
-	return 0;
-}
-
-static int prague_choice_get(char *buffer, const struct kernel_param *kp)
-{
-	const struct prague_choice *choice = kp->arg;
-
-	return sysfs_emit(buffer, "%s\n", choice->words[*choice->value]);
-}
-
-static int prague_choice_number(char *buffer, const struct kernel_param *kp)
-{
-	const struct prague_choice *choice = kp->arg;
-
-	return sysfs_emit(buffer, "%u\n", *choice->value);
-}
-
-static const struct kernel_param_ops prague_choice_ops = {
-	.set = prague_choice_set,
-	.get = prague_choice_get,
-};
-
-static const struct kernel_param_ops prague_number_ops = {
-	.set = prague_choice_set,
-	.get = prague_choice_number,
-};
-
-#define PRAGUE_CHOICE(param, list, param_ops, desc)			\
-static struct prague_choice param##_choice = {				\
-	.value = &(param),						\
-	.words = list,							\
-	.count = ARRAY_SIZE(list),					\
-};									\
-module_param_cb(param, param_ops, &param##_choice, 0644);		\
-MODULE_PARM_DESC(param, desc)
-
-unsigned int prague_rtt_target __read_mostly = 25000;
-PRAGUE_PARAM(prague_rtt_target, 1, 100000,
-	     "virtual RTT in microseconds");
-
-unsigned int prague_rtt_transition __read_mostly = 4;
-PRAGUE_PARAM(prague_rtt_transition, 0, UINT_MAX,
-	     "rounds after slow start until RTT independence");
-
-/* Read when a connection begins */
-unsigned int prague_alpha_mode __read_mostly;
-PRAGUE_PARAM(prague_alpha_mode, 0, 1,
-	     "0: alpha starts at 0, the first mark halves; 1: at 1");
-
-static const char *const prague_reductions[] = {
-	[PRAGUE_REDUCTION_CWR]	 = "cwr",
-	[PRAGUE_REDUCTION_ROUND] = "round",
-};
-
-unsigned int prague_reduction __read_mostly = PRAGUE_REDUCTION_CWR;
-PRAGUE_CHOICE(prague_reduction, prague_reductions, &prague_choice_ops,
-	      "when a mark reduces: cwr, at the mark; round, when its round ends");
-
-unsigned int prague_cwnd_mode __read_mostly = PRAGUE_MODE_SWITCH;
-PRAGUE_PARAM(prague_cwnd_mode, 0, 2,
-	     "0: window mode, 1: rate mode, 2: switch");
-
-unsigned int prague_cwnd_transit __read_mostly = 4;
-PRAGUE_PARAM(prague_cwnd_transit, 0, 65535,
-	     "mode 2: rate mode up to this many packets of 1500 B");
-
-unsigned int prague_rate_offset __read_mostly = 4;
-PRAGUE_PARAM(prague_rate_offset, 0, 64,
-	     "rate mode: the rate swings by this many 128ths");
-
-unsigned int prague_burst_shift __read_mostly = 12;
-PRAGUE_PARAM(prague_burst_shift, 0, 31,
-	     "longest burst is 2^-this seconds of the pacing rate");
-
-unsigned int prague_max_tso_segs __read_mostly;
-PRAGUE_PARAM(prague_max_tso_segs, 0, 65535,
-	     "longest burst in packets, 0 for no such limit");
-
-const char *const prague_segsizes[PRAGUE_SEGSIZES] = {
-	[PRAGUE_SEGSIZE_RTT]	= "rtt",
-	[PRAGUE_SEGSIZE_FIXED]	= "fixed",
-	[PRAGUE_SEGSIZE_LINEAR]	= "linear",
-	[PRAGUE_SEGSIZE_LOG]	= "log",
-	[PRAGUE_SEGSIZE_EXP]	= "exp",
-};
-
-unsigned int prague_segsize __read_mostly = PRAGUE_SEGSIZE_RTT;
-PRAGUE_CHOICE(prague_segsize, prague_segsizes, &prague_choice_ops,
-	      "segment size: rtt, fixed, linear, log or exp");
-
-unsigned int prague_segsize_min_mss __read_mostly = 150;
-PRAGUE_PARAM(prague_segsize_min_mss, 64, 65535,
-	     "least payload of a packet in bytes");
-
-unsigned int prague_segsize_low_rate __read_mostly = 100000;
-PRAGUE_PARAM(prague_segsize_low_rate, 0, UINT_MAX,
-	     "linear, log, exp: bit/s up to which packets are smallest");
-
-unsigned int prague_segsize_high_rate __read_mostly = 1000000;
-PRAGUE_PARAM(prague_segsize_high_rate, 0, UINT_MAX,
-	     "linear, log, exp: bit/s from which packets are full-size");
-
-static const char *const prague_fallbacks[] = {
-	[PRAGUE_FALLBACK_OFF]	 = "off",
-	[PRAGUE_FALLBACK_ON]	 = "on",
-	[PRAGUE_FALLBACK_DETECT] = "detect",
-};
-
-unsigned int prague_ecn_fallback __read_mostly = PRAGUE_FALLBACK_OFF;
-PRAGUE_CHOICE(prague_ecn_fallback, prague_fallbacks, &prague_number_ops,
-	      "classic ECN queues: 0 ignore, 1 detect and fall back, 2 detect");
-
-static const char *const prague_scalings[] = {
-	[PRAGUE_SCALING_SPECIFIED] = "specified",
-	[PRAGUE_SCALING_PUBLISHED] = "published",
-};
-
-unsigned int prague_fallback_scaling __read_mostly = PRAGUE_SCALING_SPECIFIED;
-PRAGUE_CHOICE(prague_fallback_scaling, prague_scalings, &prague_choice_ops,
-	      "reference values of the detection: specified or published");
-
-/* Sets of parameters. Writing prague_version writes all that differ between
- * versions; what is written after it (or stands behind it in the arguments of
- * insmod) holds over it. What no parameter says, slow start and pacing after a
- * reduction, goes by prague_version itself.
+/* What no parameter expresses, slow start and pacing after a reduction, depends
+ * on the version itself.
  */
-static const char *const prague_versions[] = {
-	[PRAGUE_VERSION_07] = "v0.7",
-	[PRAGUE_VERSION_06] = "v0.6",
-};
-
 static const struct prague_set {
-	unsigned int rtt_transition;
-	unsigned int alpha_mode;
-	unsigned int cwnd_mode;
+	u32 rtt_transition;
+	u32 alpha_mode;
+	u32 cwnd_mode;
 } prague_sets[] = {
 	[PRAGUE_VERSION_07] = {
 		.rtt_transition = 4,
@@ -199,26 +47,280 @@ static const struct prague_set {
 	},
 };
 
-unsigned int prague_version __read_mostly = PRAGUE_VERSION_07;
+/* The first namespace's set: what the module parameters read and write */
+static struct prague_params prague_module_params __read_mostly = {
+	.version = PRAGUE_VERSION_07,
+	.rtt_target = 25000,
+	.rtt_transition = 4,
+	.alpha_mode = 0,
+	.reduction = PRAGUE_REDUCTION_CWR,
+	.cwnd_mode = PRAGUE_MODE_SWITCH,
+	.cwnd_transit = 4,
+	.rate_offset = 4,
+	.burst_shift = 12,
+	.max_tso_segs = 0,
+	.segsize = PRAGUE_SEGSIZE_RTT,
+	.segsize_min_mss = 150,
+	.segsize_low_rate = 100000,
+	.segsize_high_rate = 1000000,
+	.ecn_fallback = PRAGUE_FALLBACK_OFF,
+	.fallback_scaling = PRAGUE_SCALING_SPECIFIED,
+};
 
-static int prague_version_set(const char *val, const struct kernel_param *kp)
+static void prague_apply_set(struct prague_params *params)
 {
-	int found = prague_choice_set(val, kp);
-	const struct prague_set *set;
+	const struct prague_set *set = &prague_sets[params->version];
 
-	if (found)
-		return found;
-	set = &prague_sets[prague_version];
-	WRITE_ONCE(prague_rtt_transition, set->rtt_transition);
-	WRITE_ONCE(prague_alpha_mode, set->alpha_mode);
-	WRITE_ONCE(prague_cwnd_mode, set->cwnd_mode);
+	WRITE_ONCE(params->rtt_transition, set->rtt_transition);
+	WRITE_ONCE(params->alpha_mode, set->alpha_mode);
+	WRITE_ONCE(params->cwnd_mode, set->cwnd_mode);
+}
+
+static int prague_param_parse(const struct prague_param *param,
+			      struct prague_params *params, const char *text)
+{
+	u32 *value = (void *)params + param->offset;
+	u32 number;
+	int word = -1;
+
+	if (param->words)
+		word = __sysfs_match_string(param->words, param->most + 1,
+					    text);
+	if (word >= 0)
+		number = word;
+	else if (kstrtou32(text, 0, &number) || number < param->least ||
+		 number > param->most)
+		return -EINVAL;
+	WRITE_ONCE(*value, number);
+	if (value == &params->version)
+		prague_apply_set(params);
 	return 0;
 }
 
-static const struct kernel_param_ops prague_version_ops = {
-	.set = prague_version_set,
-	.get = prague_choice_get,
+static void prague_param_print(const struct prague_param *param,
+			       const struct prague_params *params,
+			       char text[PRAGUE_TEXT_SIZE])
+{
+	u32 value = READ_ONCE(*(const u32 *)((const void *)params +
+					     param->offset));
+
+	if (param->words)
+		strscpy(text, param->words[value], PRAGUE_TEXT_SIZE);
+	else
+		snprintf(text, PRAGUE_TEXT_SIZE, "%u", value);
+}
+
+/* Module parameters */
+
+static int prague_param_set(const char *val, const struct kernel_param *kp)
+{
+	return prague_param_parse(kp->arg, &prague_module_params, val);
+}
+
+static int prague_param_get(char *buffer, const struct kernel_param *kp)
+{
+	char text[PRAGUE_TEXT_SIZE];
+
+	prague_param_print(kp->arg, &prague_module_params, text);
+	return sysfs_emit(buffer, "%s\n", text);
+}
+
+static const struct kernel_param_ops prague_param_ops = {
+	.set = prague_param_set,
+	.get = prague_param_get,
 };
 
-PRAGUE_CHOICE(prague_version, prague_versions, &prague_version_ops,
-	      "set of parameters: v0.7 or v0.6");
+#define PRAGUE_PARAM(member, list, min, max, desc)			\
+static const struct prague_param prague_##member = {			\
+	.name = "prague_" #member,					\
+	.offset = offsetof(struct prague_params, member),		\
+	.words = list,							\
+	.least = min,							\
+	.most = max,							\
+};									\
+module_param_cb(prague_##member, &prague_param_ops,			\
+		(void *)&prague_##member, 0644);			\
+MODULE_PARM_DESC(prague_##member, desc)
+
+#define PRAGUE_NUMBER(member, min, max, desc)				\
+	PRAGUE_PARAM(member, NULL, min, max, desc " [" #min ".." #max "]")
+
+/* One of a few words, or its number */
+#define PRAGUE_CHOICE(member, list, desc)				\
+	PRAGUE_PARAM(member, list, 0, ARRAY_SIZE(list) - 1, desc)
+
+/* Writing the version also writes all parameters that differ between versions;
+ * what is written after it (or follows it in the arguments of insmod) wins.
+ */
+static const char *const prague_versions[] = {
+	[PRAGUE_VERSION_07] = "v0.7",
+	[PRAGUE_VERSION_06] = "v0.6",
+};
+
+PRAGUE_CHOICE(version, prague_versions, "set of parameters: v0.7 or v0.6");
+
+PRAGUE_NUMBER(rtt_target, 1, 100000, "virtual RTT in microseconds");
+
+PRAGUE_NUMBER(rtt_transition, 0, UINT_MAX,
+	      "rounds after slow start until RTT independence");
+
+/* Read when a connection begins */
+PRAGUE_NUMBER(alpha_mode, 0, 1,
+	      "0: alpha starts at 0, the first mark halves; 1: at 1");
+
+static const char *const prague_reductions[] = {
+	[PRAGUE_REDUCTION_CWR]	 = "cwr",
+	[PRAGUE_REDUCTION_ROUND] = "round",
+};
+
+PRAGUE_CHOICE(reduction, prague_reductions,
+	      "when a mark reduces: cwr, at the mark; round, when its round ends");
+
+PRAGUE_NUMBER(cwnd_mode, 0, 2, "0: window mode, 1: rate mode, 2: switch");
+
+PRAGUE_NUMBER(cwnd_transit, 0, 65535,
+	      "mode 2: rate mode up to this many packets of 1500 B");
+
+PRAGUE_NUMBER(rate_offset, 0, 64,
+	      "rate mode: the rate swings by this many 128ths");
+
+PRAGUE_NUMBER(burst_shift, 0, 31,
+	      "longest burst is 2^-this seconds of the pacing rate");
+
+PRAGUE_NUMBER(max_tso_segs, 0, 65535,
+	      "longest burst in packets, 0 for no such limit");
+
+const char *const prague_segsizes[PRAGUE_SEGSIZES] = {
+	[PRAGUE_SEGSIZE_RTT]	= "rtt",
+	[PRAGUE_SEGSIZE_FIXED]	= "fixed",
+	[PRAGUE_SEGSIZE_LINEAR]	= "linear",
+	[PRAGUE_SEGSIZE_LOG]	= "log",
+	[PRAGUE_SEGSIZE_EXP]	= "exp",
+};
+
+PRAGUE_CHOICE(segsize, prague_segsizes,
+	      "segment size: rtt, fixed, linear, log or exp");
+
+PRAGUE_NUMBER(segsize_min_mss, 64, 65535,
+	      "least payload of a packet in bytes");
+
+PRAGUE_NUMBER(segsize_low_rate, 0, UINT_MAX,
+	      "linear, log, exp: bit/s up to which packets are smallest");
+
+PRAGUE_NUMBER(segsize_high_rate, 0, UINT_MAX,
+	      "linear, log, exp: bit/s from which packets are full-size");
+
+static const char *const prague_fallbacks[] = {
+	[PRAGUE_FALLBACK_OFF]	 = "off",
+	[PRAGUE_FALLBACK_ON]	 = "on",
+	[PRAGUE_FALLBACK_DETECT] = "detect",
+};
+
+PRAGUE_CHOICE(ecn_fallback, prague_fallbacks,
+	      "classic ECN queues: off, on (detect and fall back) or detect");
+
+static const char *const prague_scalings[] = {
+	[PRAGUE_SCALING_SPECIFIED] = "specified",
+	[PRAGUE_SCALING_PUBLISHED] = "published",
+};
+
+PRAGUE_CHOICE(fallback_scaling, prague_scalings,
+	      "reference values of the detection: specified or published");
+
+/* Sysctls */
+
+static const struct prague_param *const prague_all[] = {
+	&prague_version,
+	&prague_rtt_target,
+	&prague_rtt_transition,
+	&prague_alpha_mode,
+	&prague_reduction,
+	&prague_cwnd_mode,
+	&prague_cwnd_transit,
+	&prague_rate_offset,
+	&prague_burst_shift,
+	&prague_max_tso_segs,
+	&prague_segsize,
+	&prague_segsize_min_mss,
+	&prague_segsize_low_rate,
+	&prague_segsize_high_rate,
+	&prague_ecn_fallback,
+	&prague_fallback_scaling,
+};
+
+static int prague_sysctl(const struct ctl_table *ctl, int write, void *buffer,
+			 size_t *lenp, loff_t *ppos)
+{
+	char text[PRAGUE_TEXT_SIZE] = "";
+	const struct ctl_table line = {
+		.data = text,
+		.maxlen = sizeof(text),
+	};
+	int error;
+
+	if (!write)
+		prague_param_print(ctl->extra1, ctl->data, text);
+	error = proc_dostring(&line, write, buffer, lenp, ppos);
+	if (error || !write)
+		return error;
+	return prague_param_parse(ctl->extra1, ctl->data, text);
+}
+
+static int prague_sysctls_register(struct net *net, struct prague_net *pn)
+{
+	struct ctl_table *const table = kcalloc(ARRAY_SIZE(prague_all),
+						sizeof(*table), GFP_KERNEL);
+	int i;
+
+	if (!table)
+		return -ENOMEM;
+	for (i = 0; i < ARRAY_SIZE(prague_all); i++) {
+		table[i].procname = prague_all[i]->name;
+		table[i].data = pn->params;
+		table[i].mode = 0644;
+		table[i].proc_handler = prague_sysctl;
+		table[i].extra1 = (void *)prague_all[i];
+	}
+	pn->sysctls = register_net_sysctl_sz(net, "net/ipv4", table,
+					     ARRAY_SIZE(prague_all));
+	if (!pn->sysctls) {
+		kfree(table);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * prague_params_register() - give a network namespace its parameters
+ * @net: the namespace
+ * @pn: what the module keeps for it
+ *
+ * Return: 0 or a negative errno.
+ */
+int prague_params_register(struct net *net, struct prague_net *pn)
+{
+	if (net_eq(net, &init_net)) {
+		pn->params = &prague_module_params;
+	} else {
+		pn->own = prague_module_params;
+		pn->params = &pn->own;
+	}
+	if (!IS_ENABLED(CONFIG_SYSCTL))
+		return 0;
+	return prague_sysctls_register(net, pn);
+}
+
+/**
+ * prague_params_unregister() - undo prague_params_register()
+ * @pn: what the module keeps for a network namespace
+ */
+void prague_params_unregister(struct prague_net *pn)
+{
+	const struct ctl_table *table;
+
+	if (!IS_ENABLED(CONFIG_SYSCTL))
+		return;
+	table = pn->sysctls->ctl_table_arg;
+	unregister_net_sysctl_table(pn->sysctls);
+	kfree(table);
+}

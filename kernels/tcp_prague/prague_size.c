@@ -5,21 +5,21 @@
  * Small segments keep the ACK clock and the marks frequent at low rates. There
  * are five schemes:
  *
- * rtt. At least two packets in a virtual RTT: size = rate * vRTT / 2. It
- * follows the marks, so it waits for the first, for RTT independence, and for
- * the end of a recovery.
+ * rtt. At least two packets in a virtual RTT: size = rate * vRTT / 2. The size
+ * follows the marks, so it does not change before the first, before RTT
+ * independence, or in a recovery.
  *
- * fixed, linear, log, exp. What the path allows, or a function of the pacing
- * rate alone (prague_math.c). They need no mark, and act at the end of every
- * round, in slow start and recoveries too.
+ * fixed, linear, log, exp. The size that the path allows, or a function of the
+ * pacing rate alone (prague_math.c). They need no mark, and act at the end of
+ * every round, also in slow start and recoveries.
  *
- * The scheme is that of the module parameter, or, for a socket that runs
- * "prague-log" and the like, that of its name.
+ * The scheme is the parameter's, or, for a socket that runs "prague-log" and
+ * the like, that of its name.
  *
- * Sizes are those of the payload without options that come and go: an AccECN
- * option takes 12 B of it. tcp_current_mss() takes mss_cache as it is while
- * icsk_pmtu_cookie agrees with the route, so it is written and the cookie left
- * alone.
+ * Sizes are those of the payload without options that are not in every packet:
+ * an AccECN option takes 12 B of it. tcp_current_mss() uses mss_cache as it is
+ * while icsk_pmtu_cookie agrees with the route, so this file writes mss_cache
+ * and leaves the cookie as it is.
  *
  * All functions need the socket locked.
  */
@@ -51,8 +51,8 @@ static void prague_set_mss(struct sock *sk, u16 mss)
 }
 
 /* The core recomputes mss_cache when the path MTU or the route changes, or an
- * MTU probe succeeds. What it finds is a new maximum. It also does so whenever
- * the peer's window is larger than ever before, which changes nothing.
+ * MTU probe succeeds. The result is a new maximum. It also does so whenever the
+ * peer's window is larger than ever before, which changes nothing.
  */
 void prague_track_mss(struct sock *sk)
 {
@@ -79,15 +79,16 @@ static u16 prague_mss_by_rtt(struct sock *sk, u32 least, u32 most)
 	return clamp(mtu, least + headers, most + headers) - headers;
 }
 
-/* The end of a round */
+/* Called at the end of a round */
 void prague_update_mss(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
+	const struct prague_params *params = ca->params;
 	struct prague_sizing sizing = {
 		.scheme = prague_scheme(sk),
-		.low_rate = READ_ONCE(prague_segsize_low_rate),
-		.high_rate = READ_ONCE(prague_segsize_high_rate),
-		.least = min(READ_ONCE(prague_segsize_min_mss), ca->mss_max),
+		.low_rate = READ_ONCE(params->segsize_low_rate),
+		.high_rate = READ_ONCE(params->segsize_high_rate),
+		.least = min(READ_ONCE(params->segsize_min_mss), ca->mss_max),
 		.most = ca->mss_max,
 	};
 	u16 mss;
@@ -102,8 +103,8 @@ void prague_update_mss(struct sock *sk)
 		return;
 	prague_set_mss(sk, mss);
 	tcp_sk(sk)->mss_cache = mss;
-	/* Packets in flight are counted, not their bytes: what was a window of
-	 * large packets is one of many small ones from now on.
+	/* The core counts packets in flight, not bytes: a window of few large
+	 * packets becomes one of many small ones.
 	 */
 	if (!ca->in_loss)
 		tcp_snd_cwnd_set(tcp_sk(sk), prague_cwnd(sk));

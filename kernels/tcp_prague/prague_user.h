@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: The l4sbench authors */
-/* What prague_math.c takes from the kernel, for tests outside of it */
+/* The kernel's definitions that prague_math.c uses, for tests outside of it */
 #ifndef _TCP_PRAGUE_USER_H
 #define _TCP_PRAGUE_USER_H
 

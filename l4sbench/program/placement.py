@@ -114,16 +114,22 @@ def _clashes(node: str, groups: Sequence[tuple[str, Placed]]) -> list[Problem]:
             other, whose = wanted.setdefault(key, (value, placed))
             if other != value:
                 first, second = whose.group, placed.group
+                of_ecn = key not in dict(placed.cc.role_sysctls(role, second.params))
+                ecn = [f" (ECN {group.ecn})" if of_ecn else "" for group in (first, second)]
                 message = (
-                    f"{first.name} (ECN {first.ecn}) and {second.name} (ECN {second.ecn}) share {node}, "
+                    f"{first.name}{ecn[0]} and {second.name}{ecn[1]} share {node}, "
                     f"and {key} cannot be both {other} and {value}"
                 )
-                found.append(Problem("", f"{second.name}.ecn", message, hint))
+                found.append(Problem("", f"{second.name}.ecn" if of_ecn else second.name, message, hint))
     return found
 
 
 def _module_clashes(groups: Sequence[Placed]) -> list[Problem]:
-    """Report module parameters that clash; they hold for a whole kernel, which all nodes of the lab share."""
+    """Return module parameters that two groups want differently.
+
+    They hold for a whole kernel, and in the virtual testbed all nodes share one. Parameters that a module has
+    per network namespace are sysctls of its entry, and no problem here.
+    """
     wanted: dict[tuple[str, str], tuple[str, str]] = {}
     found: list[Problem] = []
     for placed in groups:
@@ -131,6 +137,9 @@ def _module_clashes(groups: Sequence[Placed]) -> list[Problem]:
         for key, value in placed.cc.module_params(placed.group.params):
             other, whose = wanted.setdefault((name, key), (value, placed.group.name))
             if other != value:
-                message = f"{name} has one {key} for all flows: {whose} wants {other} and this wants {value}"
+                message = (
+                    f"module parameter {key} of {name} holds for the whole kernel: "
+                    f"{whose} wants {other}, {placed.group.name} wants {value}"
+                )
                 found.append(Problem("", placed.group.name, message))
     return found

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.lab
 
 LEAST, MOST, HEADERS = 150, 1448, 52
 LOW_BPS, HIGH_BPS = 100e3, 1e6
-PARAMETERS = "/sys/module/tcp_prague/parameters"
 
 SHAPES: dict[str, Callable[[float], float]] = {
     "fixed": lambda x: 1,
@@ -119,7 +118,7 @@ def test_the_scheme_can_be_changed_while_flows_run(lab: Lab, tmp_path: Path) -> 
     this = Experiment(rate="10gbit", queue=random_marking(0.75), params="prague_segsize=fixed")
     this.flow(6)
     this.start()
-    this.at("-", 3000, "busybox", "sh", "-c", f"echo exp > {PARAMETERS}/prague_segsize")
+    this.at("tx", 3000, "busybox", "sh", "-c", "echo exp > /proc/sys/net/ipv4/prague_segsize")
     this.sample(6, 2)
     samples = sender_samples(this.end(lab, tmp_path))
     before = [s for s in samples if s["t_ms"] < 3000]

@@ -4,6 +4,7 @@
 
 import ast
 import json
+import os
 import sys
 import threading
 import time
@@ -195,3 +196,32 @@ def test_lateness_counts_every_instant_that_went_by(tmp_path: Path) -> None:
     assert min(late_ms) >= 0
     assert told["cpus"].keys() >= {"user", "idle", "steal"}
     assert told["seconds"] > 0
+
+
+def test_a_trial_begins_without_the_sysctls_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "SYSCTLS", tmp_path / "sys")
+    monkeypatch.setattr(tuning, "STATE", tmp_path)
+    (tmp_path / "sys" / "net").mkdir(parents=True)
+    files = {name: tmp_path / "sys" / "net" / name for name in ("version", "step")}
+    for name, value in (("version", "v0.7"), ("step", "4")):
+        files[name].write_text(value + "\n")
+
+    def tuned(**wanted: str) -> list[str]:
+        memory = tuning.Memory("tx", "l4sb-tx")
+        changed = tuning.set_sysctls(memory, {f"net.{key}": value for key, value in wanted.items()})
+        memory.save()
+        return changed
+
+    assert tuned(version="v0.6", step="100") == ["sysctl net.version = v0.6", "sysctl net.step = 100"]
+    assert tuned(version="v0.6", step="100") == []
+    # the next trial does not state the step: it is as before, and what may set others is written after it
+    os.utime(files["version"], (0, 0))
+    assert tuned(version="v0.6") == ["sysctl net.step = 4"]
+    assert files["version"].stat().st_mtime > 0
+    assert tuned() == ["sysctl net.version = v0.7"]
+    with pytest.raises(
+        system.Failed, match=r"this kernel has no sysctl net\.more; if a module of ours has it"
+    ):
+        tuned(more="1")

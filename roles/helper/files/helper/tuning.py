@@ -14,6 +14,7 @@ from typing import Any, Mapping
 
 from system import STATE, Failed, boot_id, by_mac, listed, namespace_of, port, read_json, run, write_whole
 
+SYSCTLS = Path("/proc/sys")
 _OFFLOADS = {
     "tso": "tcp-segmentation-offload",
     "gso": "generic-segmentation-offload",
@@ -25,9 +26,9 @@ _OFFLOADS = {
 def tune(part: Mapping[str, Any], node: str) -> list[str]:
     """Apply everything of the node's program but queues, and return what was changed."""
     program = part["programs"][node]
-    memory = _Memory(node, namespace_of(part, node))
+    memory = Memory(node, namespace_of(part, node))
     try:
-        changed = [line for key, value in program["sysctls"] if (line := _sysctl(memory, key, value))]
+        changed = set_sysctls(memory, dict(program["sysctls"]))
         changed += _connect(part, node, memory)
         for link in program["links"]:
             name = port(part, node, link["network"])
@@ -39,14 +40,14 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
 
 def connect(part: Mapping[str, Any], node: str) -> None:
     """Set up interfaces, addresses and routes only, so that the node can reach the others."""
-    memory = _Memory(node, namespace_of(part, node))
+    memory = Memory(node, namespace_of(part, node))
     try:
         _connect(part, node, memory)
     finally:
         memory.save()
 
 
-def _connect(part: Mapping[str, Any], node: str, memory: _Memory) -> list[str]:
+def _connect(part: Mapping[str, Any], node: str, memory: Memory) -> list[str]:
     program = part["programs"][node]
     changed = _up("lo", memory, None)
     for link in program["links"]:
@@ -58,7 +59,7 @@ def _connect(part: Mapping[str, Any], node: str, memory: _Memory) -> list[str]:
 
 def restore(node: str) -> list[str]:
     """Restore what `tune` changed outside of namespaces, and return what was changed."""
-    memory = _Memory(node)
+    memory = Memory(node)
     changed = []
     for key, value in memory.plain.get("sysctls", {}).items():
         path = _sysctl_path(key)
@@ -88,32 +89,37 @@ def restore(node: str) -> list[str]:
 
 def remember_queues(part: Mapping[str, Any], node: str, names: list[str]) -> None:
     """Store the interfaces at which queues were set up, so that `restore` removes them."""
-    memory = _Memory(node, namespace_of(part, node))
+    memory = Memory(node, namespace_of(part, node))
     for name in names:
         memory.added("queues", name)
     memory.save()
 
 
-class _Memory:
-    """Values before the first change, in a file per node.
+class Memory:
+    """Settings as they were before, kept in a file per node; only the first value of each counts.
 
-    Settings in a node's namespace vanish with it, and are not stored (see `wiring`).
+    What a node sets in a namespace of its own disappears with the namespace (see `wiring`), so of that only
+    sysctls are kept, for the next trial there.
     """
 
     def __init__(self, node: str, netns: str | None = None) -> None:
         self._netns = netns
-        self.path = STATE / f"before-{node}.json"
+        self.path = STATE / (f"inside-{node}.json" if netns else f"before-{node}.json")
         self.plain: dict[str, Any] = read_json(self.path) or {}
-        if self.plain.get("boot") != boot_id():  # a restart has restored all of it
-            self.plain = {"boot": boot_id()}
+        # after a restart, or in another namespace, all of it is as it was
+        here = f"{boot_id()} {Path('/proc/self/ns/net').stat().st_ino}" if netns else boot_id()
+        if self.plain.get("boot") != here:
+            self.plain = {"boot": here}
         self._was = json.dumps(self.plain, sort_keys=True)
 
     def first(self, kind: str, key: str, value: object) -> None:
-        if self._netns:
+        """Keep a value unless one is kept already."""
+        if self._netns and kind != "sysctls":
             return
         self.plain.setdefault(kind, {}).setdefault(key, value)
 
     def added(self, kind: str, *what: str) -> None:
+        """Keep something to be removed again."""
         if self._netns:
             return
         rows = self.plain.setdefault(kind, [])
@@ -121,35 +127,55 @@ class _Memory:
             rows.append(list(what))
 
     def first_offload(self, mac: str, flag: str, on: bool) -> None:
+        """Keep the state of an interface's offload unless it is kept already."""
         self.first("offloads", mac, {})
         self.plain.get("offloads", {}).get(mac, {}).setdefault(flag, on)
 
     def save(self) -> None:
+        """Write the file if anything was kept."""
         if json.dumps(self.plain, sort_keys=True) != self._was:
             STATE.mkdir(parents=True, exist_ok=True)
             write_whole(self.path, json.dumps(self.plain))
 
 
 def _sysctl_path(key: str) -> Path:
-    return Path("/proc/sys", *key.split("."))
+    return SYSCTLS.joinpath(*key.split("."))
 
 
-def _sysctl(memory: _Memory, key: str, value: str) -> str | None:
-    path = _sysctl_path(key)
-    try:
-        was = " ".join(path.read_text().split())
-        if was == " ".join(value.split()):
-            return None
+def set_sysctls(memory: Memory, wanted: Mapping[str, str]) -> list[str]:
+    """Set the node's sysctls; returns what was changed.
+
+    Those that an earlier trial set and this one does not are put back first. If anything differs all are
+    written, in order: one may write others, as the version of a congestion control does.
+    """
+    before = memory.plain.get("sysctls", {})
+    left = {key: was for key, was in before.items() if key not in wanted and _shown(key) not in {None, was}}
+    shown = {key: _shown(key) for key in wanted}
+    differ = {key: value for key, value in wanted.items() if shown[key] != " ".join(value.split())}
+    if not left and not differ:
+        return []
+    for key, was in shown.items():
+        if was is None:
+            hint = "; if a module of ours has it, playbooks/prepare.yml builds that anew"
+            raise Failed(f"this kernel has no sysctl {key}{hint}")
         memory.first("sysctls", key, was)
-        path.write_text(value)
-    except FileNotFoundError as error:
-        raise Failed(f"this kernel has no sysctl {key}") from error
-    except OSError as error:
-        raise Failed(f"sysctl {key} = {value}: {error.strerror}") from error
-    return f"sysctl {key} = {value}"
+    for key, value in {**left, **wanted}.items():
+        try:
+            _sysctl_path(key).write_text(value)
+        except OSError as error:
+            raise Failed(f"sysctl {key} = {value}: {error.strerror}") from error
+    return [f"sysctl {key} = {value}" for key, value in {**left, **differ}.items()]
 
 
-def _up(name: str, memory: _Memory, mac: str | None) -> list[str]:
+def _shown(key: str) -> str | None:
+    """Return the value of a sysctl; None if this kernel has none of that name."""
+    try:
+        return " ".join(_sysctl_path(key).read_text().split())
+    except FileNotFoundError:
+        return None
+
+
+def _up(name: str, memory: Memory, mac: str | None) -> list[str]:
     flags = listed(["ip", "-j", "link", "show", "dev", name])[0].get("flags", [])
     if "UP" in flags:
         return []
@@ -161,7 +187,7 @@ def _up(name: str, memory: _Memory, mac: str | None) -> list[str]:
     return [f"{name} up"]
 
 
-def _address(memory: _Memory, name: str, address: str) -> list[str]:
+def _address(memory: Memory, name: str, address: str) -> list[str]:
     shown = listed(["ip", "-j", "-4", "address", "show", "dev", name])
     there = {f"{i.get('local')}/{i.get('prefixlen')}" for item in shown for i in item.get("addr_info", [])}
     if address in there:
@@ -195,7 +221,7 @@ def set_offloads(name: str, flags: Mapping[str, bool], *, check: bool = True) ->
         run(["ethtool", "-K", name, *words], check=check)
 
 
-def _offloads(memory: _Memory, mac: str | None, name: str, wanted: list[list[Any]]) -> list[str]:
+def _offloads(memory: Memory, mac: str | None, name: str, wanted: list[list[Any]]) -> list[str]:
     differ = _other_offloads(name, wanted)
     if not differ:
         return []
@@ -217,7 +243,7 @@ def _other_offloads(name: str, wanted: list[list[Any]]) -> dict[str, bool]:
     return {flag: on for flag, on in wanted if shown.get(flag) == (not on)}
 
 
-def _route(memory: _Memory, route: Mapping[str, Any]) -> str | None:
+def _route(memory: Memory, route: Mapping[str, Any]) -> str | None:
     to, via, options = route["to"], route["via"], list(route["options"])
     shown = listed(["ip", "-j", "-d", "route", "show", to])
     if any(_is(item, via, options) for item in shown):

@@ -9,6 +9,7 @@ parameters the command that was given and the qdiscs that `tc -s -j qdisc show` 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -145,14 +146,16 @@ def test_a_derived_limit_follows_the_limit_that_is_given() -> None:
     assert args[:5] == ("fq", "limit", "50", "flow_limit", "50")
 
 
-def test_prague_states_all_its_module_parameters() -> None:
+def test_prague_states_all_parameters_of_its_network_namespace() -> None:
     prague = CATALOG.congestion_control("prague")
-    params = dict(prague.module_params({"rtt_target": Duration.parse("10ms")}))
-    assert params["prague_rtt_target"] == "10000"
-    assert params["prague_burst_shift"] == "12"
-    assert prague.module is not None
-    source = "".join(file.read_text() for file in prague.folder.glob("*.c"))
-    assert [name for name in params if name not in source] == []
+    sysctls = dict(prague.role_sysctls("sender", {"rtt_target": Duration.parse("10ms")}))
+    assert sysctls["net.ipv4.prague_rtt_target"] == "10000"
+    assert sysctls["net.ipv4.prague_burst_shift"] == "12"
+    assert next(iter(sysctls)) == "net.ipv4.prague_version"
+    assert prague.module_params({}) == ()
+    source = (prague.folder / "prague_params.c").read_text()
+    every = set(re.findall(r"^PRAGUE_(?:NUMBER|CHOICE)\((\w+),", source, re.MULTILINE))
+    assert {f"net.ipv4.prague_{name}" for name in every} == set(prague.sysctls["sender"])
 
 
 def test_lookup_lists_what_is_offered() -> None:

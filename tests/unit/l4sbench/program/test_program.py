@@ -46,6 +46,19 @@ PLAIN: Mapping[str, Value] = {
 }
 
 
+GLOBAL = """\
+name: mine
+kind: congestion-control
+label: Mine
+about: One whose parameter is its module's.
+kernel_name: mine
+module: {name: tcp_mine, params: {gain: "{gain}"}}
+ecn: {default: "off", allowed: ["off"], reacts: []}
+params:
+  gain: {kind: int, default: 1, doc: A gain}
+"""
+
+
 def cell(**factors: Value) -> Cell:
     """A cell that differs from `PLAIN`; `__` stands for a dot, parameters may be text."""
     stated = dict(PLAIN) | {name.replace("__", "."): value for name, value in factors.items()}
@@ -299,11 +312,37 @@ def test_every_expectation_is_read_back() -> None:
 
 
 def test_modules_go_where_the_flows_are() -> None:
-    made = build(cell(l4s__burst_shift=10))
+    made = build(cell())
     found = {node: [m for m in p.modules if m.ours] for node, p in made.items()}
     assert {node for node, modules in found.items() if modules} == {"tx-l4s", "rx-l4s"}
-    assert dict(found["tx-l4s"][0].params)["prague_burst_shift"] == "10"
     assert found["tx-l4s"] == found["rx-l4s"]
+
+
+def test_each_sender_gets_the_parameters_of_its_group() -> None:
+    """All nodes may share a kernel: Prague's parameters are those of a network namespace."""
+    made = build(
+        cell(l4s__segsize="log", classic__cc="prague", classic__ecn="accecn", classic__segsize="rtt")
+    )
+    key = "net.ipv4.prague_segsize"
+    assert {node: dict(p.sysctls)[key] for node, p in made.items() if key in dict(p.sysctls)} == {
+        "tx-l4s": "log",
+        "tx-classic": "rtt",
+    }
+    # read back, and compared with the program by collectors.validity
+    for node in ("tx-l4s", "tx-classic"):
+        assert any(key in reading.argv for reading in made[node].readback if reading.argv[0] == "sysctl")
+    assert len({module for program in made.values() for module in program.modules if module.ours}) == 1
+
+
+def test_parameters_of_a_whole_kernel_cannot_differ(tmp_path: Path) -> None:
+    (tmp_path / "module.yml").write_text(GLOBAL)
+    catalog = Catalog.load([tmp_path])
+    wanted = cell(l4s__cc="mine", l4s__ecn="off", classic__cc="mine", classic__ecn="off")
+    stated = {**wanted.factors, "l4s.gain": 1, "classic.gain": 2}
+    (problem,) = problems(Cell.of(stated), catalog)
+    assert str(problem) == (
+        "l4s: module parameter gain of tcp_mine holds for the whole kernel: classic wants 2, l4s wants 1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -314,8 +353,14 @@ def test_modules_go_where_the_flows_are() -> None:
             "l4s (ECN accecn) and classic (ECN off) share tx-l4s, and net.ipv4.tcp_ecn cannot be both 3 and",
         ),
         (
-            {"classic__cc": "prague", "classic__ecn": "accecn", "classic__rtt_target": "10ms"},
-            "classic: tcp_prague has one prague_rtt_target for all flows: l4s wants 25000 and this",
+            {
+                "classic__cc": "prague",
+                "classic__ecn": "accecn",
+                "classic__rtt_target": "10ms",
+                "classic__from": "tx-l4s",
+                "classic__to": "rx-classic",
+            },
+            "classic: l4s and classic share tx-l4s, and net.ipv4.prague_rtt_target cannot be both 25000 and",
         ),
         ({"l4s__ecn": "classic"}, "l4s.ecn: prague does not run with ECN classic; it runs with accecn"),
         ({"l4s__cc": "bbr3"}, "l4s.cc: the catalog has no congestion control bbr3; did you mean bbr1?"),

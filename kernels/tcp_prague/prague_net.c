@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: The l4sbench authors
-/* TCP Prague: its sockets, for whoever looks at /proc/net/tcp_prague
+/* TCP Prague: network namespaces, and /proc/net/tcp_prague with their sockets
  *
- * What does not fit into icsk_ca_priv is in a record per connection. Those of
- * a network namespace are in a list, which costs a lock when a connection
- * begins and when it ends, and nothing in between.
+ * The part of a connection's state that does not fit into icsk_ca_priv is in a
+ * record of its own. The records of a network namespace are in a list, which
+ * costs a lock when a connection begins and when it ends, and nothing between.
  *
- * The reader holds that lock, so that no socket it prints can go away: release
- * must take the record off the list first. It does not hold the sockets, so
- * values may be of different ACKs.
+ * /proc/net/tcp_prague has a line of names, then one line per socket; "-" is
+ * no value. module.yml describes the columns to l4sbench. The reader holds the
+ * list's lock, so no socket that it prints can be freed: release must take the
+ * record off the list first. It does not lock the sockets, so the values of a
+ * line may be of different ACKs.
  */
 #include <linux/inet.h>
 #include <linux/math64.h>
@@ -25,11 +27,6 @@
 #define PRAGUE_PROC_NAME	"tcp_prague"
 #define PRAGUE_PARTS		1000000	/* six digits behind the point */
 
-struct prague_net {
-	spinlock_t lock;		/* guards the list */
-	struct hlist_head flows;
-};
-
 static unsigned int prague_net_id __read_mostly;
 
 static struct prague_net *prague_net(const struct net *net)
@@ -38,10 +35,10 @@ static struct prague_net *prague_net(const struct net *net)
 }
 
 /**
- * prague_flow_add() - the record of a connection
+ * prague_flow_add() - make the record of a connection
  * @sk: a TCP socket, locked
  *
- * Return: false when there is no memory for it.
+ * Return: false if there is no memory for it.
  */
 bool prague_flow_add(struct sock *sk)
 {
@@ -54,6 +51,7 @@ bool prague_flow_add(struct sock *sk)
 		return false;
 	flow->sk = sk;
 	ca->flow = flow;
+	ca->params = pn->params;
 	/* Connections begin in softirq and in process context. */
 	spin_lock_bh(&pn->lock);
 	hlist_add_head(&flow->node, &pn->flows);
@@ -165,13 +163,19 @@ static const struct seq_operations prague_seq_ops = {
 static int __net_init prague_net_init(struct net *net)
 {
 	struct prague_net *pn = prague_net(net);
+	int error;
 
 	spin_lock_init(&pn->lock);
 	INIT_HLIST_HEAD(&pn->flows);
+	error = prague_params_register(net, pn);
+	if (error)
+		return error;
 #ifdef CONFIG_PROC_FS
 	if (!proc_create_net(PRAGUE_PROC_NAME, 0444, net->proc_net,
-			     &prague_seq_ops, sizeof(struct seq_net_private)))
+			     &prague_seq_ops, sizeof(struct seq_net_private))) {
+		prague_params_unregister(pn);
 		return -ENOMEM;
+	}
 #endif
 	return 0;
 }
@@ -179,6 +183,7 @@ static int __net_init prague_net_init(struct net *net)
 static void __net_exit prague_net_exit(struct net *net)
 {
 	remove_proc_entry(PRAGUE_PROC_NAME, net->proc_net);
+	prague_params_unregister(prague_net(net));
 }
 
 static struct pernet_operations prague_net_ops = {
@@ -188,12 +193,12 @@ static struct pernet_operations prague_net_ops = {
 	.size	= sizeof(struct prague_net),
 };
 
-int __init prague_proc_register(void)
+int __init prague_net_register(void)
 {
 	return register_pernet_subsys(&prague_net_ops);
 }
 
-void prague_proc_unregister(void)
+void prague_net_unregister(void)
 {
 	unregister_pernet_subsys(&prague_net_ops);
 }
