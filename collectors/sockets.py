@@ -3,7 +3,8 @@
 """Samples of TCP sockets -> table `sockets`: by netlink (lab-sampler, `sockets.jsonl`) or as text of `ss`.
 
 Both kinds become a frame of the kernel's own names and units first (`struct tcp_info` without `tcpi_`, times
-in microseconds, rates in bytes per second), so that what the columns mean is decided once, here.
+in microseconds, rates in bytes per second), so that the meaning of the columns is decided once, here. State
+that congestion controls export is added as their catalog entries describe it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.collector import BadRawError
+from collectors.exported import counters, exports_of, merged, values
 from collectors.ss import SS_FILE, parse_ss
 from l4sbench import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from l4sbench.catalog import Exports
     from l4sbench.program import Program
     from l4sbench.program.trial import EndedTrial
 
@@ -54,19 +57,8 @@ _TIMES: Final[Mapping[str, str]] = {
     "sndbuf_limited_ms": "sndbuf_limited",
 }
 _RATES: Final[Mapping[str, str]] = {"pacing_mbps": "pacing_rate", "delivery_mbps": "delivery_rate"}
-# TCP Prague's own, where it was asked (kernels/tcp_prague/README.md)
-_PRAGUE: Final[Mapping[str, tuple[str, type[pl.DataType]]]] = {
-    "prague_mode": ("prague_mode", pl.String),
-    "prague_frac_cwnd_packets": ("prague_cwnd", pl.Float64),
-    "prague_packet_bytes": ("prague_packet", pl.Int64),
-    "prague_fallback_score": ("prague_score", pl.Float64),
-}
-_PRAGUE_TIMES: Final[Mapping[str, str]] = {
-    "prague_fallback_rtt_ms": "prague_rtt_us",
-    "prague_fallback_mdev_ms": "prague_mdev_us",
-}
 
-KERNEL_SCHEMA: Final[Mapping[str, type[pl.DataType]]] = {
+_KERNEL: Final[Mapping[str, type[pl.DataType]]] = {
     "t_ms": pl.Float64,
     "node": pl.String,
     "lport": pl.Int64,
@@ -80,10 +72,6 @@ KERNEL_SCHEMA: Final[Mapping[str, type[pl.DataType]]] = {
     "options": pl.Int64,
     "ecn_mode": pl.Int64,
     "alpha": pl.Float64,
-    **dict(_PRAGUE.values()),
-    **dict.fromkeys(_PRAGUE_TIMES.values(), pl.Int64),
-    "prague_rate": pl.UInt64,
-    "prague_alpha": pl.Float64,
 }
 
 _INFINITE_SSTHRESH: Final = 0x7FFFFFFF  # TCP_INFINITE_SSTHRESH
@@ -95,17 +83,17 @@ _STATES: Final = {"ESTABLISHED": "ESTAB"}
 
 
 def parse_sockets(trial: EndedTrial) -> pl.DataFrame | None:
-    """Table `sockets` from netlink samples; None without the file."""
+    """Return table `sockets` from netlink samples; None without the file."""
     return _netlink_rows(trial.programs, trial.raw)
 
 
 def parse_ss_text(trial: EndedTrial) -> pl.DataFrame | None:
-    """Table `sockets` from the text of `ss` on every node; None without such files."""
+    """Return table `sockets` from the text of `ss` on every node; None without such files."""
     return _ss_rows(trial.programs, trial.raw)
 
 
 def socket_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame:
-    """The samples of a trial however they were taken, in order; without rows when there are none."""
+    """Return the samples of a trial however they were taken, in order; without rows if there are none."""
     found = _netlink_rows(programs, raw)
     if found is None:
         found = _ss_rows(programs, raw)
@@ -114,7 +102,7 @@ def socket_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame:
 
 def _netlink_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
     path = raw / NETLINK_FILE
-    return of_flows(read_netlink(path), programs) if path.is_file() else None
+    return of_flows(read_netlink(path, programs), programs) if path.is_file() else None
 
 
 def _ss_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
@@ -124,34 +112,43 @@ def _ss_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
         if path.is_file():
             found = parse_ss(path.read_text(encoding="utf-8", errors="replace"))
             rows += ({"node": node, **row} for row in found)
-    return of_flows(pl.DataFrame(rows, schema=dict(KERNEL_SCHEMA)), programs) if rows else None
+    return of_flows(pl.DataFrame(rows, schema=_schema(programs)), programs) if rows else None
 
 
-def read_netlink(path: Path) -> pl.DataFrame:
-    """Samples of lab-sampler in the kernel's names.
+def _schema(programs: Mapping[str, Program]) -> dict[str, type[pl.DataType]]:
+    return {**_KERNEL, **counters(exports_of("sockets", programs))}
+
+
+def read_netlink(path: Path, programs: Mapping[str, Program]) -> pl.DataFrame:
+    """Return the samples of lab-sampler under the kernel's names.
 
     Raises:
-        BadRawError: a line is no object, or a field has another type.
+        BadRawError: a line is not an object, or a field has another type.
     """
     stat = path.stat()
-    return _read_netlink(path, stat.st_size, stat.st_mtime_ns)
+    return _read_netlink(path, stat.st_size, stat.st_mtime_ns, tuple(_schema(programs).items()))
 
 
-@lru_cache(maxsize=1)  # the tables `flows` and `sockets` of a trial ask one after the other
-def _read_netlink(path: Path, size: int, mtime_ns: int) -> pl.DataFrame:  # noqa: ARG001
+@lru_cache(maxsize=1)  # the tables `flows` and `sockets` of a trial need it one after the other
+def _read_netlink(
+    path: Path,
+    size: int,
+    mtime_ns: int,  # noqa: ARG001
+    schema: tuple[tuple[str, type[pl.DataType]], ...],
+) -> pl.DataFrame:
     if not size:
-        return pl.DataFrame(schema=dict(KERNEL_SCHEMA))
+        return pl.DataFrame(schema=dict(schema))
     try:
-        return pl.read_ndjson(path, schema=dict(KERNEL_SCHEMA))
+        return pl.read_ndjson(path, schema=dict(schema))
     except pl.exceptions.PolarsError as error:
         raise BadRawError(f"{path.name}: {error}") from error
 
 
 def of_flows(samples: pl.DataFrame, programs: Mapping[str, Program]) -> pl.DataFrame:
-    """The samples of the flows' data connections, as table `sockets`.
+    """Return the samples of the flows' data connections, as table `sockets`.
 
-    A flow is told by its port. Where several connections use it (iperf3 has one for control), the one that
-    carried most bytes is the flow's.
+    The port identifies a flow. Where several connections use it (iperf3 has one for control), the flow's is
+    the one that carried most bytes.
     """
     ends = _ends(programs)
     at_sender = samples.join(ends.filter(side="sender"), left_on=["node", "rport"], right_on=["node", "port"])
@@ -169,14 +166,14 @@ def of_flows(samples: pl.DataFrame, programs: Mapping[str, Program]) -> pl.DataF
     )
     return (
         found.join(busiest, on=["node", "flow", *connection], how="semi")
-        .select(_columns())
+        .select(_columns(exports_of("sockets", programs)))
         .sort("node", "flow", "t_ms", maintain_order=True)
         .unique(["node", "flow", "t_ms"], keep="last", maintain_order=True)
     )
 
 
 def _ends(programs: Mapping[str, Program]) -> pl.DataFrame:
-    """Where each flow's sockets are, and by which port."""
+    """Return the node and port of each flow's sockets."""
     rows = []
     for node, program in programs.items():
         for run in program.flows:
@@ -186,7 +183,7 @@ def _ends(programs: Mapping[str, Program]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _columns() -> list[pl.Expr]:
+def _columns(exports: Sequence[Exports]) -> list[pl.Expr]:
     rtt_known = pl.col("min_rtt") < _NO_RTT_US
     modes = {0: "off", 1: "classic", 2: "accecn", 3: "pending"}
     by_option = pl.when(pl.col("options") & _OPTION_ECN == 0).then(pl.lit("off")).otherwise(pl.lit("on"))
@@ -208,8 +205,5 @@ def _columns() -> list[pl.Expr]:
         .then(pl.col("ecn_mode").replace_strict(modes, default=None, return_dtype=pl.String))
         .otherwise(by_option)
         .alias("ecn"),
-        pl.coalesce("prague_alpha", pl.col("alpha") / _DCTCP_MAX_ALPHA).alias("alpha"),
-        *[pl.col(source).alias(name) for name, (source, _) in _PRAGUE.items()],
-        *[(pl.col(source) / 1e3).alias(name) for name, source in _PRAGUE_TIMES.items()],
-        (pl.col("prague_rate") * 8 / 1e6).alias("prague_rate_mbps"),
+        *merged([*map(values, exports), {"alpha": pl.col("alpha") / _DCTCP_MAX_ALPHA}]),
     ]

@@ -31,7 +31,7 @@ def _us(text: str) -> int:
 
 
 def _busy_us(text: str) -> int:
-    """`450ms` or `450ms(3.1%)`."""
+    """Convert `450ms` or `450ms(3.1%)`."""
     return round(float(text.partition("ms")[0]) * 1e3)
 
 
@@ -64,7 +64,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[str], int]]]] = {
     "rwnd_limited": ("rwnd_limited", _busy_us),
     "sndbuf_limited": ("sndbuf_limited", _busy_us),
 }
-"""ss leaves out what is zero, and so do older kernels what they do not know: absent is zero for these ..."""
+"""Word of ss -> field of the kernel, and how to convert the value. ss leaves out fields that are zero."""
 
 _ZERO_WHEN_ABSENT: Final = (
     *("unacked", "lost", "delivered_ce", "total_retrans", "bytes_sent", "bytes_acked", "bytes_received"),
@@ -74,17 +74,17 @@ _RATE_FIELDS: Final = {"pacing_rate": "pacing_rate", "delivery_rate": "delivery_
 
 
 def parse_ss(text: str) -> Iterator[dict[str, object]]:
-    """Rows of all samples.
+    """Yield the rows of all samples.
 
     Raises:
-        BadRawError: a line that is neither a sample's beginning nor a socket; the last line may be cut short.
+        BadRawError: a line is neither the beginning of a sample nor a socket; the last line may be truncated.
     """
-    orphan = "a socket stands before the first sample's time"
+    orphan = "a socket before the first sample's time"
     return timed_rows(text, SS_FILE, lambda line: [parse_socket(line)], orphan)
 
 
 def parse_socket(line: str) -> dict[str, object]:
-    """One socket. Raises ValueError for a line that is none."""
+    """Return one socket. Raises ValueError for a line that is not one."""
     words = line.split()
     if len(words) < 5:
         raise ValueError("no socket")
@@ -122,7 +122,7 @@ def _port(text: str) -> int:
 
 
 def _congestion_control(words: list[str]) -> dict[str, object]:
-    """Options and the name of the congestion control: the bare words between skmem and the first figure."""
+    """Return options and the congestion control: the bare words between skmem and the first figure."""
     try:
         begin = next(i for i, word in enumerate(words) if word.startswith("skmem:")) + 1
     except StopIteration:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.collector import BadRawError
+from collectors.exported import mark_counters
 from collectors.hostinfo import (
     is_qdisc,
     parse_offloads,
@@ -27,7 +28,7 @@ from collectors.hostinfo import (
 )
 from collectors.lateness import LATE_MS, MOST_LATE, read_lateness
 from collectors.pcap import find_capture
-from collectors.queues import MARK_FIELDS, queue_rows
+from collectors.queues import queue_rows
 from collectors.sockets import socket_rows
 from collectors.traffic import FlowResult, read_flows
 from l4sbench.events import Status
@@ -234,7 +235,8 @@ def _drops_elsewhere(evidence: _Evidence, bottleneck: tuple[str, ...]) -> Iterat
 def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[str]:
     """Report a queue under test that never queued, marked or dropped: the bottleneck was elsewhere."""
     qdiscs = evidence.qdiscs.get((node, network), [])
-    if any(_count(qdisc, name) for qdisc in qdiscs for name in ("drops", *MARK_FIELDS)):
+    marks = mark_counters(evidence.programs)
+    if any(_count(qdisc, name) for qdisc in qdiscs for name in ("drops", *marks)):
         return
     samples = evidence.queues.filter((pl.col("node") == node) & (pl.col("network") == network))
     if not qdiscs and not samples.height:

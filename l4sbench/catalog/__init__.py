@@ -23,15 +23,18 @@ from l4sbench.catalog.entries import (
     KernelNeeds,
     Queue,
 )
+from l4sbench.catalog.exports import Column, Exports
 
 __all__ = [
     "ECN_MODES",
     "Bottleneck",
     "Catalog",
     "CatalogEntry",
+    "Column",
     "CongestionControl",
     "EcnMode",
     "Expectation",
+    "Exports",
     "KernelModule",
     "KernelNeeds",
     "Queue",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from l4sbench.catalog.exports import Exports
+
 MODULE_FILE = "module.yml"
 _Entry = TypeVar("_Entry", Queue, CongestionControl)
 
@@ -57,6 +59,7 @@ class Catalog:
                 message = f"{entry.name} is already the name of {other.folder / MODULE_FILE}"
                 problems.append(Problem(str(file), "name", message, "choose another name"))
             entries[entry.name] = entry
+        problems += _exported_twice(entries.values())
         if problems:
             raise InputError(problems)
         ordered = sorted(entries.values(), key=lambda entry: entry.name)
@@ -81,6 +84,15 @@ class Catalog:
         """Return the congestion control of that name; raise InputError as `queue`."""
         return _lookup(self.congestion_controls, name, path, "congestion control")
 
+    @cached_property
+    def exports(self) -> Mapping[str, Exports]:
+        """What congestion controls and queues report, by kernel module or kind of queue."""
+        entries: tuple[Queue | CongestionControl, ...] = (
+            *self.queues.values(),
+            *self.congestion_controls.values(),
+        )
+        return MappingProxyType({e.exports.source: e.exports for e in entries if e.exports is not None})
+
     def digest(self) -> str:
         """Return the digest of all entries."""
         return self._digest
@@ -99,6 +111,21 @@ def _files(folders: Iterable[Path]) -> list[Path]:
             if file.is_file():
                 found.setdefault(file.resolve(), file)
     return list(found.values())
+
+
+def _exported_twice(entries: Iterable[Queue | CongestionControl]) -> list[Problem]:
+    """Kinds of queues and modules whose counters several entries describe, and not alike."""
+    found: list[Problem] = []
+    first: dict[str, Queue | CongestionControl] = {}
+    for entry in entries:
+        if entry.exports is not None:
+            other = first.setdefault(entry.exports.source, entry)
+            if other.exports != entry.exports:
+                source = entry.exports.source
+                message = f"{other.folder / MODULE_FILE} describes the counters of {source} differently"
+                hint = "leave exports out here: the others hold for every entry"
+                found.append(Problem(str(entry.folder / MODULE_FILE), "exports", message, hint))
+    return found
 
 
 def _lookup(entries: Mapping[str, _Entry], name: str, path: str, what: str) -> _Entry:

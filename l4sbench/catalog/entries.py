@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from l4sbench.catalog.exports import Exports
+
 PACKET_BYTES = 1500
 """Bytes of one packet in buffer arithmetic, as in both published artifact sets."""
 
@@ -112,6 +114,7 @@ class Queue:
         params: By name, in the order of `module.yml`.
         buffer: Parameter that limits the length of the queue.
         thresholds: Parameters at which it starts to mark or drop: durations, sizes or packets.
+        exports: Counters of a kind of queue; other entries may use the same kind.
         digest: Digest of everything that affects trials, without labels and documentation.
     """
 
@@ -128,6 +131,7 @@ class Queue:
     template: tuple[Item, ...]
     readback: tuple[ReadbackCheck, ...]
     module: KernelModule | None
+    exports: Exports | None
     folder: Path
     digest: str
 
@@ -269,6 +273,7 @@ class CongestionControl:
         params: By name, in the order of `module.yml`.
         sysctls: Role (`sender`, `receiver`) -> sysctl -> text with fields.
         ecn_modes: Settings of each allowed value of `<group>.ecn`.
+        exports: State that its module reports of every socket.
         digest: Digest of everything that affects trials, without labels and documentation.
     """
 
@@ -286,6 +291,7 @@ class CongestionControl:
     params: Mapping[str, Parameter]
     sysctls: Mapping[str, Mapping[str, Text]]
     ecn_modes: Mapping[str, EcnMode]
+    exports: Exports | None
     folder: Path
     digest: str
 

@@ -17,6 +17,7 @@ from pydantic import (
     Tag,
 )
 
+from l4sbench.catalog.exports import ColumnKind  # noqa: TC001  (pydantic reads it)
 from l4sbench.units import Kind  # noqa: TC001  (pydantic reads it)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
@@ -80,6 +81,27 @@ class ModuleFile(_Strict):
     params: dict[Key, str] = {}
 
 
+class ColumnFile(_Strict):
+    """A column of a table that counters become, in full."""
+
+    from_: Annotated[list[str], BeforeValidator(_listed)] = Field(alias="from", min_length=1)
+    unit: str | None = None
+    kind: ColumnKind | None = None
+    doc: str = ""
+
+
+def _column(value: object) -> object:
+    return {"from": value} if isinstance(value, str | list) else value
+
+
+class ExportsFile(_Strict):
+    """State of its own that an entry reports; `of` is the kind of a queue."""
+
+    of: str | None = None
+    statistics: dict[str, Literal["u8", "u16", "u32", "s32", "u64", "s64", "share32", "share64"]] = {}
+    columns: dict[Key, Annotated[ColumnFile, BeforeValidator(_column)]] = Field(min_length=1)
+
+
 class PartFile(_Strict):
     """Arguments under a condition."""
 
@@ -112,6 +134,7 @@ class _EntryFile(_Strict):
     label: str = Field(min_length=1)
     about: str = Field(min_length=1)
     needs: NeedsFile = NeedsFile()
+    exports: ExportsFile | None = None
     params: dict[Key, ParamFile] = {}
 
 

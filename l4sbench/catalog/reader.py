@@ -21,6 +21,7 @@ from l4sbench.catalog.entries import (
     Queue,
     ReadbackCheck,
 )
+from l4sbench.catalog.exports import SHARED, UNITS, Column, Exports, Table, units_of
 from l4sbench.catalog.template import Item, Part, Text, fields, parse_text
 from l4sbench.document import Flaw, read
 from l4sbench.errors import BadValueError, suggest
@@ -84,6 +85,7 @@ class _Reader:
             template=template,
             readback=tuple(self._check(key, expected) for key, expected in model.readback.items()),
             module=self._module(model.module),
+            exports=self._exports("queues", model),
             folder=self.folder,
             digest=_digest(model),
         )
@@ -118,6 +120,7 @@ class _Reader:
                 }
             ),
             ecn_modes=_frozen({name: _ecn_mode(name, ecn.modes.get(name)) for name in allowed}),
+            exports=self._exports("sockets", model),
             folder=self.folder,
             digest=_digest(model),
         )
@@ -269,6 +272,42 @@ class _Reader:
         params = self._texts(model.params, ("module", "params"))
         return KernelModule(model.name, self.folder if model.source else None, params)
 
+    def _exports(self, table: Table, entry: files.QueueFile | files.CongestionControlFile) -> Exports | None:
+        model = entry.exports
+        if model is None:
+            return None
+        at: KeyPath = ("exports",)
+        module = entry.module.name if entry.module else ""
+        source = (model.of or "") if table == "queues" else module
+        if table == "queues" and not source:
+            self._flaw(at, "of is missing: the kind of queue with these counters, as tc names it")
+        if table == "sockets" and not source.startswith("tcp_"):
+            self._flaw(at, "needs a module whose name begins with tcp_, like its file in /proc/net")
+        if table == "sockets" and (model.of or model.statistics):
+            self._flaw(at, "of and statistics are for queues only")
+        prefix = f"{entry.name.replace('-', '_')}_"
+        for name, given in model.columns.items():
+            self._check_column(table, name, given, prefix)
+        columns = (
+            Column(name, tuple(given.from_), given.unit, given.kind, given.doc)
+            for name, given in model.columns.items()
+        )
+        return Exports(table, source, tuple(columns), tuple(model.statistics.items()))
+
+    def _check_column(self, table: Table, name: str, given: files.ColumnFile, prefix: str) -> None:
+        at: KeyPath = ("exports", "columns", name)
+        own = name.startswith(prefix)
+        if not own and name not in SHARED[table]:
+            offered = ", ".join(SHARED[table])
+            message = f"not a column that all entries share; begin it with {prefix}, or choose from {offered}"
+            self._flaw(at, message, suggest(name, SHARED[table]))
+        if own and (given.kind is None or not given.doc):
+            self._flaw(at, "a column of its own needs kind and doc")
+        if given.unit is not None and given.unit not in units_of(name):
+            ends = "; ".join(f"{end}: {', '.join(units)}" for end, units in UNITS.items())
+            message = f"{given.unit} does not fit the end of the column's name; choose from {ends}"
+            self._flaw((*at, "unit"), message)
+
 
 def _needs(model: files.NeedsFile) -> KernelNeeds:
     return KernelNeeds(model.kernel, tuple(model.config), tuple(model.modules), model.iproute2)
@@ -287,7 +326,7 @@ def _ecn_mode(name: str, model: files.EcnModeFile | None) -> EcnMode:
 
 def _digest(model: BaseModel) -> str:
     """Return the digest of what affects trials: no labels, documentation or requirements on hosts."""
-    skipped = {"label", "about", "needs", "family", "thresholds", "marks", "l4s"}
+    skipped = {"label", "about", "needs", "family", "thresholds", "marks", "l4s", "exports"}
     content = model.model_dump(mode="json", exclude={*skipped, "params"}, by_alias=True)
     content["params"] = {
         name: param.model_dump(mode="json", exclude={"doc"}, by_alias=True)

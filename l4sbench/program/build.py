@@ -310,10 +310,13 @@ def _samplers(
     placement: Placement, node: Node, touching: Sequence[tuple[str, Placed]]
 ) -> tuple[Sampler, ...]:
     interval = placement.cell.sample_interval
-    found = [Sampler("sockets", interval)] if touching else []
+    found: list[Sampler] = []
+    if touching:
+        reported = dict.fromkeys(placed.cc.exports for _, placed in touching if placed.cc.exports is not None)
+        found.append(Sampler("sockets", interval, exports=tuple(reported)))
     where, network = placement.topology.bottleneck
     if where == node.name:
-        found.append(Sampler("queues", interval, network))
+        found.append(Sampler("queues", interval, network, placement.queue_exports))
     return tuple(found)
 
 

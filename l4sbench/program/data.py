@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
-from l4sbench.catalog import Expectation  # noqa: TC001  (pydantic reads it)
+from l4sbench.catalog import Expectation, Exports  # noqa: TC001  (pydantic reads it)
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:
@@ -105,11 +105,19 @@ class FlowRun:
 
 @dataclass(frozen=True)
 class Sampler:
-    """Kind and interval of samples; the testbed decides how. `queues` are sampled on one network's port."""
+    """What to sample how often; how is up to the testbed.
+
+    Attributes:
+        kind: `sockets` of the node, or `queues` of one of its ports.
+        interval: From one sample to the next.
+        network: The network that the port is on.
+        exports: State of their own that these sockets or queues report.
+    """
 
     kind: Literal["sockets", "queues"]
     interval: _Duration
     network: str | None = None
+    exports: tuple[Exports, ...] = ()
 
 
 @dataclass(frozen=True)

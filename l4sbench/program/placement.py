@@ -15,7 +15,7 @@ from l4sbench.program.traffic import FIRST_PORT
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog
+    from l4sbench.catalog import Catalog, Exports
     from l4sbench.cell import Cell, Group
     from l4sbench.topology import NodePair, Topology
 
@@ -51,6 +51,7 @@ class Placement:
         self.cell = cell
         self.topology = topology
         self.queue: Queue = catalog.queue(cell.aqm)
+        self._exports = catalog.exports
         self.setting = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
         places = topology.place(cell.nodes)
         self.groups = tuple(
@@ -71,6 +72,13 @@ class Placement:
         """Every flow: its group, its index in the group, its port."""
         every = [(placed, index) for placed in self.groups for index in range(placed.group.count)]
         return tuple((placed, index, FIRST_PORT + number) for number, (placed, index) in enumerate(every))
+
+    @property
+    def queue_exports(self) -> tuple[Exports, ...]:
+        """Counters of the bottleneck's kind of queue."""
+        kind, _ = self.queue.expects(self.cell.aqm_params, self.setting)
+        found = self._exports.get(kind)
+        return () if found is None else (found,)
 
     @property
     def length(self) -> Duration:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from l4sbench.tables.files import FORMAT, columns, conform, empty, format_of, key, scan, shape, write
-from l4sbench.tables.schemas import OF_TRIALS, SCHEMAS
+from l4sbench.tables.schemas import OF_TRIALS, SCHEMAS, schema
 
 __all__ = [
     "FORMAT",
@@ -17,6 +17,7 @@ __all__ = [
     "format_of",
     "key",
     "scan",
+    "schema",
     "shape",
     "write",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from l4sbench.tables import schemas
 from l4sbench.tables.files import FORMAT, FORMAT_KEY, key
-from l4sbench.tables.schemas import SCHEMAS
+from l4sbench.tables.schemas import SCHEMAS, schema
 
 if TYPE_CHECKING:
     import dataframely as dy
@@ -28,11 +28,11 @@ def document() -> str:
         f"Format version {FORMAT} (`{FORMAT_KEY}` in the metadata of every file). `l4sbench.load(run)` gives",
         "polars frames; DuckDB, pandas and everything else that reads Parquet reads them, too.",
     ]
-    for table, schema in SCHEMAS.items():
-        lines += ["", f"## {table}", "", *(inspect.getdoc(schema) or "").split("\n")]
+    for table, documented in SCHEMAS.items():
+        lines += ["", f"## {table}", "", *(inspect.getdoc(documented) or "").split("\n")]
         lines += ["", f"Key: {', '.join(f'`{name}`' for name in key(table))}.", ""]
         lines += ["| column | type | unit | null | meaning |", "|---|---|---|---|---|"]
-        lines += [_row(name, column) for name, column in schema.columns().items()]
+        lines += [_row(name, column) for name, column in schema(table).columns().items()]
     return "\n".join(lines) + "\n"
 
 

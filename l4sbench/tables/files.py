@@ -12,7 +12,7 @@ import dataframely as dy
 import polars as pl
 
 from l4sbench.errors import InputError
-from l4sbench.tables.schemas import SCHEMAS
+from l4sbench.tables.schemas import EXPORTING, SCHEMAS, schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,31 +35,32 @@ def key(table: str) -> tuple[str, ...]:
 @cache
 def columns(table: str) -> Mapping[str, pl.DataType]:
     """Return the columns of a table with their types, in order; for `trials` without factors."""
-    return {name: column.dtype for name, column in SCHEMAS[table].columns().items()}
+    return {name: column.dtype for name, column in schema(table).columns().items()}
 
 
 @cache
 def empty(table: str) -> pl.DataFrame:
     """Return a table without rows."""
-    return SCHEMAS[table].create_empty()
+    return schema(table).create_empty()
 
 
 def shape(table: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame with the table's columns, in order, cast to their types and sorted by key.
+    """Return the frame with the table's columns in order, of their types, sorted by key.
 
-    Values are not checked. Missing columns become null. In `trials`, unknown columns are factors, which
-    follow the key in order of their names; in other tables they are an error.
+    Values are not checked. Columns that the frame lacks become null. Two kinds of columns need not be in the
+    schema: the factors of `trials`, which follow the key by name, and what entries outside of l4sbench's own
+    catalog export, which comes last by name. Anywhere else an unknown column is an error.
 
     Raises:
         ValueError: a column is not in the schema, or has another type.
     """
     own, key_columns = columns(table), list(key(table))
     others = sorted(set(frame.columns) - own.keys())
-    if others and table != "trials":
+    if others and table not in {"trials", *EXPORTING}:
         raise ValueError(f"columns {', '.join(others)} are not in table {table}")
-    names = [*key_columns, *others, *(name for name in own if name not in key_columns)]
-    if not others:
-        names = list(own)
+    names = [*own, *others]
+    if others and table == "trials":
+        names = [*key_columns, *others, *(name for name in own if name not in key_columns)]
     there = set(frame.columns)
     typed = [
         pl.col(name)
@@ -83,7 +84,7 @@ def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     """
     shaped = shape(table, frame)
     try:
-        SCHEMAS[table].validate(shaped.select(list(columns(table))))
+        schema(table).validate(shaped.select(list(columns(table))))
     except (dy.exc.ValidationError, dy.exc.SchemaError) as error:
         raise ValueError(f"table {table}: {error}") from error
     return shaped
@@ -96,7 +97,7 @@ def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
     """
     partial = path.with_name(path.name + ".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    frame = pl.concat(parts, how="vertical") if parts else empty(table).lazy()
+    frame = _together(table, parts) if parts else empty(table).lazy()
     frame.sink_parquet(
         partial,
         compression="zstd",
@@ -108,6 +109,15 @@ def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
     with partial.open("rb") as written:
         os.fsync(written.fileno())
     partial.replace(path)
+
+
+def _together(table: str, parts: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+    if table not in EXPORTING:
+        return pl.concat(parts, how="vertical")
+    there = {name for part in parts for name in part.collect_schema().names()}
+    own = columns(table)
+    # parts of trials whose entries export different columns
+    return pl.concat(parts, how="diagonal").select([*own, *sorted(there - own.keys())])
 
 
 def format_of(path: Path) -> int | None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The tables of a run: every column with its type, unit and meaning, in this one place.
+"""The tables of a run: every column with its type, unit and meaning.
 
 A table is one Parquet file below `tables/` of a run directory, sorted by its key. Column names end with the
 unit (`_mbps` is 10^6 bit/s, `_ms` milliseconds, `_packets`, `_bytes`). No table contains a wall-clock time, a
@@ -11,14 +11,18 @@ Times named `t_ms` count from the start instant of the trial, which all its node
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING, Final, cast
 
 import dataframely as dy
 
+from l4sbench.catalog import Catalog
 from l4sbench.tables.columns import OfTrial, count, real, text, time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from l4sbench.catalog.exports import Column, Table
 
 
 def _sojourn(quantile: str, samples: str) -> dy.Float64:
@@ -106,7 +110,11 @@ class IntervalsTable(OfTrial):
 
 
 class SocketsTable(OfTrial):
-    """One row per trial, node, flow and sample of its TCP socket (TCP_INFO by netlink or `ss`)."""
+    """One row per trial, node, flow and sample of its TCP socket (TCP_INFO by netlink or `ss`).
+
+    Columns whose names begin with a congestion control's are state that its module exports, null for all
+    others. Exports of entries outside of l4sbench's own catalog follow, by name.
+    """
 
     node = text("node of the socket", key=True)
     flow = text("id of the flow", key=True)
@@ -143,21 +151,14 @@ class SocketsTable(OfTrial):
     sndbuf_limited_ms = real("of this, limited by the send buffer", "ms")
     ecn = text("ECN as negotiated: `off`, `classic`, `accecn`", null=True)
     alpha = real("smoothed fraction of marked packets, of congestion controls that report it (0 to 1)")
-    prague_mode = text(
-        "TCP Prague: what is in control, `window` or `rate`; null where it was not asked", null=True
-    )
-    prague_frac_cwnd_packets = real("TCP Prague: window with its fraction", "packets")
-    prague_rate_mbps = real("TCP Prague: its rate, IP headers included", "Mbit/s")
-    prague_packet_bytes = count("TCP Prague: a full packet, IP header included", "bytes", null=True)
-    prague_fallback_score = real(
-        "TCP Prague: score of a classic ECN queue (0 to 17; falls back from 8 to 9); null while not detecting"
-    )
-    prague_fallback_rtt_ms = real("TCP Prague: mean RTT of the detection", "ms")
-    prague_fallback_mdev_ms = real("TCP Prague: its mean deviation", "ms")
 
 
 class QueuesTable(OfTrial):
-    """One row per trial, queue and sample of its counters (by netlink or `tc -s -j qdisc`)."""
+    """One row per trial, queue and sample of its counters (by netlink or `tc -s -j qdisc`).
+
+    Catalog entries describe which counters of a kind of queue these are; columns that only one entry has
+    follow.
+    """
 
     node = text("node of the queue", key=True)
     network = text("network of the queue's port", key=True)
@@ -348,7 +349,31 @@ SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {
 }
 """All tables by name, in the order of the documentation."""
 
+EXPORTING: Final[tuple[Table, ...]] = ("sockets", "queues")
+"""Tables with columns that catalog entries export."""
+
 OF_TRIALS: Final[tuple[str, ...]] = tuple(
     name for name, schema in SCHEMAS.items() if issubclass(schema, OfTrial)
 )
 """Tables whose rows belong to trials; collectors write them."""
+
+
+@cache
+def schema(table: str) -> type[dy.Schema]:
+    """Return a table's schema, with the columns that l4sbench's own catalog entries export."""
+    base = SCHEMAS[table]
+    if table not in EXPORTING:
+        return base
+    exports = (found for found in Catalog.load().exports.values() if found.table == table)
+    own = {column.name: _exported(column) for found in exports for column in found.columns if column.kind}
+    return cast("type[dy.Schema]", type(base.__name__, (base,), own)) if own else base
+
+
+def _exported(column: Column) -> dy.Column:
+    unit = next((unit for end, unit in _UNITS.items() if column.name.endswith(end)), "")
+    if column.kind == "str":
+        return text(column.doc, null=True)
+    return count(column.doc, unit, null=True) if column.kind == "int" else real(column.doc, unit)
+
+
+_UNITS: Final = {"_mbps": "Mbit/s", "_ms": "ms", "_bytes": "bytes", "_packets": "packets", "_percent": "%"}

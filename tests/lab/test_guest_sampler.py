@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from collectors.ss import parse_ss
+from l4sbench.catalog import Catalog
 from l4sbench.testbeds.virtual.lab import GUEST_MODULES, Lab
+from l4sbench.testbeds.virtual.script import layout
 from tests.lab.guests import Outcome, Script, boot
 
 pytestmark = pytest.mark.lab
@@ -34,15 +36,18 @@ QUEUES = {
 }
 RENAMED = {"backlog": "backlog_bytes"}
 NOT_SAMPLED = {"kind", "handle", "parent", "root", "options", "refcnt"}
-LEFT_OUT = {
-    *("dropping", "drop_next"),  # codel's inner state
-    *("highprio", "band0_pkts", "band1_pkts", "band2_pkts", "band1_drops"),  # fq's bands
-    "latency",  # how late fq's timer last was; tc shows it once it was late at all
-}
+LEFT_OUT = {"band0_pkts", "band1_pkts", "band2_pkts", "band1_drops"}
+"""fq's bands, after the counters that its layout has."""
+LAYOUTS = [
+    word
+    for exports in Catalog.load().exports.values()
+    if exports.table == "queues"
+    for word in ("--layout", layout(exports))
+]
 AMBIGUOUS = {"throttled"}
 """tc prints fq's throttled flows and how often flows were throttled under one name; ours are the flows."""
-AGES_US = {"delay-c": 20, "delay-l": 20}
-"""How old the oldest packet is grows between two looks."""
+AGES = {"delay-c": 20, "delay-l": 20, "next_packet_delay": 20_000}
+"""Times that pass while tc reads them, in the units of tc: microseconds, the last in nanoseconds."""
 WINDOW_SCALING = 4
 """TCPI_OPT_WSCALE, which ss tells in words."""
 ROUNDED = {"rtt", "rttvar", "pacing_rate", "delivery_rate", "busy_time", "prob"}
@@ -62,7 +67,7 @@ def sampled(
     script.line(
         *("at", "-", 0, "-", "-", "lab-sampler", "--interval-ms", INTERVAL_MS, "--seconds", SECONDS),
         *("--sockets-of", "tx,rx", "--out-sockets", "/trial/sockets.jsonl"),
-        *("--queues", "mid:right", "--out-queues", "/trial/queues.jsonl"),
+        *("--queues", "mid:right", "--out-queues", "/trial/queues.jsonl", *LAYOUTS),
     )
     script.line("at", "tx", 0, "-", "-", "lab-traffic", "send", "--to", "10.0.0.2", *common, "--cc", cc)
     for ms in TOOLS_AT_MS:
@@ -81,8 +86,8 @@ def sampled(
 def agree(name: str, ours: Any, theirs: Any) -> bool:
     if name in ROUNDED:
         return math.isclose(ours, theirs, rel_tol=1e-3, abs_tol=1e-6)
-    if name in AGES_US:
-        return bool(abs(ours - theirs) <= AGES_US[name])
+    if name in AGES:
+        return bool(abs(ours - theirs) <= AGES[name])
     if name == "options":
         return bool(ours | WINDOW_SCALING == theirs | WINDOW_SCALING)
     return bool(ours == theirs)

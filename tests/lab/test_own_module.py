@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A congestion control of one's own, C source included, is one folder outside: nothing else is touched."""
+"""A congestion control or queue of one's own is one folder outside, C source included: no other file changes.
 
+The state that it reports is in the tables of the run.
+"""
+
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,46 +15,7 @@ from l4sbench.testbeds.virtual.lab import Lab
 
 pytestmark = pytest.mark.lab
 
-ENTRY = """\
-name: mine
-kind: congestion-control
-label: Mine
-about: Reno under another name, as a kernel module.
-kernel_name: mine
-needs: {kernel: "7.0"}
-module: {name: tcp_mine, source: true}
-ecn: {default: "off", allowed: ["off"], reacts: []}
-"""
-
-SOURCE = """\
-// SPDX-License-Identifier: GPL-2.0-only
-// SPDX-FileCopyrightText: The l4sbench authors
-#include <linux/module.h>
-#include <net/tcp.h>
-
-static struct tcp_congestion_ops mine = {
-	.name		= "mine",
-	.owner		= THIS_MODULE,
-	.ssthresh	= tcp_reno_ssthresh,
-	.cong_avoid	= tcp_reno_cong_avoid,
-	.undo_cwnd	= tcp_reno_undo_cwnd,
-};
-
-static int __init mine_init(void)
-{
-	return tcp_register_congestion_control(&mine);
-}
-
-static void __exit mine_exit(void)
-{
-	tcp_unregister_congestion_control(&mine);
-}
-
-module_init(mine_init);
-module_exit(mine_exit);
-MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("Reno under another name");
-"""
+ENTRIES = Path(__file__).with_name("entries")
 
 MATRIX = """\
 matrix: mine
@@ -59,24 +24,40 @@ rate: 10mbit
 rtt: 10ms
 duration: 4s
 trials: 1
-aqm: fifo
+catalog: [entries]
+aqm: mine-q
 flows:
   l4s:     {cc: mine}
-  classic: {cc: reno}
+  classic: {cc: reno, ecn: classic}
 """
 
 
-def test_a_module_from_outside_is_built_and_runs(lab: Lab, tmp_path: Path) -> None:
-    folder = tmp_path / "catalog" / "mine"
-    folder.mkdir(parents=True)
-    (folder / "module.yml").write_text(ENTRY, encoding="utf-8")
-    (folder / "tcp_mine.c").write_text(SOURCE, encoding="utf-8")
-    (folder / "Kbuild").write_text("obj-m := tcp_mine.o\n", encoding="utf-8")
+def test_modules_from_outside_are_built_run_and_report(lab: Lab, tmp_path: Path) -> None:
+    shutil.copytree(ENTRIES, tmp_path / "entries")
     matrix = tmp_path / "mine.yaml"
     matrix.write_text(MATRIX, encoding="utf-8")
-    catalog, runs = (folder.parent,), tmp_path / "runs"
-    assert api.plan_of(matrix, options=api.RunOptions(catalog=catalog, runs=runs)).plan.to_run == 1
-    ended = api.run(matrix, catalog=catalog, runs=runs)
+    runs = tmp_path / "runs"
+    options = api.RunOptions(runs=runs)
+    assert api.plan_of(matrix, options=options).plan.to_run == 1
+    ended = api.run(matrix, runs=runs)
     assert ended.result.ok == 1
-    assert set(api.load(ended).flows["cc"]) == {"mine", "reno"}
-    assert api.plan_of(matrix, options=api.RunOptions(catalog=catalog, runs=runs)).plan.to_run == 0
+    run = api.load(ended)
+    assert set(run.flows["cc"]) == {"mine", "reno"}
+
+    last = {row["group"]: row for row in run.sockets.filter(side="sender").iter_rows(named=True)}
+    mine = last["l4s"]
+    assert mine["mine_phase"] in {"open", "recovering"}
+    assert mine["mine_most_cwnd_packets"] >= mine["cwnd_packets"] > 1
+    # ACKs are for one segment or two
+    assert 0.4 * mine["delivered_packets"] < mine["mine_acks"] <= mine["delivered_packets"]
+    assert last["classic"]["mine_acks"] is None
+    # what l4sbench's own modules report is there as well, and comes first
+    names = run.sockets.columns
+    assert names.index("prague_mode") < names.index("mine_acks")
+
+    queue = list(run.queues.filter(kind="mine").iter_rows(named=True))[-1]
+    delivered_ce = last["classic"]["delivered_ce_packets"] or 0
+    assert queue["marks_packets"] > 0
+    assert queue["mine_q_longest_packets"] <= 60
+    assert delivered_ce == 0 or queue["marks_packets"] >= delivered_ce / 2
+    assert api.plan_of(matrix, options=options).plan.to_run == 0

@@ -5,7 +5,7 @@
  * on every node of a lab guest.
  *
  *   lab-sampler --interval-ms N --seconds S [--t0 NS] [--sockets-of NS[,NS...]]
- *               [--queues NS:IFNAME[,NS:IFNAME...]]
+ *               [--queues NS:IFNAME[,NS:IFNAME...]] [--layout KIND,NAME:TYPE[,...]]
  *               [--out-sockets FILE] [--out-queues FILE]
  *
  * One process samples all namespaces: a netlink socket always belongs to the
@@ -44,6 +44,7 @@ static struct output queues = { .last = &queues.sources };
 static int64_t interval_ns;
 static int64_t duration_ns;
 static int64_t t0_ns = -1;
+static struct layout *layouts;
 static char t_ms[32]; /* of the current tick */
 
 static void add(struct output *output, struct source *source)
@@ -77,8 +78,7 @@ static void flush(struct output *output)
 static void sample(struct output *output)
 {
 	for (struct source *source = output->sources; source; source = source->next) {
-		if (source->sample.prague)
-			prague_look(source->sample.prague);
+		own_read(source->sample.own);
 		netlink_dump(source);
 	}
 	if (output->text.length >= FLUSH_AT)
@@ -117,7 +117,7 @@ static void usage(void)
 {
 	die("usage:\n"
 	    "  lab-sampler --interval-ms N --seconds S [--t0 NS] [--sockets-of NS[,NS...]]\n"
-	    "              [--queues NS:IFNAME[,NS:IFNAME...]]\n"
+	    "              [--queues NS:IFNAME[,NS:IFNAME...]] [--layout KIND,NAME:TYPE[,...]]\n"
 	    "              [--out-sockets FILE] [--out-queues FILE]");
 }
 
@@ -139,15 +139,26 @@ static void add_all_queues(char *list)
 	}
 }
 
+static void add_layout(char *text)
+{
+	struct layout *layout = layout_parse(text);
+
+	if (!layout)
+		usage();
+	layout->next = layouts;
+	layouts = layout;
+}
+
 static void parse_options(int argc, char **argv)
 {
-	enum { INTERVAL, SECONDS, T0, SOCKETS, QUEUES, OUT_SOCKETS, OUT_QUEUES };
+	enum { INTERVAL, SECONDS, T0, SOCKETS, QUEUES, LAYOUT, OUT_SOCKETS, OUT_QUEUES };
 	static const struct option options[] = {
 		[INTERVAL] = { "interval-ms", required_argument, NULL, INTERVAL },
 		[SECONDS] = { "seconds", required_argument, NULL, SECONDS },
 		[T0] = { "t0", required_argument, NULL, T0 },
 		[SOCKETS] = { "sockets-of", required_argument, NULL, SOCKETS },
 		[QUEUES] = { "queues", required_argument, NULL, QUEUES },
+		[LAYOUT] = { "layout", required_argument, NULL, LAYOUT },
 		[OUT_SOCKETS] = { "out-sockets", required_argument, NULL, OUT_SOCKETS },
 		[OUT_QUEUES] = { "out-queues", required_argument, NULL, OUT_QUEUES },
 		{ 0 },
@@ -175,6 +186,9 @@ static void parse_options(int argc, char **argv)
 		case QUEUES:
 			add_all_queues(optarg);
 			break;
+		case LAYOUT:
+			add_layout(optarg);
+			break;
 		case OUT_SOCKETS:
 			sockets.path = optarg;
 			break;
@@ -192,6 +206,8 @@ static void parse_options(int argc, char **argv)
 		die("the start instant is missing: give --t0 or set LAB_T0_NS");
 	if (!parse_int64(t0, &t0_ns))
 		die("the start instant is not a whole number: %s", t0);
+	for (struct source *source = queues.sources; source; source = source->next)
+		source->sample.layouts = layouts;
 }
 
 int main(int argc, char **argv)

@@ -110,7 +110,8 @@ const void *attribute(const struct nlattr *first, size_t length, uint16_t type, 
 }
 
 static const size_t type_sizes[] = {
-	[U8] = 1, [U16] = 2, [U32] = 4, [S32] = 4, [U64] = 8, [SHARE32] = 4, [SHARE64] = 8,
+	[U8] = 1,  [U16] = 2, [U32] = 4,     [S32] = 4,
+	[U64] = 8, [S64] = 8, [SHARE32] = 4, [SHARE64] = 8,
 };
 
 static void text_value(struct text *t, int type, const void *data)
@@ -123,6 +124,9 @@ static void text_value(struct text *t, int type, const void *data)
 	case S32:
 		memcpy(&number, data, sizeof(number));
 		text_s64(t, number);
+		break;
+	case S64:
+		text_s64(t, (int64_t)value);
 		break;
 	case SHARE32:
 		text_printf(t, "%.9g", (double)value / UINT32_MAX);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The l4sbench authors
-/* Queues over rtnetlink: what `tc -s -j qdisc show dev NAME` shows. */
+/* Queues over rtnetlink, as `tc -s -j qdisc show dev NAME` shows them. */
 
 #include <linux/gen_stats.h>
 #include <linux/pkt_sched.h>
@@ -17,137 +17,68 @@ struct request {
 	struct tcmsg body;
 };
 
-/* -- each kind's own statistics, under tc's names ------------------------------------ */
-
-/* struct tc_dualpi2_xstats of Linux 6.17, newer than Debian's headers */
-struct dualpi2_stats {
-	uint32_t prob;
-	uint32_t delay_c;
-	uint32_t delay_l;
-	uint32_t packets_in_c;
-	uint32_t packets_in_l;
-	uint32_t maxq;
-	uint32_t ecn_mark;
-	uint32_t step_marks;
-	int32_t credit;
-	uint32_t memory_used;
-	uint32_t max_memory_used;
-	uint32_t memory_limit;
-};
-
-/* struct tc_fq_qd_stats of Linux 6.7; an older kernel's is shorter */
-struct fq_stats {
-	uint64_t gc_flows;
-	uint64_t highprio_packets;
-	uint64_t tcp_retrans;
-	uint64_t throttled;
-	uint64_t flows_plimit;
-	uint64_t pkts_too_long;
-	uint64_t allocation_errors;
-	int64_t time_next_delayed_flow;
-	uint32_t flows;
-	uint32_t inactive_flows;
-	uint32_t throttled_flows;
-	uint32_t unthrottle_latency_ns;
-	uint64_t ce_mark;
-	uint64_t horizon_drops;
-	uint64_t horizon_caps;
-	uint64_t fastpath_packets;
-};
-
-#define DUALPI2(name, member, type) NAMED(name, struct dualpi2_stats, member, type)
-
-static const struct field dualpi2_fields[] = {
-	DUALPI2("prob", prob, SHARE32),
-	DUALPI2("delay-c", delay_c, U32),
-	DUALPI2("delay-l", delay_l, U32),
-	DUALPI2("pkts-in-c", packets_in_c, U32),
-	DUALPI2("pkts-in-l", packets_in_l, U32),
-	DUALPI2("maxq", maxq, U32),
-	DUALPI2("ecn-mark", ecn_mark, U32),
-	DUALPI2("step-mark", step_marks, U32),
-	DUALPI2("credit", credit, S32),
-	DUALPI2("memory-used", memory_used, U32),
-	DUALPI2("max-memory-used", max_memory_used, U32),
-	DUALPI2("memory-limit", memory_limit, U32),
-};
-
-#define CODEL(member) FIELD(struct tc_codel_xstats, member, U32)
-
-static const struct field codel_fields[] = {
-	CODEL(count),	 CODEL(lastcount),	CODEL(ldelay),	CODEL(maxpacket),
-	CODEL(ecn_mark), CODEL(drop_overlimit), CODEL(ce_mark),
-};
-
-#define FQ_CODEL(name, member) NAMED(name, struct tc_fq_codel_xstats, qdisc_stats.member, U32)
-
-static const struct field fq_codel_fields[] = {
-	FQ_CODEL("maxpacket", maxpacket),
-	FQ_CODEL("drop_overlimit", drop_overlimit),
-	FQ_CODEL("new_flow_count", new_flow_count),
-	FQ_CODEL("ecn_mark", ecn_mark),
-	FQ_CODEL("ce_mark", ce_mark),
-	FQ_CODEL("memory_used", memory_usage),
-	FQ_CODEL("drop_overmemory", drop_overmemory),
-	FQ_CODEL("new_flows_len", new_flows_len),
-	FQ_CODEL("old_flows_len", old_flows_len),
-};
-
-#define FQ(name, member, type) NAMED(name, struct fq_stats, member, type)
-
-static const struct field fq_fields[] = {
-	FQ("flows", flows, U32),
-	FQ("inactive", inactive_flows, U32),
-	FQ("throttled", throttled_flows, U32),
-	FQ("gc", gc_flows, U64),
-	FQ("flows_plimit", flows_plimit, U64),
-	FQ("ce_mark", ce_mark, U64),
-	FQ("horizon_drops", horizon_drops, U64),
-	FQ("horizon_caps", horizon_caps, U64),
-	FQ("fastpath", fastpath_packets, U64),
-};
-
-#define PIE(name, member, type) NAMED(name, struct tc_pie_xstats, member, type)
-
-static const struct field pie_fields[] = {
-	PIE("prob", prob, SHARE64),	 PIE("delay", delay, U32),
-	PIE("pkts_in", packets_in, U32), PIE("overlimit", overlimit, U32),
-	PIE("dropped", dropped, U32),	 PIE("maxq", maxq, U32),
-	PIE("ecn_mark", ecn_mark, U32),
-};
-
-#define RED(member) FIELD(struct tc_red_xstats, member, U32)
-
-static const struct field red_fields[] = {
-	RED(marked),
-	RED(early),
-	RED(pdrop),
-	RED(other),
-};
-
-#define KIND(name, table)                      \
-	{                                      \
-		name, table, ARRAY_SIZE(table) \
-	}
+/* -- each kind's own statistics, as its catalog entry lays them out ------------------- */
 
 static const struct {
 	const char *name;
-	const struct field *fields;
-	size_t count;
-} kinds[] = {
-	KIND("dualpi2", dualpi2_fields),   KIND("codel", codel_fields),
-	KIND("fq_codel", fq_codel_fields), KIND("fq", fq_fields),
-	KIND("pie", pie_fields),	   KIND("red", red_fields),
+	int type;
+	size_t size;
+} types[] = {
+	{ "u8", U8, 1 },   { "u16", U16, 2 }, { "u32", U32, 4 },	 { "s32", S32, 4 },
+	{ "u64", U64, 8 }, { "s64", S64, 8 }, { "share32", SHARE32, 4 }, { "share64", SHARE64, 8 },
 };
 
-static void own_statistics(struct text *t, const char *kind, const void *data, size_t size)
+/* Put a member of this type at @end, as a compiler does; false if there is no such type. */
+static bool place_field(struct field *field, const char *type, size_t *end)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (!strcmp(kinds[i].name, kind))
-			text_fields(t, kinds[i].fields, kinds[i].count, data, size);
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		size_t size = types[i].size;
+
+		if (strcmp(types[i].name, type) != 0)
+			continue;
+		field->type = types[i].type;
+		field->offset = (uint16_t)((*end + size - 1) / size * size);
+		*end = field->offset + size;
+		return true;
+	}
+	return false;
 }
 
-/* -- statistics of every kind ----------------------------------------------------------- */
+struct layout *layout_parse(char *text)
+{
+	struct layout *layout = calloc(1, sizeof(*layout));
+	size_t end = 0;
+
+	if (!layout)
+		die("out of memory");
+	layout->kind = strsep(&text, ",");
+	for (char *name; (name = strsep(&text, ","));) {
+		char *type = strchr(name, ':');
+		struct field *field;
+
+		if (!type)
+			return NULL;
+		*type++ = '\0';
+		layout->fields = realloc(layout->fields, (layout->count + 1) * sizeof(*field));
+		if (!layout->fields)
+			die("out of memory");
+		field = &layout->fields[layout->count++];
+		field->name = name;
+		if (!place_field(field, type, &end))
+			return NULL;
+	}
+	return layout;
+}
+
+static void own_statistics(const struct sample *sample, const char *kind, const void *data,
+			   size_t size)
+{
+	for (const struct layout *layout = sample->layouts; layout; layout = layout->next)
+		if (!strcmp(layout->kind, kind))
+			text_fields(sample->out, layout->fields, layout->count, data, size);
+}
+
+/* -- statistics of every queue --------------------------------------------------------- */
 
 static const struct field queue_fields[] = {
 	FIELD(struct gnet_stats_queue, drops, U32),
@@ -169,10 +100,11 @@ static void text_handle(struct text *t, const char *name, uint32_t handle)
 		text_printf(t, "\"%x:\"", TC_H_MAJ(handle) >> 16);
 }
 
-static void text_statistics(struct text *t, const char *kind, const struct nlattr *stats,
-			    size_t length)
+static void text_statistics(const struct sample *sample, const char *kind,
+			    const struct nlattr *stats, size_t length)
 {
 	struct gnet_stats_basic basic = { 0 };
+	struct text *t = sample->out;
 	uint64_t packets;
 	const void *data;
 	size_t size;
@@ -191,7 +123,7 @@ static void text_statistics(struct text *t, const char *kind, const struct nlatt
 		text_fields(t, queue_fields, ARRAY_SIZE(queue_fields), data, size);
 	data = attribute(stats, length, TCA_STATS_APP, &size);
 	if (data)
-		own_statistics(t, kind, data, size);
+		own_statistics(sample, kind, data, size);
 }
 
 static void parse_queue(const struct sample *sample, const struct nlmsghdr *message)
@@ -217,7 +149,7 @@ static void parse_queue(const struct sample *sample, const struct nlmsghdr *mess
 	text_handle(t, "parent", queue->tcm_parent);
 	stats = attribute(first, length, TCA_STATS2, &size);
 	if (stats)
-		text_statistics(t, kind, stats, size);
+		text_statistics(sample, kind, stats, size);
 	text_puts(t, "}\n");
 }
 

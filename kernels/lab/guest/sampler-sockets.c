@@ -147,9 +147,7 @@ static void parse_socket(const struct sample *sample, const struct nlmsghdr *mes
 	data = attribute(first, length, INET_DIAG_BBRINFO, &size);
 	if (data)
 		text_fields(t, bbr_fields, ARRAY_SIZE(bbr_fields), data, size);
-	if (sample->prague)
-		prague_fields(t, sample->prague, ntohs(socket->id.idiag_sport),
-			      ntohs(socket->id.idiag_dport));
+	own_fields(t, sample->own, ntohs(socket->id.idiag_sport), ntohs(socket->id.idiag_dport));
 	text_puts(t, "}\n");
 }
 
@@ -169,7 +167,7 @@ struct source *sockets_of(const char *node)
 	request->body.idiag_states = STATES;
 	source->sample.node = node;
 	source->fd = netlink_open(node, NETLINK_SOCK_DIAG);
-	source->sample.prague = prague_open();
+	source->sample.own = own_open();
 	source->request = &request->header;
 	source->parse = parse_socket;
 	return source;

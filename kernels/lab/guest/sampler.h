@@ -10,13 +10,14 @@
 
 #include "text.h"
 
-/* The beginning of every line: when and where. */
+/* The front of every line, when and where, and what else its parser needs. */
 struct sample {
 	struct text *out;
 	const char *t_ms; /* since the start instant, as text */
 	const char *node;
-	const char *ifname;    /* queues only */
-	struct prague *prague; /* sockets only; NULL without the module */
+	const char *ifname;	      /* queues only */
+	const struct layout *layouts; /* queues only */
+	struct own *own;	      /* sockets only: NULL if no module reports any */
 };
 
 /* One netlink socket and the request that is sent through it at every tick. */
@@ -33,7 +34,15 @@ struct source {
 struct field {
 	const char *name;
 	uint16_t offset;
-	enum { U8, U16, U32, S32, U64, SHARE32, SHARE64 } type; /* SHARE: of all ones */
+	enum { U8, U16, U32, S32, U64, S64, SHARE32, SHARE64 } type; /* SHARE: of all ones */
+};
+
+/* The statistics that queues of a kind keep of their own: TCA_STATS_APP, under tc's names. */
+struct layout {
+	const char *kind;
+	struct field *fields;
+	size_t count;
+	struct layout *next;
 };
 
 #define FIELD(struct_type, member, type)                     \
@@ -63,21 +72,23 @@ void text_fields(struct text *t, const struct field *fields, size_t count, const
 /* Begin a line: {"t_ms":...,"node":"..." */
 void begin_line(const struct sample *sample);
 
-/* -- sampler-prague.c ---------------------------------------------------------------- */
+/* -- sampler-own.c ------------------------------------------------------------------- */
 
-/* Open Prague's file of the network namespace that was entered last; NULL: no module. */
-struct prague *prague_open(void);
+/* The files /proc/net/tcp_* of the network namespace that was entered last. */
+struct own *own_open(void);
 
-/* Read the file again. */
-void prague_look(struct prague *prague);
+/* Read them anew. */
+void own_read(struct own *own);
 
-/* Append the file's columns for the socket with these ports, if it has any. */
-void prague_fields(struct text *t, const struct prague *prague, unsigned int lport,
-		   unsigned int rport);
+/* Append the state that they have of the socket with these ports, if any. */
+void own_fields(struct text *t, const struct own *own, unsigned int lport, unsigned int rport);
 
 /* -- sampler-sockets.c, sampler-queues.c ---------------------------------------------- */
 
 struct source *sockets_of(const char *node);
 struct source *queues_of(const char *node, const char *ifname);
+
+/* Read KIND,NAME:TYPE[,NAME:TYPE...], the members of a kind's statistics in their order. */
+struct layout *layout_parse(char *text);
 
 #endif

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from l4sbench.catalog import Exports
     from l4sbench.program import Program
     from l4sbench.topology import Topology
 
@@ -82,7 +83,7 @@ def guest_script(
     console to a shell instead of running flows.
 
     Raises:
-        InputError: two nodes ask for different parameters of one kernel module; all nodes share a kernel.
+        InputError: two nodes need different parameters of one kernel module; all nodes share a kernel.
     """
     writer = _Writer()
     _build(writer, programs, topology, linux)
@@ -167,6 +168,7 @@ def _flows(writer: _Writer, programs: Mapping[str, Program]) -> None:
 def _sampler_argv(programs: Mapping[str, Program], end_ns: int) -> list[str]:
     sockets: list[str] = []
     queues: list[str] = []
+    layouts: list[str] = []
     intervals_ms: set[int] = set()
     for node, program in programs.items():
         for sampler in program.samplers:
@@ -175,6 +177,7 @@ def _sampler_argv(programs: Mapping[str, Program], end_ns: int) -> list[str]:
                 sockets.append(node)
             else:
                 queues.append(f"{node}:{sampler.network}")
+                layouts += map(layout, sampler.exports)
     if not intervals_ms:
         return []
     argv = [str(GUEST_BIN / "lab-sampler"), "--interval-ms", str(min(intervals_ms))]
@@ -183,7 +186,12 @@ def _sampler_argv(programs: Mapping[str, Program], end_ns: int) -> list[str]:
         argv += ["--sockets-of", ",".join(sockets), "--out-sockets", "/trial/sockets.jsonl"]
     if queues:
         argv += ["--queues", ",".join(queues), "--out-queues", "/trial/queues.jsonl"]
-    return argv
+    return [*argv, *(word for text in dict.fromkeys(layouts) for word in ("--layout", text))]
+
+
+def layout(exports: Exports) -> str:
+    """Return the statistics of a kind of queue as lab-sampler takes them (docs/guest.md)."""
+    return ",".join((exports.source, *(f"{name}:{kind}" for name, kind in exports.statistics)))
 
 
 def _modules(programs: Mapping[str, Program], linux: Sequence[str]) -> Mapping[str, tuple[str, ...]]:

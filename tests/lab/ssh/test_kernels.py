@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A run that changes kernels, on booted nodes: one kernel is there, and no other can be installed or booted.
+"""Kernels and modules on booted nodes.
 
-tests/lab/debian has hosts that restart.
+A run that changes kernels: one kernel is there, and no other can be installed or booted (tests/lab/debian has
+hosts that restart). A run with a congestion control and a queue of one's own.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from ruamel.yaml import YAML
 from l4sbench import events
 from l4sbench.app import api
 from l4sbench.testbeds.nodes import NodesStatus
+from l4sbench.testbeds.virtual.lab import Lab, with_modules
 from tests.lab.nodes.hosts import on
-from tests.lab.ssh.test_ssh import matrix
+from tests.lab.ssh.test_ssh import matrix, written
+from tests.lab.test_own_module import ENTRIES, MATRIX
 
 pytestmark = pytest.mark.lab
 
@@ -66,3 +70,30 @@ def test_a_kernel_that_cannot_be_had_fails_its_trials_alone(hosts: NodesStatus, 
     release = on(hosts, "router", "uname", "-r").strip()
     assert after.plan.batches[1].inputs is not None
     assert release in after.plan.batches[1].inputs.identity.kernel_release
+
+
+def with_own_modules(hosts: NodesStatus, lab: Lab, folder: Path) -> Path:
+    """Write the nodes' inventory, with our modules for the hosts that need them."""
+    built = with_modules(lab, {"tcp_mine": ENTRIES / "mine", "sch_mine": ENTRIES / "mine-q"}).modules
+    plain: Any = YAML(typ="safe").load(hosts.inventory)
+    for node, given in plain["all"]["children"]["nodes"]["hosts"].items():
+        module = "sch_mine" if node == "router" else "tcp_mine"
+        if node in {"router", "tx-l4s", "rx-l4s"}:
+            given["l4sbench_modules"] = {module: str(built[module])}
+    path = folder / "hosts.yml"
+    YAML().dump(plain, path)
+    return path
+
+
+def test_modules_from_outside_report_on_hosts(hosts: NodesStatus, lab: Lab, tmp_path: Path) -> None:
+    shutil.copytree(ENTRIES, tmp_path / "entries")
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(MATRIX, encoding="utf-8")
+    ended = api.run(mine, on=f"ssh:{with_own_modules(hosts, lab, tmp_path)}", runs=tmp_path / "runs")
+    assert (ended.result.failed, ended.result.error) == (0, None)
+    sockets = written(ended.path, "sockets").filter(group="l4s", side="sender")
+    assert sockets["mine_acks"].max() > 100  # type: ignore[operator]
+    assert set(sockets["mine_phase"].drop_nulls()) <= {"open", "recovering"}
+    queue = written(ended.path, "queues").filter(kind="mine")
+    assert queue["marks_packets"].is_not_null().all()
+    assert 0 < queue["mine_q_longest_packets"].max() <= 60  # type: ignore[operator]

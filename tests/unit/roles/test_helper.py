@@ -5,6 +5,7 @@
 import ast
 import json
 import os
+import struct
 import sys
 import threading
 import time
@@ -25,6 +26,7 @@ CASES = ROOT / "tests/cases"
 
 sys.path.insert(0, str(HELPER))  # on a host it is run as a folder, and its modules are found so
 
+import counters  # noqa: E402
 import lateness  # noqa: E402
 import meeting  # noqa: E402
 import queues  # noqa: E402
@@ -225,3 +227,15 @@ def test_a_trial_begins_without_the_sysctls_of_the_one_before(
         system.Failed, match=r"this kernel has no sysctl net\.more; if a module of ours has it"
     ):
         tuned(more="1")
+
+
+def test_counters_that_tc_does_not_know_are_read_from_the_kernels_structure() -> None:
+    layout = [["longest", "u32"], ["marks", "u64"], ["share", "share32"], ["less", "s32"]]
+    data = struct.pack("@IQIi", 7, 2**40, 2**32 - 1, -3)
+    assert counters.decode(layout, data) == {"longest": 7, "marks": 2**40, "share": 1.0, "less": -3}
+    # an older kernel's structure is shorter
+    assert counters.decode(layout, data[:16]) == {"longest": 7, "marks": 2**40}
+    assert counters.decode(layout, b"") == {}
+    # a sample that needs nothing stays as it is
+    shown = '@ 1.000\n[{"kind": "codel", "handle": "3:", "ecn_mark": 1}]\n'
+    assert counters.completed(lambda _: shown, "lo", {"codel": [["ecn_mark", "u32"]]})(1.0) == shown

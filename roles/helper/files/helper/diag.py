@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""TCP sockets as the kernel tells of them by netlink (sock_diag), in the form of the lab's own sampler.
+"""TCP sockets as the kernel reports them by netlink (sock_diag), in the form of the lab's own sampler.
 
-It tells what `ss` does not print, such as which kind of ECN was negotiated, and costs no process per sample.
-A congestion control that lists its sockets in `/proc/net/tcp_<name>` (columns named in the first line, among
-them `local` and `remote`) is asked too; its columns appear as `<name>_<column>`.
+This has what `ss` does not print, such as the kind of ECN that was negotiated, and needs no process per
+sample. A congestion control may list its sockets in `/proc/net/tcp_<name>`, with the names of the columns in
+the first line, among them `local` and `remote`; its other columns are added as `<name>_<column>`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import struct
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
+from netlink import Netlink, attributes
+
 _SOCK_DIAG_BY_FAMILY = 20
-_NLM_F_REQUEST, _NLM_F_DUMP = 1, 0x300
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _NETLINK_SOCK_DIAG = 4
 _INFO, _VEGASINFO, _CONG, _DCTCPINFO = 2, 3, 4, 9
 _STATES = {1: "ESTAB", 4: "FIN-WAIT-1", 5: "FIN-WAIT-2", 8: "CLOSE-WAIT", 9: "LAST-ACK", 11: "CLOSING"}
-_MESSAGE = struct.Struct("=IHHII")
 _DIAG_BYTES = 72  # struct inet_diag_msg
 
 # offsets in struct tcp_info (include/uapi/linux/tcp.h), which the kernel only ever appends to
@@ -60,63 +59,47 @@ _RECEIVED_CE_AT, _ECN_MODE_AT = 248, 276
 
 
 class Diag:
-    """Asks for the sockets of flows.
+    """Requests the sockets of flows.
 
     Args:
         ports: Of the flows, at either end.
-        accecn: Whether this kernel's struct tcp_info tells of AccECN where mainline's does.
+        accecn: True if this kernel's struct tcp_info has AccECN where mainline's has it.
     """
 
     def __init__(self, ports: set[int], *, accecn: bool) -> None:
         self._ports = ports
         self._accecn = accecn
-        self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
-        self._netlink.settimeout(2)
+        self._netlink = Netlink(_NETLINK_SOCK_DIAG)
 
     def close(self) -> None:
-        """Ask no more."""
+        """End the requests."""
         self._netlink.close()
 
     def sockets(self) -> Iterator[dict[str, Any]]:
-        """One map per socket that has one of the ports. Raises OSError."""
-        own = _own_words()
-        for family in (socket.AF_INET, socket.AF_INET6):
-            for message in self._dump(family):
-                found = self._socket(message)
-                if found is not None:
-                    yield {**found, **own.get((found["lport"], found["rport"]), {})}
-
-    def _dump(self, family: int) -> Iterator[bytes]:
+        """Yield one map per socket that has one of the ports. Raises OSError."""
+        exported = _exported()
         extensions = sum(1 << (kind - 1) for kind in (_INFO, _VEGASINFO, _CONG))
         states = sum(1 << state for state in _STATES)
-        body = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, extensions, 0, states) + bytes(48)
-        head = _MESSAGE.pack(
-            _MESSAGE.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST | _NLM_F_DUMP, 0, 0
-        )
-        self._netlink.send(head + body)
-        while True:
-            data = self._netlink.recv(1 << 18)
-            at = 0
-            while at + _MESSAGE.size <= len(data):
-                length, kind, _, _, _ = _MESSAGE.unpack_from(data, at)
-                if kind in {_NLMSG_DONE, _NLMSG_ERROR} or length < _MESSAGE.size:
-                    return
-                yield data[at + _MESSAGE.size : at + length]
-                at += (length + 3) & ~3
+        for family in (socket.AF_INET, socket.AF_INET6):
+            body = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, extensions, 0, states) + bytes(48)
+            for message in self._netlink.dump(_SOCK_DIAG_BY_FAMILY, body):
+                found = self._socket(message)
+                if found is not None:
+                    yield {**found, **exported.get((found["lport"], found["rport"]), {})}
 
     def _socket(self, message: bytes) -> dict[str, Any] | None:
         lport, rport = struct.unpack_from(">HH", message, 4)
         if not {lport, rport} & self._ports:
             return None
-        attributes = dict(_attributes(message))
-        info = attributes.get(_INFO)
+        given = attributes(message, _DIAG_BYTES)
+        info = given.get(_INFO)
         if info is None:
             return None
         found: dict[str, Any] = {
             "lport": lport,
             "rport": rport,
             "state": _STATES.get(message[1], "UNKNOWN"),
-            "cc": attributes.get(_CONG, b"").rstrip(b"\0").decode(errors="replace") or None,
+            "cc": given.get(_CONG, b"").rstrip(b"\0").decode(errors="replace") or None,
             "options": info[_OPTIONS_AT],
         }
         found.update(
@@ -128,23 +111,13 @@ class Diag:
         if self._accecn and len(info) >= _ECN_MODE_AT + 4:
             found["received_ce"] = struct.unpack_from("=I", info, _RECEIVED_CE_AT)[0]
             found["ecn_mode"] = struct.unpack_from("=I", info, _ECN_MODE_AT)[0] & 3
-        if len(attributes.get(_DCTCPINFO, b"")) >= 8:
-            found["alpha"] = struct.unpack_from("=I", attributes[_DCTCPINFO], 4)[0]
+        if len(given.get(_DCTCPINFO, b"")) >= 8:
+            found["alpha"] = struct.unpack_from("=I", given[_DCTCPINFO], 4)[0]
         return found
 
 
-def _attributes(message: bytes) -> Iterator[tuple[int, bytes]]:
-    at = _DIAG_BYTES
-    while at + 4 <= len(message):
-        length, kind = struct.unpack_from("=HH", message, at)
-        if length < 4:
-            return
-        yield kind, message[at + 4 : at + length]
-        at += (length + 3) & ~3
-
-
-def _own_words() -> dict[tuple[int, int], dict[str, Any]]:
-    """What congestion controls themselves list of their sockets, by local and remote port."""
+def _exported() -> dict[tuple[int, int], dict[str, Any]]:
+    """Return the state that congestion controls list of their sockets, by local and remote port."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for path in Path("/proc/net").glob("tcp_*"):
         try:
@@ -174,5 +147,5 @@ def _value(word: str) -> Any:
 
 
 def line(at_ms: float, node: str, found: Mapping[str, Any]) -> str:
-    """A socket as a line of `sockets.jsonl`."""
+    """Return a socket as a line of `sockets.jsonl`."""
     return json.dumps({"t_ms": round(at_ms, 3), "node": node, **found}) + "\n"

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
+from counters import completed
 from diag import Diag, line
 from system import duration_ns, port, read_text
 
@@ -22,8 +23,8 @@ class Sampler(threading.Thread):
     """Takes a sample again and again, from the start instant on.
 
     Args:
-        sample: Gives the text of a sample for the milliseconds since the start, or "" for none.
-        output: File that gets all of them.
+        sample: Returns the text of a sample for the milliseconds since the start, or "" for none.
+        output: File for all of them.
         interval_ns: From one to the next.
         start_ns: The start instant on the monotonic clock.
     """
@@ -36,10 +37,10 @@ class Sampler(threading.Thread):
         self._start_ns = start_ns
         self._end = threading.Event()
         self.missed = 0
-        """Samples left out because the one before took too long."""
+        """Samples left out because the previous one took too long."""
 
     def end(self) -> None:
-        """Stop after the sample under way."""
+        """Stop after the current sample."""
         self._end.set()
         if self.is_alive():
             self.join(10)
@@ -60,7 +61,7 @@ class Sampler(threading.Thread):
 
 
 def printed(argv: list[str]) -> Callable[[float], str]:
-    """A sample is what a command prints, after a line with the time. One that fails leaves no sample."""
+    """Return a sample that has what a command prints, after a line with the time; none if it fails."""
 
     def sample(at_ms: float) -> str:
         try:
@@ -76,7 +77,7 @@ def printed(argv: list[str]) -> Callable[[float], str]:
 
 
 def asked(diag: Diag, node: str) -> Callable[[float], str]:
-    """A sample is what the kernel tells of the flows' sockets."""
+    """Return a sample that has what the kernel reports of the flows' sockets."""
 
     def sample(at_ms: float) -> str:
         try:
@@ -88,7 +89,7 @@ def asked(diag: Diag, node: str) -> Callable[[float], str]:
 
 
 def samplers(part: Mapping[str, Any], node: str, raw: Path, start_ns: int) -> list[Sampler]:
-    """The samplers of a node's program, not yet started."""
+    """Return the samplers of a node's program, not yet started."""
     found = []
     for sampler in part["programs"][node]["samplers"]:
         interval_ns = duration_ns(sampler["interval"])
@@ -96,13 +97,16 @@ def samplers(part: Mapping[str, Any], node: str, raw: Path, start_ns: int) -> li
             found.append(_sockets(part, node, raw, interval_ns, start_ns))
         else:
             network = sampler["network"]
-            argv = ["tc", "-s", "-j", "qdisc", "show", "dev", port(part, node, network)]
-            found.append(Sampler(printed(argv), raw / TC_FILE.format(network=network), interval_ns, start_ns))
+            interface = port(part, node, network)
+            layouts = {e["source"]: e["statistics"] for e in sampler["exports"] if e["statistics"]}
+            shown = printed(["tc", "-s", "-j", "qdisc", "show", "dev", interface])
+            sample = completed(shown, interface, layouts)
+            found.append(Sampler(sample, raw / TC_FILE.format(network=network), interval_ns, start_ns))
     return found
 
 
 def _sockets(part: Mapping[str, Any], node: str, raw: Path, interval_ns: int, start_ns: int) -> Sampler:
-    """By netlink; by `ss` where the kernel does not let itself be asked."""
+    """Return a sampler by netlink; by `ss` where the kernel does not answer."""
     ends = {(flow["port"], name) for name, p in part["programs"].items() for flow in p["flows"]}
     ends |= {(f["port"], f["receiver"]) for p in part["programs"].values() for f in p["flows"]}
     ports = {port_ for port_, name in ends if name == node}
@@ -121,6 +125,6 @@ def _or(side: str, number: int) -> list[str]:
 
 
 def mainline_accecn() -> bool:
-    """Whether this is a kernel with mainline's AccECN, which came with Linux 7.0."""
+    """Return True if this kernel has mainline's AccECN, which came with Linux 7.0."""
     release = read_text("/proc/sys/kernel/osrelease")
     return Path("/proc/sys/net/ipv4/tcp_ecn_option").exists() and int(release.partition(".")[0] or 0) >= 7

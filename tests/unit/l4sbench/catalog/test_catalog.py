@@ -18,13 +18,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from l4sbench import tables
+from l4sbench.assets import folder
 from l4sbench.catalog import Bottleneck, Catalog, Expectation
+from l4sbench.catalog.exports import SHARED
 from l4sbench.catalog.template import parse_text, render_text, write
 from l4sbench.errors import InputError
 from l4sbench.program import Expected, differences
 from l4sbench.units import Duration, Packets, Rate, Value, parse_quantity
 
 READBACK = Path(__file__).parents[3] / "cases" / "readback"
+KERNELS = folder("kernels")
 CATALOG = Catalog.load()
 
 
@@ -156,6 +160,67 @@ def test_prague_states_all_parameters_of_its_network_namespace() -> None:
     source = (prague.folder / "prague_params.c").read_text()
     every = set(re.findall(r"^PRAGUE_(?:NUMBER|CHOICE)\((\w+),", source, re.MULTILINE))
     assert {f"net.ipv4.prague_{name}" for name in every} == set(prague.sysctls["sender"])
+
+
+def test_an_entry_describes_what_it_exports() -> None:
+    prague = CATALOG.exports["tcp_prague"]
+    assert prague is CATALOG.congestion_control("prague").exports
+    assert (prague.table, prague.counter("rate")) == ("sockets", "prague_rate")
+    assert {column.name: column.scale for column in prague.columns}["prague_rate_mbps"] == (8, 1e6)
+    heading = re.search(r'"local remote (.*)\\n"', (KERNELS / "tcp_prague" / "prague_net.c").read_text())
+    assert heading is not None
+    assert {name for column in prague.columns for name in column.counters} <= set(heading[1].split())
+    # other entries of the same kind of queue need not repeat it
+    assert CATALOG.queue("codel-drop").exports is None
+    assert CATALOG.exports["codel"].counter("ldelay") == "ldelay"
+
+
+def test_columns_that_all_entries_share_are_columns_of_their_tables() -> None:
+    for table, names in SHARED.items():
+        assert set(names) <= set(tables.SCHEMAS[table].columns())
+
+
+def exporting(tmp_path: Path, entry: str, exports: str) -> Path:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    text = (KERNELS / entry / "module.yml").read_text().partition("\nexports:")[0]
+    text = text.replace(f"name: {entry}\n", "name: mine\n").replace("name: prague\n", "name: mine\n")
+    (mine / "module.yml").write_text(f"{text}\nexports:\n{exports}")
+    return mine
+
+
+@pytest.mark.parametrize(
+    ("entry", "exports", "message"),
+    [
+        (
+            "red",
+            "  columns: {marks_packets: marked}\n",
+            "exports: of is missing: the kind of queue with these",
+        ),
+        ("red", "  of: red\n  statistics: {early: u33}\n  columns: {marks_packets: marked}\n", "u33"),
+        (
+            "red",
+            "  of: mine\n  columns: {mark_packets: marked}\n",
+            "not a column that all entries share; begin it with mine_, or choose from marks_packets,",
+        ),
+        ("red", "  of: mine\n  columns: {mine_x: x}\n", "a column of its own needs kind and doc"),
+        (
+            "red",
+            "  of: mine\n  columns: {mine_x_ms: {from: x, unit: B/s, kind: float, doc: X}}\n",
+            "B/s does not fit the end of the column's name; choose from _ms: ns, us, ms, s; _mbps: bit/s,",
+        ),
+        (
+            "red",
+            "  of: codel\n  columns: {marks_packets: x}\n",
+            "describes the counters of codel differently",
+        ),
+        ("cubic", "  of: tcp_cubic\n  columns: {alpha: x}\n", "of and statistics are for queues only"),
+    ],
+)
+def test_exports_that_make_no_sense(tmp_path: Path, entry: str, exports: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        Catalog.load([exporting(tmp_path, entry, exports)])
+    assert message in str(error.value)
 
 
 def test_lookup_lists_what_is_offered() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from l4sbench.catalog import Catalog, Expectation
+from l4sbench.catalog import Catalog, Expectation, Exports
 from l4sbench.cell import Cell
 from l4sbench.errors import InputError
 from l4sbench.program import (
@@ -148,7 +148,7 @@ def _text(value: object) -> str:
         return f"[{', '.join(map(_text, value))}]"
     if isinstance(value, Expectation):
         return f"{value.key}={value.value!r}" + (f"+-{value.within!r}" if value.within else "")
-    return str(value)
+    return value.source if isinstance(value, Exports) else str(value)
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -343,6 +343,18 @@ def test_parameters_of_a_whole_kernel_cannot_differ(tmp_path: Path) -> None:
     assert str(problem) == (
         "l4s: module parameter gain of tcp_mine holds for the whole kernel: classic wants 2, l4s wants 1"
     )
+
+
+def test_samplers_are_told_what_is_exported() -> None:
+    made = build(cell(aqm="codel-drop"))
+    exported = {
+        (node, sampler.kind): [exports.source for exports in sampler.exports]
+        for node, program in made.items()
+        for sampler in program.samplers
+    }
+    assert exported["tx-l4s", "sockets"] == exported["rx-l4s", "sockets"] == ["tcp_prague"]
+    assert exported["tx-classic", "sockets"] == []
+    assert exported["router", "queues"] == ["codel"]
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def test_the_documentation_is_current() -> None:
 
 def test_every_column_has_a_meaning_and_numbers_with_units_say_so() -> None:
     suffixes = {"Mbit/s": "_mbps", "ms": "_ms", "bytes": "_bytes", "packets": "_packets", "%": "_percent"}
-    for table, schema in tables.SCHEMAS.items():
-        for name, column in schema.columns().items():
+    for table in tables.SCHEMAS:
+        for name, column in tables.schema(table).columns().items():
             assert column.description, f"{table}.{name}"
             unit = (column.metadata or {}).get("unit", "")
             if unit in suffixes:
@@ -75,6 +75,26 @@ def test_conform_refuses_what_breaks_the_schema() -> None:
         tables.conform("intervals", good.with_columns(group=None))
     with pytest.raises(ValueError, match="columns more are not in table intervals"):
         tables.conform("intervals", good.with_columns(more=1))
+
+
+def test_columns_that_entries_of_ones_own_export_come_last(tmp_path: Path) -> None:
+    row = {
+        "cell": "c",
+        "trial": 1,
+        "node": "tx",
+        "flow": "l4s-0",
+        "t_ms": 0,
+        "group": "l4s",
+        "side": "sender",
+    }
+    plain = tables.conform("sockets", pl.DataFrame([row]))
+    more = tables.conform("sockets", pl.DataFrame([{**row, "trial": 2, "mine_x": 7, "mine_a": "word"}]))
+    assert plain.columns[-1] == "prague_fallback_mdev_ms"
+    assert more.columns == [*plain.columns, "mine_a", "mine_x"]
+    path = tmp_path / "sockets.parquet"
+    tables.write("sockets", [plain.lazy(), more.lazy()], path)
+    assert tables.scan(path).collect().columns == more.columns
+    assert tables.scan(path).collect()["mine_x"].to_list() == [None, 7]
 
 
 def test_factors_stand_behind_the_key_of_trials() -> None:
