@@ -47,7 +47,7 @@ class Change(StrEnum):
 
 
 class Presence(StrEnum):
-    """Which of the two runs has valid trials of a cell."""
+    """The runs, of the two, that have valid trials of a cell."""
 
     BOTH = "both"
     LOST = "lost"

@@ -33,7 +33,7 @@ class Margin(_Strict):
 
 
 class Margins(_Strict):
-    """Which differences count as worse and as better.
+    """Differences that count as worse and as better.
 
     Attributes:
         margins: Its name.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What a host needs besides its nodes' own settings: namespaces, bridges between them, kernel modules.
+"""Needs of a host besides its nodes' own settings: namespaces, bridges between them, kernel modules.
 
 A host that holds one node needs no namespace. On a host with several nodes each is in its own namespace; a
 network that several of them share with nodes on other hosts is a bridge in another namespace, which also gets
