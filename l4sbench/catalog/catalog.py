@@ -86,7 +86,7 @@ class Catalog:
 
     @cached_property
     def exports(self) -> Mapping[str, Exports]:
-        """What congestion controls and queues report, by kernel module or kind of queue."""
+        """Counters that congestion controls and queues report, by kernel module or kind of queue."""
         entries: tuple[Queue | CongestionControl, ...] = (
             *self.queues.values(),
             *self.congestion_controls.values(),

@@ -63,7 +63,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Exports:
-    """What a congestion control or a kind of queue reports.
+    """Counters that a congestion control or a kind of queue reports.
 
     Attributes:
         table: Gets the columns: `sockets` or `queues`.

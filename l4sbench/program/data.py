@@ -105,7 +105,7 @@ class FlowRun:
 
 @dataclass(frozen=True)
 class Sampler:
-    """What to sample how often; how is up to the testbed.
+    """Things to sample and the interval; the testbed decides how.
 
     Attributes:
         kind: `sockets` of the node, or `queues` of one of its ports.

@@ -63,3 +63,10 @@ def test_functions_stay_short(path: Path) -> None:
         and node.end_lineno - node.lineno + 1 > 80
     }
     assert long == {}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_docstrings_begin_with_a_verb_or_a_noun(path: Path) -> None:
+    # ruff's D401 requires a verb of functions; classes, modules and values are left to this test
+    text = path.read_text(encoding="utf-8")
+    assert re.findall(r'"""(?:What|Whether|Who|How|Where|When|Which) .*', text) == []

@@ -37,7 +37,7 @@ def queues(part: Mapping[str, Any], node: str, *, fresh: bool) -> list[str]:
 
 
 def differences(part: Mapping[str, Any], node: str) -> list[str]:
-    """What the node's queues show otherwise than its program expects."""
+    """Return how the node's queues differ from what its program expects."""
     program = part["programs"][node]
     shown = {
         reading["output"]: run(resolve(part, node, reading["argv"]), check=False).stdout
