@@ -161,7 +161,7 @@ def test_a_bastion_that_lets_nobody_in_is_told_before_anything_is_reserved(
 ) -> None:
     before = tls[0].creates()
     lost = dict(account) | {"FABRIC_BASTION_KEY_LOCATION": "/nowhere/key"}
-    for given, said in ((lost, "the bastion key /nowhere/key is not there"), (account, "Connection refused")):
+    for given, said in ((lost, "key /nowhere/key does not exist"), (account, "Connection refused")):
         told = l4sbench(given, "run", "quickstart", "--on", "fabric:nokey")
         assert told.returncode == 3
         assert told.stderr.count("error:") == 1
