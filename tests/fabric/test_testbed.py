@@ -453,7 +453,7 @@ def test_no_trial_begins_that_would_outlive_the_lease(sweep: Sweep, standin: Sta
     assert told.startswith(f"the lease of slice {sweep.name} ends at ")
     assert "and is not renewed: FABRIC (renewing" in told
     assert told.endswith(
-        f"project lease limit; l4sbench slice renew {sweep.name}; the same command then goes on"
+        f"project lease limit; l4sbench slice renew {sweep.name}; the same command then resumes"
     )
     standin.faults()
     sweep.slices.renew(sweep.name, 48)
