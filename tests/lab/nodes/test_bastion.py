@@ -37,7 +37,7 @@ def test_nodes_are_reached_through_it_and_only_through_it(up: nodes.NodesStatus)
 
 
 def test_it_gives_no_shell(up: nodes.NodesStatus) -> None:
-    assert "only lets through" in on(up, "bastion", "hostname")
+    assert "it only forwards" in on(up, "bastion", "hostname")
 
 
 def test_much_goes_through_it_whole(up: nodes.NodesStatus) -> None:

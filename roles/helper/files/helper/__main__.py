@@ -71,9 +71,12 @@ def _wiring() -> dict[str, Any]:
 
 
 def _on_nodes(command: str) -> dict[str, Any]:
-    """Run a command for every node of the host, each in its namespace."""
+    """Run a command for every node of the host, each in its namespace.
+
+    Modules come first: sysctls of the nodes may be theirs, and so may queues.
+    """
     part = _part()
-    changed: list[str] = list(wire(part))
+    changed = [*wire(part), *load_modules(part)]
     for node in part["host_nodes"]:
         netns = namespace_of(part, node)
         if netns is None:
