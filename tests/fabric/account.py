@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 LIMIT_S = 420.0
-"""What a command may take on a machine that is busy with other work."""
+"""Time limit of a command, on a machine that is busy with other work."""
 
 
 def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -49,9 +49,9 @@ AMBIGUOUS = {"throttled"}
 AGES = {"delay-c": 20, "delay-l": 20, "next_packet_delay": 20_000}
 """Times that pass while tc reads them, in the units of tc: microseconds, the last in nanoseconds."""
 WINDOW_SCALING = 4
-"""TCPI_OPT_WSCALE, which ss tells in words."""
+"""TCPI_OPT_WSCALE, which ss prints as words."""
 ROUNDED = {"rtt", "rttvar", "pacing_rate", "delivery_rate", "busy_time", "prob"}
-"""What the tools print with fewer digits than the kernel gives."""
+"""Values that the tools print with fewer digits than the kernel gives."""
 
 
 def sampled(

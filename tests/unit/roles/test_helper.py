@@ -224,7 +224,7 @@ def test_a_trial_begins_without_the_sysctls_of_the_one_before(
     assert files["version"].stat().st_mtime > 0
     assert tuned() == ["sysctl net.version = v0.7"]
     with pytest.raises(
-        system.Failed, match=r"this kernel has no sysctl net\.more; if a module of ours has it"
+        system.Failed, match=r"this kernel has no sysctl net\.more; if a module of the catalog has it"
     ):
         tuned(more="1")
 

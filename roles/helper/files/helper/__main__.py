@@ -66,17 +66,18 @@ def _part() -> dict[str, Any]:
 
 
 def _wiring() -> dict[str, Any]:
-    part = _part()
-    return {"changed": [*wire(part), *load_modules(part)]}
+    return {"changed": _wired(_part())}
+
+
+def _wired(part: Mapping[str, Any]) -> list[str]:
+    """Wire the host's nodes and load its modules: sysctls and queues of the nodes may be the modules'."""
+    return [*wire(part), *load_modules(part)]
 
 
 def _on_nodes(command: str) -> dict[str, Any]:
-    """Run a command for every node of the host, each in its namespace.
-
-    Modules come first: sysctls of the nodes may be theirs, and so may queues.
-    """
+    """Run a command for every node of the host, each in its namespace, once the host is wired."""
     part = _part()
-    changed = [*wire(part), *load_modules(part)]
+    changed = _wired(part)
     for node in part["host_nodes"]:
         netns = namespace_of(part, node)
         if netns is None:

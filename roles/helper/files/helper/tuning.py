@@ -156,7 +156,7 @@ def set_sysctls(memory: Memory, wanted: Mapping[str, str]) -> list[str]:
         return []
     for key, was in shown.items():
         if was is None:
-            hint = "; if a module of ours has it, playbooks/prepare.yml builds that anew"
+            hint = "; if a module of the catalog has it, playbooks/prepare.yml builds and loads that module"
             raise Failed(f"this kernel has no sysctl {key}{hint}")
         memory.first("sysctls", key, was)
     for key, value in {**left, **wanted}.items():

@@ -4,7 +4,6 @@
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -419,12 +418,11 @@ def test_two_interrupts_stop_at_once(wanted: Matrix, run: Run) -> None:
         if isinstance(event, events.TrialStarted | events.RunStopping):
             signal.raise_signal(signal.SIGINT)
 
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         small.run_matrix(
             wanted, run, small.SmallTestbed(sleep_s=10.0, stubborn=True), jobs=1, on_event=on_event
         )
-    assert time.monotonic() - began < 8
+    # a stubborn trial that was waited for would have ended
     assert not list(run.ended())
 
 
