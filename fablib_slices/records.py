@@ -22,7 +22,7 @@ from fablib_slices.access import BASTION_HOSTS, Access, inventory
 from fablib_slices.graph import slice_graph
 from fablib_slices.spec import NetSpec, SliceSpec, SwitchSpec, VmSpec
 from l4sbench.errors import InputError
-from l4sbench.store.files import write_whole
+from l4sbench.files import write_whole
 
 if TYPE_CHECKING:
     from fablib_slices.answers import Slice

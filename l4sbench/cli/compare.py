@@ -45,7 +45,7 @@ def add_parser(commands: Subparsers) -> None:
 def compare(args: argparse.Namespace) -> int:
     """Print the comparison; return 1 when a cell regressed."""
     from l4sbench.app import api
-    from l4sbench.store.files import write_whole
+    from l4sbench.files import write_whole
     from reports.compare.render import as_document, as_junit, as_text
 
     found = api.compare(

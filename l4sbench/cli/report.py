@@ -131,7 +131,7 @@ def _selected(args: argparse.Namespace) -> tuple[Path, frozenset[str] | None, st
 
 def _write_beside(run: Path, name: str, text: str) -> Path:
     """Write a document of its own into the run's report."""
-    from l4sbench.store.files import write_whole
+    from l4sbench.files import write_whole
 
     document = run / "report" / name
     document.parent.mkdir(exist_ok=True)
@@ -149,7 +149,7 @@ def _write_report(
 ) -> Path:
     """Write the table `verdicts`, every document and the page of a whole run; return the page."""
     from l4sbench.app import api
-    from l4sbench.store.files import write_whole
+    from l4sbench.files import write_whole
     from l4sbench.tables import write
     from reports import page as pages
     from reports.render.documents import documents

@@ -129,7 +129,7 @@ def plan(args: argparse.Namespace) -> int:
         slice_graph,
     )
     from fablib_slices.checks import rounded, site_with_room, warnings
-    from l4sbench.store.files import write_whole
+    from l4sbench.files import write_whole
 
     spec = _spec(args)
     offline = FabricFacts(images=offered_images(), nics=offered_nics(), size_of=size_of)

@@ -16,7 +16,7 @@ from typing import Final
 
 from platformdirs import user_cache_path
 
-from l4sbench.store import write_whole
+from l4sbench.files import write_whole
 from l4sbench.traits import CostModel
 
 FILE: Final = "cost.json"

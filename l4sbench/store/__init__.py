@@ -15,7 +15,7 @@ removes any `.partial` that a dead process left.
 
 from __future__ import annotations
 
-from l4sbench.store.files import FORMAT, DiskFull, is_full, write_whole
+from l4sbench.store.files import FORMAT, DiskFull, is_full
 from l4sbench.store.lock import RunLocked
 from l4sbench.store.run import Manifest, Run, StoreView
 from l4sbench.store.writer import Ending, Partial, RunWriter, locked
@@ -32,5 +32,4 @@ __all__ = [
     "StoreView",
     "is_full",
     "locked",
-    "write_whole",
 ]

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Files that appear whole or not at all, and errors for full disks."""
+"""JSON files with a format version, and errors for full disks."""
 
 from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +17,6 @@ from l4sbench.errors import InputError, TestbedError
 
 FORMAT: Final = 1
 """Version of the run directory's format. Newer ones are rejected, older ones are read."""
-
-PARTIAL: Final = ".partial"
-"""Suffix of the name of everything that is not finished."""
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -51,21 +47,6 @@ def room(place: Path) -> Iterator[None]:
         raise DiskFull(place) from error
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it appears whole, on the disk, or not at all."""
-    partial = path.with_name(f".{path.name}{PARTIAL}")
-    data = content.encode() if isinstance(content, str) else content
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-
-
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object with a supported format version."""
     try:
@@ -81,22 +62,6 @@ def read_object(path: Path) -> dict[str, Any]:
             "install the newer l4sbench that wrote it",
         )
     return dict(plain)
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush every file below to the disk, so that a power failure after the rename finds them complete."""
-    for path in (*folder.rglob("*"), folder):
-        if not path.is_symlink() and (path.is_file() or path.is_dir()):
-            sync(path)
-
-
-def sync(path: Path) -> None:
-    """Flush one file or folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def as_utc(time: datetime) -> str:

@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from filelock import FileLock, Timeout
 
 from l4sbench.errors import L4sbenchError
-from l4sbench.store.files import as_json, as_utc, room, write_whole
+from l4sbench.files import write_whole
+from l4sbench.store.files import as_json, as_utc, room
+
+_MAKING_S: Final = 30.0
 
 
 class RunLocked(L4sbenchError):  # noqa: N818  (named like the other errors)
@@ -54,6 +57,26 @@ def hold(folder: Path, command: str = "") -> Iterator[None]:
         yield
     finally:
         holder.unlink(missing_ok=True)
+        lock.release()
+
+
+@contextmanager
+def making_runs(home: Path) -> Iterator[None]:
+    """Hold the lock for making run directories of one matrix, which takes an instant.
+
+    Raises:
+        RunLocked: another process holds it for long.
+    """
+    lock = FileLock(home / ".lock", timeout=_MAKING_S)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunLocked(
+            f"{home} is in use: another process makes a run directory in it", "try again"
+        ) from None
+    try:
+        yield
+    finally:
         lock.release()
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,15 +15,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock
-
 from l4sbench import __version__
 from l4sbench.errors import InputError
 from l4sbench.events import Status
+from l4sbench.files import PARTIAL, new_folder, remove_leftovers, temporary_name, write_whole
 from l4sbench.program.trial import EndedTrial, draw_seed
-from l4sbench.store.files import FORMAT, PARTIAL, as_json, as_utc, read_object, room, write_whole
+from l4sbench.store.files import FORMAT, as_json, as_utc, read_object, room
+from l4sbench.store.lock import making_runs
+
+NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z(-[1-9][0-9]*)?")
+"""Name of a run directory: the UTC time of its creation, and a number from the second of that time on."""
 
 _ENDED: Final = re.compile(r"[1-9][0-9]*-[0-9a-f]+(\.failed-[1-9][0-9]*)?")
+_UNDER_WAY: Final = re.compile(rf"[1-9][0-9]*-[0-9a-f]+{re.escape(PARTIAL)}")
 
 
 @dataclass(frozen=True)
@@ -78,18 +81,16 @@ class Run:
         now = datetime.now(UTC)
         with room(home):
             home.mkdir(parents=True, exist_ok=True)
-            with FileLock(home / ".lock", timeout=30):
-                (link := home / f"latest{PARTIAL}").unlink(missing_ok=True)
-                for leftover in home.glob(f"*{PARTIAL}"):
-                    shutil.rmtree(leftover)
+            with making_runs(home):
+                remove_leftovers(home)
                 path = _unused(home, now.strftime("%Y%m%dT%H%M%SZ"))
-                made = path.with_name(path.name + PARTIAL)
-                (made / "cells").mkdir(parents=True)
-                order_seed = draw_seed(seed, "order")
-                manifest = Manifest(matrix, as_utc(now), order_seed, provenance=dict(provenance))
-                write_whole(made / "manifest.json", as_json(asdict(manifest)))
-                write_whole(made / "matrix.yaml", source)
-                made.rename(path)
+                with new_folder(path) as made:
+                    (made / "cells").mkdir()
+                    order_seed = draw_seed(seed, "order")
+                    manifest = Manifest(matrix, as_utc(now), order_seed, provenance=dict(provenance))
+                    write_whole(made / "manifest.json", as_json(asdict(manifest)))
+                    write_whole(made / "matrix.yaml", source)
+                link = home / temporary_name()
                 link.symlink_to(path.name)
                 link.replace(home / "latest")
         return cls(path)
@@ -199,7 +200,7 @@ class Run:
 
 
 def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:
-    """Return names of ended trials by cell id, from one listing per cell; `remove` gets each `.partial`."""
+    """Return names of ended trials by cell id, from one listing per cell; `remove` gets unfinished ones."""
     folders: dict[str, tuple[str, ...]] = {}
     root = str(cells)
     try:
@@ -212,7 +213,7 @@ def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:
         except NotADirectoryError:
             continue
         for name in names:
-            if name.endswith(PARTIAL):
+            if _UNDER_WAY.fullmatch(name):
                 remove(f"{root}/{cell_id}/{name}")
         kept = tuple(name for name in names if _ENDED.fullmatch(name))
         if kept:
@@ -222,4 +223,4 @@ def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:
 
 def _unused(home: Path, name: str) -> Path:
     numbered = (f"{name}-{number}" if number > 1 else name for number in range(1, sys.maxsize))
-    return next(path for candidate in numbered if not (path := home / candidate).exists())
+    return next(path for candidate in numbered if not os.path.lexists(path := home / candidate))

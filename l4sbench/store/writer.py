@@ -18,18 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench import __version__
 from l4sbench.events import Status
-from l4sbench.store.files import (
-    FORMAT,
-    PARTIAL,
-    DiskFull,
-    as_json,
-    as_utc,
-    is_full,
-    room,
-    sync,
-    sync_folder,
-    write_whole,
-)
+from l4sbench.files import PARTIAL, remove_leftovers, sync, sync_folder, write_whole
+from l4sbench.store.files import FORMAT, DiskFull, as_json, as_utc, is_full, room
 from l4sbench.store.lock import hold
 from l4sbench.store.run import sweep
 
@@ -73,7 +63,9 @@ class RunWriter:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.view = sweep(run.path / "cells", shutil.rmtree)
+        for folder in (run.path, run.tables, run.report):
+            remove_leftovers(folder)
+        self.view = sweep(run.path / "cells", _remove)
         self._full = threading.Event()
 
     def keep_matrix(self, source: bytes) -> None:
@@ -177,3 +169,9 @@ class Partial:
             return place
         tries = (f"{place.name}.failed-{number}" for number in range(1, sys.maxsize))
         return next(found for name in tries if not (found := place.with_name(name)).exists())
+
+
+def _remove(unfinished: str) -> None:
+    path = Path(unfinished)
+    if path.is_dir() and not path.is_symlink():  # else it is not from a run
+        shutil.rmtree(path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench.errors import InputError, suggest
-from l4sbench.store.files import write_whole
+from l4sbench.files import write_whole
 
 if TYPE_CHECKING:
     import altair as alt

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from l4sbench.errors import InputError
-from l4sbench.store.files import PARTIAL, room, sync_folder, write_whole
+from l4sbench.files import PARTIAL, sync_folder, write_whole
+from l4sbench.store.files import room
 
 PAGE: Final = "index.html"
 DATA: Final = "data"

@@ -3,14 +3,18 @@
 """A bundle holds a whole run, says so, and notices every change."""
 
 import gzip
+import hashlib
 import io
+import json
 import os
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from l4sbench.errors import InputError
+from l4sbench.errors import InputError, TestbedError
+from l4sbench.store import Run
 from l4sbench.store.bundle import check_bundle, unpack_bundle, write_bundle
 
 FILES = {
@@ -20,6 +24,9 @@ FILES = {
     "cells/fifo-0123456789/1-abcdef/raw/router/qdisc.json": "[]\n",
     "tables/trials.parquet": "PAR1",
 }
+
+
+RUN = "first/20260102T030405Z/"
 
 
 @pytest.fixture
@@ -38,17 +45,40 @@ def run(tmp_path: Path) -> Path:
     return run
 
 
-def repacked(bundle: Path, edit: dict[str, bytes | None]) -> Path:
+def repacked(bundle: Path, edit: dict[str, bytes | tarfile.TarInfo | None]) -> Path:
     """The bundle with members replaced, left out (None) or added."""
     changed = bundle.with_name("changed.tar.gz")
     with tarfile.open(bundle) as old, tarfile.open(changed, "w:gz") as new:
         contents = {m.name: old.extractfile(m).read() for m in old}  # type: ignore[union-attr]
         for name, data in {**contents, **edit}.items():
-            if data is not None:
+            if isinstance(data, tarfile.TarInfo):
+                new.addfile(data)
+            elif data is not None:
                 member = tarfile.TarInfo(name)
                 member.size = len(data)
                 new.addfile(member, io.BytesIO(data))
     return changed
+
+
+def renamed(bundle: Path, run: str) -> Path:
+    """The bundle as if its run had another name."""
+    edit: dict[str, bytes | tarfile.TarInfo | None] = {}
+    with tarfile.open(bundle) as old:
+        for member in old:
+            data = old.extractfile(member).read()  # type: ignore[union-attr]
+            if member.name == "bundle.json":
+                edit[member.name] = json.dumps(json.loads(data) | {"run": run}).encode()
+            else:
+                edit[member.name] = None
+                edit[f"{run}/{member.name.removeprefix(RUN)}" if run else member.name.removeprefix(RUN)] = (
+                    data
+                )
+    return repacked(bundle, edit)
+
+
+def everything(folder: Path) -> dict[str, bytes | None]:
+    """All files and folders below a folder."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 def test_bundle_holds_what_has_ended_and_nothing_else(run: Path, tmp_path: Path) -> None:
@@ -123,7 +153,7 @@ def test_nothing_is_unpacked_outside_of_the_runs(run: Path, tmp_path: Path) -> N
     listed = contents.model_dump_json().replace('"x"', '"../../../../x"').encode()
     at = contents.run
     changed = repacked(out, {"bundle.json": listed, f"{at}/x": None, f"{at}/../../../../x": b"x"})
-    with pytest.raises(InputError, match="is outside the folder"):
+    with pytest.raises(InputError, match="is not a valid name of a file"):
         unpack_bundle(changed, tmp_path / "elsewhere")
     assert not (tmp_path / "x").exists()
 
@@ -131,3 +161,190 @@ def test_nothing_is_unpacked_outside_of_the_runs(run: Path, tmp_path: Path) -> N
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a run directory"):
         write_bundle(tmp_path, tmp_path / "out")
+
+
+# ---- attacks
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "first",
+        "first/",
+        "first/latest",
+        "other/20260102T030405Z/cells/fifo-0123456789",
+        "other/20260102T030405Z/",
+        "other/../first/20260102T030405Z",
+        "/tmp/20260102T030405Z",
+        "..",
+        ".hidden/20260102T030405Z",
+        "first/20260102T030405Z.partial",
+        "first/20260102T030405Z\n",
+        "x" * 300 + "/20260102T030405Z",
+    ],
+)
+def test_only_the_name_of_a_run_is_unpacked(run: Path, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "first.tar.gz"
+    write_bundle(run, out)
+    runs = tmp_path / "elsewhere"
+    (runs / "other" / "20260102T030405Z" / "cells").mkdir(parents=True)
+    before = everything(runs)
+    with pytest.raises(InputError, match=r"is not a valid name of a run; it is a matrix's name"):
+        unpack_bundle(renamed(out, name), runs)
+    assert everything(runs) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "cells//x",
+        "cells/./x",
+        "cells/../x",
+        "/x",
+        "cells/fifo-0123456789/3-abcdef.partial/trial.json",
+        ".lock",
+        "lock.json",
+        "manifest.json/x",
+        "a\nb",
+        "x" * 256,
+        "x/" * 600 + "x",
+    ],
+)
+def test_only_names_of_files_of_a_run_are_unpacked(run: Path, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "first.tar.gz"
+    listed = json.loads(write_bundle(run, out).model_dump_json())
+    listed["files"][name] = {"size_bytes": 1, "sha256": hashlib.sha256(b"x").hexdigest()}
+    changed = repacked(out, {"bundle.json": json.dumps(listed).encode(), f"{RUN}{name}": b"x"})
+    with pytest.raises(InputError, match="is not a valid name of a file of a run"):
+        unpack_bundle(changed, tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_existing_run_stays_and_so_does_what_is_not_ours(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "first.tar.gz"
+    write_bundle(run, out)
+    (run.parent / "20260102T030405Z.partial").write_text("mine")
+    (run.parent / ".l4sbench-mine.partial").mkdir()
+    before = everything(tmp_path / "runs")
+    with pytest.raises(InputError, match="exists already; use --dir to unpack it elsewhere"):
+        unpack_bundle(out, tmp_path / "runs")
+    assert everything(tmp_path / "runs") == before
+    dangling = tmp_path / "elsewhere" / RUN
+    dangling.parent.mkdir(parents=True)
+    (dangling.parent / dangling.name).symlink_to(tmp_path / "outside")
+    with pytest.raises(InputError, match="exists already"):
+        unpack_bundle(out, tmp_path / "elsewhere")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_damaged_bundle_leaves_nothing_behind(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "first.tar.gz"
+    write_bundle(run, out)
+    runs = tmp_path / "elsewhere"
+    (runs / "first").mkdir(parents=True)
+    edits: dict[str, bytes | tarfile.TarInfo | None] = {"matrix.yaml": b"x", "tables/trials.parquet": None}
+    for name, data in {**edits, "z": b"z"}.items():
+        with pytest.raises(InputError):
+            unpack_bundle(repacked(out, {f"{RUN}{name}": data}), runs)
+    assert list((runs / "first").iterdir()) == []
+
+
+def test_a_new_run_does_not_disturb_an_unpacking_one(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "first.tar.gz"
+    write_bundle(run, out)
+    runs = tmp_path / "elsewhere"
+    made: list[Run] = []
+
+    def make(event: str, arguments: tuple[object, ...]) -> None:
+        # in the middle: the last file of the bundle is about to be written
+        if event == "open" and str(arguments[0]).endswith("tables/trials.parquet") and not made:
+            made.append(Run.create(runs, "first", b"", 1, {}))
+
+    sys.addaudithook(make)
+    there = unpack_bundle(out, runs)
+    assert len(made) == 1
+    assert {p.relative_to(there).as_posix() for p in there.rglob("*") if p.is_file()} == set(FILES)
+    assert (runs / "first/latest").resolve() == made[0].path.resolve()
+
+
+def _header(kind: bytes, **values: str | dict[str, str]) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(f"{RUN}x")
+    member.type = kind
+    for name, value in values.items():
+        setattr(member, name, value)
+    return member
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        _header(tarfile.SYMTYPE, linkname="/etc"),
+        _header(tarfile.LNKTYPE, linkname=f"{RUN}manifest.json"),
+        _header(tarfile.DIRTYPE),
+        _header(tarfile.FIFOTYPE),
+        _header(tarfile.CHRTYPE),
+        _header(tarfile.GNUTYPE_SPARSE),
+        _header(
+            tarfile.REGTYPE,
+            pax_headers={"GNU.sparse.map": "0,1", "GNU.sparse.size": str(1 << 50)},
+        ),
+    ],
+    ids=["symbolic link", "hard link", "folder", "fifo", "device", "sparse", "sparse by pax"],
+)
+def test_only_plain_files_are_unpacked(run: Path, tmp_path: Path, member: tarfile.TarInfo) -> None:
+    out = tmp_path / "first.tar.gz"
+    write_bundle(run, out)
+    with pytest.raises(InputError, match="is not a regular file of first/20260102T030405Z"):
+        unpack_bundle(repacked(out, {"x": member}), tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_list_of_blanks_is_refused_before_it_is_read(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "first.tar.gz"
+    listed = write_bundle(run, out).model_dump_json().encode()
+    blanks = repacked(out, {"bundle.json": listed + b" " * (32 << 20)})
+    with pytest.raises(InputError, match=r"bundle\.json is too large: 3\d+ bytes instead of 1\d+ at most"):
+        check_bundle(blanks)
+
+
+def test_long_headers_are_refused_before_they_are_read(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "first.tar.gz"
+    write_bundle(run, out)
+    member = _header(tarfile.REGTYPE, pax_headers={"comment": " " * (32 << 20)})
+    with pytest.raises(InputError, match="the headers of a file are too long"):
+        check_bundle(repacked(out, {"x": member}))
+
+
+def test_a_file_that_is_longer_than_listed_is_not_read(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "first.tar.gz"
+    write_bundle(run, out)
+    bomb = repacked(out, {f"{RUN}matrix.yaml": bytes(65 << 20)})
+    with pytest.raises(InputError, match=r"^[^\n]*matrix.yaml: was changed$"):  # and no more was read
+        check_bundle(bomb)
+
+
+def test_a_bundle_that_does_not_fit_is_not_begun(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "first.tar.gz"
+    listed = json.loads(write_bundle(run, out).model_dump_json())
+    listed["files"]["matrix.yaml"]["size_bytes"] = 1 << 60
+    changed = repacked(out, {"bundle.json": json.dumps(listed).encode()})
+    with pytest.raises(TestbedError, match=r"but .* has room for .*; free some space, or use --dir"):
+        unpack_bundle(changed, tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_renamed_run_gets_its_own_name_in_the_bundle(run: Path, tmp_path: Path) -> None:
+    made = {"format": 1, "matrix": "first", "created": "2026-01-02T03:04:05.000000Z", "order_seed": 1}
+    (run / "manifest.json").write_text(json.dumps(made))
+    before = run.rename(tmp_path / "before the change")
+    assert write_bundle(before, tmp_path / "out").run == "first/20260102T030405Z"
+
+
+def test_something_else_in_a_run_is_not_bundled(run: Path, tmp_path: Path) -> None:
+    os.mkfifo(run / "pipe")
+    with pytest.raises(InputError, match="pipe is not a regular file"):
+        write_bundle(run, tmp_path / "out")
+    with pytest.raises(InputError, match="pipe is not a regular file"):
+        check_bundle(run / "pipe")
+    assert not (tmp_path / "out").exists()

@@ -17,7 +17,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program import programs
 from l4sbench.program.trial import TrialSpec, draw_conditions, seed_of
-from l4sbench.store import Ending, Run, RunLocked, RunWriter, locked, write_whole
+from l4sbench.store import Ending, Run, RunLocked, RunWriter, locked
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
 from tests.unit.l4sbench import small
@@ -87,12 +87,17 @@ def test_latest_before_the_first_run_is_none(tmp_path: Path) -> None:
         Run.open(tmp_path)
 
 
-def test_half_made_runs_are_removed_by_the_next(tmp_path: Path, wanted: Matrix, run: Run) -> None:
-    half = run.path.with_name("20200101T000000Z.partial")
-    (half / "cells").mkdir(parents=True)
-    run.path.with_name("latest.partial").symlink_to("nowhere")
+def test_what_is_not_from_the_store_stays(tmp_path: Path, wanted: Matrix, run: Run) -> None:
+    mine = [run.path.with_name(name) for name in ("mine.partial", "20200101T000000Z.partial")]
+    mine.append(run.path / "cells" / "some-cell" / "notes.partial")
+    for path in mine:
+        path.mkdir(parents=True)
+    odd = run.path / "cells" / "some-cell" / "1-aaaa.partial"
+    odd.write_text("a file")
     small.new_run(tmp_path / "runs", wanted)
-    assert not [path for path in run.path.parent.iterdir() if path.name.endswith(".partial")]
+    with locked(run):
+        assert all(path.is_dir() for path in mine)
+        assert odd.read_text() == "a file"
 
 
 def test_a_newer_format_is_refused_with_what_to_do(run: Run) -> None:
@@ -238,23 +243,6 @@ def test_reading_removes_nothing(run: Run) -> None:
     left.mkdir(parents=True)
     assert list(run.ended()) == []
     assert left.exists()
-
-
-# ---- files
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    write_whole(path, "one")
-    write_whole(path, b"two")
-    assert path.read_text() == "two"
-    assert [found.name for found in tmp_path.iterdir()] == ["file"]
-
-
-def test_what_cannot_be_written_leaves_the_old(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.mkdir()
-    with pytest.raises(OSError, match="file"):
-        write_whole(path, "text")
-    assert [found.name for found in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_plan_reads_what_the_store_wrote(wanted: Matrix, run: Run, writer: RunWriter) -> None:
