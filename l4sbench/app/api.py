@@ -24,6 +24,7 @@ from l4sbench.app.prepare import (
     kept_catalog,
     load_matrix,
     prepare,
+    trusted,
 )
 from l4sbench.catalog.outside import keep_catalog
 from l4sbench.errors import InputError, TestbedError
@@ -93,6 +94,8 @@ class Planned:
         forecast: Trials that adaptive cells will probably get in addition; None when the number is fixed.
         advice: Changes that would let hosts run cells that they cannot run now.
         problems: What else prevents a run: on hosts as last recorded, in the lab's kernel.
+        untrusted: Catalog entries with code that the user does not trust yet, which prevents a run, too.
+        unbuilt: Kernel modules that `run` builds first; until then all trials that load them count as to run.
     """
 
     plan: Plan
@@ -101,6 +104,8 @@ class Planned:
     forecast: Forecast | None = None
     advice: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    untrusted: tuple[Problem, ...] = ()
+    unbuilt: tuple[str, ...] = ()
 
 
 def load(run: RunLike, *filters: str, runs: str | Path = RUNS) -> RunTables:
@@ -131,6 +136,7 @@ def run(
     capture: bool = False,
     slices: int = 1,
     runs: str | Path = RUNS,
+    trust: bool = False,
     on_state: Callable[[str], None] = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
     on_event: OnEvent = lambda _: None,
@@ -148,16 +154,17 @@ def run(
         capture: Capture the packets of every trial; those that ended without captures run again.
         slices: Number of FABRIC slices that share the trials.
         runs: Folder of run directories.
+        trust: Trust the code that catalog entries from outside bring, now and in later runs.
         on_state: Called with the state of the testbed while it is prepared, in words.
         on_plan: Called with the plan before anything runs.
         on_event: Called with every event of the run, see `l4sbench.events`.
 
     Raises:
-        InputError: the matrix, a filter or a folder is wrong.
+        InputError: the matrix, a filter or a folder is wrong, or a cell needs code that is not trusted yet.
         TestbedError: the testbed cannot run this matrix. If it breaks during the run, the error is in the
             result instead.
     """
-    options = RunOptions(on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs))
+    options = RunOptions(on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs), trust)
     return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=on_event)
 
 
@@ -221,9 +228,10 @@ def plan_of(
     filters: Sequence[str] = (),
     options: RunOptions = RunOptions(),  # noqa: B008  (a frozen value)
 ) -> Planned:
-    """Plan what `run` would do with the same arguments; touches no host and no run directory.
+    """Plan what `run` would do with the same arguments; touches no host and no run directory, builds nothing.
 
-    A kernel module from outside is built into the cache, because its build decides which trials have to run.
+    A kernel module from outside decides which trials have to run. Until `run` has built it, all trials of
+    cells that use it count as to run.
 
     Raises:
         InputError: the matrix, a filter or an option is wrong.
@@ -242,6 +250,9 @@ def plan_of(
     except TestbedError as error:
         untested = str(error)
     plan = prepared.plan(identity, stages)
+    unbuilt: set[str] = set()
+    if identity is not None and identity.testbed == "virtual":
+        unbuilt = prepared.settled.modules.keys() - identity.modules.keys()
     return Planned(
         plan,
         prepared.traits.workers(options.jobs),
@@ -249,6 +260,8 @@ def plan_of(
         forecast(plan, prepared.latest.path if prepared.latest else None),
         advice,
         tuple(testbed.check(plan.needs)) if testbed and identity else (),
+        prepared.settled.untrusted,
+        tuple(sorted(unbuilt)),
     )
 
 
@@ -275,18 +288,22 @@ def export(
     *,
     on: str = "",
     catalog: Sequence[str | Path] = (),
+    trust: bool = False,
 ) -> int:
     """Write a folder for running the cells' first trials by hand with Ansible; returns their number.
 
-    With `on="ssh:INVENTORY"` the inventory is checked against the cells' topologies.
+    With `on="ssh:INVENTORY"` the inventory is checked against the cells' topologies. With `trust` the code
+    that catalog entries from outside bring is trusted: hosts will build it.
 
     Raises:
-        InputError: the matrix, a filter, the inventory or the folder is wrong.
+        InputError: the matrix, a filter, the inventory or the folder is wrong, or hosts would build code that
+            is not trusted yet.
     """
     from l4sbench.testbeds.ssh.export import export as write
 
     inventory = Path(RunOptions(on).testbed[1]) if on.startswith("ssh") else None
-    return write(Path(folder), load_matrix(matrix, catalog).select(filters), inventory)
+    loaded = load_matrix(matrix, catalog).select(filters)
+    return write(Path(folder), trusted(loaded, consent=trust), inventory)
 
 
 def collect(run: str | Path, *, full: bool = False, runs: str | Path = RUNS) -> tuple[Path, Collected]:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
-from l4sbench.catalog.outside import CATALOG, modules_outside
+from l4sbench.catalog.outside import CATALOG, settle
 from l4sbench.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from l4sbench.catalog import Catalog
+    from l4sbench.catalog.outside import Settled
     from l4sbench.engine.testbed import Testbed
     from l4sbench.matrix import Matrix
     from l4sbench.planning.cost import CostBook
@@ -44,6 +45,8 @@ class RunOptions:
         capture: Capture the packets of every trial; those that ended without captures run again.
         slices: Number of FABRIC slices that share the trials.
         runs: Folder of run directories.
+        trust: Trust the code that catalog entries from outside bring, as far as the cells use them: it is
+            built and loaded, now and in later runs (docs/security.md).
     """
 
     on: str = "virtual"
@@ -54,6 +57,7 @@ class RunOptions:
     capture: bool = False
     slices: int = 1
     runs: Path = RUNS
+    trust: bool = False
 
     @cached_property
     def testbed(self) -> tuple[str, str]:
@@ -78,12 +82,26 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A matrix with its options, its latest run (None before the first) and its testbed's traits."""
+    """A matrix with its options, and what they lead to.
+
+    Attributes:
+        matrix: With the cells that pass the filters; its catalog has the trusted copies of code from outside.
+        options: The options.
+        latest: The latest run; None before the first.
+        traits: The testbed's traits.
+        settled: Which code from outside the cells use, and what of it the user trusts.
+    """
 
     matrix: Matrix
     options: RunOptions
     latest: Run | None
     traits: TestbedTraits
+    settled: Settled
+
+    def require_trust(self) -> None:
+        """Raise InputError if the cells use code from outside that the user does not trust yet."""
+        if self.settled.untrusted:
+            raise InputError(self.settled.untrusted)
 
     def costs(self, run: Run | None) -> CostBook:
         """Return the measured costs of the testbed that `run` and this user know."""
@@ -110,13 +128,15 @@ class Prepared:
         """Open the testbed.
 
         Args:
-            contact: Connect to hosts; otherwise what is recorded of them counts.
+            contact: Connect to hosts, and build what the cells need; otherwise what is recorded counts.
             on_state: Called with the state of slices, in words.
 
         Raises:
-            InputError: the inventory or the slice is wrong.
+            InputError: the inventory or the slice is wrong, or code would be built that is not trusted.
             TestbedError: the lab is not built, or Ansible or fablib is missing.
         """
+        if contact:
+            self.require_trust()
         kind, place = self.options.testbed
         if kind == "fabric":
             from l4sbench.testbeds.fabric import FabricTestbed
@@ -136,12 +156,16 @@ class Prepared:
             return SshTestbed(Path(place), catalog, cells, contact=contact)
         from l4sbench.planning.inputs import needs
         from l4sbench.testbeds.virtual import VirtualTestbed
-        from l4sbench.testbeds.virtual.lab import Lab, with_modules
+        from l4sbench.testbeds.virtual.lab import Lab, with_built_modules, with_modules
 
-        catalog = self.matrix.catalog
+        catalog, modules = self.matrix.catalog, self.settled.modules
         wanted = needs(catalog, self.matrix.cells, self.traits).options.values()
-        lab = with_modules(Lab.locate(needs=frozenset().union(*wanted)), modules_outside(catalog))
-        return VirtualTestbed(lab, catalog)
+        lab = Lab.locate(needs=frozenset().union(*wanted))
+        if contact:
+            return VirtualTestbed(with_modules(lab, modules), catalog)
+        known = with_built_modules(lab, {**dict.fromkeys(self.settled.refused), **modules})
+        unbuilt = {*modules, *self.settled.refused} - known.modules.keys()
+        return VirtualTestbed(known, catalog, frozenset(unbuilt))
 
 
 def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> Prepared:
@@ -153,8 +177,31 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
     from l4sbench.store import Run
 
     loaded = load_matrix(matrix, options.catalog, options.trials).select(filters)
+    traits = _traits(options)
+    settled = _settled(loaded, traits, consent=options.trust)
     latest = None if options.new else Run.latest(options.runs, loaded.name)
-    return Prepared(loaded, options, latest, _traits(options))
+    return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled)
+
+
+def trusted(matrix: Matrix, *, consent: bool) -> Matrix:
+    """Return the matrix with the trusted copies of the code that its cells bring from outside.
+
+    Raises:
+        InputError: the user does not trust it yet, and `consent` is not given.
+    """
+    from l4sbench.testbeds import ssh
+
+    settled = _settled(matrix, ssh.TRAITS, consent=consent)
+    if settled.untrusted:
+        raise InputError(settled.untrusted)
+    return replace(matrix, catalog=settled.catalog)
+
+
+def _settled(matrix: Matrix, traits: TestbedTraits, *, consent: bool) -> Settled:
+    from l4sbench.planning.inputs import entries_used
+
+    used = entries_used(matrix.catalog, matrix.cells, traits)
+    return settle(matrix.catalog, used.values(), consent=consent)
 
 
 def _traits(options: RunOptions) -> TestbedTraits:

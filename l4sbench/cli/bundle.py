@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs
@@ -44,8 +45,11 @@ def bundle(args: argparse.Namespace) -> int:
     if args.check:
         contents = bundles.check_bundle(args.check)
         answer(f"{args.check}: {contents.run}, {len(contents.files)} files, all intact")
+        _warn_of_code(contents.files)
     elif args.unpack:
-        answer(str(bundles.unpack_bundle(args.unpack, args.runs)))
+        run = bundles.unpack_bundle(args.unpack, args.runs)
+        answer(str(run))
+        _warn_of_code(path.relative_to(run).as_posix() for path in (run / "catalog").rglob("*"))
     else:
         run = find_run(args.run, args.runs)
         out = args.output or Path(f"{run.parent.name}-{run.name}{bundles.SUFFIX}")
@@ -53,3 +57,12 @@ def bundle(args: argparse.Namespace) -> int:
         say(f"{len(contents.files)} files of {contents.run}")
         answer(str(out))
     return 0
+
+
+def _warn_of_code(files: Iterable[str]) -> None:
+    """Print which catalog entries among a run's files carry code."""
+    from l4sbench.catalog.outside import entries_with_code
+
+    found = entries_with_code(files)
+    if found:
+        say(f"it carries code, of {', '.join(found)}; a run builds it only with --trust (docs/security.md)")

@@ -123,6 +123,12 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
         help="capture the packets of every trial (pcap); trials that ended without run again",
     )
     parser.add_argument("--new", action="store_true", help="start a new run directory")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="trust the code that catalog entries of these cells bring from outside: it is built and loaded, "
+        "now and later, until it changes (docs/security.md)",
+    )
     add_runs(parser)
 
 

@@ -71,7 +71,7 @@ def plan(args: argparse.Namespace) -> int:
         plain = plan_as_json(planned.plan, planned.jobs)
         if planned.forecast is not None:
             plain["trials_added_probably"] = planned.forecast.trials
-        plain["problems"] = [str(problem) for problem in planned.problems]
+        plain["problems"] = [str(problem) for problem in (*planned.untrusted, *planned.problems)]
         answer(as_json(plain))
         return 0
     _print_head(planned.plan)
@@ -92,6 +92,10 @@ def plan(args: argparse.Namespace) -> int:
     source = "" if args.on == "virtual" else "as last recorded: "
     for problem in planned.problems:
         warn(f"{source}{problem}")
+    for problem in planned.untrusted:
+        warn(str(problem))
+    if planned.unbuilt:
+        say(f"note: run builds {', '.join(planned.unbuilt)} first; until then all its trials count as to run")
     if planned.untested:
         say(f"note: {planned.untested}")
     return 0
@@ -117,7 +121,7 @@ def _print_kernels(plan: Plan) -> None:
 def _export(args: argparse.Namespace) -> int:
     from l4sbench.app.api import export
 
-    count = export(args.matrix, args.export, args.filters, on=args.on, catalog=args.catalog)
+    count = export(args.matrix, args.export, args.filters, on=args.on, catalog=args.catalog, trust=args.trust)
     answer(str(args.export))
     say(f"{count} cells; {args.export / 'README.md'} has the commands")
     return 0

@@ -74,7 +74,9 @@ def _detach(args: argparse.Namespace) -> int:
     from l4sbench.app.prepare import prepare
     from l4sbench.store import RunLocked
 
-    matrix = prepare(args.matrix, args.filters, run_options(args)).matrix
+    prepared = prepare(args.matrix, args.filters, run_options(args))
+    prepared.require_trust()
+    matrix = prepared.matrix
     log = args.runs / matrix.name / "detached.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     words = [word for word in sys.argv[1:] if word != "--detach"]

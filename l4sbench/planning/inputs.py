@@ -151,11 +151,19 @@ def kernel_options(used: Iterable[Queue | CongestionControl]) -> set[str]:
     return {option for entry in used for option in entry.needs.config}
 
 
+def entries_used(
+    catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits
+) -> dict[str, Queue | CongestionControl]:
+    """Return the catalog entries that these cells use, by name."""
+    names = {uses(cell, traits) for cell in cells}
+    return {entry.name: entry for used in sorted(names) for entry in entries(catalog, used)}
+
+
 def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, capture: bool = False) -> Needs:
     """Return what these cells need from a testbed, with the packets of all trials captured or not."""
     kinds = {(cell.factors["topology"], uses(cell, traits), cell.capture) for cell in cells}
     names = {used for _, used, _ in kinds}
-    used_entries = {entry.name: entry for used in names for entry in entries(catalog, used)}
+    used_entries = {entry.name: entry for used in sorted(names) for entry in entries(catalog, used)}
     return Needs(
         topologies=frozenset(str(topology) for topology, *_ in kinds),
         queues=frozenset(queue for queue, *_ in names),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app import api
+from l4sbench.errors import InputError
 from l4sbench.testbeds.virtual.lab import Lab
 
 pytestmark = pytest.mark.lab
@@ -32,14 +33,34 @@ flows:
 """
 
 
-def test_modules_from_outside_are_built_run_and_report(lab: Lab, tmp_path: Path) -> None:
+@pytest.fixture
+def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     shutil.copytree(ENTRIES, tmp_path / "entries")
     matrix = tmp_path / "mine.yaml"
     matrix.write_text(MATRIX, encoding="utf-8")
+    return matrix
+
+
+def test_plan_executes_no_kbuild_with_consent_or_without(lab: Lab, matrix: Path, tmp_path: Path) -> None:
+    for kbuild in (tmp_path / "entries").glob("*/Kbuild"):
+        kbuild.write_text(f"{kbuild.read_text()}$(shell touch {tmp_path}/executed)\n")
+    before = api.plan_of(matrix, options=api.RunOptions(runs=tmp_path / "runs"))
+    assert before.plan.to_run == 1
+    assert [problem.path for problem in before.untrusted] == ["mine-q", "mine"]
+    after = api.plan_of(matrix, options=api.RunOptions(runs=tmp_path / "runs", trust=True))
+    assert (after.untrusted, after.problems) == ((), ())
+    assert after.unbuilt == ("sch_mine", "tcp_mine")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_modules_from_outside_are_built_run_and_report(lab: Lab, matrix: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     options = api.RunOptions(runs=runs)
     assert api.plan_of(matrix, options=options).plan.to_run == 1
-    ended = api.run(matrix, runs=runs)
+    with pytest.raises(InputError, match="carries code that was not trusted yet"):
+        api.run(matrix, runs=runs)
+    ended = api.run(matrix, runs=runs, trust=True)
     assert ended.result.ok == 1
     run = api.load(ended)
     assert set(run.flows["cc"]) == {"mine", "reno"}

@@ -23,6 +23,7 @@ from l4sbench.testbeds.ssh.kernels import module_sources
 from l4sbench.testbeds.ssh.layout import TO_FILL_IN, hosts_of, require_placed, trial_variables
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
 from l4sbench.topology import topology as find_topology
+from l4sbench.trust import read_code
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
@@ -116,7 +117,7 @@ def _write_modules(folder: Path, matrix: Matrix) -> None:
     names = sorted({name for need in needs.values() for name in need.modules})
     sources = {source["name"]: source for source in module_sources(matrix.catalog, names)}
     for name, source in sources.items():
-        shutil.copytree(source["folder"], folder / "modules" / name, ignore=_NOT_COPIED)
+        read_code(Path(source["folder"])).write(folder / "modules" / name)
         sources[name] = {**source, "folder": f"{{{{ playbook_dir }}}}/../modules/{name}"}
     variables = {
         "modules_of_node": {node: sorted(need.modules & sources.keys()) for node, need in needs.items()},

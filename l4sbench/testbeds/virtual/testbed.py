@@ -46,11 +46,13 @@ class VirtualTestbed:
     Args:
         lab: The lab to boot.
         catalog: The queues and congestion controls that cells name.
+        unbuilt: Kernel modules that a run builds and this lab lacks: no problem for a plan.
     """
 
-    def __init__(self, lab: Lab, catalog: Catalog) -> None:
+    def __init__(self, lab: Lab, catalog: Catalog, unbuilt: frozenset[str] = frozenset()) -> None:
         self._lab = lab
         self._catalog = catalog
+        self._unbuilt = unbuilt
 
     @property
     def name(self) -> str:
@@ -86,7 +88,7 @@ class VirtualTestbed:
         """Return the kernel modules and options that the plan needs and the lab does not have."""
         found = [
             Problem("", name, "the lab has no such kernel module", HINT)
-            for name in sorted(needs.modules - self._lab.modules.keys())
+            for name in sorted(needs.modules - self._lab.modules.keys() - self._unbuilt)
         ]
         folders = (word for folder in needs.catalog for word in ("--catalog", str(folder)))
         command = f"{HINT} {shlex.join(folders)}".rstrip()

@@ -6,7 +6,13 @@
 parts in the cache, and `doctor()` what this machine lacks. Nothing here needs root.
 """
 
-from l4sbench.testbeds.virtual.lab.builder import BuildOptions, BuildStep, build, with_modules
+from l4sbench.testbeds.virtual.lab.builder import (
+    BuildOptions,
+    BuildStep,
+    build,
+    with_built_modules,
+    with_modules,
+)
 from l4sbench.testbeds.virtual.lab.doctor import Check, doctor
 from l4sbench.testbeds.virtual.lab.lab import GUEST_BIN, GUEST_MODULES, HINT, Digests, Lab
 from l4sbench.testbeds.virtual.lab.status import LabStatus, PartStatus, status
@@ -25,5 +31,6 @@ __all__ = [
     "build",
     "doctor",
     "status",
+    "with_built_modules",
     "with_modules",
 ]

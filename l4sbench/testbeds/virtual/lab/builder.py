@@ -5,7 +5,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,14 @@ from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.kernel import Kernel, build_kernel, find_kernel, kernel_digest
 from l4sbench.testbeds.virtual.lab.lab import HINT, Lab, LabRecord, ModuleRecord, read_record, record_key
 from l4sbench.testbeds.virtual.lab.linuxmodules import LinuxModules, build_linux_modules
-from l4sbench.testbeds.virtual.lab.programs import LabModule, ModuleInfo, Tools, build_modules, build_tools
+from l4sbench.testbeds.virtual.lab.programs import (
+    LabModule,
+    ModuleInfo,
+    Tools,
+    build_modules,
+    build_tools,
+    find_module,
+)
 from l4sbench.testbeds.virtual.lab.rootfs import compose_rootfs, first_boot
 from l4sbench.testbeds.virtual.lab.source import Say, Source
 from l4sbench.testbeds.virtual.lab.userland import Userland, build_userland, cached_userland, find_userland
@@ -116,7 +123,8 @@ def with_modules(
     Args:
         lab: The lab; it stays as it is.
         folders: Folders with C and a Kbuild file, by the name of the module each makes. A name that the lab
-            has already replaces the lab's own.
+            has already replaces the lab's own. make executes what is in them: name none that the user does
+            not trust (`l4sbench.catalog.outside`).
         on_progress: Receives progress reports.
 
     Raises:
@@ -134,20 +142,45 @@ def with_modules(
 
     with cache.lock(lambda message: say(message, None), _LOCK_S):
         added = build_modules(cache, folders, kernel, say)
-        kept = [
-            LabModule(
-                name, path, ModuleInfo(srcversion=lab.srcversions[name], digest=lab.digests.modules[name])
-            )
-            for name, path in lab.modules.items()
-            if name not in folders
-        ]
-        modules = [*kept, *added]  # modules of Linux stay in load order
+        modules = [*_modules_besides(lab, folders), *added]  # modules of Linux stay in load order
         rootfs = compose_rootfs(cache, userland, Tools(lab.tools, lab.digests.tools), modules)
         for path in (rootfs, *(module.path.parent for module in added)):
             os.utime(path)  # no record names them, and pruning goes by age
+    return replace(_with(lab, modules), rootfs=rootfs)
+
+
+def with_built_modules(lab: Lab, folders: Mapping[str, Path | None]) -> Lab:
+    """Return a lab as `with_modules` does, but build nothing: modules that were never built are missing.
+
+    Such a lab is for planning; it cannot boot with the modules.
+
+    Args:
+        lab: The lab; it stays as it is.
+        folders: As for `with_modules`; None for a module whose source must not be looked at.
+    """
+    if not folders:
+        return lab
+    cache = Cache.open(lab.kernel.parents[2])
+    kernel = find_kernel(cache, lab.kernel.parent.name)
+    found = (
+        find_module(cache, name, folder, kernel)
+        for name, folder in sorted(folders.items())
+        if folder is not None and kernel is not None
+    )
+    return _with(lab, [*_modules_besides(lab, folders), *(module for module in found if module is not None)])
+
+
+def _modules_besides(lab: Lab, names: Container[str]) -> list[LabModule]:
+    return [
+        LabModule(name, path, ModuleInfo(srcversion=lab.srcversions[name], digest=lab.digests.modules[name]))
+        for name, path in lab.modules.items()
+        if name not in names
+    ]
+
+
+def _with(lab: Lab, modules: Sequence[LabModule]) -> Lab:
     return replace(
         lab,
-        rootfs=rootfs,
         modules={module.name: module.path for module in modules},
         srcversions={module.name: module.info.srcversion for module in modules},
         digests=replace(lab.digests, modules={module.name: module.info.digest for module in modules}),

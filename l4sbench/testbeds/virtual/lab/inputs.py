@@ -11,12 +11,10 @@ from typing import Self
 from l4sbench import assets
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.lab.cache import digest_of, digest_of_files
+from l4sbench.trust import SOURCES
 
 RECIPE = {"kernel": "2", "userland": "1", "tools": "1", "modules": "1", "rootfs": "1"}
 """Part of the digest of each kind of part; increase it when the way of building changes the result."""
-
-_SOURCES = ("Kbuild", "Makefile", "*.c", "*.h", "*.S")
-"""Files of a folder with C that count; objects of a build by hand do not."""
 
 
 @dataclass(frozen=True)
@@ -67,4 +65,4 @@ def _module_name(kbuild: Path) -> str:
 
 def source_files(folder: Path) -> list[Path]:
     """Return the files below a folder that a build of C reads, in order."""
-    return sorted({path for pattern in _SOURCES for path in folder.rglob(pattern) if path.is_file()})
+    return sorted({path for pattern in SOURCES for path in folder.rglob(pattern) if path.is_file()})

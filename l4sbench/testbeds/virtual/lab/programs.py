@@ -95,15 +95,26 @@ def build_modules(
     """
     modules = []
     for number, (name, folder) in enumerate(sorted(folders.items())):
-        files = source_files(folder)
-        digest = digest_of([RECIPE["modules"], kernel.path.name, name, digest_of_files(folder, files)])
-        part = cache.part("modules", digest)
-        info = None if force else read_note(part / "info.json", ModuleInfo)
-        if info is None:
+        module = None if force else find_module(cache, name, folder, kernel)
+        if module is None:
             say(f"compiling the module {name}", number / len(folders))
-            info = _build_module(cache, name, folder, kernel, digest)
-        modules.append(LabModule(name, part / f"{name}.ko", info))
+            part = _module_part(cache, name, folder, kernel)
+            info = _build_module(cache, name, folder, kernel, part.name)
+            module = LabModule(name, part / f"{name}.ko", info)
+        modules.append(module)
     return tuple(modules)
+
+
+def find_module(cache: Cache, name: str, folder: Path, kernel: Kernel) -> LabModule | None:
+    """Return the module that was built from these files for a kernel; None if the cache does not have it."""
+    part = _module_part(cache, name, folder, kernel)
+    info = read_note(part / "info.json", ModuleInfo)
+    return None if info is None else LabModule(name, part / f"{name}.ko", info)
+
+
+def _module_part(cache: Cache, name: str, folder: Path, kernel: Kernel) -> Path:
+    files = digest_of_files(folder, source_files(folder))
+    return cache.part("modules", digest_of([RECIPE["modules"], kernel.path.name, name, files]))
 
 
 def _build_module(cache: Cache, name: str, folder: Path, kernel: Kernel, digest: str) -> ModuleInfo:

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Code from outside the project, and the user's consent to build and load it (docs/security.md).
+
+Consent is for exact bytes. They are copied to `trusted/<digest>/` below the user's state folder, which only
+the user may write to, and it is the copy that is built: a folder that changes afterwards needs new consent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from l4sbench.errors import InputError
+from l4sbench.files import new_folder, remove_leftovers
+
+SOURCES: Final = ("Kbuild", "Makefile", "*.c", "*.h", "*.S")
+"""Files of a folder with C that a build reads; objects of a build by hand do not count."""
+
+_DKMS: Final = "dkms.conf"
+"""DKMS executes it as a shell script, as root."""
+_DESCRIPTION: Final = "module.yml"
+"""Says how the code is loaded, and with which parameters; not code by itself."""
+
+_MOST_FILES: Final = 1000
+_MOST_BYTES: Final = 16 << 20
+_MOST_NAMES: Final = 20_000
+
+
+@dataclass(frozen=True)
+class Code:
+    """The files of one folder with code, as they were when they were read.
+
+    Attributes:
+        folder: Where they were read.
+        files: Their content by path below the folder.
+    """
+
+    folder: Path
+    files: Mapping[str, bytes]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over names and contents, whatever the folder is called."""
+        listed = [[name, hashlib.sha256(data).hexdigest()] for name, data in sorted(self.files.items())]
+        return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The files that are compiled or executed."""
+        return tuple(name for name in sorted(self.files) if is_code(Path(name).name))
+
+    def write(self, folder: Path, *, private: bool = False) -> None:
+        """Write the files below a folder; `private` ones only the user may read."""
+        for name, data in self.files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with os.fdopen(os.open(path, flags, 0o600 if private else 0o666), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def is_code(name: str) -> bool:
+    """Return True for the name of a file that a build compiles or executes."""
+    return any(fnmatchcase(name, pattern) for pattern in (*SOURCES, _DKMS))
+
+
+def read_code(folder: Path) -> Code:
+    """Read the files below a folder that a build, DKMS or the catalog reads; skip hidden folders.
+
+    Raises:
+        InputError: A link is among them, one cannot be read, or they are too many or too large.
+    """
+    files: dict[str, bytes] = {}
+    left = _MOST_BYTES
+    for path in _walk(folder):
+        data = _read(path, left)
+        left -= len(data)
+        files[path.relative_to(folder).as_posix()] = data
+        if len(files) > _MOST_FILES:
+            raise InputError(
+                f"{folder} has more than {_MOST_FILES} source files", "name the folder of one module"
+            )
+    return Code(folder, files)
+
+
+def trusted_copy(code: Code) -> Path | None:
+    """Return the copy that was kept when the user trusted exactly this code; None without such consent.
+
+    Raises:
+        InputError: Others may write to the folder of such copies.
+    """
+    copy = _home() / code.digest
+    if not copy.is_dir() or copy.is_symlink():
+        return None
+    _require_private(_home())
+    _require_private(copy)
+    with suppress(InputError):  # a damaged copy is no consent
+        if read_code(copy).digest == code.digest:
+            return copy
+    return None
+
+
+def trust(code: Code) -> Path:
+    """Remember that the user trusts this code, and return the copy to build.
+
+    Raises:
+        InputError: The user's state folder cannot be written, or others may write to it.
+    """
+    known = trusted_copy(code)
+    if known is not None:
+        return known
+    home = _home()
+    copy = home / code.digest
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_private(home)
+        remove_leftovers(home)
+        with new_folder(copy, replace=copy.exists()) as partial:  # a copy that was not found is damaged
+            partial.chmod(0o700)
+            code.write(partial, private=True)
+    except OSError as error:
+        if copy.is_dir() and trusted_copy(code) is not None:  # another run trusted the same code meanwhile
+            return copy
+        message = f"cannot remember in {home} what is trusted: {error.strerror}"
+        raise InputError(message, "set XDG_STATE_HOME to a folder that you can write to") from error
+    return copy
+
+
+def _home() -> Path:
+    import platformdirs
+
+    return platformdirs.user_state_path("l4sbench", appauthor=False) / "trusted"
+
+
+def _require_private(folder: Path) -> None:
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
+        message = f"{folder} decides which code is trusted, and others may write to it"
+        raise InputError(message, f"look at what is in it, then: chmod -R go-w {folder}")
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    seen = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        seen += len(folders) + len(names)
+        if seen > _MOST_NAMES:
+            raise InputError(f"{folder} has more than {_MOST_NAMES} files", "name the folder of one module")
+        for name in folders:
+            if Path(place, name).is_symlink():
+                raise _linked(Path(place, name))
+        for name in sorted(names):
+            if is_code(name) or name == _DESCRIPTION:
+                yield Path(place, name)
+
+
+def _read(path: Path, most: int) -> bytes:
+    try:
+        # O_NONBLOCK, since opening a FIFO would wait for its writer
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if path.is_symlink():
+            raise _linked(path) from None
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise InputError(f"{path} is not a plain file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise InputError(f"{path} is too large: the source of a module is limited to {_MOST_BYTES >> 20} MB")
+    return data
+
+
+def _linked(path: Path) -> InputError:
+    return InputError(f"{path} is a link, and code from outside must not have any", "copy what it points to")

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Consent to code: for exact bytes, kept where only the user can write, and nothing else is ever built."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from l4sbench.errors import InputError
+from l4sbench.trust import read_code, trust, trusted_copy
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "l4sbench" / "trusted"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "entry"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "module.yml").write_text("name: mine\n")
+    (folder / "Kbuild").write_text("obj-m := tcp_mine.o\n")
+    (folder / "tcp_mine.c").write_text("int mine;\n")
+    (folder / "inner" / "more.h").write_text("#define MORE\n")
+    return folder
+
+
+def test_consent_is_for_exact_bytes_whatever_the_folder_is_called(folder: Path, tmp_path: Path) -> None:
+    code = read_code(folder)
+    assert code.sources == ("Kbuild", "inner/more.h", "tcp_mine.c")
+    assert trusted_copy(code) is None
+    trust(code)
+    moved = folder.rename(tmp_path / "elsewhere")
+    assert trusted_copy(read_code(moved)) is not None
+    for name in ("module.yml", "Kbuild", "tcp_mine.c", "inner/more.h"):
+        before = (moved / name).read_text()
+        (moved / name).write_text(f"{before} ")
+        assert trusted_copy(read_code(moved)) is None, name
+        (moved / name).write_text(before)
+    (moved / "one-more.c").write_text("")
+    assert trusted_copy(read_code(moved)) is None
+
+
+def test_objects_and_notes_do_not_count(folder: Path) -> None:
+    before = read_code(folder).digest
+    (folder / "tcp_mine.o").write_bytes(b"\x7fELF")
+    (folder / "README.md").write_text("mine")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "hook.c").write_text("int hook;")
+    assert read_code(folder).digest == before
+
+
+def test_what_is_built_is_a_copy_that_nobody_else_can_write(folder: Path, home: Path) -> None:
+    code = read_code(folder)
+    (folder / "tcp_mine.c").write_text("int changed_after_it_was_read;\n")
+    copy = trust(code)
+    assert copy == home / code.digest
+    assert (copy / "tcp_mine.c").read_text() == "int mine;\n"
+    assert {path.stat().st_mode & 0o077 for path in copy.rglob("*") if path.is_file()} == {0}
+    assert home.stat().st_mode & 0o777 == copy.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in home.iterdir()] == [code.digest]
+    assert trust(code) == copy
+
+
+def test_a_changed_copy_is_no_consent_and_is_replaced(folder: Path) -> None:
+    code = read_code(folder)
+    copy = trust(code)
+    (copy / "tcp_mine.c").write_text("int other;\n")
+    assert trusted_copy(code) is None
+    assert trusted_copy(read_code(copy)) is None
+    assert (trust(code) / "tcp_mine.c").read_text() == "int mine;\n"
+
+
+@pytest.mark.parametrize("place", ["home", "copy"])
+def test_a_record_that_others_may_write_is_refused(folder: Path, home: Path, place: str) -> None:
+    copy = trust(read_code(folder))
+    (home if place == "home" else copy).chmod(0o770)
+    with pytest.raises(
+        InputError, match=r"others may write to it; look at what is in it, then: chmod -R go-w"
+    ):
+        trusted_copy(read_code(folder))
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "tcp_mine.c"])
+def test_links_are_refused(folder: Path, target: str) -> None:
+    (folder / "linked.c").symlink_to(target)
+    with pytest.raises(InputError, match=r"linked\.c is a link, and code from outside must not have any"):
+        read_code(folder)
+
+
+def test_linked_folders_are_refused(folder: Path) -> None:
+    (folder / "linked").symlink_to("/usr/include", target_is_directory=True)
+    with pytest.raises(InputError, match=r"linked is a link"):
+        read_code(folder)
+
+
+def test_pipes_and_large_files_are_refused_at_once(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.c")
+    with pytest.raises(InputError, match=r"pipe\.c is not a plain file"):
+        read_code(folder)
+    (folder / "pipe.c").unlink()
+    with (folder / "large.c").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(InputError, match="limited to 16 MB"):
+        read_code(folder)
+
+
+def test_a_state_folder_that_cannot_be_written_is_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(InputError, match=r"cannot remember in .*set XDG_STATE_HOME"):
+        trust(read_code(folder))
