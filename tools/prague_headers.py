@@ -24,8 +24,9 @@ from pathlib import Path
 
 from l4sbench import assets
 from l4sbench.errors import TestbedError
+from l4sbench.files import remove_tree
 from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
-from l4sbench.testbeds.virtual.lab.cache import Cache, remove_tree
+from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import source_files
 from l4sbench.testbeds.virtual.lab.scratchapt import ScratchApt

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import assets
 from l4sbench.catalog.entries import Queue
 from l4sbench.errors import Problem
-from l4sbench.files import new_folder
+from l4sbench.files import new_folder, sync_folder
 from l4sbench.trust import is_code, read_code, trust, trusted_copy
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def keep_catalog(run: Path, catalog: Catalog) -> None:
             else:
                 folder.mkdir()
                 shutil.copyfile(entry.folder / _MODULE_FILE, folder / _MODULE_FILE)
+        sync_folder(partial)
 
 
 def _is_outside(entry: CatalogEntry) -> bool:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ import dataframely as dy
 import polars as pl
 
 from l4sbench.errors import InputError
+from l4sbench.files import new_file
 from l4sbench.tables.schemas import EXPORTING, SCHEMAS, schema
 
 if TYPE_CHECKING:
@@ -95,20 +95,17 @@ def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
 
     The file does not depend on how the rows are split into parts.
     """
-    partial = path.with_name(path.name + ".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     frame = _together(table, parts) if parts else empty(table).lazy()
-    frame.sink_parquet(
-        partial,
-        compression="zstd",
-        row_group_size=ROW_GROUP_ROWS,
-        maintain_order=True,
-        metadata={FORMAT_KEY: str(FORMAT), TABLE_KEY: table},
-        engine="streaming",
-    )
-    with partial.open("rb") as written:
-        os.fsync(written.fileno())
-    partial.replace(path)
+    with new_file(path) as temporary:
+        frame.sink_parquet(
+            temporary,
+            compression="zstd",
+            row_group_size=ROW_GROUP_ROWS,
+            maintain_order=True,
+            metadata={FORMAT_KEY: str(FORMAT), TABLE_KEY: table},
+            engine="streaming",
+        )
 
 
 def _together(table: str, parts: Sequence[pl.LazyFrame]) -> pl.LazyFrame:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from l4sbench.errors import InputError
-from l4sbench.files import PARTIAL, sync_folder, write_whole
+from l4sbench.files import new_folder, sync_folder, write_whole
 from l4sbench.store.files import room
 
 PAGE: Final = "index.html"
@@ -40,16 +40,14 @@ def write_series(report: Path, digest: str, scripts: Iterable[tuple[str, str]]) 
     """
     folder = report / DATA / digest
     if not folder.is_dir():
-        partial = report / DATA / f"series{PARTIAL}"
-        shutil.rmtree(partial, ignore_errors=True)
         with room(report):
-            partial.mkdir(parents=True)
-            for name, script in scripts:
-                if not _FILE_NAME.fullmatch(name):
-                    raise InputError(f"the tables have a cell {name!r}, which is not a valid cell id")
-                (partial / f"{name}.js").write_bytes(script.encode())
-            sync_folder(partial)
-            partial.rename(folder)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with new_folder(folder) as made:
+                for name, script in scripts:
+                    if not _FILE_NAME.fullmatch(name):
+                        raise InputError(f"the tables have a cell {name!r}, which is not a valid cell id")
+                    (made / f"{name}.js").write_bytes(script.encode())
+                sync_folder(made)
     return f"{DATA}/{digest}"
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from l4sbench import assets
 from l4sbench.errors import TestbedError
+from l4sbench.files import remove_tree
 from l4sbench.testbeds.virtual.lab import BuildOptions, BuildStep, Lab, build, with_modules
-from l4sbench.testbeds.virtual.lab.cache import remove_tree
 
 pytestmark = pytest.mark.lab
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import TestbedError
+from l4sbench.files import write_whole
 from l4sbench.testbeds.nodes import connect
 from l4sbench.testbeds.nodes.keeper import SOCKET
 from l4sbench.testbeds.nodes.plan import BASTION
-from l4sbench.testbeds.virtual.lab.cache import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from l4sbench import assets
 from l4sbench.errors import TestbedError
+from l4sbench.files import write_whole
 from l4sbench.testbeds.nodes import ssh
 from l4sbench.testbeds.nodes.home import Home, Remains, State, tail
 from l4sbench.testbeds.nodes.keeper import GO, RESTART, Order
 from l4sbench.testbeds.nodes.plan import BASTION
 from l4sbench.testbeds.nodes.process import Process
 from l4sbench.testbeds.nodes.userland import USER, NodeUserland
-from l4sbench.testbeds.virtual.lab.cache import digest_of, write_whole
+from l4sbench.testbeds.virtual.lab.cache import digest_of
 
 if TYPE_CHECKING:
     from l4sbench.testbeds.nodes.plan import LabPlan

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
+from l4sbench.files import remove_tree, write_whole
 from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
-from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note, remove_tree, write_whole
+from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
 from l4sbench.testbeds.virtual.lab.userland import (
     PACKAGES,

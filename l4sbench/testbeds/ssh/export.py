@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.errors import InputError
+from l4sbench.files import new_folder
 from l4sbench.program import programs
 from l4sbench.program.trial import draw_conditions, seed_of
 from l4sbench.testbeds.ssh import ansible
@@ -26,6 +27,8 @@ from l4sbench.topology import topology as find_topology
 from l4sbench.trust import read_code
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from l4sbench.cell import Cell
     from l4sbench.matrix import Matrix
     from l4sbench.topology import Topology
@@ -83,32 +86,42 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     if inventory is not None:
         where = str(inventory)
         require_placed(hosts_of(ansible.read_inventory(inventory), where), topologies, where)
-    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
-        raise InputError(f"{folder} is not empty and not an export", "choose a folder that does not exist")
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    (partial / "cells").mkdir(parents=True)
+    place = folder.resolve()
+    _require_free(folder, place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with new_folder(place, replace=True) as made:
+        _write(made, matrix, topologies, inventory)
+    return len(matrix.cells)
+
+
+def _require_free(folder: Path, place: Path) -> None:
+    hint = "choose a folder that does not exist"
+    if Path.cwd().is_relative_to(place):
+        raise InputError(f"{folder} is the current folder or above it", hint)
+    if place.exists() and not place.is_dir():
+        raise InputError(f"{folder} is not a folder", hint)
+    if place.exists() and any(place.iterdir()) and not (place / MARK).exists():
+        raise InputError(f"{folder} is not empty and not an export", hint)
+
+
+def _write(folder: Path, matrix: Matrix, topologies: Mapping[str, Topology], inventory: Path | None) -> None:
+    (folder / "cells").mkdir()
     for cell in matrix.cells:
         # plain JSON: Ansible's YAML reader takes 1e-07 for text
         text = json.dumps(_variables(cell, topologies[cell.topology], matrix), indent=1)
-        (partial / "cells" / f"{cell.id}.yml").write_text(f"{text}\n", encoding="utf-8")
-    _write_modules(partial, matrix)
+        (folder / "cells" / f"{cell.id}.yml").write_text(f"{text}\n", encoding="utf-8")
+    _write_modules(folder, matrix)
     for part in ("playbooks", "roles"):
-        shutil.copytree(assets.folder(part), partial / part, ignore=_NOT_COPIED, dirs_exist_ok=True)
+        shutil.copytree(assets.folder(part), folder / part, ignore=_NOT_COPIED, dirs_exist_ok=True)
     if inventory is None:
-        (partial / "hosts.yml").write_text(_hosts(next(iter(topologies.values()))), encoding="utf-8")
+        (folder / "hosts.yml").write_text(_hosts(next(iter(topologies.values()))), encoding="utf-8")
     named = "hosts.yml" if inventory is None else str(inventory.resolve())
     readme = _README.format(
         matrix=matrix.name, inventory=named, first=matrix.cells[0].id, count=len(matrix.cells)
     )
-    (partial / "README.md").write_text(readme, encoding="utf-8")
-    (partial / "ansible.cfg").write_text(_ANSIBLE_CFG, encoding="utf-8")
-    (partial / MARK).write_text("", encoding="utf-8")
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial.rename(folder)
-    return len(matrix.cells)
+    (folder / "README.md").write_text(readme, encoding="utf-8")
+    (folder / "ansible.cfg").write_text(_ANSIBLE_CFG, encoding="utf-8")
+    (folder / MARK).write_text("", encoding="utf-8")
 
 
 def _write_modules(folder: Path, matrix: Matrix) -> None:

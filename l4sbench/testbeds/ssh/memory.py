@@ -14,6 +14,7 @@ from typing import Final
 from platformdirs import user_cache_path
 
 from l4sbench.errors import TestbedError
+from l4sbench.files import write_whole
 from l4sbench.testbeds.ssh.facts import HostFacts, read_facts
 
 CHANGE_S: Final = 180.0
@@ -94,9 +95,7 @@ class Memory:
             "changing": told.changing,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".partial")
-        partial.write_text(json.dumps(plain, indent=1), encoding="utf-8")
-        partial.replace(self.path)
+        write_whole(self.path, json.dumps(plain, indent=1))
 
 
 def _facts(plain: Mapping[str, object]) -> dict[str, HostFacts]:

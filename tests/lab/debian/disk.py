@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from l4sbench.errors import TestbedError
+from l4sbench.files import remove_tree
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_members
 from l4sbench.testbeds.virtual.lab import Lab
-from l4sbench.testbeds.virtual.lab.cache import Cache, remove_tree
+from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
 from tests.lab.debian.kernels import KernelPackages, index, pack, second_release
 from tests.lab.debian.root import (

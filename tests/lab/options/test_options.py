@@ -16,10 +16,11 @@ import pytest
 from l4sbench.app import api
 from l4sbench.catalog import Catalog
 from l4sbench.errors import TestbedError
+from l4sbench.files import remove_tree, write_whole
 from l4sbench.planning.inputs import kernel_options
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import Lab
-from l4sbench.testbeds.virtual.lab.cache import Cache, read_note, remove_tree, write_whole
+from l4sbench.testbeds.virtual.lab.cache import Cache, read_note
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.kernel import Kernel, find_kernel
 from l4sbench.testbeds.virtual.lab.lab import read_record
@@ -65,7 +66,9 @@ def home(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     # whatever options the user has added
     modules = {name: record.modules[name] for name in ours}
     record = record.model_copy(update={"options": {}, "modules": modules})
-    write_whole(Cache.open(home / "l4sbench").record(key), record.model_dump_json())
+    kept = Cache.open(home / "l4sbench").record(key)
+    kept.parent.mkdir()
+    write_whole(kept, record.model_dump_json())
     source = cached(Cache.open(root))
     info = None if source is None else read_note(source.path.parent / "info.json", SourceInfo)
     if source is None or info is None:

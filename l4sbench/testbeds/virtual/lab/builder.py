@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from l4sbench.errors import TestbedError
+from l4sbench.files import remove_tree, write_whole
 from l4sbench.testbeds.virtual.lab import source as sources
 from l4sbench.testbeds.virtual.lab.aptsources import Archive, debian_archives, read_sources
-from l4sbench.testbeds.virtual.lab.cache import PARTS, Cache, remove_tree, write_whole
+from l4sbench.testbeds.virtual.lab.cache import PARTS, Cache
 from l4sbench.testbeds.virtual.lab.doctor import build_checks, require
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.kernel import Kernel, build_kernel, find_kernel, kernel_digest
@@ -108,7 +109,9 @@ def build(options: BuildOptions, on_progress: Callable[[BuildStep], None] = lamb
         if (lab := _finished(cache, inputs, options)) is not None:
             return lab
         for record in _Build(cache, inputs, options, on_progress).run():
-            write_whole(cache.record(record_key(inputs, record.built_in)), record.model_dump_json(indent=1))
+            path = cache.record(record_key(inputs, record.built_in))
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, record.model_dump_json(indent=1))
         _prune(cache)
     lab = Lab.locate(options.cache, options.kernels, options.needs)
     on_progress(BuildStep("done", f"the lab is ready: Linux {lab.kernel_release}", 1.0))

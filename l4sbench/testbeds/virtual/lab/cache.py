@@ -15,7 +15,6 @@ Layout below the root (the user's cache folder, `~/.cache/l4sbench` or below `XD
 import hashlib
 import json
 import os
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -30,9 +29,9 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from l4sbench.errors import TestbedError
+from l4sbench.files import PARTIAL, remove_tree, write_whole
 
 PARTS = ("source", "kernel", "userland", "tools", "modules", "rootfs", "node-userland")
-PARTIAL = ".partial"
 DIGEST_LENGTH = 16
 """Hex digits kept of a SHA-256: 64 bits distinguish a few hundred parts, and paths stay readable."""
 
@@ -90,27 +89,6 @@ def read_note(path: Path, kind: type[_Noted]) -> _Noted | None:
         return kind.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a small file so that it appears complete or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}{PARTIAL}")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a folder, even if folders in it lack the write bit."""
-    for folder, names, _ in os.walk(path):
-        for name in names:
-            inner = Path(folder, name)
-            if not inner.is_symlink():
-                inner.chmod(0o700)
-    shutil.rmtree(path)
 
 
 @dataclass(frozen=True)

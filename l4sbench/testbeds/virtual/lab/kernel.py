@@ -11,14 +11,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.lab.cache import (
-    Cache,
-    digest_of,
-    digest_of_file,
-    read_note,
-    remove_tree,
-    write_whole,
-)
+from l4sbench.files import remove_tree, write_whole
+from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE, Inputs
 from l4sbench.testbeds.virtual.lab.source import OLDEST, PRODUCTS, Say, Source, version_key

@@ -16,7 +16,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, read_note, write_whole
+from l4sbench.files import write_whole
+from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE
 from l4sbench.testbeds.virtual.lab.kernel import REPEATABLE, Kernel, make, read_options, unpack

@@ -10,14 +10,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.lab.cache import (
-    Cache,
-    digest_of,
-    digest_of_file,
-    digest_of_files,
-    read_note,
-    write_whole,
-)
+from l4sbench.files import write_whole
+from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, digest_of_files, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE, Inputs, source_files
 from l4sbench.testbeds.virtual.lab.kernel import REPEATABLE, Kernel

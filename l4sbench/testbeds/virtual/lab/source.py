@@ -16,15 +16,9 @@ from typing import IO
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
+from l4sbench.files import write_whole
 from l4sbench.testbeds.virtual.lab.aptsources import Archive
-from l4sbench.testbeds.virtual.lab.cache import (
-    DIGEST_LENGTH,
-    Cache,
-    digest_of,
-    digest_of_file,
-    read_note,
-    write_whole,
-)
+from l4sbench.testbeds.virtual.lab.cache import DIGEST_LENGTH, Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
 
 KERNEL_SUITES = ("trixie-backports", "forky", "sid")

@@ -14,8 +14,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
+from l4sbench.files import remove_tree, write_whole
 from l4sbench.testbeds.virtual.lab.aptsources import Archive
-from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note, remove_tree, write_whole
+from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE
 from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why

@@ -107,6 +107,23 @@ def test_an_export_replaces_an_export_and_nothing_else(exported: Path, tmp_path:
         api.export("quickstart", tmp_path)
 
 
+def test_what_is_beside_an_export_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, mine = tmp_path / "out", tmp_path / "out.partial"
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("mine")
+    for _ in range(2):
+        assert api.export("quickstart", out, ["aqm=dualpi2", "buffer_bdp=1"]) == 2
+    assert (mine / "thesis.tex").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.partial"]
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file is not a folder"):
+        api.export("quickstart", tmp_path / "file")
+    monkeypatch.chdir(out / "cells")
+    for folder in ("..", "."):
+        with pytest.raises(InputError, match="is the current folder or above it; choose a folder"):
+            api.export("quickstart", folder)
+
+
 def test_an_inventory_is_checked_and_named(tmp_path: Path) -> None:
     inventory = tmp_path / "hosts.yml"
     inventory.write_text("all: {hosts: {a: {l4sbench_node: router}}}\n")

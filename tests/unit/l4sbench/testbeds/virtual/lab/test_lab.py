@@ -12,10 +12,16 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, build, status
 from l4sbench.testbeds.virtual.lab.builder import compiler_version
-from l4sbench.testbeds.virtual.lab.cache import Cache, write_whole
+from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.lab import LabRecord, ModuleRecord, record_key
 from l4sbench.traits import Needs
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file, and make its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 @pytest.fixture
@@ -46,12 +52,10 @@ def pretend_built(
     """Leave what a build leaves, as far as finding it goes."""
     home, inputs = Cache.open(cache), Inputs.read(kernels)
     for name in (f"kernel/{kernel}/linux", "rootfs/r/init", "tools/t/lab-init", "userland/u/x"):
-        write_whole(home.root / name, "x")
-    write_whole(
-        home.root / f"kernel/{kernel}/config", f"CONFIG_NET_SCH_CODEL=y\nCONFIG_IPV6_SIT=m\n{options}"
-    )
+        put(home.root / name, "x")
+    put(home.root / f"kernel/{kernel}/config", f"CONFIG_NET_SCH_CODEL=y\nCONFIG_IPV6_SIT=m\n{options}")
     for module in ("tcp_prague", "tcp_vegas", "tcp_yeah"):
-        write_whole(home.root / f"modules/m/{module}.ko", "x")
+        put(home.root / f"modules/m/{module}.ko", "x")
     record = LabRecord(
         inputs=inputs.digests,
         compiler=compiler_version() or "none",
@@ -72,7 +76,7 @@ def pretend_built(
         options={"TCP_CONG_VEGAS": ("tcp_vegas",), "TCP_CONG_YEAH": ("tcp_vegas", "tcp_yeah")},
         built_in=built_in,
     )
-    write_whole(home.record(record_key(inputs, built_in)), record.model_dump_json())
+    put(home.record(record_key(inputs, built_in)), record.model_dump_json())
 
 
 def test_without_a_build_the_hint_says_what_to_do(cache: Path, kernels: Path) -> None:
@@ -176,7 +180,7 @@ def test_a_lab_with_parts_missing_says_which(cache: Path, kernels: Path) -> None
 def test_status_tells_what_is_used_and_what_is_not(cache: Path, kernels: Path) -> None:
     assert status(cache, kernels).reason == "the lab is not built"
     pretend_built(cache, kernels)
-    write_whole(cache / "tools/old/lab-init", "x")
+    put(cache / "tools/old/lab-init", "x")
     state = status(cache, kernels)
     assert state.lab is not None
     assert {part.path.name: part.used for part in state.parts} == {
