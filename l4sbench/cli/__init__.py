@@ -17,7 +17,7 @@ from l4sbench import __version__
 from l4sbench.cli import bundle, collect, compare, doctor, lab, plan, report, run
 from l4sbench.cli import slice as slices
 from l4sbench.cli.options import as_filter
-from l4sbench.cli.terminal import say, styled
+from l4sbench.cli.terminal import Styled, say
 from l4sbench.errors import InputError, L4sbenchError
 
 OK: Final = 0
@@ -26,6 +26,9 @@ BAD_INPUT: Final = 2
 TESTBED: Final = 3
 BUG: Final = 4
 INTERRUPTED: Final = 130
+
+_ERROR: Final = Styled("error:", "red")
+_BUG: Final = Styled("bug:", "red")
 
 _COMMANDS: Final = (plan, run, collect, report, compare, bundle, lab, slices, doctor)
 
@@ -106,11 +109,11 @@ def _show(error: L4sbenchError) -> None:
     problems = error.problems if isinstance(error, InputError) else ()
     if problems:
         for problem in problems:
-            say(f"{styled('error:', 'red', sys.stderr)} {problem}")
+            say(_ERROR, f" {problem}")
         if len(problems) > 1:
             say(f"{len(problems)} problems")
         return
-    say(f"{styled('error:', 'red', sys.stderr)} {error.message}")
+    say(_ERROR, f" {error.message}")
     if error.hint:
         say(f"  {error.hint}")
 
@@ -143,7 +146,7 @@ def _show_bug(error: Exception) -> None:
             file.write(text)
     except OSError as unwritable:
         say(text)
-        say(f"{styled('bug:', 'red', sys.stderr)} {error!r} (the traceback could not be saved: {unwritable})")
+        say(_BUG, f" {error!r} (the traceback could not be saved: {unwritable})")
         return
-    say(f"{styled('bug:', 'red', sys.stderr)} {type(error).__name__}: {error}")
+    say(_BUG, f" {type(error).__name__}: {error}")
     say(f"  This should not happen. Please report it with {file.name}")

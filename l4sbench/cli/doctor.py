@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict, replace
 
 from l4sbench.cli.options import Subparsers, add_command
-from l4sbench.cli.terminal import answer, as_json, styled
+from l4sbench.cli.terminal import Styled, answer, as_json
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -50,10 +49,8 @@ def doctor(args: argparse.Namespace) -> int:
         width = max(len(check.name) for check in checks)
         for check in checks:
             colour = "yellow" if check in nodes else "red"
-            mark = (
-                styled("ok     ", "green", sys.stdout) if check.ok else styled("missing", colour, sys.stdout)
-            )
-            answer(f"{mark}  {check.name.ljust(width)}  {check.detail}")
+            mark = Styled("ok     ", "green") if check.ok else Styled("missing", colour)
+            answer(mark, f"  {check.name.ljust(width)}  {check.detail}")
             if not check.ok and check.mend:
                 answer(f"{' ' * (width + 11)}{check.mend}")
     return 0 if all(check.ok for check in needed) else 3

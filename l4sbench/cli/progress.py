@@ -13,16 +13,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench import events
-from l4sbench.cli.terminal import as_duration, counted, is_terminal, kernels_text, say, styled
+from l4sbench.cli.terminal import Styled, as_duration, counted, is_terminal, kernels_text, say
+from l4sbench.printable import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
     from l4sbench.testbeds.virtual.lab import BuildStep
+
+_Line: TypeAlias = "tuple[str | Styled, ...]"
+"""The parts of a line; none of a line that is not printed."""
 
 _MARKS = {"ok": ("ok", "green"), "invalid": ("invalid", "yellow"), "failed": ("FAILED", "red")}
 
@@ -64,15 +68,15 @@ class _Lines:
         self._progress = self._progress.after(event)
         line = self._line(event)
         if line:
-            say(line)
+            say(*line)
 
-    def _line(self, event: events.Event) -> str | None:
+    def _line(self, event: events.Event) -> _Line:
         match event:
             case events.TrialEnded():
                 done = f"{self._progress.ended}/{self._progress.trials}"
                 over = self._progress.ended >= self._progress.trials
                 left = "" if over else f", {as_duration(self._progress.left_s())} left"
-                return f"[{done}{left}] {_ended(event)}"
+                return (f"[{done}{left}] ", *_ended(event))
             case events.RunPlanned():
                 return _planned(event)
             case _:
@@ -120,11 +124,12 @@ class _Bar:
             self._over.set()
             ticker.join()
 
-    def _print(self, line: str | None) -> None:
+    def _print(self, line: _Line) -> None:
         if line:
             from rich.text import Text
 
-            self._bar.console.print(Text.from_ansi(line))
+            parts = (part if isinstance(part, Styled) else Styled(part, "") for part in line)
+            self._bar.console.print(Text.assemble(*((printable(part.text), part.style) for part in parts)))
 
     def _draw(self) -> None:
         with self._lock:
@@ -153,22 +158,26 @@ def _state(progress: events.Progress, now_s: float) -> str:
     return ", ".join(parts)
 
 
-def _planned(event: events.RunPlanned) -> str:
+def _planned(event: events.RunPlanned) -> _Line:
     share_s = event.work_s / max(1, event.jobs)
     workers = f"{event.jobs} at once" if event.jobs > 1 else "one after another"
-    return f"{event.trials} trials of {event.cells} cells to run, {workers}, about {as_duration(share_s)}"
+    return (f"{event.trials} trials of {event.cells} cells to run, {workers}, about {as_duration(share_s)}",)
 
 
-def _ended(event: events.TrialEnded) -> str:
-    word, style = _MARKS[event.status.value]
-    text = f"{styled(word, style, sys.stderr)} {event.cell_id} trial {event.trial}: {event.wall_s:.1f} s"
-    if not event.reasons:
-        return text
-    reasons = "; ".join(event.reasons)
-    return f"{text}\n    {reasons}\n    {event.path}"
+def _ended(event: events.TrialEnded) -> _Line:
+    text = f" {event.cell_id} trial {event.trial}: {event.wall_s:.1f} s"
+    if event.reasons:
+        reasons = "; ".join(event.reasons)
+        text = f"{text}\n    {reasons}\n    {event.path}"
+    return Styled(*_MARKS[event.status.value]), text
 
 
-def _notice(event: events.Event) -> str | None:
+def _notice(event: events.Event) -> _Line:
+    text = _notice_text(event)
+    return (text,) if text else ()
+
+
+def _notice_text(event: events.Event) -> str | None:
     match event:
         case events.StageBegun():
             restart = f", after a restart of {', '.join(event.restarts)}" if event.restarts else ""
@@ -217,7 +226,10 @@ def build_progress() -> Iterator[Callable[[BuildStep], None]]:
         def show(step: BuildStep) -> None:
             total = None if step.fraction is None else 1.0
             bar.update(
-                task, description=f"{step.stage}: {step.message}", completed=step.fraction or 0.0, total=total
+                task,
+                description=printable(f"{step.stage}: {step.message}"),
+                completed=step.fraction or 0.0,
+                total=total,
             )
 
         yield show

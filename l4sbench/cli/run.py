@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices, run_options
-from l4sbench.cli.terminal import answer, as_path, say, styled, warn
+from l4sbench.cli.terminal import Styled, answer, as_path, say, warn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,4 +115,4 @@ def _sum_up(result: RunResult, path: Path, report: Path | None) -> None:
     if result.interrupted:
         say("interrupted; the same command resumes the run")
     if result.error is not None:
-        say(f"{styled('error:', 'red', sys.stderr)} {result.error}")
+        say(Styled("error:", "red"), f" {result.error}")

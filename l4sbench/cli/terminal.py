@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+
+from l4sbench.printable import printable
 
 _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
@@ -26,31 +29,49 @@ def colour(stream: TextIO) -> bool:
     return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
-def styled(text: str, style: str, stream: TextIO) -> str:
-    """Return `text` in bold, dim, red, green or yellow if `stream` takes colour."""
-    return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if colour(stream) else text
+@dataclass(frozen=True)
+class Styled:
+    """A part of a line that is bold, dim, red, green or yellow where the stream takes colour."""
+
+    text: str
+    style: str
 
 
-def answer(text: str = "") -> None:
-    """Print the answer, to stdout."""
-    print(text, flush=True)
+def answer(*parts: str | Styled) -> None:
+    """Print the answer, to stdout; control characters in it are shown, not sent."""
+    print(_line(parts, sys.stdout), flush=True)
 
 
-def say(text: str) -> None:
-    """Print progress, hints and warnings, to stderr."""
-    print(text, file=sys.stderr, flush=True)
+def say(*parts: str | Styled) -> None:
+    """Print progress, hints and warnings, to stderr; control characters in them are shown, not sent."""
+    print(_line(parts, sys.stderr), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
     """Print a warning, to stderr."""
-    say(f"{styled('warning:', 'yellow', sys.stderr)} {text}")
+    say(Styled("warning:", "yellow"), f" {text}")
+
+
+def _line(parts: Sequence[str | Styled], stream: TextIO) -> str:
+    return "".join(
+        printable(part) if isinstance(part, str) else _styled(part, colour=colour(stream)) for part in parts
+    )
+
+
+def _styled(part: Styled, *, colour: bool) -> str:
+    text = printable(part.text)
+    return f"\x1b[{_SGR[part.style]}m{text}\x1b[0m" if colour else text
 
 
 def as_json(value: object) -> str:
     """Return `value` as the JSON that `--json` prints."""
     import json
 
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if text.replace("\n", "").isprintable():
+        return text
+    # what `answer` would show in Python's way is written in JSON's
+    return "".join(sign if sign == "\n" or sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
 
 
 def as_table(rows: Sequence[Mapping[str, object]], *, right: frozenset[str] = frozenset()) -> list[str]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from l4sbench import __version__
+from l4sbench.printable import printable
 from reports.colours import DIFFERENCE, goodput_scale
-from reports.page.details import details
+from reports.page.details import FIELD, LINE, NUMBER, details
 from reports.page.model import questions, spoken
 from reports.page.series import digest, scripts
 from reports.page.writing import write_drawing, write_page, write_series
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SCRIPTS: Final = ("base.js", "cell.js", "charts.js", "find.js", "page.js")
+
+_SEPARATORS: Final = frozenset((LINE, FIELD, NUMBER))
+_PARTS: Final = re.compile(f"([{''.join(sorted(_SEPARATORS))}])")
 
 STEPS: Final = 5
 """Steps of the diverging colour scales on each side of their middle; `page.css` has the colours."""
@@ -100,7 +105,7 @@ def render(
     asked = questions(decision)
     cells = [(entry, cell) for question in asked for entry in question.entries for cell in entry.cells]
     data = details(tables, decision, cells) | {"series": series, "drawing": drawing}
-    return (
+    page = (
         templates()
         .get_template("page.html.j2")
         .render(
@@ -119,6 +124,7 @@ def render(
             version=__version__,
         )
     )
+    return printable(page)  # at the end, as a control character is one wherever it is in HTML
 
 
 def beside_published(comparison: StudyComparison) -> Panel:
@@ -193,7 +199,18 @@ def _own(name: str) -> Markup:
 
 def as_script_data(plain: object) -> Markup:
     """Return JSON in which nothing can end the script element that holds it."""
-    text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_visible(plain), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return Markup(text)  # noqa: S704 (just escaped)
+
+
+def _visible(plain: object) -> object:
+    """Return JSON types whose texts have no control characters."""
+    if isinstance(plain, dict):
+        return {_visible(name): _visible(value) for name, value in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [_visible(item) for item in plain]
+    if not isinstance(plain, str) or plain.isprintable():
+        return plain
+    return "".join(part if part in _SEPARATORS else printable(part) for part in _PARTS.split(plain))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from reports.published.comparison import NEAR_PERCENT, Errors, Pair, difference_maps
 from reports.published.data import errata
-from reports.render.templating import markdown_templates
+from reports.render.templating import Markdown, markdown_templates
 
 if TYPE_CHECKING:
     from reports.published.comparison import EntryAgreement, StudyComparison
@@ -59,18 +59,22 @@ def _entry(l4s: str, entry: EntryAgreement) -> tuple[str, ...]:
         ours = "not run"
     else:
         agrees = "agrees" if entry.agrees else "**differs**"
-        ours = f"{_word(entry.ok)} ({agrees}{' as the erratum says' if entry.agrees_corrected else ''})"
+        ours = Markdown(f"{_word(entry.ok)} ({agrees}{_erratum(entry)})")
     return (
         l4s,
         printed.row,
         printed.column,
-        f"{_word(printed.ok)}{_STARS[printed.star]}",
+        Markdown(f"{_word(printed.ok)}{_STARS[printed.star]}"),
         _word(entry.published_ok) or "not available: as printed",
         ours,
         f"{entry.cells[0]} of {entry.cells[1]}",
         entry.worst,
         " ".join(filter(None, (printed.exception, *(f"erratum: {erratum}" for erratum in entry.errata)))),
     )
+
+
+def _erratum(entry: EntryAgreement) -> str:
+    return " as the erratum says" if entry.agrees_corrected else ""
 
 
 _STARS: Final[Mapping[str, str]] = {"all": "*", "some": " (* in some queues)", "none": ""}

@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from reports.render.data import cells_csv, document, entries_csv
-from reports.render.templating import latex_templates, markdown_templates, md, table, tex
+from reports.render.templating import Latex, Markdown, latex_templates, markdown_templates, md, table, tex
 from reports.render.words import BIMODAL, GLYPHS, NO_TRIAL, STAR, notes, number, worst_text
 from reports.result.grid import heat_grid
 from reports.result.judging import Word
@@ -64,9 +63,9 @@ def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.Dat
     )
 
 
-def _entry(verdict: Verdict) -> str:
+def _entry(verdict: Verdict) -> Markdown:
     signs = (GLYPHS[verdict.word], f"**{verdict.word}**", STAR[verdict.low_latency])
-    return f"{' '.join(filter(None, signs))}<br>{md(worst_text(verdict))}"
+    return Markdown(f"{' '.join(filter(None, signs))}<br>{md(worst_text(verdict))}")
 
 
 def _goodputs(cell: JudgedCell) -> str:
@@ -89,10 +88,10 @@ _FURTHER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
 }
 
 
-def _further(decision: Decision, metrics: pl.DataFrame | None) -> str:
+def _further(decision: Decision, metrics: pl.DataFrame | None) -> Markdown:
     """Return fairness, steadiness and tails of the cells as a table; what no cell has is no column."""
     if metrics is None:
-        return ""
+        return Markdown()
     of_cell: dict[str, dict[str, Any]] = {row["cell"]: row for row in metrics.iter_rows(named=True)}
     rows = [
         [f"{cell.label}, against {cell.column}", *(show(of_cell[cell.id]) for show in _FURTHER.values())]
@@ -124,19 +123,24 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 def latex(decision: Decision, regrets: Sequence[Regret] = ()) -> str:
     r"""Return a LaTeX `table` per question; `\input` it in a document that uses booktabs and amssymb."""
 
-    def command(known: tuple[str, str]) -> str:
-        return f"\\{known[0]}{{}}"
+    def command(known: tuple[str, str]) -> Latex:
+        return Latex(f"\\{known[0]}{{}}")
+
+    def small(text: object) -> Latex:
+        return Latex(f"{{\\footnotesize {tex(text, glyphs)}}}" if text else "")
 
     # question mark and x are printed as they are
     glyphs = {
         sign: command(_COMMANDS[word]) for word, sign in (*GLYPHS.items(), *STAR.items()) if sign not in "?x"
     }
-    templates = latex_templates(TEMPLATES)
-    templates.filters |= {"tex": partial(tex, signs=glyphs), "command": command, "short": _short}
+    templates = latex_templates(TEMPLATES, glyphs)
+    templates.filters |= {"command": command, "short": _short}
     lines = [note.text for note in notes(decision)]
     return templates.get_template("decision.tex.j2").render(
         decision=decision,
         commands=_COMMANDS,
+        definitions=[Latex(rf"\providecommand{{\{name}}}{{{sign}}}") for name, sign in _COMMANDS.values()],
+        small=small,
         texts=lambda question: [*lines, *(own.text for own in regrets if own.question == question)],
     )
 

@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Templates of Markdown and LaTeX documents, and the one way to write a table in either."""
+"""Templates of Markdown and LaTeX documents, which escape every value, and tables in Markdown.
+
+What a template prints is a text unless it is `Markdown` or `Latex` already, as with autoescape in HTML: a
+label from a file cannot end a table's cell, bring HTML or call a LaTeX command.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from l4sbench.printable import printable
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from reports.result.grid import Grid, T
 
 _TEX: Final = {
@@ -20,21 +30,52 @@ _TEX: Final = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    # behind the end of a row, brackets and an asterisk would belong to its command
+    **{sign: f"{{{sign}}}" for sign in "[]*"},
 }
+
+_MARKED: Final = re.compile(
+    r"""
+    [|*`\[\]]                    # cells, emphasis, code, links
+    | \\(?=[^\w\s])              # an escape
+    | (?<!\w)_ | _(?!\w)         # emphasis; within a word the sign means nothing
+    | ~(?=~)                     # strikethrough
+    | <(?=[A-Za-z/!?])           # HTML, or a link
+    | &(?=\#?\w+;)               # an entity
+    """,
+    re.VERBOSE,
+)
+
+
+class Markdown(str):
+    """Text that is Markdown already."""
+
+    __slots__ = ()
+
+
+class Latex(str):
+    """Text that is LaTeX already."""
+
+    __slots__ = ()
 
 
 def markdown_templates(folder: Path) -> Environment:
-    """Return the Markdown templates of a folder; they know `table` and `grid_table`, and the filter `md`."""
-    found = _environment(folder)
-    found.filters["md"] = md
+    """Return the Markdown templates of a folder; they know `table`, `grid_table` and the filter `code`."""
+    found = _environment(folder, finalize=md)
+    found.filters["code"] = code
     found.globals |= {"table": table, "grid_table": grid_table}
     return found
 
 
-def latex_templates(folder: Path) -> Environment:
-    """Return the LaTeX templates of a folder, in which `<< >>` print, `<% %>` decide and `<# #>` remark."""
-    return _environment(
+def latex_templates(folder: Path, signs: Mapping[str, str] | None = None) -> Environment:
+    """Return the LaTeX templates of a folder, in which `<< >>` print, `<% %>` decide and `<# #>` remark.
+
+    `signs` are commands for signs that LaTeX does not know.
+    """
+    escape = partial(tex, signs=signs)
+    found = _environment(
         folder,
+        finalize=escape,
         variable_start_string="<<",
         variable_end_string=">>",
         block_start_string="<%",
@@ -42,12 +83,14 @@ def latex_templates(folder: Path) -> Environment:
         comment_start_string="<#",
         comment_end_string="#>",
     )
+    found.filters["tex"] = escape
+    return found
 
 
 def _environment(folder: Path, **delimiters: Any) -> Environment:
     return Environment(
         loader=FileSystemLoader(folder),
-        autoescape=False,  # noqa: S701  (no HTML; the filters md and tex escape)
+        autoescape=False,  # noqa: S701  (no HTML; `finalize` escapes)
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -56,10 +99,11 @@ def _environment(folder: Path, **delimiters: Any) -> Environment:
     )
 
 
-def table(heads: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
-    """Return a Markdown table of cells that are Markdown already, without a line break at its end."""
-    first, *rest = [[str(cell) for cell in line] for line in (heads, *rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (first, ["---"] * len(first), *rest))
+def table(heads: Iterable[object], rows: Iterable[Iterable[object]]) -> Markdown:
+    """Return a Markdown table, without a line break at its end."""
+    first, *rest = [[md(cell) for cell in line] for line in (heads, *rows)]
+    lines: tuple[Sequence[str], ...] = (first, ["---"] * len(first), *rest)
+    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in lines))
 
 
 def grid_table(
@@ -70,31 +114,47 @@ def grid_table(
     row: str = "{}",
     column: str = "{}",
     empty: str = "",
-) -> str:
+) -> Markdown:
     """Return the first panel of a grid as a Markdown table.
 
     Args:
         grid: The grid.
-        show: Turns an item into the Markdown of its place.
+        show: Turns an item into the text, or the Markdown, of its place.
         head: Head of the first column.
         row: Format of the rows' names.
         column: Format of the columns' names.
         empty: Shown in places without an item.
     """
-    heads = [head, *(column.format(md(about)) for about in grid.columns)]
+    heads = [head, *(Markdown(column.format(md(about))) for about in grid.columns)]
     rows = (
-        [row.format(md(about)), *(empty if item is None else show(item) for item in items)]
+        [Markdown(row.format(md(about))), *(empty if item is None else show(item) for item in items)]
         for about, items in grid.lines()
     )
     return table(heads, rows)
 
 
-def md(text: object) -> str:
-    """Return a text with the signs escaped that mean something in a Markdown table."""
-    return str(text).replace("|", "\\|").replace("*", "\\*")
+def md(text: object) -> Markdown:
+    """Return a text as Markdown prints it, in a table too; `Markdown` as it is."""
+    if isinstance(text, Markdown):
+        return text
+    return Markdown(_MARKED.sub(r"\\\g<0>", _line(text)))
 
 
-def tex(text: object, signs: dict[str, str] | None = None) -> str:
-    """Return a text as LaTeX prints it, whatever signs it holds; `signs` are commands for further ones."""
-    known = _TEX | (signs or {})
-    return "".join(known.get(sign, sign) for sign in str(text))
+def code(text: object) -> Markdown:
+    """Return a text as Markdown prints code."""
+    return Markdown(f"`{_line(text).replace('`', chr(39))}`")
+
+
+def tex(text: object, signs: Mapping[str, str] | None = None) -> Latex:
+    """Return a text as LaTeX prints it, whatever signs it holds; `Latex` as it is.
+
+    `signs` are commands for further ones.
+    """
+    if isinstance(text, Latex):
+        return text
+    known = _TEX | dict(signs or {})
+    return Latex("".join(known.get(sign, sign) for sign in _line(text)))
+
+
+def _line(text: object) -> str:
+    return " ".join(printable(str(text)).split("\n"))

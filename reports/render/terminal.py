@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from l4sbench.printable import printable
 from reports.render.words import GLYPHS, STAR, notes, worst_text
 from reports.result.judging import Word
 
@@ -37,7 +38,7 @@ def terminal(decision: Decision) -> RenderableType:
     for question in decision.questions:
         parts += [_question(decision, question), ""]
     for note in notes(decision):
-        parts += [Text(note.text), *(Text(f"  {line}") for line in note.details)]
+        parts += [_text(note.text), *(_text(f"  {line}") for line in note.details)]
     return Group(*parts)
 
 
@@ -52,7 +53,7 @@ def as_text(decision: Decision, width: int = 120) -> str:
 def _question(decision: Decision, question: Label) -> Table:
     rule, grid = decision.rule, decision.table(question)
     table = Table(
-        title=f"Is it okay to switch to {question}? (rule {rule.rule}, version {rule.version})",
+        title=_text(f"Is it okay to switch to {question}? (rule {rule.rule}, version {rule.version})"),
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -61,10 +62,15 @@ def _question(decision: Decision, question: Label) -> Table:
     )
     table.add_column("queue", style="bold", min_width=14)
     for column in grid.columns:
-        table.add_column(f"against {column}")
+        table.add_column(_text(f"against {column}"))
     for row, entries in grid.lines():
-        table.add_row(row, *(_entry(verdict) for verdict in entries))
+        table.add_row(_text(row), *(_entry(verdict) for verdict in entries))
     return table
+
+
+def _text(text: object, style: str = "") -> Text:
+    """Return a text as it is: nothing in it is markup for rich, and no control character is left."""
+    return Text(printable(str(text)), style=style)
 
 
 def _entry(verdict: Verdict | None) -> RenderableType:
@@ -73,4 +79,4 @@ def _entry(verdict: Verdict | None) -> RenderableType:
     head = Text(f"{GLYPHS[verdict.word]} {verdict.word}", style=f"bold {_STYLES[verdict.word]}")
     if star := STAR[verdict.low_latency]:
         head.append(f" {star}", style="yellow")
-    return Group(head, Padding(Text(worst_text(verdict), style="default"), (0, 0, 0, 2)))
+    return Group(head, Padding(_text(worst_text(verdict), style="default"), (0, 0, 0, 2)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reports.published.claims.measures import MEASURES
 from reports.published.render import TEMPLATES
-from reports.render.templating import markdown_templates
+from reports.render.templating import Markdown, markdown_templates, md
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,12 @@ def _outcome(finding: Finding) -> tuple[str, ...]:
         for name, value in claim.where.items()
     )
     counts = f"{sum(s.holds for s in settings)} of {sum(s.trials for s in settings)}"
-    return f"{claim.says} ({_words(claim)})", "; ".join(where) or "all", counts, f"**{finding.outcome}**"
+    return (
+        f"{claim.says} ({_words(claim)})",
+        "; ".join(where) or "all",
+        counts,
+        Markdown(f"**{md(finding.outcome)}**"),
+    )
 
 
 def _words(claim: Claim) -> str:

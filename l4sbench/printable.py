@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Text from files without signs that do something instead of being seen.
+
+A terminal obeys ESC and its kin, and a bidirectional override swaps what a reader sees. Whatever prints text
+for people, in any format, passes it through `printable` first.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_KEPT: Final = frozenset("\t\u00a0")
+"""Tabs and blanks without a break: `str.isprintable` denies them, as it does line breaks; all do no harm."""
+
+
+def printable(text: str) -> str:
+    r"""Return a text with every sign that is not visible written as in Python: ESC becomes `\x1b`.
+
+    These are control characters other than line break and tab, marks of direction, lone surrogates (bytes of
+    a file name that are not UTF-8), and code points without a meaning.
+    """
+    if text.isprintable():
+        return text
+    return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
+
+
+def _escaped(line: str) -> str:
+    signs = (
+        sign if sign.isprintable() or sign in _KEPT else sign.encode("unicode_escape").decode("ascii")
+        for sign in line
+    )
+    return "".join(signs)
