@@ -9,18 +9,22 @@ complete. Large amounts of parsed rows are kept in temporary files.
 
 from __future__ import annotations
 
+import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from collectors import COLLECTORS, BadRawError
+from collectors.hostinfo import read_kernel
 from collectors.lateness import REMARKABLE
 from collectors.trials import SEPARATOR
 from l4sbench import tables
+from l4sbench.errors import InputError
 from l4sbench.events import Status
 
 if TYPE_CHECKING:
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
 LOW_UTILISATION: Final = 0.8
 """A trial whose flows together use less than this share of the link's rate is flagged; published cells use
 0.85 and more."""
+
+CHECKED_ROWS: Final = 30_000
+"""Number of parsed rows whose values are checked together, as a check of each trial would take longer."""
 
 SPILL_ROWS: Final = 300_000
 """Number of parsed rows that are held in memory."""
@@ -65,7 +72,7 @@ class _Rows:
             return tables.scan(old).slice(offset, end - offset)
         if self.spilt is not None:
             return pl.scan_parquet(self.spilt)
-        return tables.conform(table, pl.concat(self.parsed)).lazy()
+        return tables.shape(table, pl.concat(self.parsed, how="diagonal")).lazy()
 
 
 def collect(
@@ -84,8 +91,20 @@ def collect(
         on_trial: Called with the number of trials parsed so far.
 
     Raises:
-        InputError: a newer l4sbench wrote the tables, or a trial's folder is damaged.
+        InputError: a newer l4sbench wrote the tables, or a trial's `trial.json` is damaged.
     """
+    if not full:
+        try:
+            with tables.blaming(run.tables):
+                return _collect(run, catalog, full=False, on_trial=on_trial)
+        except tables.DamagedTable as damaged:
+            problem = damaged.problems[0].message
+        again = _collect(run, catalog, full=True, on_trial=on_trial)
+        return replace(again, problems=(f"{problem}; parsed every trial again", *again.problems))
+    return _collect(run, catalog, full=True, on_trial=on_trial)
+
+
+def _collect(run: Run, catalog: Catalog, *, full: bool, on_trial: Callable[[int], None] | None) -> Collected:
     known = {} if full else _known(run.tables)
     run.tables.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".parts-", dir=run.tables) as parts:
@@ -99,8 +118,8 @@ def collect(
                 on_trial(assembly.parsed)
         if assembly.parsed or assembly.kept != len(known) or not known:
             assembly.write()
-    _write_catalog(run.tables, catalog)
-    return Collected(assembly.parsed, assembly.parsed + assembly.kept, tuple(assembly.problems))
+    problems = [*assembly.problems, *_write_catalog(run.tables, catalog, full=full)]
+    return Collected(assembly.parsed, assembly.parsed + assembly.kept, tuple(problems))
 
 
 def _known(folder: Path) -> dict[tuple[str, int], str]:
@@ -145,6 +164,7 @@ class _Assembly:
         self._folder = folder
         self._parts = parts
         self._waiting = 0
+        self._unchecked: list[_Parsed] = []
         self._content: dict[str, list[_Rows]] = {name: [] for name in tables.OF_TRIALS if name != "trials"}
         self._trials: list[pl.DataFrame] = []
         self._old_trials = tables.scan(folder / "trials.parquet").collect() if reuse else None
@@ -158,6 +178,7 @@ class _Assembly:
 
     def keep(self, cell: str, trial: int) -> None:
         """Copy a trial from the old tables."""
+        self._settle()
         self._kept.append((cell, trial))
         for name, parts in self._content.items():
             place = self._places[name].get((cell, trial))
@@ -171,20 +192,31 @@ class _Assembly:
 
     def add(self, ended: EndedTrial) -> None:
         """Parse a trial."""
-        frames, problems = rows_of(ended)
+        self._unchecked.append(_Parsed(ended, *rows_of(ended)))
         self.parsed += 1
-        self.problems += (f"{ended.cell.id}/{ended.trial}: {problem}" for problem in problems)
-        for name, frame in frames.items():
-            if name == "trials":
-                self._trials.append(frame)
-            elif frame.height:
-                parts = self._content[name]
-                if not parts or parts[-1].old is not None or parts[-1].spilt is not None:
-                    parts.append(_Rows())
-                parts[-1].parsed.append(frame)
-                self._waiting += frame.height
+        if sum(parsed.height for parsed in self._unchecked) > CHECKED_ROWS:
+            self._settle()
         if self._waiting > SPILL_ROWS:
             self._spill()
+
+    def _settle(self) -> None:
+        """Check the values of the trials that were parsed last, and take up their rows."""
+        for parsed in _conforming(self._unchecked):
+            name = f"{parsed.ended.cell.id}/{parsed.ended.trial}"
+            self.problems += (f"{name}: {problem}" for problem in parsed.problems)
+            for table, frame in parsed.frames.items():
+                self._take(table, frame)
+        self._unchecked = []
+
+    def _take(self, table: str, frame: pl.DataFrame) -> None:
+        if table == "trials":
+            self._trials.append(frame)
+        elif frame.height:
+            parts = self._content[table]
+            if not parts or parts[-1].old is not None or parts[-1].spilt is not None:
+                parts.append(_Rows())
+            parts[-1].parsed.append(frame)
+            self._waiting += frame.height
 
     def _spill(self) -> None:
         for name, parts in self._content.items():
@@ -197,6 +229,7 @@ class _Assembly:
 
     def write(self) -> None:
         """Replace the old tables; `trials` comes last, since it lists the trials that the others have."""
+        self._settle()
         for name, parts in self._content.items():
             path = self._folder / f"{name}.parquet"
             tables.write(name, [part.lazy(name, path) for part in parts], path)
@@ -224,10 +257,93 @@ def _places(path: Path) -> dict[tuple[str, int], tuple[int, int]]:
     return {(cell, trial): (first, first + count) for cell, trial, first, count in frame.iter_rows()}
 
 
+@dataclass(frozen=True)
+class _Parsed:
+    """A trial with its rows in every table, and the files of it that could not be read."""
+
+    ended: EndedTrial
+    frames: Mapping[str, pl.DataFrame]
+    problems: list[str]
+
+    @property
+    def height(self) -> int:
+        return sum(frame.height for frame in self.frames.values())
+
+
+def _conforming(trials: list[_Parsed]) -> list[_Parsed]:
+    """Return trials with values that match the schemas; one whose values do not is invalid instead."""
+    reasons = _misfits(trials)
+    found = []
+    for place, parsed in enumerate(trials):
+        reason = reasons.get(place)
+        found.append(parsed if reason is None else _without_numbers(parsed, reason))
+    return found
+
+
+def _without_numbers(parsed: _Parsed, reason: str) -> _Parsed:
+    ended = _invalid(parsed.ended, reason)
+    frames, problems = rows_of(ended)
+    # what an invalid trial has left may not match either
+    left = {table: frame for table, frame in frames.items() if _misfit(table, frame) is None}
+    return _Parsed(ended, left, [*problems, reason])
+
+
+def _misfits(trials: list[_Parsed]) -> dict[int, str]:
+    """Return the trials, by their place, that have values which do not match a schema, with the reason."""
+    found: dict[int, str] = {}
+    for table in tables.OF_TRIALS:
+        frames = {place: own.frames[table] for place, own in enumerate(trials) if table in own.frames}
+        together = pl.concat(frames.values(), how="diagonal_relaxed") if frames else tables.empty(table)
+        if _misfit(table, together) is not None:
+            for place, frame in frames.items():
+                if (reason := _misfit(table, frame)) is not None:
+                    found.setdefault(place, reason)
+    return found
+
+
+def _misfit(table: str, frame: pl.DataFrame) -> str | None:
+    """Return the reason why values do not match a table's schema; None if they do."""
+    try:
+        tables.conform(table, frame)
+    except ValueError as error:
+        return " ".join(str(error).split())[:300]
+    return None
+
+
+def _invalid(ended: EndedTrial, reason: str) -> EndedTrial:
+    status = Status.INVALID if ended.status is Status.OK else ended.status
+    return replace(ended, status=status, reasons=tuple(dict.fromkeys((*ended.reasons, reason))))
+
+
+def _damage(ended: EndedTrial) -> str | None:
+    """Return why a trial's raw files are no evidence: a host's description, or something that is no file."""
+    for folder, folders, names in os.walk(ended.raw):
+        for name in (*names, *(name for name in folders if Path(folder, name).is_symlink())):
+            path = Path(folder, name)
+            try:
+                regular = stat.S_ISREG(path.stat().st_mode)
+            except OSError:
+                regular = False
+            if not regular:
+                return f"{path.relative_to(ended.raw)} is not a regular file"
+    try:
+        for node in ended.programs:
+            read_kernel(ended.raw, node)
+    except BadRawError as error:
+        return str(error)
+    return None
+
+
 def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
-    """Return the rows of one trial in every table, and the files that could not be read."""
+    """Return the rows of one trial in every table, and the files that could not be read.
+
+    A trial without a readable `host.json` is invalid: nothing says on what it ran.
+    """
     frames: dict[str, pl.DataFrame] = {}
     problems: list[str] = []
+    if damage := _damage(ended):
+        ended = _invalid(ended, damage)
+        problems.append(damage)
     unread: list[str] = []
     for collector in COLLECTORS:
         if not _applies(collector.table, ended.status):
@@ -235,7 +351,8 @@ def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
         try:
             rows = collector.rows(ended)
         except BadRawError as error:
-            problems.append(str(error))
+            if str(error) != damage:
+                problems.append(str(error))
             unread.append(f"unread-{collector.table}")
             continue
         if rows.height or collector.table not in frames:
@@ -267,11 +384,21 @@ def _busy(lateness: pl.DataFrame | None) -> bool:
     return lateness is not None and bool((lateness["late_share"] > REMARKABLE).any())
 
 
-def _write_catalog(folder: Path, catalog: Catalog) -> None:
-    """Write table `catalog`: the entries that cells name. One that left the catalog keeps its old row."""
+def _write_catalog(folder: Path, catalog: Catalog, *, full: bool) -> list[str]:
+    """Write table `catalog`: the entries that cells name. One that left the catalog keeps its old row.
+
+    Returns the problems of the old table, which `full` replaces even if it is damaged.
+    """
     trials = tables.scan(folder / "trials.parquet").collect()
     path = folder / "catalog.parquet"
-    had = tables.scan(path).collect() if tables.format_of(path) == tables.FORMAT else tables.empty("catalog")
+    had, problems = tables.empty("catalog"), []
+    try:
+        if tables.format_of(path) == tables.FORMAT:
+            had = tables.check("catalog", path)
+    except InputError as error:
+        if not full:
+            raise
+        problems.append(error.problems[0].message)
     rows: list[dict[str, object]] = []
     for name in _names(trials, ["aqm"]):
         queue = catalog.queues.get(name)
@@ -286,6 +413,7 @@ def _write_catalog(folder: Path, catalog: Catalog) -> None:
     now = pl.DataFrame(rows, schema=had.schema) if rows else had.clear()
     whole = pl.concat([now, had.join(now, on=["kind", "name"], how="anti")])
     tables.write("catalog", [tables.conform("catalog", whole).lazy()], path)
+    return problems
 
 
 def _names(trials: pl.DataFrame, columns: list[str]) -> list[str]:

@@ -20,6 +20,12 @@ class BadRawError(Exception):
     """A raw file cannot be read. The message names the file and the problem."""
 
 
+def unreadable(what: str, error: BaseException) -> BadRawError:
+    """Return the error for raw files that made their parser fail, in one line."""
+    reason = " ".join(str(error).split())[:200]
+    return BadRawError(f"{what} cannot be read: {type(error).__name__} {reason}".rstrip())
+
+
 @dataclass(frozen=True)
 class Collector:
     """A function from one kind of raw output to rows of one table.
@@ -39,11 +45,16 @@ class Collector:
         Values are checked once the rows of many trials are joined (`tables.conform`), which is cheaper.
 
         Raises:
-            BadRawError: a raw file cannot be read.
-            ValueError: the columns are not the table's, which is a bug of the collector.
+            BadRawError: a raw file cannot be read, or made `parse` fail. Raw files come from elsewhere, and
+                one of them must not cost the rows of all other trials.
         """
-        frame = self.parse(trial)
-        if frame is None:
-            return tables.empty(self.table)
         own = [pl.lit(trial.cell.id).alias("cell"), pl.lit(trial.trial, pl.Int64).alias("trial")]
-        return tables.shape(self.table, frame.with_columns(own))
+        try:
+            frame = self.parse(trial)
+            if frame is None:
+                return tables.empty(self.table)
+            return tables.shape(self.table, frame.with_columns(own))
+        except BadRawError:
+            raise
+        except (Exception, pl.exceptions.PanicException) as error:
+            raise unreadable(f"the files of {self.name}", error) from error

@@ -49,7 +49,7 @@ def read_kernel(raw: Path, node: str) -> NodeKernel | None:
                 plain = json.loads(path.read_text(encoding="utf-8"))
                 modules = {str(name): str(version) for name, version in plain.get("modules", {}).items()}
                 return NodeKernel(str(plain["kernel_release"]), modules)
-            except (ValueError, KeyError, AttributeError) as error:
+            except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 raise BadRawError(f"{path.relative_to(raw)}: {type(error).__name__} {error}") from error
     return None
 

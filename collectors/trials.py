@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from collectors.collector import BadRawError
 from collectors.hostinfo import read_kernel
 from l4sbench.factors import column_of
 
@@ -44,7 +45,10 @@ def _kernels(trial: EndedTrial) -> tuple[list[str], list[str]]:
     releases: set[str] = set()
     modules: set[str] = set()
     for node, program in trial.programs.items():
-        kernel = read_kernel(trial.raw, node)
+        try:
+            kernel = read_kernel(trial.raw, node)
+        except BadRawError:  # the trial has its row whatever is in its files, and the reason in it
+            continue
         if kernel is None:
             continue
         releases.add(kernel.release)

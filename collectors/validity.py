@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from collectors.collector import BadRawError
+from collectors.collector import BadRawError, unreadable
 from collectors.exported import mark_counters
 from collectors.hostinfo import (
     is_qdisc,
@@ -24,6 +24,7 @@ from collectors.hostinfo import (
     parse_qdiscs,
     parse_sysctls,
     port_of,
+    read_kernel,
     read_output,
 )
 from collectors.lateness import LATE_MS, MOST_LATE, read_lateness
@@ -63,6 +64,7 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
     evidence = _Evidence(spec.programs, raw)
     try:
         reasons = (
+            *_hosts(evidence),
             *_flows(evidence),
             *_readbacks(evidence),
             *_captures(evidence),
@@ -72,6 +74,9 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
         )
     except BadRawError as error:
         reasons = (str(error),)
+    except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001
+        # raw files come from elsewhere: one that makes a parser fail costs its trial, not the run
+        reasons = (str(unreadable("the raw files", error)),)
     return Judgement(Status.INVALID, tuple(dict.fromkeys(reasons))) if reasons else Judgement(Status.OK)
 
 
@@ -113,6 +118,15 @@ class _Evidence:
         """Return the last sample of a flow's socket; empty when there is none."""
         own = self.sockets.filter((pl.col("flow") == flow) & (pl.col("side") == side))
         return own.row(-1, named=True) if own.height else {}
+
+
+def _hosts(evidence: _Evidence) -> Iterator[str]:
+    """Report descriptions of hosts that cannot be read: what the trial ran on is not known."""
+    for node in evidence.programs:
+        try:
+            read_kernel(evidence.raw, node)
+        except BadRawError as error:
+            yield str(error)
 
 
 def _flows(evidence: _Evidence) -> Iterator[str]:

@@ -4,18 +4,38 @@
 
 from __future__ import annotations
 
-from l4sbench.tables.files import FORMAT, columns, conform, empty, format_of, key, scan, shape, write
+from l4sbench.tables.files import (
+    FORMAT,
+    PARQUET_ERRORS,
+    DamagedTable,
+    blaming,
+    check,
+    columns,
+    conform,
+    empty,
+    format_of,
+    key,
+    mend,
+    scan,
+    shape,
+    write,
+)
 from l4sbench.tables.schemas import OF_TRIALS, SCHEMAS, schema
 
 __all__ = [
     "FORMAT",
     "OF_TRIALS",
+    "PARQUET_ERRORS",
     "SCHEMAS",
+    "DamagedTable",
+    "blaming",
+    "check",
     "columns",
     "conform",
     "empty",
     "format_of",
     "key",
+    "mend",
     "scan",
     "schema",
     "shape",

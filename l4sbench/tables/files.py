@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Tables as frames and as Parquet files: shape, validate, write, scan."""
+"""Tables as frames and as Parquet files: shape, validate, write, scan, and check what is on the disk."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import dataframely as dy
 import polars as pl
 
-from l4sbench.errors import InputError
+from l4sbench.errors import InputError, L4sbenchError
 from l4sbench.files import new_file
-from l4sbench.tables.schemas import EXPORTING, SCHEMAS, schema
+from l4sbench.tables.schemas import EXPORTING, OF_TRIALS, SCHEMAS, schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +25,21 @@ FORMAT: Final = 1
 """Version of the tables' format, in the metadata of every file. Readers refuse newer versions."""
 
 ROW_GROUP_ROWS: Final = 100_000
+FOLDER: Final = "tables"
+"""Folder of the tables in a run directory."""
+
 FORMAT_KEY: Final = "l4sbench.format"
 TABLE_KEY: Final = "l4sbench.table"
+
+METADATA_BYTES: Final = 16 << 20
+"""Limit of a table's metadata, which are read at once; those of a billion rows have 1 MB."""
+
+PARQUET_ERRORS: Final = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""Errors of polars for files that are not Parquet, or are damaged."""
+
+
+class DamagedTable(InputError):  # noqa: N818  (named like the other errors)
+    """A table that is missing, or whose content is not as its schema says."""
 
 
 @cache
@@ -120,26 +136,108 @@ def _together(table: str, parts: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
 def format_of(path: Path) -> int | None:
     """Return the format version of a table's file; None if it is not a table of l4sbench."""
     try:
+        if not path.is_file() or _metadata_bytes(path) > METADATA_BYTES:
+            return None
         text = pl.read_parquet_metadata(path).get(FORMAT_KEY, "")
-    except (OSError, pl.exceptions.PolarsError):
+    except PARQUET_ERRORS:
         return None
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _LONGEST_FORMAT else None
+
+
+_LONGEST_FORMAT: Final = 10
+
+
+def _metadata_bytes(path: Path) -> int:
+    """Return the size of a Parquet file's metadata, which the four bytes before its last four hold."""
+    with path.open("rb") as file:
+        file.seek(-8, 2)
+        return int.from_bytes(file.read(4), "little")
 
 
 def scan(path: Path) -> pl.LazyFrame:
     """Return a table as a lazy frame.
 
     Raises:
-        InputError: there is no table, or a newer l4sbench wrote it.
+        DamagedTable: there is no table.
+        InputError: a newer l4sbench wrote it.
     """
     version = format_of(path)
     if version is None:
-        raise InputError(
-            f"{path} is not a table of l4sbench", "write the tables of a run with l4sbench collect"
-        )
+        found = "is not a table of l4sbench, or is damaged" if path.exists() else "does not exist"
+        raise DamagedTable(f"{path} {found}", mend(path.parent))
     if version > FORMAT:
         raise InputError(
             f"{path} has format {version}, but this l4sbench reads only up to {FORMAT}",
             "install a newer l4sbench",
         )
     return pl.scan_parquet(path)
+
+
+def mend(folder: Path) -> str:
+    """Return the hint for tables in `folder` that are missing or damaged: the command that writes them."""
+    run = folder.parent if folder.name == FOLDER else folder
+    return f"`l4sbench collect --full {shlex.quote(str(run))}` writes the tables again"
+
+
+def check(table: str, path: Path) -> pl.DataFrame:
+    """Read a table and check every value in it against its schema.
+
+    Raises:
+        DamagedTable: it is missing or damaged; the message names the file.
+        InputError: a newer l4sbench wrote it.
+    """
+    found = scan(path)
+    try:
+        frame = found.collect()
+        kept = pl.read_parquet_metadata(path).get(TABLE_KEY)
+        if kept != table:
+            raise ValueError(f"it is table {kept}")
+        missing = [name for name in columns(table) if name not in frame.columns]
+        if missing:
+            raise ValueError(f"column {', '.join(missing)} is missing")
+        others = {name: kind for name, kind in columns(table).items() if frame.schema[name] != kind}
+        if others:
+            raise ValueError(f"column {', '.join(others)} has another type")
+        return conform(table, frame)
+    except (*PARQUET_ERRORS, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise DamagedTable(f"{path} is damaged: {reason}", mend(path.parent)) from error
+
+
+def check_all(folder: Path) -> None:
+    """Check every table of a run in `folder`, and that all are about the same trials.
+
+    Raises:
+        DamagedTable: one is missing or damaged; the message names its file.
+    """
+    trials = check("trials", folder / "trials.parquet").select("cell", "trial")
+    for table in SCHEMAS:
+        path = folder / f"{table}.parquet"
+        if table == "trials" or (table == "verdicts" and not path.exists()):
+            continue
+        frame = check(table, path)
+        if table in OF_TRIALS and (extra := frame.join(trials, on=["cell", "trial"], how="anti")).height:
+            raise DamagedTable(
+                f"{path} is damaged: table trials does not have {extra['cell'][0]}/{extra['trial'][0]}",
+                mend(folder),
+            )
+
+
+@contextmanager
+def blaming(*folders: Path) -> Iterator[None]:
+    """Turn an error that damaged tables cause into a DamagedTable that names the file.
+
+    Whoever reads a table relies on its schema: to check each value first would take longer than to use it. So
+    the tables are checked once something failed. If they are whole, the error is a bug, and stays as it is.
+
+    Raises:
+        DamagedTable: a table in one of the folders is missing or damaged.
+    """
+    try:
+        yield
+    except L4sbenchError:
+        raise
+    except (Exception, pl.exceptions.PanicException):
+        for folder in folders:
+            check_all(folder)
+        raise

@@ -5,6 +5,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import random
+import re
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -218,3 +222,84 @@ def test_nothing_of_the_machine_or_the_clock(run: Run, captured: Load, catalog: 
         assert platform.node() not in text
         assert f"{year}-" not in text
         assert str(run.path) not in text
+
+
+def test_a_damaged_description_of_hosts_costs_only_its_trial(
+    run: Run, captured: Load, catalog: Catalog
+) -> None:
+    trial = captured("lean-dualpi2")
+    for number, damage in enumerate(("", "[]", "\0", '{"kernel_release": 5, "modules": 7}'), start=2):
+        place = trial.store(run, number)
+        (place / "raw" / "host.json").write_text(damage)
+    trial.store(run)
+    collected = collect(run, catalog)
+    assert (collected.parsed, len(collected.problems)) == (5, 4)
+    trials = read(run, "trials").sort("trial")
+    assert trials["status"].to_list() == ["ok", *["invalid"] * 4]
+    assert all("host.json" in reason for reason in trials["reasons"].to_list()[1:])
+    assert read(run, "flows")["trial"].unique().to_list() == [1]
+    assert collect(run, catalog, full=True).problems == collected.problems
+
+
+def test_values_that_no_table_takes_cost_only_their_trial(run: Run, captured: Load, catalog: Catalog) -> None:
+    trial = captured("lean-dualpi2")
+    trial.store(run)
+    place = trial.store(run, 2)
+    results = sorted(place.glob("raw/*/flow-*.receiver.json"))
+    plain = json.loads(results[0].read_text())
+    plain["bytes_received"] = -5
+    results[0].write_text(json.dumps(plain))
+    collected = collect(run, catalog)
+    assert len(collected.problems) == 1
+    assert read(run, "trials")["status"].to_list() == ["ok", "invalid"]
+    assert read(run, "flows")["trial"].unique().to_list() == [1]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "loop", "folder"])
+def test_what_is_no_file_is_not_read(kind: str, run: Run, captured: Load, catalog: Catalog) -> None:
+    place = captured("lean-dualpi2").store(run)
+    path = place / "raw" / "sockets.jsonl"
+    path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "loop":
+        path.symlink_to(path.name)
+    else:
+        path.mkdir()
+    collected = collect(run, catalog)
+    assert collected.parsed == 1
+    assert (read(run, "trials")["status"].item() == "invalid") == (kind != "folder")
+
+
+RAW = ("host.json", "programs.json", "queues.jsonl", "sockets.jsonl", "*/qdisc-*.json", "*/flow-*.json")
+
+
+@pytest.mark.parametrize("pattern", [name for name in RAW if name != "programs.json"])
+def test_no_raw_file_stops_the_tables(pattern: str, run: Run, captured: Load, catalog: Catalog) -> None:
+    draw = random.Random(pattern)
+    trial = captured("lean-dualpi2")
+    trial.store(run)
+    for number in range(2, 8):
+        place = trial.store(run, number)
+        path = draw.choice(sorted((place / "raw").glob(pattern)))
+        data = bytearray(path.read_bytes())
+        match number:
+            case 2:
+                data = data[: draw.randrange(len(data))]
+            case 3:
+                data = bytearray(b"[" * 100_000)
+            case 4:
+                data = bytearray(draw.randbytes(100))
+            case 5:
+                data = bytearray(re.sub(rb"[0-9]+", b"1e999", bytes(data), count=3))
+            case 6:
+                data = bytearray(re.sub(rb"[0-9]+", b"null", bytes(data), count=3))
+            case 7:
+                data = bytearray(b"{}\n")
+        path.write_bytes(bytes(data))
+    assert collect(run, catalog).parsed == 7
+    trials = read(run, "trials")
+    assert trials.height == 7
+    assert trials["status"][0] == "ok"
+    for table in tables.OF_TRIALS:
+        tables.check(table, run.tables / f"{table}.parquet")
