@@ -18,15 +18,19 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
+import math
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
 from l4sbench.factors import shown
+from l4sbench.userfiles import MAX_INTEGER, MOST_PROBLEMS, as_text, position, read_bytes, short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pydantic import BaseModel, ValidationError
@@ -51,15 +55,24 @@ class _Cut:
 CUT: Final[Any] = _Cut()
 """Replaces a list item whose problem has been reported, so that the other items keep their indexes."""
 
-MAX_NODES = 500_000
-"""Limit against aliases that make a small file expand to a huge tree."""
+MAX_NODES: Final = 100_000
+"""Number of values of one document, those that aliases repeat included. So many take about 5 s to read."""
+
+MAX_DEPTH: Final = 50
+"""Number of lists and maps within each other."""
+
+MAX_LINES: Final = 500_000
+"""Number of lines of one document."""
 
 _M = TypeVar("_M", bound="BaseModel")
 _Mark: TypeAlias = tuple[int, int]
 
 _CORE = "tag:yaml.org,2002:"
+_OUT_OF_RANGE: Final = " is out of range"
 # tags that ruamel.yaml resolves for unquoted scalars without a tag
 _IMPLICIT = frozenset({"str", "int", "float", "bool", "null", "timestamp", "merge", "value"})
+# YAML 1.2 allows no other characters, except by escapes; of the surrogates only pairs are characters
+_NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _INT = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]{1,400}|0x[0-9a-fA-F]{1,400}")
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
@@ -90,7 +103,7 @@ class Document:
     Attributes:
         name: the file as messages name it.
         content: its values.
-        problems: duplicate keys, tags and the like, which do not prevent reading the rest.
+        problems: duplicate keys, tags, numbers out of range: they do not prevent reading the rest.
     """
 
     name: str
@@ -124,14 +137,37 @@ class Document:
         try:
             return model.model_validate(self.content)
         except ValidationError as error:
-            found = [problem for _, _, problem in _differences(self, self.content, error, model, dotted)]
-        raise InputError([*self.problems, *found])
+            found = _differences(self, self.content, error, model, dotted)
+            problems = [problem for _, _, problem in itertools.islice(found, MOST_PROBLEMS + 1)]
+        raise InputError(reported([*self.problems, *problems]))
 
     def refuse(self, flaws: Iterable[Flaw]) -> None:
         """Raise InputError if the document has `problems` or any of these flaws."""
         found = [*self.problems, *map(self.problem, flaws)]
         if found:
-            raise InputError(found)
+            raise InputError(reported(found))
+
+
+def reported(problems: Iterable[Problem]) -> Sequence[Problem]:
+    """Return the problems of an input that its reader is shown.
+
+    A number that no document may hold is left out where a problem says what is expected instead. After the
+    first `MOST_PROBLEMS`, one says where there are more.
+    """
+    listed = list(dict.fromkeys(problems))
+    explained = {problem.where for problem in listed if not problem.message.endswith(_OUT_OF_RANGE)}
+    shown_at: set[str] = set()
+    found: list[Problem] = []
+    for problem in listed:
+        if problem.where and problem.message.endswith(_OUT_OF_RANGE):
+            if problem.where in explained | shown_at:
+                continue
+            shown_at.add(problem.where)
+        found.append(problem)
+    if len(found) <= MOST_PROBLEMS:
+        return found
+    more = Problem(found[MOST_PROBLEMS].where, "", "here and elsewhere are more problems than are listed")
+    return [*found[:MOST_PROBLEMS], more]
 
 
 def load_model(path: Path, model: type[_M], *, check: Callable[[_M], Iterable[Flaw]] | None = None) -> _M:
@@ -157,11 +193,7 @@ def read(path: Path) -> Document:
     Raises:
         InputError: the file cannot be read, is not UTF-8, or is not valid YAML.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError([Problem(str(path), "", f"cannot be read: {error.strerror}")]) from None
-    return parse(data, str(path))
+    return parse(read_bytes(path), str(path))
 
 
 def parse(data: bytes, name: str) -> Document:
@@ -170,38 +202,102 @@ def parse(data: bytes, name: str) -> Document:
     Raises:
         InputError: as `read`.
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise InputError([Problem(f"{name}:{line}:1", "", "is not UTF-8 text")]) from None
-    try:
-        root = YAML(typ="safe", pure=True).compose(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        reason = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise InputError([Problem(where, "", f"is not valid YAML: {reason}")]) from None
-    except (YAMLError, ValueError, RecursionError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError([Problem(name, "", f"is not valid YAML: {reason}")]) from None
+    text = as_text(data, name)
+    if (found := _NOT_TEXT.search(text)) is not None:
+        raise InputError([_character(position(name, text, found.start()), "", found[0])])
+    if text.count("\n") >= MAX_LINES:
+        raise InputError([Problem(f"{name}:{MAX_LINES + 1}:1", "", f"has more than {MAX_LINES} lines")])
+    root = _compose(text, name)
     if root is None:
         raise InputError([Problem(f"{name}:1:1", "", "is empty")])
     reader = _Reader(name)
     content = reader.tree(root, ())
+    if reader.refused:
+        raise InputError(reported(reader.refused))
     return Document(name, content, tuple(reader.problems), reader.marks)
 
 
+def _character(where: str, path: str, character: str) -> Problem:
+    code = ord(character)
+    if 0xD800 <= code <= 0xDFFF:
+        return Problem(where, path, f"U+{code:04X} is half of a surrogate pair, not a character")
+    return Problem(where, path, f"the control character U+{code:04X} is not allowed")
+
+
+def _compose(text: str, name: str) -> Node | None:
+    """Return the root node of a YAML text; None if it has none."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _bounded_composer()
+    try:
+        root: Node | None = yaml.compose(text)
+    except _LimitExceeded as limit:
+        raise InputError([Problem(f"{name}:{limit.line + 1}:{limit.column + 1}", "", str(limit))]) from None
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else f"{name}:1:1"
+        reason = " ".join(str(part) for part in (error.context, error.problem) if part)
+        raise InputError([Problem(where, "", f"is not valid YAML: {short(reason)}")]) from None
+    except (YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
+        # ruamel.yaml raises these for some texts, such as the escape \UFFFFFFFF or a directive %YAML 1.x
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        mark = yaml.reader.get_mark()
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}"
+        raise InputError([Problem(where, "", f"is not valid YAML: {short(reason)}")]) from None
+    return root
+
+
+class _LimitExceeded(Exception):  # noqa: N818  (an event, not an error of its own)
+    """A document with too many values or levels, and where it goes beyond the limit."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+@cache
+def _bounded_composer() -> type[Any]:
+    """Return ruamel's composer with limits, which hold before the memory is spent."""
+    from ruamel.yaml.composer import Composer
+
+    class Bounded(Composer):
+        def __init__(self, loader: Any = None) -> None:
+            super().__init__(loader)
+            self.warn_double_anchors = False  # YAML 1.2 allows them
+            self.nodes = 0
+            self.level = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.nodes += 1
+            self.level += 1
+            if self.nodes > MAX_NODES or self.level > MAX_DEPTH:
+                mark = self.parser.peek_event().start_mark
+                limit = f"{MAX_NODES} values" if self.nodes > MAX_NODES else f"{MAX_DEPTH} levels of nesting"
+                raise _LimitExceeded(f"is too large: more than {limit}", mark.line, mark.column)
+            node = super().compose_node(parent, index)
+            self.level -= 1
+            return node
+
+    return Bounded
+
+
 class _Reader:
-    """Converts YAML nodes to plain values and records their positions."""
+    """Converts YAML nodes to plain values and records their positions.
+
+    Attributes:
+        marks: the positions of keys and values.
+        problems: those that do not prevent reading the rest.
+        refused: characters that are not text.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.marks: dict[KeyPath, tuple[_Mark, _Mark]] = {}
         self.problems: list[Problem] = []
+        self.refused: list[Problem] = []
         self._parents: list[Node] = []
 
     def tree(self, node: Node, path: KeyPath, key: Node | None = None) -> Tree:
@@ -210,7 +306,7 @@ class _Reader:
 
         self.marks[path] = (_mark(key if key is not None else node), _mark(node))
         if len(self.marks) > MAX_NODES:
-            raise InputError([Problem(self.name, "", f"is too large: more than {MAX_NODES} values")])
+            raise InputError([Problem(self._where(node), "", f"is too large: more than {MAX_NODES} values")])
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
         if any(parent is node for parent in self._parents):
@@ -237,6 +333,7 @@ class _Reader:
                 continue
             name = key.value
             own = (*path, name)
+            self._check_text(key, own, name)
             if name in result:
                 self._problem(
                     key, own, f"duplicate key; it is first used in line {self.marks[own][0][0] + 1}"
@@ -248,10 +345,22 @@ class _Reader:
     def _scalar(self, node: ScalarNode, path: KeyPath) -> Scalar:
         text: str = node.value
         tag = str(node.tag)
+        self._check_text(node, path, text)
         if node.style is not None or tag.removeprefix(_CORE) not in _IMPLICIT:
             self._core_tag(node, "str", path)
             return text
-        return text if tag == f"{_CORE}str" else _plain_scalar(text)
+        if tag == f"{_CORE}str":
+            return text
+        value = _plain_scalar(text)
+        if not _in_range(value):
+            self._problem(node, path, short(text) + _OUT_OF_RANGE)
+        return value
+
+    def _check_text(self, node: Node, path: KeyPath, text: str) -> None:
+        """Refuse escapes for characters that are not text: control characters, half of a surrogate pair."""
+        if (found := _NOT_TEXT.search(text)) is not None:
+            readable = tuple(_NOT_TEXT.sub("?", part) if isinstance(part, str) else part for part in path)
+            self.refused.append(_character(self._where(node), dotted(readable), found[0]))
 
     def _core_tag(self, node: Node, tag: str, path: KeyPath) -> None:
         if str(node.tag) != _CORE + tag:
@@ -267,6 +376,16 @@ class _Reader:
 
 def _mark(node: Node) -> _Mark:
     return node.start_mark.line, node.start_mark.column
+
+
+def _in_range(value: Scalar) -> bool:
+    match value:
+        case bool() | str() | None:
+            return True
+        case int():
+            return abs(value) <= MAX_INTEGER
+        case float():
+            return math.isfinite(value)
 
 
 def _plain_scalar(text: str) -> Scalar:
@@ -330,6 +449,8 @@ def salvage(
         except ValidationError as error:
             for path, details, problem in list(_differences(document, content, error, model, name_of)):
                 problems.setdefault(problem)
+                if len(problems) > MOST_PROBLEMS:
+                    raise InputError(reported(list(problems))) from None
                 missing = details["type"] == "missing"
                 _cut(content, (*path, details["loc"][-1]) if missing else path, stand_ins or {})
         else:
@@ -446,7 +567,7 @@ _EXPECTED: Final = {
 
 def _keys_at(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
     """Return the keys that a model allows in the map at `path`, from its JSON Schema."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     definitions = schema.get("$defs", {})
 
     def variants(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -468,3 +589,8 @@ def _keys_at(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
     for key in path:
         parts = [variant for part in parts for variant in variants(below(part, key))]
     return tuple(dict.fromkeys(name for part in parts for name in part.get("properties", ())))
+
+
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class L4sbenchError(Exception):
@@ -119,6 +119,10 @@ class TrialFailed(L4sbenchError):  # noqa: N818  it names an event, the project'
         return self.message
 
 
+_LONGEST_WORD: Final = 100
+"""Longer words are not compared: the time grows with the square of the length."""
+
+
 def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | None:
     """Return a hint with the entries of `offered` that are closest to `word`; None if none is close.
 
@@ -126,6 +130,8 @@ def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | 
     """
     import difflib  # only needed once something is wrong
 
+    if len(word) > _LONGEST_WORD:
+        return None
     candidates = list(dict.fromkeys(offered))
     close = difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
     if not close:

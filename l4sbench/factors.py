@@ -18,12 +18,16 @@ from typing import Final, TypeAlias
 
 from l4sbench.errors import BadValueError, did_you_mean
 from l4sbench.units import EXPECTED, Duration, Kind, Packets, Plain, Rate, Size, Value, parse_quantity
+from l4sbench.userfiles import short
 
 Condition: TypeAlias = Mapping[str, tuple[Value, ...]]
 """Parameter -> values it may have; holds if every parameter has one of its values."""
 
 GROUP_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 """Names of flow groups; they become part of factor, file and column names."""
+
+MAX_TRIALS: Final = 10_000
+"""Number of trials that a cell may have."""
 
 OWN: Final = "default"
 """The word that leaves a parameter to the queue itself, as in `aqm.limit: default`."""
@@ -101,8 +105,9 @@ class Parameter:
                 return self._word(raw)
         expected = EXPECTED[self.kind]
         if isinstance(raw, int | float) and not isinstance(raw, bool):
-            hint = f"did you mean {raw}{self.unit or _UNITS[self.kind]}?" if raw >= 0 else None
-            raise BadValueError(f"expected {expected}, but {raw} has no unit", hint)
+            number = shown(raw)
+            hint = f"did you mean {number}{self.unit or _UNITS[self.kind]}?" if raw >= 0 else None
+            raise BadValueError(f"expected {expected}, but {number} has no unit", hint)
         if not isinstance(raw, str):
             raise BadValueError(f"expected {expected}, not {shown(raw)}")
         return parse_quantity(self.kind, raw)
@@ -140,22 +145,35 @@ class Parameter:
             raise BadValueError(f"{plain(value)} is out of range; it must be {limit}")
 
 
+_HOUR: Final = Duration(3600 * 10**9)
+_DAY: Final = Duration(24 * 3600 * 10**9)
+
+
 def _table(*factors: Parameter) -> Mapping[str, Parameter]:
     return MappingProxyType({factor.name: factor for factor in factors})
 
 
 FACTORS: Final = _table(
     Parameter("topology", "str", "Named nodes and networks.", default="line6"),
-    Parameter("rate", "rate", "Rate of the bottleneck.", required=True, positive=True),
-    Parameter("rtt", "duration", "Round-trip time without queues.", required=True, positive=True),
+    Parameter("rate", "rate", "Rate of the bottleneck.", required=True, positive=True, maximum=Rate(10**12)),
     Parameter(
-        "duration", "duration", "Measured time, after warm-up.", required=True, positive=True, unit="s"
+        "rtt", "duration", "Round-trip time without queues.", required=True, positive=True, maximum=_HOUR
+    ),
+    Parameter(
+        "duration",
+        "duration",
+        "Measured time, after warm-up.",
+        required=True,
+        positive=True,
+        maximum=_DAY,
+        unit="s",
     ),
     Parameter(
         "warmup",
         "duration",
         "Time before the measured time; kept out of the metrics.",
         default=Duration(0),
+        maximum=_DAY,
         unit="s",
     ),
     Parameter("aqm", "str", "Queue at the bottleneck, by its name in the catalog.", required=True),
@@ -165,6 +183,7 @@ FACTORS: Final = _table(
         "Limit of the bottleneck's queue, in bandwidth-delay products.",
         default=1.0,
         positive=True,
+        maximum=1e6,
     ),
     Parameter(
         "path.noise",
@@ -173,6 +192,7 @@ FACTORS: Final = _table(
         "Only the virtual testbed applies it.",
         default=1.0,
         minimum=0.0,
+        maximum=1e6,
     ),
     Parameter(
         "sample.interval",
@@ -180,6 +200,7 @@ FACTORS: Final = _table(
         "Time between two samples of sockets and queues.",
         default=Duration(100_000_000),
         minimum=Duration(1_000_000),
+        maximum=_HOUR,
     ),
     Parameter(
         "capture",
@@ -209,7 +230,7 @@ ECN_MODES: Final = ("off", "classic", "accecn", "dctcp")
 
 GROUP_FACTORS: Final = _table(
     Parameter("cc", "str", "Congestion control of the group, by its name in the catalog.", required=True),
-    Parameter("count", "int", "Number of flows.", default=1, minimum=1),
+    Parameter("count", "int", "Number of flows.", default=1, minimum=1, maximum=1000),
     Parameter(
         "ecn",
         "str",
@@ -217,7 +238,14 @@ GROUP_FACTORS: Final = _table(
         "Default: what its congestion control declares.",
         choices=ECN_MODES,
     ),
-    Parameter("start", "duration", "When it starts, after the trial's start.", default=Duration(0), unit="s"),
+    Parameter(
+        "start",
+        "duration",
+        "When it starts, after the trial's start.",
+        default=Duration(0),
+        maximum=_DAY,
+        unit="s",
+    ),
     Parameter("from", "str", "Node its flows come from; default: its own."),
     Parameter("to", "str", "Node its flows go to; default: its own."),
 )
@@ -295,13 +323,13 @@ def shown(raw: object) -> str:
         case bool():
             return "true" if raw else "false"
         case str():
-            return f'"{raw}"'
+            return f'"{short(raw)}"'
         case Mapping():
             return "a map"
         case list() | tuple():
             return "a list"
         case _:
-            return str(raw)
+            return short(str(raw))
 
 
 def _boolean(raw: object) -> bool:
@@ -325,6 +353,6 @@ def _number(kind: Kind, raw: object) -> Value:
         raw = int(raw) if whole else float(raw)
     if isinstance(raw, bool) or not isinstance(raw, int if whole else int | float):
         raise BadValueError(f"expected a {'whole ' if whole else ''}number, not {shown(raw)}")
-    if abs(raw) >= 1e18 or not math.isfinite(raw):
+    if not math.isfinite(raw) or abs(raw) >= 1e18:
         raise BadValueError(f"{shown(raw)} is out of range")
     return raw if whole else float(raw)

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Literal, Self, TypeAlias, overload
 
 from l4sbench.errors import BadValueError
+from l4sbench.userfiles import short
 
 QuantityKind: TypeAlias = Literal["rate", "duration", "size", "packets"]
 Kind: TypeAlias = Literal["rate", "duration", "size", "packets", "int", "float", "bool", "str"]
@@ -199,18 +200,19 @@ def _check_base(amount: int, kind: str) -> None:
 
 def _parse(kind: str, text: str) -> int:
     units = UNITS[kind]
+    written = short(text)
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
-        raise BadValueError(f'expected {EXPECTED[kind]}, not "{text}"')
+        raise BadValueError(f'expected {EXPECTED[kind]}, not "{written}"')
     unit = _unit(kind, match["unit"])
     if unit is None:
         hint = _unit_hint(kind, match["number"], match["unit"])
-        raise BadValueError(f'expected {EXPECTED[kind]}, not "{text}"', hint)
+        raise BadValueError(f'expected {EXPECTED[kind]}, not "{written}"', hint)
     amount = Fraction(match["number"]) * units[unit] if len(match["number"]) <= 40 else _MAX + 1
     if amount > _MAX:
-        raise BadValueError(f'expected {EXPECTED[kind]}, but "{text}" is out of range')
+        raise BadValueError(f'expected {EXPECTED[kind]}, but "{written}" is out of range')
     if amount.denominator != 1:
-        raise BadValueError(f'expected {EXPECTED[kind]}, but "{text}" is not a whole {_BASE_UNIT[kind]}')
+        raise BadValueError(f'expected {EXPECTED[kind]}, but "{written}" is not a whole {_BASE_UNIT[kind]}')
     return amount.numerator
 
 
@@ -237,7 +239,7 @@ def _unit_hint(kind: str, number: str, written: str) -> str:
     if not written:
         return f"add a unit: {', '.join(UNITS[kind])}"
     guess = _GUESSES[kind].get(written.lower())
-    return f"did you mean {number}{guess}?" if guess else f"units are {', '.join(UNITS[kind])}"
+    return f"did you mean {short(number)}{guess}?" if guess else f"units are {', '.join(UNITS[kind])}"
 
 
 def _format(kind: str, base: int) -> str:

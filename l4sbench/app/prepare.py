@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import assets
 from l4sbench.catalog.outside import CATALOG, settle
 from l4sbench.errors import InputError, did_you_mean
+from l4sbench.factors import MAX_TRIALS
+from l4sbench.userfiles import is_file, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,12 +233,16 @@ def load_matrix(matrix: str | Path, catalog: Sequence[str | Path] = (), trials: 
 
     path = find_matrix(matrix)
     folders = [Path(folder) for folder in catalog]
-    if (path.parent / "manifest.json").is_file():
+    if is_file(path.parent / "manifest.json"):
         # a run directory has its own copies of the entries from outside
         loaded = Matrix.load(path, kept_catalog(path.parent, folders))
     else:
         loaded = Matrix.load(path, catalog_dirs=folders)
-    return loaded if trials is None else replace(loaded, trials=Trials(trials, trials, None))
+    if trials is None:
+        return loaded
+    if not 1 <= trials <= MAX_TRIALS:
+        raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
+    return replace(loaded, trials=Trials(trials, trials, None))
 
 
 def kept_catalog(run: Path, more: Sequence[Path] = ()) -> Catalog:
@@ -253,13 +260,15 @@ def find_matrix(matrix: str | Path) -> Path:
         InputError: there is no such file.
     """
     path = Path(matrix)
-    if path.is_file():
+    if is_file(path):
         return path
     shipped = {file.stem: file for file in sorted(assets.folder("matrices").glob("*.yaml"))}
     if str(matrix) in shipped:
         return shipped[str(matrix)]
+    if os.path.lexists(path):
+        return path  # reading it reports what it is: a folder, a device, a circle of links
     hint = did_you_mean(str(matrix), shipped) or f"choose from {', '.join(shipped)}, or give a path"
-    raise InputError(f"there is no matrix {matrix}", hint)
+    raise InputError(f"there is no matrix {short(str(matrix))}", hint)
 
 
 def find_run(run: str | Path, runs: Path = RUNS) -> Path:
@@ -269,8 +278,8 @@ def find_run(run: str | Path, runs: Path = RUNS) -> Path:
         InputError: there is no such run.
     """
     for path in (Path(run), Path(run, "latest"), runs / run, runs / run / "latest"):
-        if (path / "manifest.json").is_file():
+        if is_file(path / "manifest.json"):
             return path.resolve()
     names = sorted(path.parent.name for path in runs.glob("*/latest"))
     known = f"choose from {', '.join(names)}, or give a path" if names else f"there are no runs below {runs}"
-    raise InputError(f"there is no run {run}", did_you_mean(str(run), names) or known)
+    raise InputError(f"there is no run {short(str(run))}", did_you_mean(str(run), names) or known)

@@ -8,9 +8,10 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from l4sbench.errors import InputError
+from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from l4sbench.app.prepare import RunOptions
@@ -88,10 +89,16 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_MOST: Final = 10_000
+"""Limit of numbers on the command line: trials of a cell, trials at once, slices, compilations."""
+
+
 def count(text: str) -> int:
-    """Parse a whole number of at least 1."""
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    """Parse a whole number of at least 1 and at most 10,000."""
+    if not text.isascii() or not text.isdecimal() or not text.strip("0"):
+        raise argparse.ArgumentTypeError(f"{short(text)!r} is not a whole number of at least 1")
+    if len(text) > 20 or int(text) > _MOST:
+        raise argparse.ArgumentTypeError(f"{short(text)} is out of range; it must be at most {_MOST}")
     return int(text)
 
 
@@ -148,7 +155,9 @@ def as_filter(text: str) -> str:
         InputError: it is not one.
     """
     if not is_filter(text):
-        raise InputError(f"{text!r} is not a valid FACTOR=PATTERN", "for example aqm='fq*' or rtt=10ms,20ms")
+        raise InputError(
+            f"{short(text)!r} is not a valid FACTOR=PATTERN", "for example aqm='fq*' or rtt=10ms,20ms"
+        )
     return text
 
 

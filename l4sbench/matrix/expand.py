@@ -11,10 +11,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from l4sbench.cell import Cell
-from l4sbench.errors import BadValueError, Problem, did_you_mean
+from l4sbench.document import reported
+from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.matrix.naming import Meaning, Names, Resolved, resolve
-from l4sbench.matrix.patterns import Pattern
+from l4sbench.matrix.patterns import MAX_ALTERNATIVES, Pattern
 from l4sbench.matrix.shapes import ResolvedPoint, Shape, Shaper, shaping_names
+from l4sbench.userfiles import MOST_PROBLEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,8 +37,14 @@ class Expansion:
     problems: dict[Problem, None] = field(default_factory=dict)
 
     def problem(self, *problems: Problem) -> None:
-        """Add problems, each once."""
+        """Add problems, each once.
+
+        Raises:
+            InputError: there are more than are reported; so many take long to find, too.
+        """
         self.problems.update(dict.fromkeys(problems))
+        if len(self.problems) > MOST_PROBLEMS:
+            raise InputError(reported(list(self.problems)))
 
 
 @dataclass
@@ -66,7 +74,8 @@ def expand(source: MatrixSource, names: Names) -> Expansion:
     count = math.prod(len(axis.points) for axis in source.axes.values())
     if count > MAX_CELLS:
         where = next(iter(source.axes.values())).where
-        result.problem(Problem(where, "axes", f"{count} cells exceed the maximum of {MAX_CELLS}"))
+        number = str(count) if count < 10**18 else "more than 10^18"
+        result.problem(Problem(where, "axes", f"{number} cells exceed the maximum of {MAX_CELLS}"))
         return result
     if not source.groups and not source.incomplete:
         message = "is missing; a matrix needs at least one flow group"
@@ -212,6 +221,8 @@ class _Expander:
                 return []
             message = f"no entry of the catalog has a parameter {meaning.param}"
             return [Problem(statement.key_where, name, message, did_you_mean(meaning.param, sorted(offered)))]
+        if isinstance(raw, str) and raw.count(",") >= MAX_ALTERNATIVES:
+            return [statement.problem(BadValueError(f"has more than {MAX_ALTERNATIVES} alternatives"))]
         for alternative in Pattern(raw).exact if isinstance(raw, str) else (raw,):
             try:
                 self._names.value(meaning.factor, name, alternative)

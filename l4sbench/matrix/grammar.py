@@ -34,6 +34,7 @@ from l4sbench.factors import (
     FACTORS,
     GROUP_FACTORS,
     GROUP_NAME,
+    MAX_TRIALS,
     RESERVED,
     Parameter,
     plain,
@@ -92,8 +93,9 @@ def _file(raw: str) -> str:
 
 def _trials(raw: Any) -> Any:
     if isinstance(raw, int) and not isinstance(raw, bool):
-        if raw < 1:
-            raise BadValueError(f"{raw} is out of range; it must be at least 1")
+        if not 1 <= raw <= MAX_TRIALS:
+            limit = "at least 1" if raw < 1 else f"at most {MAX_TRIALS}"
+            raise BadValueError(f"{raw} is out of range; it must be {limit}")
         return {"min": raw, "max": raw}
     if not isinstance(raw, dict):
         raise BadValueError(f"expected a number or {{min: 3, max: 10, until: decided}}, not {shown(raw)}")
@@ -132,6 +134,8 @@ def value_schema(factor: Parameter) -> Schema:
         schema["enum"] = list(factor.choices)
     if factor.kind in {"int", "float"} and factor.minimum is not None:
         schema["minimum"] = plain(factor.minimum)
+    if factor.kind in {"int", "float"} and factor.maximum is not None:
+        schema["maximum"] = plain(factor.maximum)
     if factor.kind in {"int", "float"} and factor.positive:
         schema["exclusiveMinimum"] = 0
     if factor.default is not None:
@@ -161,8 +165,8 @@ class TrialsRange(BaseModel):
     """Trials per cell: at least `min`, then more until the verdict is decided, at most `max`."""
 
     model_config = ConfigDict(extra="forbid", title="TrialsRange")
-    min: StrictInt | None = Field(None, ge=1, description="Trials that every cell gets.")
-    max: StrictInt | None = Field(None, ge=1, description="Trials that no cell exceeds.")
+    min: StrictInt | None = Field(None, ge=1, le=MAX_TRIALS, description="Trials that every cell gets.")
+    max: StrictInt | None = Field(None, ge=1, le=MAX_TRIALS, description="Trials that no cell exceeds.")
     until: Literal["decided"] | None = Field(None, description="When to stop adding trials.")
 
 
@@ -283,7 +287,7 @@ _FLOWS_SCHEMA: Final[Schema] = {
 _TRIALS_SCHEMA: Final[Schema] = {
     "description": "Trials of every cell: a number, or a range within which the verdict decides.",
     "default": 3,
-    "anyOf": [{"type": "integer", "minimum": 1}, {"$ref": "#/$defs/TrialsRange"}],
+    "anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_TRIALS}, {"$ref": "#/$defs/TrialsRange"}],
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from l4sbench.catalog import Catalog
+from l4sbench.document import reported
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix.baselines import baselines
 from l4sbench.matrix.expand import expand
@@ -15,6 +16,7 @@ from l4sbench.matrix.naming import Names
 from l4sbench.matrix.patterns import select
 from l4sbench.matrix.reading import MatrixSource, read_source
 from l4sbench.matrix.writing import as_yaml
+from l4sbench.userfiles import is_folder, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,10 +109,13 @@ class Matrix:
         if catalog is None:
             folders = [*source.settings.get("catalog", ()), *catalog_dirs]
             catalog = _catalog(folders, source, problems)
-        expansion = expand(source, Names(source.groups, catalog))
+        try:
+            expansion = expand(source, Names(source.groups, catalog))
+        except InputError as error:
+            raise InputError(reported([*problems, *error.problems])) from None
         problems += expansion.problems
         if problems:
-            raise InputError(problems)
+            raise InputError(reported(problems))
         settings = source.settings
         wanted = settings.get("baselines", DEFAULT_BASELINES)
         added = baselines(expansion.cells, wanted, catalog)
@@ -175,19 +180,12 @@ def _catalog(folders: Iterable[Path], source: MatrixSource, problems: list[Probl
     """Load the catalog with the given folders, without those that do not exist."""
     usable: list[Path] = []
     for folder in folders:
-        if _is_folder(folder):
+        if is_folder(folder):
             usable.append(folder)
         else:
             where = source.places.get("catalog", "") if folder in source.settings.get("catalog", ()) else ""
-            problems.append(Problem(where, "catalog", f"folder {folder} not found"))
+            problems.append(Problem(where, "catalog", f"folder {short(str(folder))} not found"))
     try:
         return Catalog.load(usable)
     except InputError as error:
         raise InputError([*problems, *error.problems]) from None
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # too long a name, for instance
-        return False

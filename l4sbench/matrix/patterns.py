@@ -11,9 +11,11 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from l4sbench.document import reported
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
 from l4sbench.factors import FACTORS, plain
 from l4sbench.units import EXPECTED, Value, kind_of, parse_quantity
+from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 CELL = "cell"
 """Name that filters use for ids of cells: `cell=codel_*`."""
+
+MAX_ALTERNATIVES = 1_000
+"""Number of alternatives that a pattern may have."""
 
 _GLOB = frozenset("*?[")
 
@@ -84,17 +89,20 @@ def select(cells: Sequence[Cell], filters: Sequence[str]) -> tuple[Cell, ...]:
         name = name.strip()
         if not equals or not name or not pattern.strip():
             hint = "write FACTOR=PATTERN, such as aqm=codel,fq*"
-            problems.append(Problem("", text, "is not a valid filter", hint))
+            problems.append(Problem("", short(text), "is not a valid filter", hint))
+        elif pattern.count(",") >= MAX_ALTERNATIVES:
+            message = f"has more than {MAX_ALTERNATIVES} alternatives"
+            problems.append(Problem("", short(text), message))
         elif name not in known:
             offered = sorted(known, key=lambda factor: (factor not in FACTORS, factor))
-            message = f"no cell has a factor {name}"
-            problems.append(Problem("", text, message, suggest(name, offered)))
+            message = f"no cell has a factor {short(name)}"
+            problems.append(Problem("", short(text), message, suggest(name, offered)))
         else:
             found = Pattern(pattern)
             patterns.append((name, found))
             problems += _unmatched(text, name, found, cells)
     if problems:
-        raise InputError(problems)
+        raise InputError(reported(problems))
     chosen = tuple(cell for cell in cells if all(_holds(cell, name, pattern) for name, pattern in patterns))
     if not chosen:
         raise InputError(f"no cell matches all of {' '.join(filters)}")
@@ -122,7 +130,8 @@ def _unmatched(text: str, name: str, pattern: Pattern, cells: Sequence[Cell]) ->
             try:
                 parse_quantity(kinds[0], alternative)
             except BadValueError as error:
-                problems.append(Problem("", text, error.message, error.hint))
+                problems.append(Problem("", short(text), error.message, error.hint))
                 continue
-        problems.append(Problem("", text, f"no cell has {name}={alternative}", suggest(word, shown)))
+        message = f"no cell has {name}={short(alternative)}"
+        problems.append(Problem("", short(text), message, suggest(word, shown)))
     return problems

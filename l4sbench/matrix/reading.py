@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from l4sbench.document import CUT, Document, KeyPath, parse, salvage
 from l4sbench.errors import BadValueError, InputError, Problem
+from l4sbench.userfiles import read_bytes
 
 if TYPE_CHECKING:
     from l4sbench.matrix.grammar import MatrixFile
@@ -94,52 +95,77 @@ class MatrixSource:
     extended: bool = False
 
 
+MAX_FILES: Final = 100
+"""Number of files that a matrix may consist of."""
+
+MAX_CHAIN: Final = 20
+"""Number of files that extend each other in a row."""
+
+
 def read_source(path: Path) -> tuple[MatrixSource, bytes]:
-    """Read a matrix file with everything it extends; return the source and the bytes of the file.
+    """Read a matrix file with everything it extends, each file once; return the source and the file's bytes.
 
     Raises:
         InputError: the file itself cannot be read. Problems of its content are in `MatrixSource.problems`.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError([Problem(str(path), "", f"cannot be read: {error.strerror}")]) from None
-    return _source(parse(data, str(path)), path, (path.resolve(),)), data
+    data = read_bytes(path)
+    return _Reader().source(parse(data, str(path)), path, (path.resolve(),)), data
 
 
-def _source(document: Document, path: Path, chain: tuple[Path, ...]) -> MatrixSource:
-    from l4sbench.matrix.grammar import MatrixFile
+class _Reader:
+    """Reads the files of one matrix. Many may extend the same file, so what was read is kept."""
 
-    salvaged = salvage(document, MatrixFile, name_of=factor_path, stand_ins=_STAND_INS)
-    own = _Collector(document, salvaged.model, not salvaged.complete).collect()
-    own.problems[:0] = [*document.problems, *salvaged.problems]
-    own.incomplete |= bool(document.problems)
-    source: MatrixSource | None = None
-    for index, name in enumerate(salvaged.model.extends or ()):
-        if name is CUT:
-            continue
-        where = document.where(("extends", index))
-        base = _base(path.parent / name, where, chain)
-        source = base if source is None else merge(source, base)
-    if source is None:
-        return own
-    return replace(merge(source, own), extended=True)
+    def __init__(self) -> None:
+        self._known: dict[Path, MatrixSource] = {}
+
+    def source(self, document: Document, path: Path, chain: tuple[Path, ...]) -> MatrixSource:
+        """Return the source of a document and of what it extends; `chain` are the files that led to it."""
+        from l4sbench.matrix.grammar import MatrixFile
+
+        salvaged = salvage(document, MatrixFile, name_of=factor_path, stand_ins=_STAND_INS)
+        own = _Collector(document, salvaged.model, not salvaged.complete).collect()
+        own.problems[:0] = [*document.problems, *salvaged.problems]
+        own.incomplete |= bool(document.problems)
+        source: MatrixSource | None = None
+        for index, name in enumerate(salvaged.model.extends or ()):
+            if name is CUT:
+                continue
+            where = document.where(("extends", index))
+            base = self._base(path.parent / name, where, chain)
+            source = base if source is None else merge(source, base)
+        if source is None:
+            return own
+        return replace(merge(source, own), extended=True)
+
+    def _base(self, path: Path, where: str, chain: tuple[Path, ...]) -> MatrixSource:
+        """Return the source of a file that another extends; `where` is the position of the reference."""
+        try:
+            resolved = path.resolve()
+        except (OSError, RuntimeError):  # a circle of links
+            return _without(path, where, f"{path} cannot be read: Too many levels of symbolic links")
+        if resolved in chain:
+            return _without(path, where, f"{path} extends itself")
+        if (known := self._known.get(resolved)) is not None:
+            return known
+        if len(chain) >= MAX_CHAIN:
+            return _without(path, where, f"more than {MAX_CHAIN} files extend each other")
+        if len(self._known) >= MAX_FILES:
+            return _without(path, where, f"the matrix consists of more than {MAX_FILES} files")
+        try:
+            data = read_bytes(path)
+        except InputError as error:
+            return _without(path, where, f"{path} {error.problems[0].message}")
+        try:
+            source = self.source(parse(data, str(path)), path, (*chain, resolved))
+        except InputError as error:
+            source = MatrixSource(str(path), problems=list(error.problems), incomplete=True)
+        self._known[resolved] = source
+        return source
 
 
-def _base(path: Path, where: str, chain: tuple[Path, ...]) -> MatrixSource:
-    """Return the source of a file that another extends; `where` is the position of the reference."""
-    resolved = path.resolve()
-    if resolved in chain:
-        return MatrixSource(
-            str(path), problems=[Problem(where, "extends", f"{path} extends itself")], incomplete=True
-        )
-    try:
-        return _source(parse(path.read_bytes(), str(path)), path, (*chain, resolved))
-    except OSError as error:
-        message = f"{path} cannot be read: {error.strerror}"
-        return MatrixSource(str(path), problems=[Problem(where, "extends", message)], incomplete=True)
-    except InputError as error:
-        return MatrixSource(str(path), problems=list(error.problems), incomplete=True)
+def _without(path: Path, where: str, message: str) -> MatrixSource:
+    """Return the source of a file that is not read, with the reason at the position of the reference."""
+    return MatrixSource(str(path), problems=[Problem(where, "extends", message)], incomplete=True)
 
 
 def factor_path(path: KeyPath) -> str:
@@ -279,6 +305,7 @@ def merge(base: MatrixSource, own: MatrixSource) -> MatrixSource:
         axes=axes,
         exclude=base.exclude if own.exclude is None else own.exclude,
         include=base.include if own.include is None else own.include,
-        problems=base.problems + own.problems,
+        # a file that is extended twice has its problems once
+        problems=list(dict.fromkeys([*base.problems, *own.problems])),
         incomplete=base.incomplete or own.incomplete,
     )

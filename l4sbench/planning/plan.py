@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
     from l4sbench.units import Value
 
+MAX_TRIALS: Final = 3_000_000
+"""Number of trials of one plan: about 1 GB of memory."""
+
 SECOND_LOOK: Final = 5
 """Adaptive cells are judged after the minimum number of trials, after this many, and after the maximum."""
 
@@ -277,6 +280,11 @@ def plan(
         InputError: a cell cannot be run.
     """
     numbers = range(1, looks(matrix.trials)[0] + 1)
+    if len(matrix.cells) * len(numbers) > MAX_TRIALS:
+        message = (
+            f"{len(matrix.cells)} cells of {len(numbers)} trials exceed the maximum of {MAX_TRIALS} trials"
+        )
+        raise InputError(message, "split the matrix, or choose cells by a filter such as aqm=codel")
 
     def inputs_of(found: Identity | None) -> TrialInputs | None:
         if found is None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from l4sbench.document import read
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import Matrix
 
@@ -108,7 +107,6 @@ def test_whatever_is_wrong_is_told_with_its_place(
         above[path[-1]] = junk
     file = tmp_path / "m.yaml"
     file.write_text(json.dumps(tree).replace("Infinity", ".inf"))
-    read(file)
     problems: tuple[Problem, ...] = ()
     cells: tuple[Cell, ...] = ()
     try:
