@@ -14,7 +14,7 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from l4sbench.errors import InputError, Problem
 
@@ -171,7 +171,7 @@ def position(name: str, text: str, index: int) -> str:
     return f"{name}:{len(breaks) + 1}:{index - start + 1}"
 
 
-def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> object:
+def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> Any:
     """Return the value of a JSON file: maps, lists, texts, finite numbers, booleans, None.
 
     Raises:
@@ -182,7 +182,7 @@ def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> obj
     name = name or str(path)
     text = read_text(path, name=name, most_bytes=most_bytes)
     try:
-        plain: object = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
+        plain: Any = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
         json.dumps(plain, ensure_ascii=False).encode()  # the halves of surrogate pairs cannot be encoded
     except json.JSONDecodeError as error:
         problem = Problem(f"{name}:{error.lineno}:{error.colno}", "", f"is not valid JSON: {error.msg}")
@@ -208,7 +208,7 @@ def _finite(word: str) -> float:
 
 
 def _whole(word: str) -> int:
-    if len(word) > 20 or abs(int(word)) > MAX_INTEGER:
+    if len(word) > 21 or abs(int(word)) >= 2**64:  # seeds and counters have 64 bits
         raise ValueError(f"{short(word)} is out of range")
     return int(word)
 

@@ -16,8 +16,10 @@ from typing import Final
 
 from platformdirs import user_cache_path
 
+from l4sbench.errors import InputError
 from l4sbench.files import write_whole
 from l4sbench.traits import CostModel
+from l4sbench.userfiles import read_json
 
 FILE: Final = "cost.json"
 _FORMAT: Final = 1
@@ -108,7 +110,7 @@ class CostBook:
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(file, json.dumps({"format": _FORMAT, "testbeds": plain}, indent=1) + "\n")
-            except OSError:
+            except (OSError, InputError):
                 continue
 
     def _load(self, file: Path) -> CostSums:
@@ -124,8 +126,8 @@ class CostBook:
 
 def _plain(file: Path) -> dict[str, object]:
     try:
-        plain = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        plain = read_json(file)
+    except InputError:
         return {}
     known = isinstance(plain, dict) and plain.get("format") == _FORMAT
     testbeds = plain.get("testbeds") if known else None

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from l4sbench import __version__
 from l4sbench.errors import InputError, TestbedError
+from l4sbench.userfiles import read_json
 
 FORMAT: Final = 1
 """Version of the run directory's format. Newer ones are rejected, older ones are read."""
@@ -49,10 +50,7 @@ def room(place: Path) -> Iterator[None]:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object with a supported format version."""
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+    plain = read_json(path)
     version = plain.get("format") if isinstance(plain, dict) else None
     if not isinstance(version, int):
         raise InputError(f"{path} has no format version")

@@ -90,7 +90,7 @@ def test_a_pipe_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (b'{"a": "\xff"}', ":1:8: is not UTF-8 text"),
         (b'{"a": NaN}', ": NaN is not a finite number"),
         (b'{"a": 1e999}', ": 1e999 is out of range"),
-        (b'{"a": 9223372036854775808}', ": 9223372036854775808 is out of range"),
+        (b'{"a": 18446744073709551616}', ": 18446744073709551616 is out of range"),
         (b"9" * 5000, ": 99"),
         (rb'{"a": "\ud800"}', ": is not valid JSON: it has half a surrogate pair"),
         (b"[" * 100_000, ": is not valid JSON: it is nested too deeply"),
@@ -107,8 +107,8 @@ def test_json_that_is_not_valid(text: bytes, message: str, tmp_path: Path) -> No
 
 def test_json(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    path.write_text('\ufeff{"a": [1.5, -9223372036854775807, "\\ud83d\\ude00é", null]}', encoding="utf-8")
-    assert read_json(path) == {"a": [1.5, -9223372036854775807, "😀é", None]}
+    path.write_text('\ufeff{"a": [1.5, 18446744073709551615, "\\ud83d\\ude00é", null]}', encoding="utf-8")
+    assert read_json(path) == {"a": [1.5, 18446744073709551615, "😀é", None]}
 
 
 def test_long_texts_are_quoted_in_part() -> None:
