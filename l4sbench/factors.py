@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from l4sbench.errors import BadValueError, did_you_mean
+from l4sbench.expressions import matches
 from l4sbench.units import EXPECTED, Duration, Kind, Packets, Plain, Rate, Size, Value, parse_quantity
 from l4sbench.userfiles import short
 
@@ -31,6 +32,9 @@ MAX_TRIALS: Final = 10_000
 
 OWN: Final = "default"
 """The word that leaves a parameter to the queue itself, as in `aqm.limit: default`."""
+
+_PUNCTUATION: Final = "_.:%+/=,-"
+_WORD: Final = re.compile(f"[A-Za-z0-9{_PUNCTUATION}]+")  # the hyphen is last
 
 _UNITS: Final[Mapping[str, str]] = {"rate": "mbit", "duration": "ms", "size": "B", "packets": "p"}
 
@@ -51,6 +55,7 @@ class Parameter:
             also accepts the word `default`.
         choices: allowed words of a `str`; empty: any name.
         pattern: regular expression that a `str` must match.
+        word: True if a `str` becomes an argument of a command, and must be one word of it.
         minimum: smallest allowed value.
         maximum: largest allowed value.
         positive: True if zero is not allowed.
@@ -67,6 +72,7 @@ class Parameter:
     own: Value | None = None
     choices: tuple[str, ...] = ()
     pattern: str | None = None
+    word: bool = False
     minimum: Value | None = None
     maximum: Value | None = None
     positive: bool = False
@@ -129,8 +135,10 @@ class Parameter:
             raise BadValueError(f"{expected}, not {shown(raw)}", hint)
         if not raw:
             raise BadValueError(f"{expected}, not an empty text")
-        if self.pattern is not None and not re.fullmatch(self.pattern, raw):
+        if self.pattern is not None and not matches(raw, self.pattern):
             raise BadValueError(f"{shown(raw)} does not match the pattern {self.pattern}")
+        if self.word:
+            as_word(raw)
         return raw
 
     def _check_range(self, value: Value) -> None:
@@ -313,6 +321,17 @@ def _amount(value: Value) -> int | float:
             raise TypeError("a word has no size")
         case _:
             return value
+
+
+def as_word(text: str) -> str:
+    """Return a text unchanged if no shell, tc or ip reads it as more than one plain word.
+
+    Raises:
+        BadValueError: it is not one word.
+    """
+    if not _WORD.fullmatch(text):
+        raise BadValueError(f"{shown(text)} is not one word of letters, digits and {_PUNCTUATION}")
+    return text
 
 
 def shown(raw: object) -> str:

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -18,12 +20,44 @@ from pydantic import (
 )
 
 from l4sbench.catalog.exports import ColumnKind  # noqa: TC001  (pydantic reads it)
+from l4sbench.errors import BadValueError
+from l4sbench.expressions import valid_expression
+from l4sbench.factors import as_word, shown
 from l4sbench.units import Kind  # noqa: TC001  (pydantic reads it)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Release = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+(\.\d+)?$")]
-Sysctl = Annotated[str, StringConstraints(pattern=r"^[a-z]+(\.[A-Za-z0-9_-]+)+$")]
+
+_SYSCTL: Final = re.compile(r"net(\.[A-Za-z0-9_][A-Za-z0-9_-]*)+")
+
+
+def _sysctl(name: str) -> str:
+    if not _SYSCTL.fullmatch(name):
+        hint = "an entry may set those below net., such as net.ipv4.tcp_ecn"
+        raise BadValueError(f"{shown(name)} is not a sysctl that catalog entries may set", hint)
+    return name
+
+
+def _argument(text: str) -> str:
+    """Return an argument of tc, in which braces are left to the template."""
+    as_word(text.replace("{", "").replace("}", "") or "_")
+    return text
+
+
+def _plain(text: str) -> str:
+    """Return a text of printable ASCII; it may have spaces, as a list of numbers for a sysctl has."""
+    if not (text.isascii() and text.isprintable()):
+        raise BadValueError(f"{shown(text)} has characters other than printable ASCII")
+    return text
+
+
+Sysctl = Annotated[str, AfterValidator(_sysctl)]
+Word = Annotated[str, AfterValidator(as_word)]
+Plain = Annotated[str, AfterValidator(_plain)]
+Argument = Annotated[str, AfterValidator(_argument)]
+Counter = Annotated[str, StringConstraints(pattern=r"^-?[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+Member = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
 
 
 def _single(value: object) -> object:
@@ -57,8 +91,8 @@ class ParamFile(_Strict):
     default: Scalar | None = None
     from_: Key | None = Field(None, alias="from")
     own: Scalar | None = None
-    choices: list[str] | None = None
-    pattern: str | None = None
+    choices: list[Word] | None = None
+    pattern: Annotated[str, AfterValidator(valid_expression)] | None = None
     minimum: Scalar | None = None
     maximum: Scalar | None = None
     when: When = {}
@@ -78,13 +112,13 @@ class ModuleFile(_Strict):
 
     name: Key
     source: bool = False
-    params: dict[Key, str] = {}
+    params: dict[Key, Plain] = {}
 
 
 class ColumnFile(_Strict):
     """A column of a table that counters become, in full."""
 
-    from_: Annotated[list[str], BeforeValidator(_listed)] = Field(alias="from", min_length=1)
+    from_: Annotated[list[Counter], BeforeValidator(_listed)] = Field(alias="from", min_length=1)
     unit: str | None = None
     kind: ColumnKind | None = None
     doc: str = ""
@@ -97,8 +131,8 @@ def _column(value: object) -> object:
 class ExportsFile(_Strict):
     """State of its own that an entry reports; `of` is the kind of a queue."""
 
-    of: str | None = None
-    statistics: dict[str, Literal["u8", "u16", "u32", "s32", "u64", "s64", "share32", "share64"]] = {}
+    of: Key | None = None
+    statistics: dict[Member, Literal["u8", "u16", "u32", "s32", "u64", "s64", "share32", "share64"]] = {}
     columns: dict[Key, Annotated[ColumnFile, BeforeValidator(_column)]] = Field(min_length=1)
 
 
@@ -110,7 +144,9 @@ class PartFile(_Strict):
 
 
 ArgFile = Annotated[
-    Annotated[str, Tag("single")] | Annotated[list[str], Tag("list")] | Annotated[PartFile, Tag("map")],
+    Annotated[Argument, Tag("single")]
+    | Annotated[list[Argument], Tag("list")]
+    | Annotated[PartFile, Tag("map")],
     Discriminator(_shape),
 ]
 
@@ -155,9 +191,9 @@ class QueueFile(_EntryFile):
 class EcnModeFile(_Strict):
     """Settings of an ECN mode for this congestion control that differ from the usual ones."""
 
-    sender: dict[Sysctl, str] = {}
-    receiver: dict[Sysctl, str] = {}
-    receiver_cc: str | None = None
+    sender: dict[Sysctl, Plain] = {}
+    receiver: dict[Sysctl, Plain] = {}
+    receiver_cc: Key | None = None
 
 
 EcnName = Literal["off", "classic", "accecn", "dctcp"]
@@ -175,8 +211,8 @@ class EcnFile(_Strict):
 class SysctlsFile(_Strict):
     """sysctls by role; values may contain fields."""
 
-    sender: dict[Sysctl, str] = {}
-    receiver: dict[Sysctl, str] = {}
+    sender: dict[Sysctl, Plain] = {}
+    receiver: dict[Sysctl, Plain] = {}
 
 
 class CongestionControlFile(_EntryFile):

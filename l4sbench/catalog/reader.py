@@ -84,7 +84,7 @@ class _Reader:
             thresholds=tuple(model.thresholds),
             template=template,
             readback=tuple(self._check(key, expected) for key, expected in model.readback.items()),
-            module=self._module(model.module),
+            module=self._module(model.module, "sch_"),
             exports=self._exports("queues", model),
             folder=self.folder,
             digest=_digest(model),
@@ -106,7 +106,7 @@ class _Reader:
             label=model.label,
             about=model.about,
             needs=_needs(model.needs),
-            module=self._module(model.module),
+            module=self._module(model.module, "tcp_"),
             ecn_default=ecn.default,
             ecn_allowed=allowed,
             ecn_reacts=tuple(ecn.reacts),
@@ -141,6 +141,7 @@ class _Reader:
                 derive=given.from_,
                 choices=tuple(given.choices or ()) if is_word else (),
                 pattern=given.pattern if is_word else None,
+                word=is_word,
             )
             own = self._value(bare, given.own, (*at, "own"))
             if not is_word and given.kind != "bool":
@@ -266,9 +267,13 @@ class _Reader:
         value = self._text(given.value, at) if isinstance(given.value, str) else given.value
         return ReadbackCheck(key, value, given.within, self._condition(given.when, (*at, "when")))
 
-    def _module(self, model: files.ModuleFile | None) -> KernelModule | None:
+    def _module(self, model: files.ModuleFile | None, prefix: str) -> KernelModule | None:
         if model is None:
             return None
+        if not model.source and not model.name.startswith(prefix):
+            # hosts load it as root; code of its own needs consent, a module of Linux does not
+            message = f"without source: true the name of a module begins with {prefix}, not {model.name}"
+            self._flaw(("module", "name"), message)
         params = self._texts(model.params, ("module", "params"))
         return KernelModule(model.name, self.folder if model.source else None, params)
 

@@ -239,3 +239,19 @@ def test_counters_that_tc_does_not_know_are_read_from_the_kernels_structure() ->
     # a sample that needs nothing stays as it is
     shown = '@ 1.000\n[{"kind": "codel", "handle": "3:", "ecn_mark": 1}]\n'
     assert counters.completed(lambda _: shown, "lo", {"codel": [["ecn_mark", "u32"]]})(1.0) == shown
+
+
+@pytest.mark.parametrize(
+    "key", ["kernel.core_pattern", "net./../kernel.core_pattern", "net..ipv4", "net", "net/core", "vm.net.x"]
+)
+def test_no_sysctl_but_the_networks_is_read_or_written(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "SYSCTLS", tmp_path)
+    monkeypatch.setattr(tuning, "STATE", tmp_path)
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "net").mkdir()
+    (tmp_path / "kernel" / "core_pattern").write_text("core")
+    with pytest.raises(system.Failed, match=r"is not a sysctl below net\."):
+        tuning.set_sysctls(tuning.Memory("tx"), {key: "|/tmp/x"})
+    assert (tmp_path / "kernel" / "core_pattern").read_text() == "core"

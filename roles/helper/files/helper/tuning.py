@@ -9,12 +9,14 @@ that `restore` can bring them back.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Mapping
 
 from system import STATE, Failed, boot_id, by_mac, listed, namespace_of, port, read_json, run, write_whole
 
 SYSCTLS = Path("/proc/sys")
+_TRIALS_OWN = re.compile(r"net(\.[A-Za-z0-9_][A-Za-z0-9_-]*)+")
 _OFFLOADS = {
     "tso": "tcp-segmentation-offload",
     "gso": "generic-segmentation-offload",
@@ -139,6 +141,9 @@ class Memory:
 
 
 def _sysctl_path(key: str) -> Path:
+    """Return the file of a sysctl. Raises Failed for one that a trial must not set."""
+    if not _TRIALS_OWN.fullmatch(key):
+        raise Failed(f"{key!r} is not a sysctl below net., and trials set no others")
     return SYSCTLS.joinpath(*key.split("."))
 
 

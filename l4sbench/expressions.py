@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Regular expressions that come from files.
+
+They are matched by the engine inside pydantic (Rust's regex), whose time is linear in the length of the text:
+it does not backtrack, and an expression that would need much memory is rejected when it is read. In return
+there are no look-arounds and no back-references.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.errors import BadValueError
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
+
+_MOST_CHARS: Final = 300
+
+
+def valid_expression(text: str) -> str:
+    """Return a regular expression unchanged if it is valid, for Python's engine too; for use by pydantic.
+
+    Raises:
+        BadValueError: it is not valid, too long, or cannot be matched in linear time.
+    """
+    from pydantic_core import SchemaError
+
+    if len(text) > _MOST_CHARS:
+        raise BadValueError(f"a regular expression has at most {_MOST_CHARS} characters, not {len(text)}")
+    try:
+        re.compile(text)  # its messages are better, and roles match some expressions with it
+    except (re.error, RecursionError, OverflowError) as error:
+        raise BadValueError(f"{text!r} is not a valid regular expression: {error}") from None
+    try:
+        _matcher(text)
+    except SchemaError as error:
+        reason = str(error).strip().splitlines()[-1].rpartition("rror: ")[2].rstrip(".")
+        raise BadValueError(f"{text!r} is not a supported regular expression: {reason}") from None
+    return text
+
+
+def matches(text: str, expression: str) -> bool:
+    """Return True if a valid regular expression matches the whole text."""
+    from pydantic_core import ValidationError
+
+    try:
+        _matcher(expression).validate_python(text)
+    except ValidationError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _matcher(text: str) -> SchemaValidator:
+    from pydantic_core import SchemaValidator, core_schema
+
+    SchemaValidator(core_schema.str_schema(pattern=text))  # alone, so that its groups cannot end ours
+    return SchemaValidator(core_schema.str_schema(pattern=rf"\A(?:{text})\z"))
