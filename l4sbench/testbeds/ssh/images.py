@@ -15,7 +15,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from l4sbench import assets
 from l4sbench.document import Flaw, load_model
-from l4sbench.errors import InputError, Problem
+from l4sbench.errors import BadValueError, InputError, Problem
+from l4sbench.expressions import matches, valid_expression
 from l4sbench.testbeds.ssh.facts import older
 
 if TYPE_CHECKING:
@@ -24,15 +25,14 @@ if TYPE_CHECKING:
 
     from l4sbench.testbeds.ssh.facts import NodeNeeds
 
-SHA256: Final = r"[0-9a-f]{64}"
+SHA256: Final = r"^[0-9a-f]{64}$"
+_BRANCH: Final = re.compile(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/(?![0-9a-f]{40}/)")
 
 
-def _regular_expression(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{text!r} is not a valid regular expression: {error}") from None
-    return text
+def _pinned(url: str) -> str:
+    if _BRANCH.match(url):
+        raise BadValueError(f"{url} names a branch or a tag, which moves", "name the commit, all 40 digits")
+    return url
 
 
 class _Strict(BaseModel):
@@ -40,10 +40,10 @@ class _Strict(BaseModel):
 
 
 class File(_Strict):
-    """A package file, or an archive of package files; `sha256` where one is known."""
+    """A package file, or an archive of package files. Hosts install it as root, hence the checksum."""
 
-    url: str = Field(pattern=r"https://\S+")
-    sha256: str | None = Field(default=None, pattern=SHA256)
+    url: Annotated[str, Field(pattern=r"^https://\S+$"), AfterValidator(_pinned)]
+    sha256: str = Field(pattern=SHA256)
 
 
 class Repository(_Strict):
@@ -105,6 +105,7 @@ class Image(_Strict):
         packages: Packages to install.
         files: Files to install; an image without packages and files is installed by hand, see `page`.
         page: Address of a page that offers it.
+        not_installable: Why it has neither packages nor files, such as `no checksum is known`.
         tools: Newer programs that its features need.
         offers: Its features.
         studies: Published studies that ran it.
@@ -112,20 +113,29 @@ class Image(_Strict):
         defects: Known defects.
     """
 
-    name: str = Field(pattern=r"[a-z0-9][a-z0-9-]*")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     about: str
     rank: int = Field(ge=1)
     distributions: tuple[str, ...] = Field(min_length=1)
-    release: Annotated[str, AfterValidator(_regular_expression)]
+    release: Annotated[str, AfterValidator(valid_expression)]
     repository: Repository | None = None
     packages: tuple[str, ...] | None = None
     files: tuple[File, ...] | None = None
     page: str | None = None
+    not_installable: str | None = None
     tools: tuple[Tool, ...] | None = None
     offers: Offers
     studies: tuple[str, ...] = ()
     evidence: str
     defects: tuple[str, ...] = ()
+
+    @property
+    def obstacle(self) -> str:
+        """The reason why hosts cannot install it, and where a person can get it; empty if hosts can."""
+        if self.packages or self.files:
+            return ""
+        place = f"; install it by hand: {self.page}" if self.page else ""
+        return f"not installable: {self.not_installable or 'it has neither packages nor files'}{place}"
 
     def lacks(self, needs: NodeNeeds) -> tuple[str, ...]:
         """Return the catalog entries and modules of a node's needs that do not run on it."""
@@ -142,12 +152,13 @@ class Image(_Strict):
 
     def runs(self, release: str) -> bool:
         """Return True if this release, as `uname -r` prints it, is this image."""
-        return re.fullmatch(self.release, release) is not None
+        return matches(release, self.release)
 
     def variables(self) -> dict[str, object]:
         """Return the image as a variable of the role `kernel`."""
         kept = {"name", "release", "repository", "packages", "files", "tools"}
-        return self.model_dump(mode="json", include=kept, exclude_none=True)
+        variables = self.model_dump(mode="json", include=kept, exclude_none=True)
+        return {**variables, **({"obstacle": self.obstacle} if self.obstacle else {})}
 
 
 def read_image(path: Path) -> Image:

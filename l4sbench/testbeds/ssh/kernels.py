@@ -204,18 +204,35 @@ def advice(
         if not lacks:
             continue
         there = [image for image in images if told.distribution in image.distributions]
-        will_do = [(i.name, "") for i in there if not i.lacks(own)]
-        will_do += [(i.name, ", ".join(own.modules)) for i in there if not {*i.lacks(own)} - own.modules]
+        will_do = [(i, "") for i in there if not i.lacks(own)]
+        will_do += [(i, ", ".join(own.modules)) for i in there if not {*i.lacks(own)} - own.modules]
+        will_do.sort(key=lambda image: bool(image[0].obstacle))
         release = f"Linux {told.kernel_release} without {', '.join(lacks)}"
-        wanted.setdefault((release, *(will_do[0] if will_do else ("", ""))), []).append(host.name)
+        image, modules = will_do[0] if will_do else (None, "")
+        wanted.setdefault((release, image.name if image else "", modules), []).append(host.name)
+    obstacles = {image.name: image.obstacle for image in images}
     for (release, name, modules), names in wanted.items():
         told_of = f"{', '.join(names)}: {release}"
-        if name:
+        if obstacles.get(name):
+            yield f"{told_of}; of kernels/images only {name} suffices, which is {obstacles[name]}"
+        elif name:
             brought = f" and {modules} by `{MODULES_VARIABLE}` (docs/ssh.md)" if modules else ""
             allow = f"with `{VARIABLE}: [{name}]`{brought} in the inventory"
             yield f"{told_of}; {allow} a run boots a suitable one"
         else:
             yield f"{told_of}, and kernels/images has no suitable kernel"
+
+
+def not_installable(may: Allowed, facts: Mapping[str, HostFacts]) -> Iterator[str]:
+    """Yield the kernels of an inventory's lists that hosts do not run and cannot install."""
+    now = running(may, facts)
+    hosts: dict[Image, list[str]] = {}
+    for host, listed in may.items():
+        for image in listed:
+            if image.obstacle and now.get(host) != image.name:
+                hosts.setdefault(image, []).append(host)
+    for image, names in hosts.items():
+        yield f"{', '.join(names)}: {image.name} is {image.obstacle}"
 
 
 def own_kernels(

@@ -35,6 +35,7 @@ from l4sbench.testbeds.ssh.kernels import (
     allowed,
     choose,
     module_sources,
+    not_installable,
     own_kernels,
     running,
     together,
@@ -258,11 +259,16 @@ class SshTestbed:
                 raise TrialStopped
 
     def advice(self) -> tuple[str, ...]:
-        """Return a hint for hosts that need another kernel and may boot none: which ones would suffice."""
+        """Return hints about kernels.
+
+        For hosts that need another one and may boot none: which would suffice; for others: which of those
+        that they may boot they cannot install.
+        """
         hosts, may = self._inventory_says()
         self._recall()
         facts = self._told.facts
-        return tuple(advice(self._cells, self._catalog, hosts, facts, load_images(), may))
+        found = advice(self._cells, self._catalog, hosts, facts, load_images(), may)
+        return (*found, *not_installable(may, facts))
 
     def _inventory_says(self) -> tuple[tuple[Host, ...], Allowed]:
         if self._may is None:

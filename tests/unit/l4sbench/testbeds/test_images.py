@@ -19,6 +19,7 @@ from l4sbench.testbeds.ssh.kernels import (
     allowed,
     choose,
     module_sources,
+    not_installable,
     own_kernels,
     running,
     unfit_kernels,
@@ -79,6 +80,29 @@ def test_what_the_studies_ran_is_there_with_its_defects() -> None:
     assert studied.keys() == {"l4steam-testing", "bbr2-study", "bbr3-study"}
     assert all(image.defects for image in studied.values())
     assert "issue 38" in " ".join(studied["l4steam-testing"].defects)
+
+
+def test_what_has_no_checksum_is_not_installed() -> None:
+    without = {image.name for image in IMAGES if image.not_installable == "no checksum is known"}
+    assert without == {"l4steam-testing", "bbr2-study", "bbr3-study"}
+    study = BY_NAME["bbr2-study"]
+    said = "not installable: no checksum is known; install it by hand: https://github.com/sdatta97/"
+    assert study.obstacle.startswith(said)
+    assert study.variables() == {"name": study.name, "release": study.release, "obstacle": study.obstacle}
+    assert "obstacle" not in BY_NAME["debian-backports"].variables()
+    # who has it can list it; who has not is told before anything runs
+    may = {"tx-classic": (study, BY_NAME["debian-backports"]), "rx-classic": (study,)}
+    has = {"rx-classic": STOCK.model_copy(update={"kernel_release": "5.13.12"})}
+    assert list(not_installable(may, has)) == [f"tx-classic: bbr2-study is {study.obstacle}"]
+
+
+def test_advice_does_not_send_a_user_to_what_cannot_be_installed(quickstart: Matrix) -> None:
+    jammy = OLD.model_copy(update={"distribution": "ubuntu 22.04"})
+    cells = quickstart.select(["aqm=dualpi2"]).cells
+    (router,) = advice(
+        cells, quickstart.catalog, [Host("router", ("router",))], {"router": jammy}, IMAGES, {}
+    )
+    assert "of kernels/images only ubuntu22-mainline suffices, which is not installable" in router
 
 
 def test_a_host_gets_what_it_prefers_unless_its_cells_need_another(quickstart: Matrix) -> None:
