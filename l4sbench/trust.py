@@ -22,6 +22,7 @@ from typing import Final
 
 from l4sbench.errors import InputError
 from l4sbench.files import new_folder, remove_leftovers
+from l4sbench.userfiles import MAX_BYTES, read_bytes
 
 SOURCES: Final = ("Kbuild", "Makefile", "*.c", "*.h", "*.S")
 """Files of a folder with C that a build reads; objects of a build by hand do not count."""
@@ -32,7 +33,6 @@ _DESCRIPTION: Final = "module.yml"
 """Says how the code is loaded, and with which parameters; not code by itself."""
 
 _MOST_FILES: Final = 1000
-_MOST_BYTES: Final = 16 << 20
 _MOST_NAMES: Final = 20_000
 
 
@@ -83,15 +83,11 @@ def read_code(folder: Path) -> Code:
         InputError: A link is among them, one cannot be read, or they are too many or too large.
     """
     files: dict[str, bytes] = {}
-    left = _MOST_BYTES
     for path in _walk(folder):
-        data = _read(path, left)
-        left -= len(data)
-        files[path.relative_to(folder).as_posix()] = data
-        if len(files) > _MOST_FILES:
-            raise InputError(
-                f"{folder} has more than {_MOST_FILES} source files", "name the folder of one module"
-            )
+        files[path.relative_to(folder).as_posix()] = _read(path)
+        if len(files) > _MOST_FILES or sum(map(len, files.values())) > MAX_BYTES:
+            limit = f"{_MOST_FILES} source files or {MAX_BYTES >> 20} MiB of them"
+            raise InputError(f"{folder} has more than {limit}", "name the folder of one module")
     return Code(folder, files)
 
 
@@ -166,21 +162,13 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield Path(place, name)
 
 
-def _read(path: Path, most: int) -> bytes:
-    try:
-        # O_NONBLOCK, since opening a FIFO would wait for its writer
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if path.is_symlink():
-            raise _linked(path) from None
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InputError(f"{path} is not a plain file")
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise InputError(f"{path} is too large: the source of a module is limited to {_MOST_BYTES >> 20} MB")
-    return data
+def _read(path: Path) -> bytes:
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        raise _linked(path)
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path} is not a plain file")
+    return read_bytes(path)
 
 
 def _linked(path: Path) -> InputError:
