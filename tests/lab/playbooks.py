@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from l4sbench import assets
-from l4sbench.testbeds.ssh.ansible import environment
+from l4sbench.testbeds.ssh.environment import environment
 
 ON_NODES = frozenset(
     {

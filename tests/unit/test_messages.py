@@ -19,6 +19,8 @@ from l4sbench.document import read
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.images import read_image
+from l4sbench.testbeds.ssh.inventory import read_inventory
+from l4sbench.testbeds.ssh.layout import hosts_of
 from reports.compare import load_margins
 from reports.published.claims import load_study
 from reports.result.regret import load_prevalence
@@ -36,6 +38,7 @@ ERRORS: Final = ROOT / "tests" / "errors"
 READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
     "claims": lambda path, _: load_study(str(path)),
     "images": lambda path, _: read_image(path),
+    "inventories": lambda path, _: hosts_of(read_inventory(path), str(path)),
     "margins": lambda path, _: load_margins(path),
     "matrix": Matrix.load,
     "modules": lambda path, _: read_entry(path),

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Ansible as a function: an inventory's hosts, and a playbook's outcome per host. Through ansible-runner."""
+"""Ansible as a function: a playbook's outcome per host. Through ansible-runner.
+
+Hosts are chosen by a group that a second inventory defines, and variables are passed as data: neither a name
+of a host nor a text from a file reaches Ansible as a pattern or as a template.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import re
-import subprocess
-import sys
+import secrets
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from l4sbench import assets
-from l4sbench.errors import InputError, TestbedError
+from l4sbench.errors import TestbedError
+from l4sbench.testbeds.ssh.environment import environment, require
+from l4sbench.testbeds.ssh.layout import is_template
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INVENTORY_LIMIT_S: Final = 60.0
 _ACTION: Final = "l4sbench_helper"
+_LONGEST: Final = 2000
+"""Characters of a host's message that are kept."""
 
 Status = Literal["ok", "failed", "unreachable", "skipped"]
 
@@ -49,71 +52,6 @@ class Played:
     output: str
 
 
-def require() -> None:
-    """Raise TestbedError when the extra `ansible` is not installed."""
-    lacking = [name for name in ("ansible", "ansible_runner") if importlib.util.find_spec(name) is None]
-    if lacking:
-        raise TestbedError(
-            f"{' and '.join(lacking).replace('_', '-')} are required for hosts by ssh but not installed",
-            "pip install 'l4sbench[ansible]'",
-        )
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of every Ansible command of ours; a user's own ansible.cfg still applies."""
-    bin_folder = str(Path(sys.executable).parent)
-    given = {
-        "ANSIBLE_ROLES_PATH": str(assets.folder("roles")),
-        "ANSIBLE_PIPELINING": "True",
-        "ANSIBLE_SSH_RETRIES": "2",
-        "ANSIBLE_TIMEOUT": "30",
-        "ANSIBLE_LOCALHOST_WARNING": "False",
-        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "False",
-        "ANSIBLE_DEPRECATION_WARNINGS": "False",
-        "ANSIBLE_NOCOLOR": "1",
-        "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-    }
-    return {name: os.environ.get(name, value) if name != "PATH" else value for name, value in given.items()}
-
-
-def read_inventory(path: Path) -> dict[str, dict[str, object]]:
-    """Return the variables of all hosts of an inventory, which Ansible reads: YAML, INI, a script, a folder.
-
-    Raises:
-        InputError: there is no such file, or Ansible cannot read it.
-        TestbedError: Ansible is not installed.
-    """
-    require()
-    if not path.exists():
-        hint = "l4sbench lab up prints the inventory of a local lab; docs/ssh.md describes the format"
-        raise InputError(f"inventory {path} does not exist", hint)
-    argv = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
-    try:
-        ended = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,  # Ansible refuses a non-blocking stdin, such as a notebook's
-            capture_output=True,
-            text=True,
-            timeout=INVENTORY_LIMIT_S,
-            check=False,
-            env={**os.environ, **environment(), "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True"},
-        )
-        plain = json.loads(ended.stdout) if not ended.returncode else None
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    if not isinstance(plain, dict):
-        raise InputError(f"{path}: Ansible cannot read it: {_cause(path, ended.stderr)}")
-    variables: dict[str, dict[str, object]] = plain.get("_meta", {}).get("hostvars", {})
-    return variables
-
-
-def _cause(path: Path, stderr: str) -> str:
-    """Return why Ansible cannot read an inventory. It prints an error per reader, YAML's first."""
-    errors = [part.partition("\n\n")[0].strip() for part in stderr.split("<<< caused by >>>\n\n")[1:]]
-    causes = [re.sub(r"\s*\nOrigin: ", " at ", text) for text in errors] or [stderr.strip()[-1000:]]
-    return causes[0 if path.suffix in {".yml", ".yaml", ".json"} else -1]
-
-
 def play(
     playbook: str,
     inventory: Path,
@@ -134,12 +72,15 @@ def play(
     import ansible_runner  # type: ignore[import-untyped]
 
     events = _Events()
+    group = f"l4sbench_{secrets.token_hex(8)}"
     with tempfile.TemporaryDirectory(prefix="l4sbench-") as folder:
+        chosen = Path(folder, "hosts.json")
+        chosen.write_text(json.dumps({group: {"hosts": dict.fromkeys(hosts)}}), encoding="utf-8")
         runner = ansible_runner.run(
             private_data_dir=folder,
             playbook=str(assets.folder("playbooks") / playbook),
-            inventory=str(inventory.resolve()),
-            extravars={**variables, "l4sbench_hosts": ":".join(hosts)},
+            inventory=[str(inventory.resolve()), str(chosen)],
+            extravars={**_literal(variables), "l4sbench_hosts": group},
             envvars=environment(),
             cmdline=f"--forks {max(5, len(hosts))}",
             quiet=True,
@@ -154,6 +95,15 @@ def play(
     return Played(runner.status, {**missing, **events.hosts}, output)
 
 
+def _literal(plain: Any) -> Any:
+    """Return plain data in which Ansible evaluates no text."""
+    if isinstance(plain, str):
+        return {"__ansible_unsafe": plain} if is_template(plain) else plain
+    if isinstance(plain, Mapping):
+        return {key: _literal(value) for key, value in plain.items()}
+    return [_literal(item) for item in plain] if isinstance(plain, list | tuple) else plain
+
+
 class _Events:
     """Collector of ansible-runner's events; the latest event of a host counts."""
 
@@ -163,7 +113,7 @@ class _Events:
     def __call__(self, event: Mapping[str, Any]) -> bool:
         kind = str(event.get("event"))
         data = event.get("event_data", {})
-        host, answer = data.get("host"), data.get("res") or {}
+        host, answer = data.get("host"), _map(data.get("res"))
         if host and kind in {"runner_on_ok", "runner_on_failed", "runner_on_unreachable"}:
             own = data.get("task_action") == _ACTION
             before = self.hosts.get(host, HostOutcome("ok"))
@@ -172,18 +122,25 @@ class _Events:
                 self.hosts[host] = HostOutcome("ok", "", said)
             elif not data.get("ignore_errors"):
                 status: Status = "unreachable" if kind == "runner_on_unreachable" else "failed"
-                self.hosts[host] = HostOutcome(status, _why(answer), said)
+                self.hosts[host] = HostOutcome(status, _why(answer)[:_LONGEST], said)
         return False  # no file per event
 
 
 def _why(answer: Mapping[str, Any]) -> str:
     """Return why a task failed: its message, a command's last output, or the failed items of a loop."""
-    failed = [item for item in answer.get("results", []) if isinstance(item, dict) and item.get("failed")]
+    results = answer.get("results")
+    items = [_map(item) for item in results] if isinstance(results, list) else []
+    failed = [item for item in items if item.get("failed")]
     if failed:
-        return "; ".join(dict.fromkeys(_why(item) for item in failed))
+        return "; ".join(dict.fromkeys(_why({**item, "results": None}) for item in failed))
     message = str(answer.get("msg", "")).strip()
     printed = str(answer.get("stderr") or answer.get("stdout") or "").strip()
     return f"{message}: {printed[-300:]}" if printed and message == "non-zero return code" else message
+
+
+def _map(plain: object) -> Mapping[str, Any]:
+    """Return what a host answered if it is a map, else an empty one."""
+    return plain if isinstance(plain, dict) else {}
 
 
 def _read(folder: str) -> str:

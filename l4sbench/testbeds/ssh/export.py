@@ -9,6 +9,7 @@ variables per cell (the cell's first trial), and, where no inventory is named, o
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,8 @@ from l4sbench.errors import InputError
 from l4sbench.files import new_folder
 from l4sbench.program import programs
 from l4sbench.program.trial import draw_conditions, seed_of
-from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import node_needs
+from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.kernels import module_sources
 from l4sbench.testbeds.ssh.layout import TO_FILL_IN, hosts_of, require_placed, trial_variables
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
@@ -43,6 +44,7 @@ _ANSIBLE_CFG: Final = """\
 roles_path = roles
 forks = 32
 timeout = 30
+inject_facts_as_vars = False
 [ssh_connection]
 pipelining = True
 retries = 2
@@ -85,7 +87,7 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     topologies = {cell.topology: find_topology(cell.topology) for cell in matrix.cells}
     if inventory is not None:
         where = str(inventory)
-        require_placed(hosts_of(ansible.read_inventory(inventory), where), topologies, where)
+        require_placed(hosts_of(read_inventory(inventory), where), topologies, where)
     place = folder.resolve()
     _require_free(folder, place)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +117,7 @@ def _write(folder: Path, matrix: Matrix, topologies: Mapping[str, Topology], inv
         shutil.copytree(assets.folder(part), folder / part, ignore=_NOT_COPIED, dirs_exist_ok=True)
     if inventory is None:
         (folder / "hosts.yml").write_text(_hosts(next(iter(topologies.values()))), encoding="utf-8")
-    named = "hosts.yml" if inventory is None else str(inventory.resolve())
+    named = "hosts.yml" if inventory is None else shlex.quote(str(inventory.resolve()))
     readme = _README.format(
         matrix=matrix.name, inventory=named, first=matrix.cells[0].id, count=len(matrix.cells)
     )

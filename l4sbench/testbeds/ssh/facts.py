@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from l4sbench.errors import InputError, Problem
+from l4sbench.errors import Problem, TestbedError
 from l4sbench.topology import topology as find_topology
 from l4sbench.traits import Identity, Needs
 
@@ -31,42 +31,47 @@ _MEND: Final = {
 }
 
 
-class HostModule(BaseModel):
+Word = Annotated[str, Field(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""A text of a host: of one line, and of a length that messages and patterns have room for."""
+
+
+class _Reported(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class HostModule(_Reported):
     """A kernel module: digest of its source, and its state (loaded, there, or for another kernel)."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    srcversion: str
-    state: str = "there"
+    srcversion: Word
+    state: Word = "there"
 
 
-class Interface(BaseModel):
+class Interface(_Reported):
     """An Ethernet interface; `management`: the ssh connection or the default route uses it."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    name: str
-    mac: str
-    netns: str | None = None
-    addresses: tuple[str, ...] = ()
+    name: Word
+    mac: Word
+    netns: Word | None = None
+    addresses: tuple[Word, ...] = ()
     management: bool = False
 
 
-class HostFacts(BaseModel):
+class HostFacts(_Reported):
     """Facts that a host reported (roles/helper, `facts`). `config` is None where it is not readable."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    kernel_release: str
-    kernel_version: str = ""
-    machine: str = ""
-    distribution: str = ""
-    python: str = ""
+    kernel_release: Word
+    kernel_version: Word = ""
+    machine: Word = ""
+    distribution: Word = ""
+    python: Word = ""
     root: bool = True
-    boot_id: str = ""
+    boot_id: Word = ""
     time_s: float = 0.0
     accecn: bool = True
-    tools: dict[str, str] = {}
-    config: dict[str, str] | None = None
-    modules: dict[str, HostModule] = {}
-    ccs: tuple[str, ...] = ()
+    tools: dict[Word, Word] = {}
+    config: dict[Word, Word] | None = None
+    modules: dict[Word, HostModule] = {}
+    ccs: tuple[Word, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     free_mb: int = FREE_MB
 
@@ -288,10 +293,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def read_facts(plain: object, host: str) -> HostFacts:
-    """Parse the facts that a host reported. Raises InputError when they are malformed."""
+    """Parse the facts that a host reported. Raises TestbedError when they are malformed."""
     from pydantic import ValidationError
 
     try:
         return HostFacts.model_validate(plain)
     except ValidationError as error:
-        raise InputError(f"{host} reported malformed facts: {error}") from error
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])[:100]
+        raise TestbedError(f"{host} reported malformed facts: {where}: {first['msg']}") from error

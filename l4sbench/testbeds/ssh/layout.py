@@ -13,10 +13,12 @@ namespace and needs one interface per network that leads to other hosts.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.topology import topology as topology_of
@@ -42,6 +44,15 @@ VARIABLES: Final = (
 TO_FILL_IN: Final = "00:00:00:00:00:00"
 """Placeholder for a hardware address in an exported inventory."""
 
+CONNECTIONS: Final = ("ssh", "smart", "paramiko_ssh")
+"""Accepted values of `ansible_connection`, all by ssh."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+_NAME_HINT: Final = (
+    "use letters, digits, dots, dashes and underscores, or an IPv6 address; "
+    "ansible_host may name another address to connect to"
+)
+_MODULE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAC: Final = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 _TEMPLATE: Final = re.compile(r"\{[{%#]")
 
@@ -72,25 +83,20 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
     problems: list[Problem] = []
     hosts: list[Host] = []
     for name, given in sorted(variables.items()):
-        problems += _misspelt(where, name, given)
         nodes = given.get("l4sbench_nodes", given.get("l4sbench_node"))
+        if nodes is not None and not is_name(name):
+            message = f"{json.dumps(name)} is not a valid name of a host"
+            problems.append(Problem(where, "", message, _NAME_HINT))
+            continue
+        problems += _misspelt(where, name, given)
         if nodes is None:
             continue
-        listed = [nodes] if isinstance(nodes, str) else nodes
-        ports, modules = given.get(PORTS_VARIABLE, {}), given.get(MODULES_VARIABLE, {})
-        if not isinstance(listed, list) or not listed or not all(isinstance(n, str) for n in listed):
-            message = "must be a node's name, or a list of them in l4sbench_nodes"
-            problems.append(Problem(where, f"{name}.l4sbench_nodes", message))
-        elif templates := [text for text in _texts([listed, ports]) if _TEMPLATE.search(text)]:
-            message = f"{templates[0]} is a template, which is not evaluated here"
-            problems.append(Problem(where, name, message, "write the value itself"))
-        elif not isinstance(ports, dict):
-            message = "must map each network to the hardware address of its interface"
-            problems.append(Problem(where, f"{name}.{PORTS_VARIABLE}", message, 'net-tx: "52:54:00:..."'))
-        elif not isinstance(modules, dict):
-            message = "must map each module to its file on this machine"
-            problems.append(Problem(where, f"{name}.{MODULES_VARIABLE}", message, "tcp_prague: /path/to.ko"))
-        else:
+        wrong = list(_wrong_values(where, name, given))
+        problems += wrong
+        if not wrong:
+            listed = [nodes] if isinstance(nodes, str) else cast("list[str]", nodes)
+            ports = cast("dict[str, object]", given.get(PORTS_VARIABLE, {}))
+            modules = cast("dict[str, str]", given.get(MODULES_VARIABLE, {}))
             lowered = {str(network): str(mac).lower() for network, mac in ports.items()}
             problems += _bad_addresses(where, name, lowered)
             hosts.append(Host(name, tuple(listed), lowered, frozenset(modules)))
@@ -101,6 +107,79 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
     if problems:
         raise InputError(problems)
     return tuple(hosts)
+
+
+def is_name(text: str) -> bool:
+    """Return True if a text may name a host: a name as in the DNS, an IPv4 or an IPv6 address.
+
+    Names become file names, and Ansible gives other characters a meaning of its own.
+    """
+    if _NAME.fullmatch(text):
+        return True
+    address, percent, zone = text.partition("%")
+    try:
+        IPv6Address(address)
+    except ValueError:
+        return False
+    return not percent or _NAME.fullmatch(zone) is not None
+
+
+def is_template(text: str) -> bool:
+    """Return True if Ansible would evaluate a text."""
+    return _TEMPLATE.search(text) is not None
+
+
+def _wrong_values(where: str, host: str, given: Mapping[str, object]) -> Iterator[Problem]:
+    """Yield the variables of a host that are not as docs/ssh.md describes them."""
+    templates = [(name, text) for name in VARIABLES for text in _texts(given.get(name)) if is_template(text)]
+    for name, text in templates:
+        message = f"{text} is a template, which is not evaluated here"
+        yield Problem(where, f"{host}.{name}", message, "write the value itself")
+    if templates:
+        return
+    for name, (fits, message, hint) in _FORMS.items():
+        if name in given and not fits(given[name]):
+            yield Problem(where, f"{host}.{name}", message, hint)
+    connection = given.get("ansible_connection", "ssh")
+    if str(connection).removeprefix("ansible.builtin.") not in CONNECTIONS:
+        message = f"{json.dumps(connection)} is not a connection by ssh"
+        yield Problem(where, f"{host}.ansible_connection", message, f"choose from {', '.join(CONNECTIONS)}")
+
+
+def _is_nodes(plain: object) -> bool:
+    return isinstance(plain, list) and bool(plain) and all(isinstance(node, str) for node in plain)
+
+
+def _is_modules(plain: object) -> bool:
+    return isinstance(plain, dict) and all(
+        _MODULE.fullmatch(name) and isinstance(file, str) for name, file in plain.items()
+    )
+
+
+_BOOLEANS: Final = frozenset({"true", "false", "yes", "no"})
+"""Forms of booleans; those of INI files are texts."""
+_NODES_FORM: Final = "must be a node's name, or a list of them in l4sbench_nodes"
+_FORMS: Final[Mapping[str, tuple[Callable[[object], bool], str, str | None]]] = {
+    "l4sbench_node": (lambda plain: isinstance(plain, str) or _is_nodes(plain), _NODES_FORM, None),
+    "l4sbench_nodes": (lambda plain: isinstance(plain, str) or _is_nodes(plain), _NODES_FORM, None),
+    PORTS_VARIABLE: (
+        lambda plain: isinstance(plain, dict),
+        "must map each network to the hardware address of its interface",
+        'net-tx: "52:54:00:..."',
+    ),
+    MODULES_VARIABLE: (
+        _is_modules,
+        "must map each module to its file on this machine",
+        "tcp_prague: /path/to.ko",
+    ),
+    "l4sbench_install": (lambda plain: str(plain).lower() in _BOOLEANS, "must be true or false", None),
+    "l4sbench_python": (
+        lambda plain: isinstance(plain, str),
+        "must be a program's name or path on the host",
+        "/usr/bin/python3.11",
+    ),
+}
+"""Variable -> test of its value, message and hint."""
 
 
 def _misspelt(where: str, host: str, given: Mapping[str, object]) -> Iterator[Problem]:
@@ -246,7 +325,7 @@ def shared(
     plain = {node: program.to_json() for node, program in programs.items()}
     for node, program in plain.items():
         for text in _texts(program):
-            if _TEMPLATE.search(text):
+            if is_template(text):
                 message = f"{text!r} cannot be passed to Ansible, which takes it for a template"
                 raise InputError([Problem("", node, message, "remove the braces from the catalog entry")])
     return {"networks": {name: list(nodes) for name, nodes in networks.items()}, "programs": {**plain}}

@@ -80,7 +80,7 @@ class Memory:
             )
             for name in hosts:
                 told.facts[name]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, TestbedError) as error:
             raise TestbedError(
                 f"the hosts of {self._inventory} have not been queried yet", "a run queries them"
             ) from error

@@ -1,61 +1,203 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The raw files of a trial, put together from those of its hosts."""
+"""The raw files of a trial, put together from those of its hosts.
+
+A host may send anything: whatever an archive contains, it adds regular files of the host's own nodes, and no
+more of them than a trial can produce.
+"""
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import re
+import shutil
 import tarfile
 import tempfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Annotated, Final, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from l4sbench.errors import TrialFailed
 
 SOCKETS_FILE: Final = "sockets.jsonl"
+RESULT_FILE: Final = "result.json"
+LOG_FILE: Final = "log"
+
+MOST_FILES: Final = 10_000
+"""Largest accepted number of entries in an archive; a trial of 100 flows has about 500."""
+MOST_BYTES: Final = 4 << 30
+"""Largest accepted size of an unpacked archive: headers of 25 million packets."""
+_MOST_RESULT_BYTES: Final = 16 << 20
+_MOST_AT_ONCE_BYTES: Final = 1 << 20
+"""Largest accepted piece of metadata, which `tarfile` reads as one piece."""
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,200}")
 
 
-def unpack(archive: Path, host: str, raw: Path) -> Mapping[str, Any]:
-    """Add a host's raw files to the trial's, and return what it reported of its nodes."""
+class _Plain(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class FlowReport(_Plain):
+    """A flow that a node started, and its lateness."""
+
+    late_ms: float
+
+
+class NodeReport(_Plain):
+    """A node's part of a trial. `start_epoch_ns`: the start instant by its wall clock."""
+
+    start_epoch_ns: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    flows: tuple[FlowReport, ...] | None = None
+
+
+class HostReport(_Plain):
+    """What a host reported of its nodes."""
+
+    nodes: dict[str, NodeReport] = {}
+
+
+class _Unusable(Exception):  # noqa: N818  it is internal, and names the archive's state
+    """An archive that cannot be used, with the reason."""
+
+
+def unpack(archive: Path, host: str, nodes: Collection[str], raw: Path) -> HostReport:
+    """Add the raw files of a host's nodes to the trial's, and return what it reported of them.
+
+    Raises:
+        TrialFailed: the archive is damaged, or holds anything else.
+    """
     if not archive.is_file():
-        return {}
+        return HostReport()
     with tempfile.TemporaryDirectory(dir=raw, prefix="unpack-") as folder:
-        with tarfile.open(archive) as packed:
-            packed.extractall(folder, filter="data")
-        for node in sorted(Path(folder, "raw").glob("*")):
-            node.rename(raw / node.name)
-            _gather_sockets(raw / node.name / SOCKETS_FILE, raw / SOCKETS_FILE)
-        told = json.loads(Path(folder, "result.json").read_text(encoding="utf-8"))
+        try:
+            _extract(archive, Path(folder), nodes)
+            report = _report(Path(folder, RESULT_FILE))
+        except (_Unusable, tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise TrialFailed(f"{host}: its results cannot be used: {error}") from error
+        for node in nodes:
+            if Path(folder, "raw", node).is_dir():
+                Path(folder, "raw", node).rename(raw / node)
+                _gather_sockets(raw / node / SOCKETS_FILE, raw / SOCKETS_FILE)
         kept = raw / "hosts"
         kept.mkdir(exist_ok=True)
-        for name in ("result.json", "log"):
+        for name in (RESULT_FILE, LOG_FILE):
             if Path(folder, name).is_file() and Path(folder, name).stat().st_size:
                 Path(folder, name).rename(kept / f"{host}.{name}")
-    return told if isinstance(told, dict) else {}
+    return HostReport(nodes={name: told for name, told in report.nodes.items() if name in nodes})
+
+
+def _extract(archive: Path, folder: Path, nodes: Collection[str]) -> None:
+    """Write the files of an archive below a folder.
+
+    Raises:
+        _Unusable: it has entries that are not results, or too much.
+        tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile: it is damaged.
+    """
+    with archive.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unpacked:
+        source = cast("IO[bytes]", _Bounded(unpacked))
+        with tarfile.open(fileobj=source, mode="r:") as listed:
+            for number, member in enumerate(listed, 1):
+                if number > MOST_FILES:
+                    raise _Unusable(f"more than {MOST_FILES} files")
+                path = folder / _place(member, nodes)
+                if member.isdir():
+                    path.mkdir(parents=True, exist_ok=True)
+                    continue
+                path.parent.mkdir(parents=True, exist_ok=True)
+                content = listed.extractfile(member)
+                if path.exists():
+                    raise _Unusable(f"{member.name!a} occurs twice")
+                with path.open("xb") as out:
+                    if content is not None:
+                        shutil.copyfileobj(content, out)
+        while source.read(_MOST_AT_ONCE_BYTES):  # the checksum is at the end
+            pass
+
+
+def _place(member: tarfile.TarInfo, nodes: Collection[str]) -> Path:
+    """Return the place of an entry of an archive. Raises _Unusable unless it is a result of these nodes."""
+    name = ascii(member.name)[:100]
+    match member.name.split("/"):
+        case [first] if first in {RESULT_FILE, LOG_FILE} and not member.isdir():
+            pass
+        case ["raw"] if member.isdir():
+            pass
+        case ["raw", node] if node in nodes and member.isdir():
+            pass
+        case ["raw", node, file] if node in nodes and _FILE_NAME.fullmatch(file) and not member.isdir():
+            pass
+        case _:
+            raise _Unusable(f"{name} is no result of {', '.join(sorted(nodes))}")
+    if not (member.isdir() or member.isreg()) or member.issparse():
+        raise _Unusable(f"{name} is no regular file")
+    return Path(member.name)
+
+
+class _Bounded(io.RawIOBase):
+    """A file that is read forward, in pieces that memory has room for, and up to a limit."""
+
+    def __init__(self, source: gzip.GzipFile) -> None:
+        self._source = source
+        self._at = 0
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _MOST_AT_ONCE_BYTES:
+            raise _Unusable("its metadata are too long")
+        found = self._source.read(size)
+        self._at += len(found)
+        if self._at > MOST_BYTES:
+            raise _Unusable(f"more than {MOST_BYTES >> 20} MB")
+        return found
+
+    def seek(self, at: int, whence: int = io.SEEK_SET) -> int:
+        if whence != io.SEEK_SET or at < self._at:
+            raise _Unusable("it is not in order")
+        while self._at < at and self.read(min(at - self._at, _MOST_AT_ONCE_BYTES)):
+            pass
+        return self._at
+
+
+def _report(path: Path) -> HostReport:
+    if not path.is_file():
+        raise _Unusable(f"{RESULT_FILE} is missing")
+    if path.stat().st_size > _MOST_RESULT_BYTES:
+        raise _Unusable(f"{RESULT_FILE} is larger than {_MOST_RESULT_BYTES >> 20} MB")
+    try:
+        return HostReport.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise _Unusable(f"{RESULT_FILE}: {f'{where}: ' if where else ''}{first['msg']}") from error
 
 
 def _gather_sockets(own: Path, common: Path) -> None:
     """Append samples to the trial's one file of sockets; every line names its node."""
     if own.is_file():
-        with common.open("ab") as out:
-            out.write(own.read_bytes())
+        with own.open("rb") as samples, common.open("ab") as out:
+            shutil.copyfileobj(samples, out)
         own.unlink()
 
 
-def write_start(raw: Path, told: Mapping[str, Mapping[str, Any]], router: str) -> None:
-    """Return the start instant by the clock of the router's captures."""
+def write_start(raw: Path, told: Mapping[str, HostReport], router: str) -> None:
+    """Write the start instant by the clock of the router's captures."""
     for host in told.values():
-        node = host.get("nodes", {}).get(router)
-        if node and "start_epoch_ns" in node:
-            text = json.dumps({"t0_ns": node["start_epoch_ns"]}) + "\n"
+        node = host.nodes.get(router)
+        if node is not None and node.start_epoch_ns is not None:
+            text = json.dumps({"t0_ns": node.start_epoch_ns}) + "\n"
             (raw / "start.json").write_text(text, encoding="utf-8")
 
 
-def skew_ms(told: Mapping[str, Mapping[str, Any]]) -> float:
+def skew_ms(told: Mapping[str, HostReport]) -> float:
     """Return how far apart the nodes started: the time between the least and the most late flow."""
     late_ms = [
-        float(flow["late_ms"])
-        for host in told.values()
-        for node in host.get("nodes", {}).values()
-        for flow in node.get("flows") or []
+        flow.late_ms for host in told.values() for node in host.nodes.values() for flow in node.flows or ()
     ]
     return max(late_ms) - min(late_ms) if late_ms else 0.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
+import shlex
 import tempfile
 import threading
 import time
@@ -28,6 +29,7 @@ from l4sbench.testbeds.ssh.facts import (
     unfit,
 )
 from l4sbench.testbeds.ssh.images import Image, load_images
+from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.kernels import (
     Allowed,
     Choice,
@@ -48,7 +50,7 @@ from l4sbench.testbeds.ssh.layout import (
     trial_variables,
 )
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Memory, Told
-from l4sbench.testbeds.ssh.results import skew_ms, unpack, write_start
+from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
 from l4sbench.topology import topology as find_topology
 from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 
@@ -272,7 +274,7 @@ class SshTestbed:
 
     def _inventory_says(self) -> tuple[tuple[Host, ...], Allowed]:
         if self._may is None:
-            variables = ansible.read_inventory(self._inventory)
+            variables = read_inventory(self._inventory)
             where = str(self._inventory)
             hosts = hosts_of(variables, where)
             require_placed(hosts, (cell.topology for cell in self._cells), where)
@@ -303,7 +305,8 @@ class SshTestbed:
     def _look_closer(self, wrong: Mapping[str, ansible.HostOutcome]) -> str:
         away = [host for host, told in wrong.items() if told.status == "unreachable"]
         if away:
-            return f"for details: ansible -i {self._inventory} {','.join(away)} -m ping -vvv"
+            command = ["ansible", "-i", str(self._inventory), ",".join(away), "-m", "ping", "-vvv"]
+            return f"for details: {shlex.join(command)}"
         return "docs/ssh.md, By hand: playbooks/prepare.yml in the folder of `plan --export` prints details"
 
     def _remember(self, told: Told) -> None:
@@ -370,8 +373,10 @@ class SshTestbed:
             if stop.is_set():
                 self._stop(trial)
                 raise TrialStopped
-            told = {host: unpack(results / f"{host}.tar.gz", host, raw) for host in names}
+            told, unusable = self._unpacked(results, raw)
         self._raise_failure(played)
+        if unusable:
+            raise unusable[0]
         write_start(raw, told, spec.topology.router)
         wall_s = time.monotonic() - began
         return Outcome(
@@ -381,6 +386,17 @@ class SshTestbed:
             skew_ms=skew_ms(told),
             fixed_s=max(0.0, wall_s - virtual_s),
         )
+
+    def _unpacked(self, results: Path, raw: Path) -> tuple[dict[str, HostReport], list[TrialFailed]]:
+        """Return what every host reported, and why results of hosts cannot be used."""
+        told: dict[str, HostReport] = {}
+        unusable: list[TrialFailed] = []
+        for host in self._hosts:
+            try:
+                told[host.name] = unpack(results / f"{host.name}.tar.gz", host.name, host.nodes, raw)
+            except TrialFailed as error:
+                unusable.append(error)
+        return told, unusable
 
     def _owner(self) -> str:
         """Return this controller's name for hosts: its next trial may end one that it left behind."""

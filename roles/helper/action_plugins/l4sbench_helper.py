@@ -9,20 +9,24 @@ a trial, which continues without it.
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
 import hashlib
 import io
 import json
+import re
+import resource
 import shlex
 import signal
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ansible import context
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 
 FOLDER = Path(__file__).parents[1] / "files" / "helper"
@@ -37,9 +41,25 @@ NO_PROGRAM = (126, 127)
 """Exit codes of a shell when it cannot run a program, or finds none."""
 SSH_FAILED = 255
 """Exit code of ssh for its own failures."""
+ANSWER_BYTES = 1 << 20
+"""Longest accepted answer of the helper; one of a host with 200 interfaces has 40 kB."""
+ARCHIVE_BYTES = 2 << 30
+"""Largest accepted archive of results."""
+MEMORY_BYTES = 2 << 30
+"""Limit of this process's address space, so of what a host can make it keep."""
 _PR_SET_PDEATHSIG = 1
 CHANGING = frozenset({"wiring", "tuning", "bottleneck", "files", "teardown"})
 COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials"}
+FACTS = frozenset(
+    {
+        *("accecn", "boot_id", "ccs", "config", "distribution", "free_mb", "interfaces", "kernel_release"),
+        *("kernel_version", "machine", "modules", "python", "root", "systemd", "time_s", "tools"),
+    }
+)
+ANSWERS = {"facts": FACTS, "stop": frozenset({"id", "running"}), "trials": frozenset({"trials"})}
+"""What becomes a result of the task. Ansible gives keys such as C(ansible_facts) and C(add_host) a meaning:
+with them a host could replace variables of its own and of other hosts, and so run commands elsewhere."""
+STATES = frozenset({"running", "ended", "lost", "unknown"})
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no types
@@ -51,6 +71,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run one command of the helper."""
         _end_with_ansible()
+        _limit_memory()
         result: dict[str, Any] = super().run(tmp, task_vars)
         self._vars = task_vars or {}
         args = self._task.args
@@ -72,9 +93,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             return {**result, "changed": False, "changes": []}
         answer = self._helper(words, given)
         if "failed" in answer:
-            return {**result, "failed": True, "msg": answer["failed"]}
-        changed = bool(answer.get("changed")) if command in CHANGING else False
-        return {**result, **answer, "changed": changed, "changes": answer.get("changed", [])}
+            return {**result, "failed": True, "msg": str(answer["failed"])}
+        kept = {key: value for key, value in answer.items() if key in ANSWERS.get(command, ())}
+        listed = answer.get("changed") if command in CHANGING else None
+        changes = [str(line) for line in listed] if isinstance(listed, list) else []
+        return {**result, **kept, "changed": bool(changes), "changes": changes}
 
     # ---- a trial
     def _trial(self, part: dict[str, Any], results: Path) -> dict[str, Any]:
@@ -87,10 +110,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         deadline = time.monotonic() + float(part["limit_s"]) + SLACK_S
         launched = self._retried(["launch"], part, deadline)
         if "failed" in launched:
-            return {"failed": True, "msg": launched["failed"]}
+            return {"failed": True, "msg": str(launched["failed"])}
         return {
             **self._collect(str(part["id"]), results, deadline),
-            "ended_before": launched.get("ended", ""),
+            "ended_before": str(launched.get("ended", "")),
         }
 
     def _fetch(self, trial: str, results: Path) -> dict[str, Any]:
@@ -102,30 +125,49 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             if time.monotonic() > deadline:
                 return {"failed": True, "msg": "the trial did not end within its limit", "state": "running"}
             told = self._retried(["wait", trial, str(ASK_S)], {}, deadline)
-        if told.get("state") != "ended":
-            reason = told.get("reason") or told.get("failed")
-            return {"failed": True, "msg": str(reason), "state": told.get("state", "failed")}
+        state = str(told.get("state"))
+        if state != "ended":
+            reason = told.get("reason") or told.get("failed") or "the helper's answer has no state"
+            return {"failed": True, "msg": str(reason), "state": state if state in STATES else "failed"}
+        digest, size = str(told.get("sha256")), told.get("bytes")
+        if not re.fullmatch("[0-9a-f]{64}", digest):
+            return {"failed": True, "msg": "the helper's answer has no checksum", "state": state}
+        if isinstance(size, int) and size > ARCHIVE_BYTES:
+            return {"failed": True, "msg": _too_large(), "state": state}
         results.parent.mkdir(parents=True, exist_ok=True)
-        self._bring(told, results, deadline)
-        answer = {"changed": True, "state": "ended", "results": str(results), "sha256": told["sha256"]}
-        if not told["ok"]:
-            return {**answer, "failed": True, "msg": told["reason"], "secondary": told["secondary"]}
+        self._bring(trial, digest, results, deadline)
+        answer = {"changed": True, "state": state, "results": str(results), "sha256": digest}
+        if told.get("ok") is not True:
+            secondary = told.get("secondary") is True
+            return {**answer, "failed": True, "msg": str(told.get("reason")), "secondary": secondary}
         return answer
 
-    def _bring(self, told: dict[str, Any], results: Path, deadline: float) -> None:
+    def _bring(self, trial: str, digest: str, results: Path, deadline: float) -> None:
+        """Fetch a trial's archive from where the helper keeps it, whatever place a host names."""
         partial = results.with_name(results.name + ".partial")
-        while True:
-            try:
-                self._connection.fetch_file(told["results"], str(partial))
-                if hashlib.sha256(partial.read_bytes()).hexdigest() == told["sha256"]:
-                    partial.replace(results)
-                    return
-                reason = "the checksum of the received file is wrong"
-            except (AnsibleConnectionFailure, OSError) as error:
-                reason = str(error)
-            if time.monotonic() > deadline:
-                raise AnsibleActionFail(f"cannot fetch the results: {reason}")
-            self._connect_again()
+        try:
+            while (reason := self._fetched(trial, digest, partial)) is not None:
+                if partial.is_file() and partial.stat().st_size >= ARCHIVE_BYTES:
+                    raise AnsibleActionFail(_too_large())
+                if time.monotonic() > deadline:
+                    raise AnsibleActionFail(f"cannot fetch the results: {reason}")
+                self._connect_again()
+            partial.replace(results)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _fetched(self, trial: str, digest: str, partial: Path) -> str | None:
+        """Fetch the archive once; return why it did not come whole."""
+        try:
+            with _largest_file(ARCHIVE_BYTES):
+                self._connection.fetch_file(f"{STATE}/trials/{trial}/results.tar.gz", str(partial))
+            with partial.open("rb") as file:
+                received = hashlib.file_digest(file, "sha256").hexdigest()
+        except AnsibleFileNotFound:
+            raise
+        except (AnsibleError, OSError) as error:
+            return str(error)
+        return None if received == digest else "the checksum of the received file is wrong"
 
     # ---- the helper
     def _retried(self, words: list[str], given: dict[str, Any], deadline: float) -> dict[str, Any]:
@@ -167,12 +209,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
                 raise AnsibleActionFail(f"cannot copy the helper to {STATE}: {_said(put)}")
             ended = self._execute(argv, json.dumps(given))
         lines = [line for line in ended["stdout"].splitlines() if line.startswith("{")]
+        if lines and len(lines[-1]) > ANSWER_BYTES:
+            raise AnsibleActionFail(f"the helper's answer is longer than {ANSWER_BYTES >> 20} MB")
         if not lines and (ended["rc"] < 0 or ended["rc"] == SSH_FAILED):
             raise AnsibleConnectionFailure(f"the connection was lost: {_said(ended)}")
         if not lines:
             raise AnsibleActionFail(f"the helper failed ({python}, code {ended['rc']}): {_said(ended)}")
         try:
             answer = json.loads(lines[-1])
+        except RecursionError as error:
+            raise AnsibleActionFail("the helper's answer is nested too deeply") from error
         except ValueError as error:
             raise AnsibleConnectionFailure("the connection was lost in the middle of an answer") from error
         return answer if isinstance(answer, dict) else {}
@@ -184,7 +230,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         """Run commands one after the other, until one fails; every word is quoted."""
         line = " && ".join(shlex.join(step) for step in steps)
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        ended: dict[str, Any] = self._low_level_execute_command(line, in_data=data)
+        try:
+            ended: dict[str, Any] = self._low_level_execute_command(line, in_data=data)
+        except MemoryError as error:
+            raise AnsibleActionFail("the host printed too much") from error
         return ended
 
 
@@ -195,6 +244,32 @@ def _end_with_ansible() -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _limit_memory() -> None:
+    """Limit this process, which Ansible forks for one task on one host."""
+    if sys.platform == "linux":
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (_least(MEMORY_BYTES, hard), hard))
+
+
+@contextlib.contextmanager
+def _largest_file(limit_bytes: int) -> Iterator[None]:
+    """Limit files that this process and those that it starts write."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_least(limit_bytes, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def _least(limit: int, hard: int) -> int:
+    return limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+
+
+def _too_large() -> str:
+    return f"the results are larger than {ARCHIVE_BYTES >> 30} GB"
 
 
 def _said(ended: dict[str, Any]) -> str:

@@ -159,7 +159,7 @@ def _connected_to() -> str:
         for entry in read_text(f"/proc/{pid}/environ").split("\0"):
             name, _, value = entry.partition("=")
             if name == "SSH_CONNECTION" and len(value.split()) == 4:
-                return value.split()[2]
+                return value.split()[2].partition("%")[0]  # a link-local address has a zone
         parent = re.search(r"^PPid:\s+(\d+)", read_text(f"/proc/{pid}/status"), re.MULTILINE)
         pid = parent[1] if parent else ""
     return ""

@@ -16,7 +16,8 @@ from l4sbench.app import api
 from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.program import Program
-from l4sbench.testbeds.ssh.ansible import environment, read_inventory
+from l4sbench.testbeds.ssh.environment import environment
+from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of, misplaced
 from l4sbench.topology import LINE6
 
