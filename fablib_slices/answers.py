@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from fablib_slices.checks import Site
 from fablib_slices.graph import FIM_LOCK, kept_short
+from fablib_slices.redaction import redacted
 
 TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S %z"
 
@@ -69,16 +71,13 @@ def time_of(text: str) -> datetime:
 
 
 def said_in(error: BaseException) -> str:
-    """Return the details in an error of FABRIC, without the HTTP code around them."""
+    """Return the details in an error of FABRIC, without the HTTP code around them and without secrets."""
     text = str(error)
     start = text.find("{")
     if start >= 0:
-        try:
-            details = json.loads(text[start:])["errors"][0]["details"]
-        except (ValueError, LookupError, TypeError):
-            return text
-        return str(details)
-    return text or type(error).__name__
+        with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
+            text = str(json.loads(text[start:])["errors"][0]["details"])
+    return redacted(text) or type(error).__name__
 
 
 def about_token(said: str) -> bool:
@@ -126,7 +125,7 @@ def free_switches(site: dict[str, Any]) -> int:
 
 def notices_of(slivers: list[dict[str, Any]]) -> tuple[str, ...]:
     """Return the causes of failures, without consequences in other parts."""
-    said = {str(sliver.get("notice") or "") for sliver in slivers} - {"", "None"}
+    said = {redacted(str(sliver.get("notice") or "")) for sliver in slivers} - {"", "None"}
     causes = {text for text in said if "Closing reservation due to failure in slice" not in text}
     return tuple(sorted(causes or said))
 

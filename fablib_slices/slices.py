@@ -35,6 +35,7 @@ from fablib_slices.answers import (
 )
 from fablib_slices.checks import FabricFacts, Site, rounded, site_with_room
 from fablib_slices.graph import offered_images, offered_nics, quiet, size_of, slice_graph
+from fablib_slices.redaction import learn_account, learn_tokens
 from l4sbench.errors import InputError, TestbedError
 
 if TYPE_CHECKING:
@@ -254,11 +255,11 @@ class Slices:
                 lifetime=spec.hours,
                 lease_end_time=end.strftime(TIME_FORMAT),
             )
-        except Exception as error:  # the library raises plain exceptions of many kinds
+        except Exception as error:  # noqa: BLE001  (the library raises plain exceptions of many kinds)
             # The library repeats a create whose answer was lost. Only the name shows whether it succeeded.
             found = self.find(spec.name)
             if found is None:
-                raise TestbedError(f"FABRIC does not make slice {spec.name}: {said_in(error)}") from error
+                raise TestbedError(f"FABRIC does not make slice {spec.name}: {said_in(error)}") from None
             return found
         found = self.find(spec.name)
         if found is None:
@@ -349,19 +350,22 @@ class Slices:
             TestbedError: the call failed; the message is FABRIC's own, as its HTTP codes mean nothing.
         """
         used = self._manager
+        learn_tokens(used)
         try:
             with quiet():
                 return call(self._manager)
-        except Exception as error:  # the library raises plain exceptions of many kinds
+        except Exception as error:  # noqa: BLE001  (the library raises plain exceptions of many kinds)
+            learn_tokens(used)
             said = said_in(error)
             if about_token(said) and self._connected_again(used):
                 try:
                     with quiet():
                         return call(self._manager)
                 except Exception as second:  # noqa: BLE001  (as above)
+                    learn_tokens(self._manager)
                     said = said_in(second)
             hint = PORTAL if about_token(said) else None
-            raise TestbedError(f"FABRIC ({about}): {said}", hint) from error
+            raise TestbedError(f"FABRIC ({about}): {said}", hint) from None
 
     def _connected_again(self, used: Any) -> bool:
         """Return True if there is another manager than the one whose token FABRIC refused."""
@@ -379,15 +383,16 @@ def _fablib() -> Any:
     try:
         with quiet():
             made = fablib_module().FablibManager(validate_config=False, no_ssh=True)
+            learn_account(made)
             made.get_manager()
     except TestbedError:
         raise
-    except Exception as error:  # the library raises plain exceptions of many kinds
+    except Exception as error:  # noqa: BLE001  (the library raises plain exceptions of many kinds)
         said = said_in(error)
         hint = "check ~/work/fabric_config/fabric_rc and that its token is still valid (portal: tokens)"
         if "not reachable" in said:
             hint = "check this machine's network, and FABRIC's maintenance (portal: announcements)"
-        raise TestbedError(f"cannot use FABRIC: {said}", hint) from error
+        raise TestbedError(f"cannot use FABRIC: {said}", hint) from None
     return made
 
 

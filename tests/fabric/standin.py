@@ -56,7 +56,8 @@ class Faults:
     renew_refused: renewals that are refused; longest_s: leases are shortened to this; vanish_after_s: seconds
     after which a ready slice is removed; vanish: slices that are removed now, with what is said of their
     machines; breaks: slices that become StableError now, likewise; forgotten: slices that are not known any
-    more; lease_over: slices whose lease ends now; no_room: sites are full.
+    more; lease_over: slices whose lease ends now; no_room: sites are full; echo: errors quote the
+    request with its headers, and this text; refresh_token: the one that is handed out.
     """
 
     create_refused: int = 0
@@ -75,6 +76,8 @@ class Faults:
     forgotten: list[str] = field(default_factory=list)
     lease_over: list[str] = field(default_factory=list)
     no_room: bool = False
+    echo: str = ""
+    refresh_token: str = "refresh"
     tags: list[str] = field(default_factory=lambda: ["VM.NoLimit", "Switch.P4"])
 
 
@@ -175,7 +178,7 @@ class Fabric:
         if self.faults.refresh_refused:
             raise RefusedError(500, "The refresh token has expired")
         expires = (now() + timedelta(hours=4)).strftime(TIME_FORMAT)
-        token = {"id_token": self.token(), "refresh_token": "refresh", "expires_at": expires}
+        token = {"id_token": self.token(), "refresh_token": self.faults.refresh_token, "expires_at": expires}
         return listed("tokens", [token | {"created_at": now().strftime(TIME_FORMAT)}])
 
     def person(self, *_: Any) -> dict[str, Any]:
@@ -388,7 +391,12 @@ def handler(fabric: Fabric) -> type[BaseHTTPRequestHandler]:
                 auth = self.headers.get("Authorization") or ""
                 said = fabric.answer(self.command, url.path, parse_qs(url.query), body, auth)
             except RefusedError as refused:
-                status, said = refused.status, self.error(refused.status, refused.details)
+                details = refused.details
+                if fabric.faults.echo:
+                    details = (
+                        f"{details}; {fabric.faults.echo} {self.headers} {self.command} {self.path} {body}"
+                    )
+                status, said = refused.status, self.error(refused.status, details)
             except AnswerLostError:
                 fabric.calls.append([self.command, url.path, "lost"])
                 self.connection.shutdown(2)
