@@ -56,7 +56,7 @@ class NodeReport(_Plain):
 
 
 class HostReport(_Plain):
-    """What a host reported of its nodes."""
+    """Report of a host on its nodes."""
 
     nodes: dict[str, NodeReport] = {}
 
