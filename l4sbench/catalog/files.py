@@ -41,7 +41,7 @@ def _sysctl(name: str) -> str:
 
 def _argument(text: str) -> str:
     """Return an argument of tc, in which braces are left to the template."""
-    as_word(text.replace("{", "").replace("}", "") or "_")
+    as_word(text.replace("{", "").replace("}", ""))
     return text
 
 

@@ -286,7 +286,7 @@ def _as_it_is(told: HostFacts) -> Image:
         about="The running kernel.",
         rank=1,
         distributions=(told.distribution or "?",),
-        release=re.escape(told.kernel_release),
+        release=".*",
         offers=Offers(kernel=told.kernel_release, accecn=told.accecn, builds=tuple(told.modules)),
         evidence="Reported by the host.",
     )
