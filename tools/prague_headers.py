@@ -151,7 +151,7 @@ def try_release(root: Root, release: str, keep: Path | None) -> list[str]:
         wrong.append("sparse did not run")
     root.run(*make, "clean")
     root.run("dkms", "add", "/prague")
-    root.run("dkms", "install", "tcp_prague/0.7", "-k", release)
+    root.run("dkms", "install", "tcp_prague/1.0", "-k", release)
     installed = sorted((root.path / "usr/lib/modules" / release).rglob("tcp_prague.ko*"))
     for path in installed:
         magic = root.run("modinfo", "-F", "vermagic", f"/{path.relative_to(root.path)}")
@@ -159,7 +159,7 @@ def try_release(root: Root, release: str, keep: Path | None) -> list[str]:
             wrong.append(f"dkms installed a module for {magic}")
     if len(installed) != 1:
         wrong.append(f"dkms installed {len(installed)} modules")
-    root.run("dkms", "remove", "tcp_prague/0.7", "--all")
+    root.run("dkms", "remove", "tcp_prague/1.0", "--all")
     return wrong + [f"dkms remove left {path.name}" for path in installed if path.exists()]
 
 

@@ -61,7 +61,7 @@ struct prague_net {
 	struct prague_params *params;	/* @own, or the module's own */
 	struct prague_params own;
 	struct ctl_table_header *sysctls;
-	spinlock_t lock;		/* guards @flows */
+	spinlock_t lock;		/* of those who change @flows */
 	struct hlist_head flows;	/* its connections: prague_flow.node */
 };
 
@@ -74,7 +74,7 @@ struct prague {
 	u64 alpha_stamp;	/* us: end of the last round */
 	u64 cwr_stamp;		/* us: last reduction for CE */
 	u64 hsrtt;		/* long-term smoothed RTT: us/8, times 128 */
-	u64 ai_rest;		/* remainder of the last division for AI */
+	u64 ai_rest;		/* remainder of the last increase's division */
 	const struct prague_params *params;	/* of the network namespace */
 	struct prague_flow *flow;	/* the part that does not fit here */
 	u32 alpha;		/* 2^-28: times 16, to keep the remainder */
@@ -83,6 +83,7 @@ struct prague {
 	u32 round_delivered;	/* tp->delivered at the round's start */
 	u32 round_delivered_ce;	/* tp->delivered_ce at the round's start */
 	u32 acked_ce;		/* tp->delivered_ce at the last ACK */
+	u32 pmtu;		/* icsk_pmtu_cookie that @mss_max is of */
 	u16 mss;		/* tp->mss_cache as this module wrote it */
 	u16 mss_max;		/* ... as the path allows it */
 	u16 burst;		/* packets: limit of one burst */
@@ -94,13 +95,43 @@ struct prague {
 	   paced:1;		/* this module switched pacing on */
 };
 
+/* What /proc shows of a connection: its state at the end of the last ACK. The
+ * reader does not lock the socket, so the values may be of different ACKs.
+ */
+struct prague_shown {
+	u64 frac_cwnd;		/* window: 2^-20 packets */
+	u64 rate;		/* rate mode only: B/s with headers */
+	u32 srtt;		/* us/8 */
+	u32 alpha;		/* 2^-24 */
+	u32 rtt_us;		/* fallback: mean RTT, 0 while not detecting */
+	u32 mdev_us;		/* ... its mean deviation */
+	s32 score;		/* ... of a classic queue: 2^-24 */
+	u16 mss;		/* B of payload */
+	u16 mtu;		/* B with headers */
+	u8 segsize;		/* enum prague_segsize */
+	bool rate_mode;
+};
+
+/* One end of a connection */
+struct prague_end {
+	union {
+		__be32 v4;
+		struct in6_addr v6;
+	};
+	u16 port;
+};
+
 /* The part of its state that is allocated. Only functions that run with the
- * socket locked, or hold the list, may follow the pointer to it: inet_diag
- * does neither.
+ * socket locked may follow the pointer to it, which inet_diag does not. /proc
+ * finds the record in the list instead, under RCU, and reads nothing else.
  */
 struct prague_flow {
 	struct hlist_node node;	/* in the list of its network namespace */
-	struct sock *sk;
+	struct rcu_head rcu;
+	struct prague_end local;
+	struct prague_end remote;
+	bool ipv6;
+	struct prague_shown shown;
 	u64 loss_window;	/* before a loss: 2^-20 B with headers */
 	u64 loss_rate;		/* before a loss: B/s with headers */
 	u64 rtt_sum;		/* mean RTT: 2^-8 us, times 2^rtt_gain */
@@ -118,6 +149,7 @@ struct prague_kind {
 enum prague_version {
 	PRAGUE_VERSION_07,
 	PRAGUE_VERSION_06,
+	PRAGUE_VERSION_2024,	/* of the studies of 2024 and 2025 */
 };
 
 enum prague_cwnd_mode {
@@ -159,6 +191,12 @@ static inline struct prague_flow *prague_flow(const struct sock *sk)
 	return ca->flow;
 }
 
+/* What no parameter expresses depends on the version: README.md has a table. */
+static inline enum prague_version prague_version_of(const struct sock *sk)
+{
+	return READ_ONCE(prague_params(sk)->version);
+}
+
 /* 2^-24: alpha. inet_diag reads it without the lock. */
 static inline u32 prague_alpha(const struct sock *sk)
 {
@@ -179,6 +217,12 @@ static inline enum prague_segsize prague_scheme(const struct sock *sk)
 				    READ_ONCE(prague_params(sk)->segsize);
 }
 
+/* Packets: the core's own least burst */
+static inline u32 prague_core_burst(const struct sock *sk)
+{
+	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_min_tso_segs);
+}
+
 /* us: the virtual RTT */
 static inline u32 prague_target(const struct sock *sk)
 {
@@ -197,10 +241,15 @@ static inline u32 prague_vrtt(const struct sock *sk)
 	return max(prague_srtt(sk), prague_target(sk) << 3);
 }
 
-static inline u64 prague_bound_cwnd(u64 frac_cwnd)
+/* Version 0.6 keeps at least two packets in flight too, but its window, which
+ * paces them, may be smaller.
+ */
+static inline u64 prague_bound_cwnd(const struct sock *sk, u64 frac_cwnd)
 {
-	return clamp(frac_cwnd, PRAGUE_MIN_CWND * PRAGUE_CWND_ONE,
-		     PRAGUE_MAX_CWND * PRAGUE_CWND_ONE);
+	u64 least = prague_version_of(sk) == PRAGUE_VERSION_06 ?
+			    1 : PRAGUE_MIN_CWND * PRAGUE_CWND_ONE;
+
+	return clamp(frac_cwnd, least, PRAGUE_MAX_CWND * PRAGUE_CWND_ONE);
 }
 
 static inline u64 prague_bound_rate(u64 rate)
@@ -253,6 +302,7 @@ void prague_enter_loss(struct sock *sk);
 u32 prague_undo(struct sock *sk);
 
 /* prague_pace.c: window to rate and back, pacing, bursts */
+u64 prague_window_over(u64 window, u32 srtt);
 u64 prague_window_to_rate(struct sock *sk);
 u64 prague_rate(struct sock *sk);
 u64 prague_rate_to_cwnd(struct sock *sk, u64 rtt);
@@ -278,6 +328,7 @@ void prague_params_unregister(struct prague_net *pn);
 
 /* prague_net.c: network namespaces and their connections */
 bool prague_flow_add(struct sock *sk);
+void prague_flow_show(struct sock *sk);
 void prague_flow_remove(struct sock *sk);
 int prague_net_register(void);
 void prague_net_unregister(void);
@@ -285,5 +336,6 @@ void prague_net_unregister(void);
 /* prague_ect1.c: ECT(1) instead of ECT(0) on the packets of one socket */
 bool prague_ect1_enable(struct sock *sk);
 void prague_ect1_disable(struct sock *sk);
+int prague_ect1_prepare(void);
 
 #endif /* _TCP_PRAGUE_H */

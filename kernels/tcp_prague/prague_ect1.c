@@ -11,10 +11,14 @@
  * differs.
  *
  * - The copy is of the operations that a socket has when Prague starts on it
- *   (those of IPv4, IPv6, IPv4-mapped IPv6, and of MPTCP over these), if they
- *   transmit through ip_queue_xmit() or inet6_csk_xmit().
- * - Copies are shared, live as long as the module, and are never changed.
- *   Each socket that uses one holds a reference to the module.
+ *   (those of IPv4, IPv6, IPv4-mapped IPv6), if they transmit through
+ *   ip_queue_xmit() or inet6_csk_xmit(). MPTCP saves and restores operations
+ *   itself, and could take the copy for the original: its subflows are refused.
+ * - Copies are shared and never change. Each socket that uses one holds a
+ *   reference to the module. The core reads setsockopt(), a function of its
+ *   own, from a copy without the socket's lock, maybe while the socket gives
+ *   the copy up and the module is unloaded: so copies are not freed even then
+ *   (512 B per load).
  * - Listeners are never changed (the core does not initialise congestion
  *   control on them), so children inherit the original.
  * - Other code writes icsk_af_ops too (IPV6_ADDRFORM, MPTCP, SMC): the original
@@ -23,23 +27,26 @@
  *   stays Not-ECT.
  */
 #include <linux/ipv6.h>
+#include <linux/kmemleak.h>
+#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <net/inet_connection_sock.h>
 #include <net/inet_ecn.h>
 #include <net/inet6_connection_sock.h>
 #include <net/ip.h>
+#include <net/mptcp.h>
 
 #include "prague.h"
 
-/* Three kinds of TCP socket, as many MPTCP subflows, and two to spare */
-#define PRAGUE_AF_COPIES	8
+/* Three kinds of TCP socket, and one to spare */
+#define PRAGUE_AF_COPIES	4
 
 struct prague_af_copy {
 	const struct inet_connection_sock_af_ops *orig; /* NULL: unused */
 	struct inet_connection_sock_af_ops ops;
 };
 
-static struct prague_af_copy prague_af_copies[PRAGUE_AF_COPIES];
+static struct prague_af_copy *prague_af_copies __read_mostly;
 static DEFINE_SPINLOCK(prague_af_lock); /* serialises filling a free slot */
 
 static void prague_ect0_to_ect1(struct sock *sk)
@@ -111,16 +118,35 @@ prague_af_add(const struct inet_connection_sock_af_ops *orig)
 	return copy;
 }
 
+static bool prague_af_is_copy(const struct inet_connection_sock_af_ops *ops)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (ops->queue_xmit == prague_inet6_csk_xmit)
+		return true;
+#endif
+	return ops->queue_xmit == prague_ip_queue_xmit;
+}
+
 static const struct prague_af_copy *prague_af_current(const struct sock *sk)
 {
 	const struct inet_connection_sock_af_ops *ops =
 		inet_csk(sk)->icsk_af_ops;
-	int i;
 
-	for (i = 0; i < PRAGUE_AF_COPIES; i++)
-		if (ops == &prague_af_copies[i].ops)
-			return &prague_af_copies[i];
-	return NULL;
+	return prague_af_is_copy(ops) ?
+		       container_of(ops, struct prague_af_copy, ops) : NULL;
+}
+
+/**
+ * prague_ect1_prepare() - allocate the copies
+ *
+ * Return: 0 or a negative errno.
+ */
+int prague_ect1_prepare(void)
+{
+	prague_af_copies = kcalloc(PRAGUE_AF_COPIES, sizeof(*prague_af_copies),
+				   GFP_KERNEL);
+	kmemleak_not_leak(prague_af_copies);
+	return prague_af_copies ? 0 : -ENOMEM;
 }
 
 /**
@@ -137,7 +163,7 @@ bool prague_ect1_enable(struct sock *sk)
 
 	if (prague_af_current(sk))
 		return true;
-	if (!prague_queue_xmit(icsk->icsk_af_ops))
+	if (sk_is_mptcp(sk) || !prague_queue_xmit(icsk->icsk_af_ops))
 		return false;
 	copy = prague_af_find(icsk->icsk_af_ops);
 	if (!copy)

@@ -7,7 +7,8 @@
  * as a Dual-Queue Coupled AQM (RFC 9332), and reduces in proportion to the
  * marks that AccECN (RFC 9768) counts for it. The algorithm is that of
  * draft-briscoe-iccrg-prague-congestion-control, in the form of the Linux
- * implementation's version 0.7.
+ * implementation's version 0.7. (prague_version selects earlier ones; what is
+ * said here holds for 0.7.)
  *
  * Rounds and alpha. A round ends when the data outstanding at its start is
  * acknowledged, and lasts at least one virtual RTT (25 ms). alpha is an
@@ -32,7 +33,8 @@
  *
  *	rate = (1 / p - 1) Mbit/s	for marking probability p, RTT <= 25 ms
  *
- * Loss. Halve once per recovery; restore what was halved on undo.
+ * Loss. Halve once per recovery, and at each timeout for which the core asks
+ * for a new ssthresh; restore what was halved on undo.
  *
  * Window and rate. W has a fraction, and determines the pacing rate. A window
  * of four packets or less is too coarse: the pacing rate then becomes the
@@ -85,8 +87,14 @@ static void prague_set_state(struct sock *sk, u8 new_state)
 		prague_enter_cwr(sk);
 		break;
 	case TCP_CA_Recovery:
-	case TCP_CA_Loss:
 		prague_enter_loss(sk);
+		break;
+	case TCP_CA_Loss:
+		/* A timeout that follows marks in one window: the core raises
+		 * no CA_EVENT_LOSS then.
+		 */
+		if (!ca->in_loss && prague_version_of(sk) == PRAGUE_VERSION_07)
+			prague_enter_loss(sk);
 		break;
 	default:
 		break;
@@ -116,7 +124,7 @@ static u32 prague_min_tso_segs(struct sock *sk)
 {
 	if (prague_began(sk))
 		return prague_burst(sk);
-	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_min_tso_segs);
+	return prague_core_burst(sk);
 }
 
 /* Rounds and alpha */
@@ -182,8 +190,8 @@ static bool prague_wants_rate_mode(struct sock *sk)
 	const struct prague *ca = inet_csk_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	/* Slow start is in window mode until the first mark ends it. */
-	if (!ca->saw_ce && tcp_in_slow_start(tp))
+	/* Slow start and what follows it are in window mode. */
+	if (!prague_rtt_independent(sk))
 		return false;
 	switch (READ_ONCE(ca->params->cwnd_mode)) {
 	case PRAGUE_MODE_WINDOW:
@@ -202,6 +210,8 @@ static void prague_choose_mode(struct sock *sk)
 	struct prague *ca = inet_csk_ca(sk);
 	bool rate_mode = prague_wants_rate_mode(sk);
 
+	if (rate_mode != ca->rate_mode)
+		ca->ai_rest = 0;
 	/* The rate continues unbroken in both directions. */
 	if (rate_mode && !ca->rate_mode)
 		ca->rate = prague_window_to_rate(sk);
@@ -225,7 +235,7 @@ static void prague_update_cwnd(struct sock *sk)
 		tcp_snd_cwnd_set(tp, cwnd + 1);
 	} else if (cwnd > target) {
 		tcp_snd_cwnd_set(tp, cwnd - 1);
-		if (!ca->in_loss)
+		if (!ca->in_loss || prague_version_of(sk) != PRAGUE_VERSION_07)
 			WRITE_ONCE(tp->snd_ssthresh, cwnd - 1);
 	}
 }
@@ -262,6 +272,7 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 	if (!settled)
 		prague_update_cwnd(sk);
 	prague_update_pacing(sk);
+	prague_flow_show(sk);
 }
 
 static size_t prague_get_info(struct sock *sk, u32 ext, int *attr,
@@ -292,13 +303,31 @@ static size_t prague_get_info(struct sock *sk, u32 ext, int *attr,
 
 /* Beginning and end */
 
+/* The state of prague-reno: what it replaces */
+struct prague_replaced {
+	const struct tcp_congestion_ops *ops;
+};
+
 /* Without AccECN there is no count of marks: become a plain Reno. Without
  * ECT(1), as queues must not treat the flow as L4S either.
  */
 static void prague_to_reno(struct sock *sk)
 {
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &prague_reno);
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct prague_replaced *replaced = inet_csk_ca(sk);
+
+	memset(icsk->icsk_ca_priv, 0, sizeof(icsk->icsk_ca_priv));
+	replaced->ops = icsk->icsk_ca_ops;
+	WRITE_ONCE(icsk->icsk_ca_ops, &prague_reno);
 	INET_ECN_dontxmit(sk);
+}
+
+/* The next connection of the socket may have AccECN. */
+static void prague_from_reno(struct sock *sk)
+{
+	const struct prague_replaced *replaced = inet_csk_ca(sk);
+
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, replaced->ops);
 }
 
 static void prague_init(struct sock *sk)
@@ -314,9 +343,11 @@ static void prague_init(struct sock *sk)
 		return;
 	}
 
+	ca->pmtu = inet_csk(sk)->icsk_pmtu_cookie;
 	ca->mss = tp->mss_cache;
 	ca->mss_max = ca->mss;
-	ca->frac_cwnd = prague_bound_cwnd(tcp_snd_cwnd(tp) * PRAGUE_CWND_ONE);
+	ca->frac_cwnd = prague_bound_cwnd(sk, tcp_snd_cwnd(tp) *
+					      PRAGUE_CWND_ONE);
 	ca->hsrtt = (u64)prague_srtt(sk) << PRAGUE_HSRTT_SHIFT;
 	if (READ_ONCE(ca->params->alpha_mode))
 		ca->alpha = PRAGUE_ALPHA_ONE << PRAGUE_GAIN_SHIFT;
@@ -330,6 +361,7 @@ static void prague_init(struct sock *sk)
 	ca->paced = cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE,
 			    SK_PACING_NEEDED) == SK_PACING_NONE;
 	prague_update_pacing(sk);
+	prague_flow_show(sk);
 }
 
 /* Restore everything that only Prague understands. */
@@ -376,6 +408,7 @@ static const struct tcp_congestion_ops prague_ops = {
  * the module.
  */
 static struct tcp_congestion_ops prague_reno __read_mostly = {
+	.release	= prague_from_reno,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
@@ -407,6 +440,9 @@ static int __init prague_register(void)
 
 	BUILD_BUG_ON(sizeof(struct prague) > ICSK_CA_PRIV_SIZE);
 
+	error = prague_ect1_prepare();
+	if (error)
+		return error;
 	error = prague_net_register();
 	if (error)
 		return error;
@@ -438,7 +474,7 @@ module_exit(prague_unregister);
 MODULE_AUTHOR("The l4sbench authors");
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("TCP Prague congestion control");
-MODULE_VERSION("0.7");
+MODULE_VERSION("1.0");
 MODULE_ALIAS("tcp_prague-rtt");
 MODULE_ALIAS("tcp_prague-fixed");
 MODULE_ALIAS("tcp_prague-linear");

@@ -4,17 +4,17 @@
  *
  * The part of a connection's state that does not fit into icsk_ca_priv is in a
  * record of its own. The records of a network namespace are in a list, which
- * costs a lock when a connection begins and when it ends, and nothing between.
+ * costs a lock when a connection begins and when it ends.
  *
  * /proc/net/tcp_prague has a line of names, then one line per socket; "-" is
- * no value. module.yml describes the columns to l4sbench. The reader holds the
- * list's lock, so no socket that it prints can be freed: release must take the
- * record off the list first. It does not lock the sockets, so the values of a
- * line may be of different ACKs.
+ * no value. module.yml describes the columns to l4sbench. The reader walks the
+ * list under RCU and reads records alone, never sockets: what it prints of a
+ * connection is copied into the record at the end of each ACK.
  */
 #include <linux/inet.h>
 #include <linux/math64.h>
 #include <linux/proc_fs.h>
+#include <linux/rculist.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -34,6 +34,21 @@ static struct prague_net *prague_net(const struct net *net)
 	return net_generic(net, prague_net_id);
 }
 
+static void prague_end_set(struct prague_end *end, const struct sock *sk,
+			   bool local)
+{
+	const struct inet_sock *inet = inet_sk(sk);
+
+	end->port = ntohs(local ? inet->inet_sport : inet->inet_dport);
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6) {
+		end->v6 = local ? sk->sk_v6_rcv_saddr : sk->sk_v6_daddr;
+		return;
+	}
+#endif
+	end->v4 = local ? inet->inet_rcv_saddr : inet->inet_daddr;
+}
+
 /**
  * prague_flow_add() - make the record of a connection
  * @sk: a TCP socket, locked
@@ -46,17 +61,44 @@ bool prague_flow_add(struct sock *sk)
 	struct prague *ca = inet_csk_ca(sk);
 	struct prague_flow *flow;
 
-	flow = kzalloc_obj(*flow, GFP_ATOMIC | __GFP_NOWARN);
+	flow = kzalloc_obj(*flow, GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (!flow)
 		return false;
-	flow->sk = sk;
+	flow->ipv6 = sk->sk_family == AF_INET6;
+	prague_end_set(&flow->local, sk, true);
+	prague_end_set(&flow->remote, sk, false);
 	ca->flow = flow;
 	ca->params = pn->params;
 	/* Connections begin in softirq and in process context. */
 	spin_lock_bh(&pn->lock);
-	hlist_add_head(&flow->node, &pn->flows);
+	hlist_add_head_rcu(&flow->node, &pn->flows);
 	spin_unlock_bh(&pn->lock);
 	return true;
+}
+
+/**
+ * prague_flow_show() - copy what /proc prints into the record
+ * @sk: a TCP socket, locked
+ */
+void prague_flow_show(struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+	struct prague_flow *flow = ca->flow;
+	struct prague_shown *shown = &flow->shown;
+
+	WRITE_ONCE(shown->frac_cwnd, ca->frac_cwnd);
+	WRITE_ONCE(shown->rate, ca->rate);
+	WRITE_ONCE(shown->srtt, prague_srtt(sk));
+	WRITE_ONCE(shown->alpha, prague_alpha(sk));
+	WRITE_ONCE(shown->mss, ca->mss);
+	WRITE_ONCE(shown->mtu, prague_mtu(sk));
+	WRITE_ONCE(shown->segsize, prague_scheme(sk));
+	WRITE_ONCE(shown->rate_mode, ca->rate_mode);
+	if (!flow->rtt_gain)
+		return;
+	WRITE_ONCE(shown->score, flow->score);
+	WRITE_ONCE(shown->rtt_us, prague_fallback_rtt(flow));
+	WRITE_ONCE(shown->mdev_us, prague_fallback_mdev(flow));
 }
 
 /**
@@ -69,47 +111,40 @@ void prague_flow_remove(struct sock *sk)
 	struct prague *ca = inet_csk_ca(sk);
 
 	spin_lock_bh(&pn->lock);
-	hlist_del(&ca->flow->node);
+	hlist_del_rcu(&ca->flow->node);
 	spin_unlock_bh(&pn->lock);
-	kfree(ca->flow);
+	kfree_rcu(ca->flow, rcu);
 	ca->flow = NULL;
 }
 
 #ifdef CONFIG_PROC_FS
 static void *prague_seq_start(struct seq_file *seq, loff_t *pos)
+	__acquires(RCU)
 {
-	struct prague_net *pn = prague_net(seq_file_net(seq));
-
-	spin_lock_bh(&pn->lock);
-	return seq_hlist_start_head(&pn->flows, *pos);
+	rcu_read_lock();
+	return seq_hlist_start_head_rcu(&prague_net(seq_file_net(seq))->flows,
+					*pos);
 }
 
 static void *prague_seq_next(struct seq_file *seq, void *v, loff_t *pos)
 {
-	return seq_hlist_next(v, &prague_net(seq_file_net(seq))->flows, pos);
+	return seq_hlist_next_rcu(v, &prague_net(seq_file_net(seq))->flows,
+				  pos);
 }
 
 static void prague_seq_stop(struct seq_file *seq, void *v)
+	__releases(RCU)
 {
-	spin_unlock_bh(&prague_net(seq_file_net(seq))->lock);
+	rcu_read_unlock();
 }
 
-static void prague_seq_end(struct seq_file *seq, const struct sock *sk,
-			   bool local)
+static void prague_seq_end(struct seq_file *seq, const struct prague_end *end,
+			   bool ipv6)
 {
-	const struct inet_sock *inet = inet_sk(sk);
-	u16 port = ntohs(local ? inet->inet_sport : inet->inet_dport);
-
-#if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6) {
-		seq_printf(seq, "[%pI6c]:%u ",
-			   local ? &sk->sk_v6_rcv_saddr : &sk->sk_v6_daddr,
-			   port);
-		return;
-	}
-#endif
-	seq_printf(seq, "%pI4:%u ",
-		   local ? &inet->inet_rcv_saddr : &inet->inet_daddr, port);
+	if (ipv6)
+		seq_printf(seq, "[%pI6c]:%u ", &end->v6, end->port);
+	else
+		seq_printf(seq, "%pI4:%u ", &end->v4, end->port);
 }
 
 /* A number of which @bits are behind the point */
@@ -123,32 +158,41 @@ static void prague_seq_fraction(struct seq_file *seq, u64 value, int bits)
 
 static int prague_seq_show(struct seq_file *seq, void *v)
 {
-	struct prague_flow *flow;
-	const struct prague *ca;
-	struct sock *sk;
+	const struct prague_shown *shown;
+	const struct prague_flow *flow;
+	u32 mtu, rtt_us;
+	u64 cwnd, rate;
 
 	if (v == SEQ_START_TOKEN) {
 		seq_puts(seq, "local remote segsize mode cwnd rate mss packet alpha score rtt_us mdev_us\n");
 		return 0;
 	}
 	flow = hlist_entry(v, struct prague_flow, node);
-	sk = flow->sk;
-	ca = inet_csk_ca(sk);
-	prague_seq_end(seq, sk, true);
-	prague_seq_end(seq, sk, false);
-	seq_printf(seq, "%s %s ", prague_segsizes[prague_scheme(sk)],
-		   ca->rate_mode ? "rate" : "window");
-	prague_seq_fraction(seq, READ_ONCE(ca->frac_cwnd), PRAGUE_CWND_BITS);
-	seq_printf(seq, "%llu %u %u ", prague_rate(sk), ca->mss,
-		   prague_mtu(sk));
-	prague_seq_fraction(seq, prague_alpha(sk), PRAGUE_ALPHA_BITS);
-	if (!flow->rtt_gain) {
+	shown = &flow->shown;
+	mtu = READ_ONCE(shown->mtu);
+	if (!mtu)
+		return 0; /* not begun yet */
+	cwnd = READ_ONCE(shown->frac_cwnd);
+	prague_seq_end(seq, &flow->local, flow->ipv6);
+	prague_seq_end(seq, &flow->remote, flow->ipv6);
+	seq_printf(seq, "%s ", prague_segsizes[READ_ONCE(shown->segsize)]);
+	if (READ_ONCE(shown->rate_mode)) {
+		rate = READ_ONCE(shown->rate);
+		seq_puts(seq, "rate ");
+	} else {
+		rate = prague_window_over(cwnd * mtu, READ_ONCE(shown->srtt));
+		seq_puts(seq, "window ");
+	}
+	prague_seq_fraction(seq, cwnd, PRAGUE_CWND_BITS);
+	seq_printf(seq, "%llu %u %u ", rate, READ_ONCE(shown->mss), mtu);
+	prague_seq_fraction(seq, READ_ONCE(shown->alpha), PRAGUE_ALPHA_BITS);
+	rtt_us = READ_ONCE(shown->rtt_us);
+	if (!rtt_us) {
 		seq_puts(seq, "- - -\n");
 		return 0;
 	}
-	prague_seq_fraction(seq, READ_ONCE(flow->score), PRAGUE_LOG_BITS);
-	seq_printf(seq, "%u %u\n", prague_fallback_rtt(flow),
-		   prague_fallback_mdev(flow));
+	prague_seq_fraction(seq, READ_ONCE(shown->score), PRAGUE_LOG_BITS);
+	seq_printf(seq, "%u %u\n", rtt_us, READ_ONCE(shown->mdev_us));
 	return 0;
 }
 
@@ -171,7 +215,7 @@ static int __net_init prague_net_init(struct net *net)
 	if (error)
 		return error;
 #ifdef CONFIG_PROC_FS
-	if (!proc_create_net(PRAGUE_PROC_NAME, 0444, net->proc_net,
+	if (!proc_create_net(PRAGUE_PROC_NAME, 0400, net->proc_net,
 			     &prague_seq_ops, sizeof(struct seq_net_private))) {
 		prague_params_unregister(pn);
 		return -ENOMEM;

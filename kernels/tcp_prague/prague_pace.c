@@ -13,16 +13,21 @@
 
 /* Window and rate */
 
-/* B/s: the window over the present RTT.
+/* B/s: a window of 2^-20 B with headers over an RTT of us/8.
  * 2^60 * 2^23 / 2^20: the quotient stays below 2^63.
  */
+u64 prague_window_over(u64 window, u32 srtt)
+{
+	return prague_bound_rate(mul_u64_u64_div_u64(window,
+						     PRAGUE_SRTT_PER_SEC,
+						     (u64)srtt <<
+						     PRAGUE_CWND_BITS));
+}
+
+/* B/s: the window over the present RTT */
 u64 prague_window_to_rate(struct sock *sk)
 {
-	u64 rate = mul_u64_u64_div_u64(prague_window(sk), PRAGUE_SRTT_PER_SEC,
-				       (u64)prague_srtt(sk) <<
-				       PRAGUE_CWND_BITS);
-
-	return prague_bound_rate(rate);
+	return prague_window_over(prague_window(sk), prague_srtt(sk));
 }
 
 /* B/s: whichever of the two is in control */
@@ -43,7 +48,7 @@ u64 prague_rate_to_cwnd(struct sock *sk, u64 rtt)
 				       ((u64)PRAGUE_SRTT_PER_SEC <<
 					PRAGUE_HSRTT_SHIFT) * prague_mtu(sk));
 
-	return prague_bound_cwnd(cwnd + 1);
+	return prague_bound_cwnd(sk, cwnd + 1);
 }
 
 /* In rate mode the window must not follow the queue, hence the long-term RTT.
@@ -65,6 +70,7 @@ static u64 prague_pacing_rate(struct sock *sk)
 {
 	const struct prague *ca = inet_csk_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
+	enum prague_version version = prague_version_of(sk);
 	u64 packets, rate;
 
 	if (ca->rate_mode) {
@@ -79,13 +85,15 @@ static u64 prague_pacing_rate(struct sock *sk)
 		return prague_bound_rate(ca->rate - swing);
 	}
 
-	if (READ_ONCE(ca->params->version) == PRAGUE_VERSION_06) {
+	if (version == PRAGUE_VERSION_06) {
 		rate = prague_window_to_rate(sk);
 	} else {
 		/* After a reduction, packets in flight drain at their rate.
 		 */
-		packets = max(ca->frac_cwnd >> PRAGUE_CWND_BITS,
-			      tcp_packets_in_flight(tp));
+		packets = version == PRAGUE_VERSION_2024 ?
+				  tcp_snd_cwnd(tp) :
+				  ca->frac_cwnd >> PRAGUE_CWND_BITS;
+		packets = max(packets, tcp_packets_in_flight(tp));
 		packets = min(packets, PRAGUE_MAX_CWND);
 		/* 2^24 * 2^16 * 2^23: the product stays below 2^63 */
 		rate = div_u64(packets * prague_mtu(sk) * PRAGUE_SRTT_PER_SEC,
@@ -108,10 +116,15 @@ void prague_update_pacing(struct sock *sk)
 		return;
 	rate = prague_pacing_rate(sk);
 	burst = div_u64(rate, mtu) >> READ_ONCE(ca->params->burst_shift);
+	if (prague_version_of(sk) == PRAGUE_VERSION_06)
+		burst = max(burst, prague_core_burst(sk));
 	ca->burst = clamp(burst, 1, limit);
 
-	/* The core paces payload. 2^38 * 2^16: the product is below 2^54. */
-	rate = div_u64(rate * ca->mss, mtu);
+	/* The core paces payload, which other versions leave as it is.
+	 * 2^38 * 2^16: the product is below 2^54.
+	 */
+	if (prague_version_of(sk) == PRAGUE_VERSION_07)
+		rate = div_u64(rate * ca->mss, mtu);
 	WRITE_ONCE(sk->sk_pacing_rate,
 		   min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
 }

@@ -27,8 +27,8 @@ struct prague_param {
 	u32 most;
 };
 
-/* What no parameter expresses, slow start and pacing after a reduction, depends
- * on the version itself.
+/* What no parameter expresses depends on the version itself: see
+ * prague_version_of().
  */
 static const struct prague_set {
 	u32 rtt_transition;
@@ -44,6 +44,11 @@ static const struct prague_set {
 		.rtt_transition = 500,
 		.alpha_mode = 1,
 		.cwnd_mode = PRAGUE_MODE_WINDOW,
+	},
+	[PRAGUE_VERSION_2024] = {
+		.rtt_transition = 4,
+		.alpha_mode = 1,
+		.cwnd_mode = PRAGUE_MODE_SWITCH,
 	},
 };
 
@@ -155,9 +160,11 @@ MODULE_PARM_DESC(prague_##member, desc)
 static const char *const prague_versions[] = {
 	[PRAGUE_VERSION_07] = "v0.7",
 	[PRAGUE_VERSION_06] = "v0.6",
+	[PRAGUE_VERSION_2024] = "l4steam-2024",
 };
 
-PRAGUE_CHOICE(version, prague_versions, "set of parameters: v0.7 or v0.6");
+PRAGUE_CHOICE(version, prague_versions,
+	      "behaviour, and set of parameters: v0.7, v0.6 or l4steam-2024");
 
 PRAGUE_NUMBER(rtt_target, 1, 100000, "virtual RTT in microseconds");
 

@@ -41,8 +41,8 @@ static void prague_set_mss(struct sock *sk, u16 mss)
 
 	ca->mss = mss;
 	new_mtu = prague_mtu(sk);
-	ca->frac_cwnd = prague_bound_cwnd(div_u64(ca->frac_cwnd * old_mtu,
-						  new_mtu));
+	ca->frac_cwnd = prague_bound_cwnd(sk, div_u64(ca->frac_cwnd * old_mtu,
+						      new_mtu));
 	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH)
 		return;
 	ssthresh = div_u64((u64)tp->snd_ssthresh * old_mtu, new_mtu);
@@ -51,16 +51,19 @@ static void prague_set_mss(struct sock *sk, u16 mss)
 }
 
 /* The core recomputes mss_cache when the path MTU or the route changes, or an
- * MTU probe succeeds. The result is a new maximum. It also does so whenever the
+ * MTU probe succeeds. The result is a new maximum, even if it happens to be the
+ * present size: the cookie has changed then. It also does so whenever the
  * peer's window is larger than ever before, which changes nothing.
  */
 void prague_track_mss(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
 	u32 mss = tcp_sk(sk)->mss_cache;
+	u32 pmtu = inet_csk(sk)->icsk_pmtu_cookie;
 
-	if (likely(mss == ca->mss))
+	if (likely(mss == ca->mss && pmtu == ca->pmtu))
 		return;
+	ca->pmtu = pmtu;
 	if (mss == ca->mss_max) {
 		tcp_sk(sk)->mss_cache = ca->mss;
 		return;
@@ -91,6 +94,8 @@ void prague_update_mss(struct sock *sk)
 		.least = min(READ_ONCE(params->segsize_min_mss), ca->mss_max),
 		.most = ca->mss_max,
 	};
+	struct tcp_sock *tp = tcp_sk(sk);
+	bool slow_start;
 	u16 mss;
 
 	if (sizing.scheme != PRAGUE_SEGSIZE_RTT)
@@ -101,11 +106,15 @@ void prague_update_mss(struct sock *sk)
 		return;
 	if (mss == ca->mss)
 		return;
+	slow_start = tcp_in_slow_start(tp);
 	prague_set_mss(sk, mss);
-	tcp_sk(sk)->mss_cache = mss;
+	tp->mss_cache = mss;
+	if (ca->in_loss)
+		return;
 	/* The core counts packets in flight, not bytes: a window of few large
-	 * packets becomes one of many small ones.
+	 * packets becomes one of many small ones. That is no slow start.
 	 */
-	if (!ca->in_loss)
-		tcp_snd_cwnd_set(tcp_sk(sk), prague_cwnd(sk));
+	tcp_snd_cwnd_set(tp, prague_cwnd(sk));
+	if (!slow_start && tcp_in_slow_start(tp))
+		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 }

@@ -28,7 +28,7 @@ from tests.lab.ssh.test_ssh import matrix, written
 
 pytestmark = pytest.mark.lab
 
-SOURCE = {"name": "tcp_prague", "version": "0.7", "folder": str(assets.folder("kernels") / "tcp_prague")}
+SOURCE = {"name": "tcp_prague", "version": "1.0", "folder": str(assets.folder("kernels") / "tcp_prague")}
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 

@@ -5,8 +5,11 @@
  *
  *   connections serve PORT                        reads whatever comes, until SIGTERM
  *   connections open ADDRESS PORT COUNT AT_ONCE   prints how many were opened
+ *   connections rejoin ADDRESS PORT SECONDS       one socket connects, and again
+ *                                                 after some seconds; prints its
+ *                                                 congestion control each time
  *
- * Each connection runs the congestion control of its namespace, sends a few
+ * Each connection of `open` runs the congestion control of its namespace, sends a few
  * segments, and ends in one of these ways, in turn: closed; reset; given
  * another congestion control and closed; dissolved by connect(AF_UNSPEC),
  * connected again and closed.
@@ -99,6 +102,31 @@ static void end(int fd, int way, const struct sockaddr_in *to)
 	close(fd);
 }
 
+static void print_congestion_control(int fd)
+{
+	char name[16];
+	socklen_t length = sizeof(name);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length))
+		die("TCP_CONGESTION");
+	printf("%.*s\n", (int)length, name);
+}
+
+static void rejoin(const struct sockaddr_in *to, unsigned int seconds)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	connect_and_send(fd, to);
+	print_congestion_control(fd);
+	sleep(seconds);
+	if (connect(fd, &none, sizeof(none)))
+		die("connect(AF_UNSPEC)");
+	connect_and_send(fd, to);
+	print_congestion_control(fd);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	int fds[MOST], count, at_once, opened = 0;
@@ -108,9 +136,15 @@ int main(int argc, char **argv)
 	signal(SIGTERM, leave);
 	if (argc == 3 && !strcmp(argv[1], "serve"))
 		serve(atoi(argv[2]));
-	if (argc != 6 || inet_pton(AF_INET, argv[2], &to.sin_addr) != 1)
+	if (argc < 5 || inet_pton(AF_INET, argv[2], &to.sin_addr) != 1)
 		return 2;
 	to.sin_port = htons(atoi(argv[3]));
+	if (argc == 5 && !strcmp(argv[1], "rejoin")) {
+		rejoin(&to, atoi(argv[4]));
+		return 0;
+	}
+	if (argc != 6)
+		return 2;
 	count = atoi(argv[4]);
 	at_once = atoi(argv[5]);
 	if (at_once < 1 || at_once > MOST)

@@ -74,3 +74,18 @@ def test_connections_leave_nothing_behind(lab: Lab, tmp_path: Path, connections:
     for node in ("tx", "rx"):
         assert len((outcome.folder / f"after.{node}").read_text().splitlines()) == 1  # the heading
     assert slab_kb(outcome, "after") - slab_kb(outcome, "before") < 200
+
+
+def test_a_socket_that_became_reno_is_prague_again_on_its_next_connection(
+    lab: Lab, tmp_path: Path, connections: Path
+) -> None:
+    this = Experiment()
+    this.programs.append(connections)
+    this.set("tx", "net/ipv4/tcp_congestion_control", "prague")
+    this.set("rx", "net/ipv4/tcp_ecn", 0)
+    this.script.line("daemon", "rx", "-", "serve.err", "/trial/connections", "serve", PORT)
+    this.start()
+    this.at("tx", 0, "/trial/connections", "rejoin", RX, PORT, 2, out="names")
+    this.at("rx", 1000, "busybox", "sh", "-c", "echo 3 > /proc/sys/net/ipv4/tcp_ecn")
+    outcome = this.end(lab, tmp_path)
+    assert (outcome.folder / "names").read_text().split() == ["prague-reno", "prague"]

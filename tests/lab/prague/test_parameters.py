@@ -61,12 +61,14 @@ def test_namespaces_have_parameters_of_their_own(lab: Lab, tmp_path: Path) -> No
         script.line("netns", node)
         if node == "early":
             script.line("module", MODULE, "prague_segsize=fixed prague_ecn_fallback=2")
+    script.line("netns", "studies")
+    script.line("sysctl", "studies", "net/ipv4/prague_version", "l4steam-2024")
     script.line("netns", "set")
     script.line("sysctl", "set", "net/ipv4/prague_segsize", "log")
     script.line("sysctl", "set", "net/ipv4/prague_version", "v0.6")
     refused = "for v in -1 3 x; do echo $v > prague_cwnd_mode && exit 1; done; ! echo none > prague_segsize"
     script.run("set", *sh(f"cd {SYSCTLS}; {refused}"))
-    for node in ("-", "early", "late", "set"):
+    for node in ("-", "early", "late", "set", "studies"):
         script.run(node, *sh(f"cd {SYSCTLS}; {show}"), out=f"seen{node}")
     script.run("-", *sh(f"cd {PARAMETERS}; {show}"), out="module")
     script.run("-", "rmmod", "tcp_prague")
@@ -81,3 +83,4 @@ def test_namespaces_have_parameters_of_their_own(lab: Lab, tmp_path: Path) -> No
     assert seen("seenearly") == ["fixed", "v0.7", "4", "detect"]
     assert seen("seenlate") == ["exp", "v0.7", "4", "detect"]
     assert seen("seenset") == ["log", "v0.6", "500", "detect"]
+    assert seen("seenstudies") == ["exp", "l4steam-2024", "4", "detect"]
