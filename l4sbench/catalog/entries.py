@@ -114,6 +114,8 @@ class Queue:
         params: By name, in the order of `module.yml`.
         buffer: Parameter that limits the length of the queue.
         thresholds: Parameters at which it starts to mark or drop: durations, sizes or packets.
+        steps: Sojourn times above which it marks every L4S packet, each with the parameter that is the least
+            number of packets in the queue for that.
         exports: Counters of a kind of queue; other entries may use the same kind.
         digest: Digest of everything that affects trials, without labels and documentation.
     """
@@ -128,6 +130,7 @@ class Queue:
     params: Mapping[str, Parameter]
     buffer: str
     thresholds: tuple[str, ...]
+    steps: Mapping[str, str]
     template: tuple[Item, ...]
     readback: tuple[ReadbackCheck, ...]
     module: KernelModule | None
@@ -179,17 +182,26 @@ class Queue:
 
     def threshold_bytes(self, given: Mapping[str, Value], at: Bottleneck) -> tuple[str, int] | None:
         """Return the lowest threshold at which it marks or drops: parameter, bytes at the link's rate."""
-        found: list[tuple[int, str]] = []
-        applicable = self.applicable(given)
-        for name in self.thresholds:
-            if name in applicable:
-                param = self.params[name]
-                value = given.get(name, param.default)
-                if value is None or value == OWN:
-                    value = param.own
-                if value is not None:
-                    found.append((in_bytes(value, at.rate), name))
+        values = ((self._value(name, given), name) for name in self.thresholds)
+        found = [(in_bytes(value, at.rate), name) for value, name in values if value is not None]
         return (min(found)[1], min(found)[0]) if found else None
+
+    def bare_steps(self, given: Mapping[str, Value]) -> tuple[tuple[str, Duration, str], ...]:
+        """Return the steps that hold for a lone packet: parameter, value, parameter of the least queue."""
+        found: list[tuple[str, Duration, str]] = []
+        for name, least in self.steps.items():
+            at, packets = self._value(name, given), self._value(least, given)
+            if isinstance(at, Duration) and isinstance(packets, Packets) and packets.count == 0:
+                found.append((name, at, least))
+        return tuple(found)
+
+    def _value(self, name: str, given: Mapping[str, Value]) -> Value | None:
+        """Return the value of a parameter that is not derived; None if it does not apply or is unknown."""
+        if name not in self.applicable(given):
+            return None
+        param = self.params[name]
+        value = given.get(name, param.default)
+        return param.own if value is None or value == OWN else value
 
     def _chosen(self, given: Mapping[str, Value]) -> dict[str, Value | None]:
         """Return the applicable parameters, stated or by default, without derived values."""

@@ -183,6 +183,7 @@ class QueueFile(_EntryFile):
     l4s: bool = False
     buffer: Key
     thresholds: list[Key] = []
+    steps: dict[Key, Key] = {}
     module: ModuleFile | None = None
     tc: list[ArgFile] = Field(min_length=1)
     readback: dict[str, Expected] = {}

@@ -67,6 +67,9 @@ class _Reader:
         self._measure(model.buffer, ("buffer",), ("size", "packets"))
         for place, name in enumerate(model.thresholds):
             self._measure(name, ("thresholds", place), ("duration", "size", "packets"))
+        for name, least in model.steps.items():
+            self._measure(name, ("steps", name), ("duration",))
+            self._measure(least, ("steps", name), ("packets",))
         template = self._items(model.tc, ("tc",), {})
         first = template[0]
         if isinstance(first, Part) and not first.when:
@@ -82,6 +85,7 @@ class _Reader:
             params=self.params,
             buffer=model.buffer,
             thresholds=tuple(model.thresholds),
+            steps=_frozen(model.steps),
             template=template,
             readback=tuple(self._check(key, expected) for key, expected in model.readback.items()),
             module=self._module(model.module, "sch_"),
@@ -331,7 +335,7 @@ def _ecn_mode(name: str, model: files.EcnModeFile | None) -> EcnMode:
 
 def _digest(model: BaseModel) -> str:
     """Return the digest of what affects trials: no labels, documentation or requirements on hosts."""
-    skipped = {"label", "about", "needs", "family", "thresholds", "marks", "l4s", "exports"}
+    skipped = {"label", "about", "needs", "family", "thresholds", "steps", "marks", "l4s", "exports"}
     content = model.model_dump(mode="json", exclude={*skipped, "params"}, by_alias=True)
     content["params"] = {
         name: param.model_dump(mode="json", exclude={"doc"}, by_alias=True)

@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from l4sbench.catalog import Bottleneck
+from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
 from l4sbench.program.placement import Placement
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from l4sbench.cell import Cell
     from l4sbench.units import Rate, Value
 
-LEAST_BUFFER_BYTES = 2 * 1500
-"""Two full-size packets; with less a queue cannot keep a link busy."""
+PAIR_BYTES = 2 * PACKET_BYTES
+"""Two full-size packets: with a smaller buffer a queue cannot keep a link busy."""
 
 
 def problems(cell: Cell, catalog: Catalog) -> tuple[Problem, ...]:
@@ -55,7 +56,8 @@ def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:
         InputError: the catalog has no such queue or congestion control.
     """
     shape = _shape(cell, catalog)
-    return (*shape.of_buffer(Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)), *shape.warnings)
+    setting = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
+    return (*shape.of_buffer(setting), *shape.of_steps(cell.rate), *shape.warnings)
 
 
 @dataclass(frozen=True)
@@ -85,26 +87,47 @@ class _Shape:
         if f"aqm.{queue.buffer}" in cell.given and "buffer_bdp" in cell.given:
             yield f"aqm.{queue.buffer} replaces buffer_bdp for {queue.name}: other buffers are the same cell"
 
+    @cached_property
+    def _sends_l4s(self) -> bool:
+        ccs = (
+            (self.catalog.congestion_control(group.cc, f"{group.name}.cc"), group)
+            for group in self.cell.groups
+        )
+        return any(cc.l4s and group.ecn == "accecn" for cc, group in ccs)
+
     def _of_ecn(self) -> Iterator[str]:
         queue = self.catalog.queue(self.cell.aqm)
-        l4s = False
         for group in self.cell.groups:
             cc = self.catalog.congestion_control(group.cc, f"{group.name}.cc")
-            l4s = l4s or (cc.l4s and group.ecn == "accecn")
             if group.ecn != "off" and group.ecn not in cc.ecn_reacts:
                 yield f"{group.name}.ecn is {group.ecn}, but {cc.name} does not react to marks"
-        if queue.l4s and not l4s:
+        if queue.l4s and not self._sends_l4s:
             yield f"{queue.name} treats L4S flows apart, and no group of this cell sends any (AccECN, ECT(1))"
+
+    @cached_property
+    def _bare_steps(self) -> tuple[tuple[str, Duration, str], ...]:
+        queue = self.catalog.queue(self.cell.aqm)
+        return queue.bare_steps(self.cell.aqm_params) if self._sends_l4s else ()
+
+    def of_steps(self, rate: Rate) -> tuple[str, ...]:
+        """Return a warning for each step that marks L4S packets on a link so slow that none need queue."""
+        pair_ns = PAIR_BYTES * 8_000_000_000 // rate.bits_per_s
+        return tuple(
+            f"{self.cell.aqm} marks L4S packets that hardly queue: two take {_time(PAIR_BYTES, rate)} at "
+            f"{rate}, and aqm.{name} is {write(at)}; aqm.{least}: 1p exempts a packet that waits alone"
+            for name, at, least in self._bare_steps
+            if pair_ns > at.ns
+        )
 
     def of_buffer(self, setting: Bottleneck) -> tuple[str, ...]:
         """Return what is probably a mistake in the size of the buffer."""
         queue, params = self.catalog.queue(self.cell.aqm), self.cell.aqm_params
         limit_bytes = queue.limit_bytes(params, setting)
         threshold = queue.threshold_bytes(params, setting)
-        if limit_bytes >= LEAST_BUFFER_BYTES and (threshold is None or threshold[1] < limit_bytes):
+        if limit_bytes >= PAIR_BYTES and (threshold is None or threshold[1] < limit_bytes):
             return ()
         found: list[str] = []
-        if limit_bytes < LEAST_BUFFER_BYTES:
+        if limit_bytes < PAIR_BYTES:
             found.append(
                 f"the buffer of {queue.name} is {limit_bytes} bytes: less than two full-size packets"
             )

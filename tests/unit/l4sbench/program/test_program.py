@@ -397,6 +397,11 @@ def test_groups_that_agree_share_a_node() -> None:
     assert [flow.flow for flow in made["tx-classic"].flows] == ["classic-0", "mice-0"]
 
 
+def test_a_step_that_lone_packets_do_not_reach_gives_no_warning() -> None:
+    for factors in ({"rate": "24mbit"}, {"rate": "16mbit", "aqm__min_qlen_step": "1p"}):
+        assert warnings(cell(aqm="dualpi2", **factors), CATALOG) == ()
+
+
 def test_iperf3_needs_whole_seconds() -> None:
     wanted = cell(duration="1500ms", traffic__tool="iperf3")
     assert [problem.path for problem in problems(wanted, CATALOG)] == ["duration"]
@@ -421,6 +426,10 @@ def test_a_plain_cell_gives_no_warning() -> None:
         (
             {"aqm": "fifo", "buffer_bdp": 0.02},
             "the buffer of fifo is 2500 bytes: less than two full-size packets",
+        ),
+        (
+            {"aqm": "dualpi2", "rate": "16mbit"},
+            "dualpi2 marks L4S packets that hardly queue: two take 1500us at 16mbit, and aqm.step",
         ),
         (
             {"aqm": "dualpi2", "l4s__cc": "reno", "l4s__ecn": "accecn"},
