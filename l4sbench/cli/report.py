@@ -50,7 +50,7 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--against",
         metavar="STUDY",
-        help="compare with a published study, cells and printed verdicts (pam25, anrw24), as Markdown",
+        help="compare with a published study (pam25, anrw24, replication), cells and verdicts, as Markdown",
     )
     parser.add_argument(
         "--claims",

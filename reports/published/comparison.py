@@ -20,18 +20,16 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from reports.published.data import (
-    FACTORS,
     Erratum,
     PrintedEntry,
     PrintedTable,
     PublishedCell,
     errata,
     printed_table,
-    published_cells,
 )
 from reports.result.cells import CellResult, cells
-from reports.result.grid import Grid, grid
-from reports.result.labels import BUFFER, Setting
+from reports.result.grid import USUALLY_ACROSS, Grid, grid
+from reports.result.labels import BUFFER, Label, Setting
 from reports.result.rules import Limits, load_rule
 
 if TYPE_CHECKING:
@@ -41,10 +39,12 @@ K = TypeVar("K", bound=Hashable)
 
 NEAR_PERCENT: Final = 5.0
 
-_DEFAULTS: Final = {"l4s.fallback": "off"}
+_DEFAULTS: Final = {"l4s.fallback": "off", "l4s.fallback_scaling": "specified"}
 """Values of published factors in runs whose congestion controls do not have them."""
 
 _PAIRING: Final = ("l4s.cc", "l4s.fallback", "classic.cc", "classic.ecn")
+
+_SCALING: Final = "l4s.fallback_scaling"
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class Pair:
         published: The published cell.
         queue, competitor: Their labels in tables.
         pairing: The two flows: `Prague against CUBIC, ECN off`.
+        place: Row and column in a map: the queue with the settings that the study varies, and the one of
+            them that is across.
         percent: The run's L4S goodput in percent of the link's rate.
         changes_side: True if the two are on different sides of the study's limits.
         near_limit: True if the published cell is near a limit.
@@ -66,14 +68,10 @@ class Pair:
     queue: str
     competitor: str
     pairing: str
+    place: tuple[Label, Setting]
     percent: float
     changes_side: bool
     near_limit: bool
-
-    @property
-    def buffer(self) -> Setting:
-        """Size of the buffer."""
-        return self.cell.factors[BUFFER]
 
     @property
     def difference_percent(self) -> float:
@@ -81,7 +79,7 @@ class Pair:
         return self.percent - self.published.percent
 
     @property
-    def figures(self) -> Mapping[str, tuple[float | None, float]]:
+    def figures(self) -> Mapping[str, tuple[float | None, float | None]]:
         """Means of the run and of the publication by name: goodput and delay of the L4S and classic flow."""
         ours = {
             "l4s_mbps": self.cell.l4s.goodput,
@@ -251,25 +249,24 @@ def compare(
     """
     table = printed_table(study)
     limits = load_rule(table.rule).limits_percent
-    queues = {queue for entry in table.entries for queue in entry.match["aqm"]}
-    published = [cell for cell in published_cells() if cell.factors["aqm"] in queues]
+    published = table.published
+    names = tuple(published[0].factors)
     by_key: dict[tuple[object, ...], PublishedCell] = {cell.key: cell for cell in published}
-    every = cells(tables, l4s, classic, "goodput_whole_mbps")
+    every = cells(tables, l4s, classic, table.value)
     ours = {
-        cell.id: _factors(cell, {"l4s": l4s, "classic": classic})
+        cell.id: _factors(cell, names, {"l4s": l4s, "classic": classic})
         for cell in every
         if cell.share is not None and (cell.l4s.flows, cell.classic.flows) == (1, 1)
     }
     labels = dict(tables.catalog.select("name", "label").iter_rows())
+    varied = _varied(published)
     pairs = [
-        _pair(cell, by_key[key], limits, labels)
+        _pair(cell, by_key[key], varied, limits, labels)
         for cell in every
         if cell.id in ours and (key := tuple(ours[cell.id].values())) in by_key
     ]
     if not pairs:
-        raise InputError(
-            "no cell of the run was published", "published are 100mbit, 10ms and buffer_bdp 0.5 to 8"
-        )
+        raise InputError(f"no cell of the run was published in {study}", _range(published))
     pairs.sort(key=lambda pair: (pair.published.key, pair.cell.id))
     run = {pair.published.key for pair in pairs}
     pairings = {_of(pair.published.factors, _PAIRING) for pair in pairs}
@@ -291,10 +288,24 @@ def compare(
     )
 
 
-def _factors(cell: CellResult, groups: Mapping[str, str]) -> Mapping[str, object]:
-    """Return the values of `FACTORS`, given the run's names of the groups `l4s` and `classic`."""
+def _varied(published: Sequence[PublishedCell]) -> tuple[str, ...]:
+    """Return the factors of the path that a study varies; the first one is across in maps."""
+    varied = [name for name in USUALLY_ACROSS if len({cell.factors[name] for cell in published}) > 1]
+    return tuple(varied) or (BUFFER,)
+
+
+def _range(published: Sequence[PublishedCell]) -> str:
+    """Return in words which paths a study published."""
+    values = {name: sorted({cell.factors[name] for cell in published}) for name in USUALLY_ACROSS}
+    return "published are " + "; ".join(
+        f"{name} {', '.join(f'{value:g}' for value in own)}" for name, own in values.items()
+    )
+
+
+def _factors(cell: CellResult, names: Iterable[str], groups: Mapping[str, str]) -> Mapping[str, object]:
+    """Return the values of a study's factors, given the run's names of the groups `l4s` and `classic`."""
     found: dict[str, object] = {}
-    for name in FACTORS:
+    for name in names:
         group, dot, rest = name.partition(".")
         value = cell.value(f"{groups[group]}.{rest}" if dot else name)
         found[name] = _DEFAULTS.get(name) if value is None else value
@@ -305,17 +316,30 @@ def _of(factors: Mapping[str, object], names: Iterable[str]) -> tuple[object, ..
     return tuple(factors[name] for name in names)
 
 
-def _pair(cell: CellResult, published: PublishedCell, limits: Limits, labels: Mapping[str, str]) -> Pair:
+def _pair(
+    cell: CellResult,
+    published: PublishedCell,
+    varied: tuple[str, ...],
+    limits: Limits,
+    labels: Mapping[str, str],
+) -> Pair:
     l4s, fallback, classic, ecn = map(str, _of(published.factors, _PAIRING))
     assert cell.share is not None  # noqa: S101  (cells without a valid trial have no pair)
     competitor = labels.get(classic, classic)
     switched = "" if fallback == "off" else f", fallback {fallback},"
+    if switched and _SCALING in published.factors:
+        switched = f", fallback {fallback} as {published.factors[_SCALING]},"
+    across, *down = varied
     return Pair(
         cell=cell,
         published=published,
         queue=cell.queue.called,
         competitor=competitor,
         pairing=f"{labels.get(l4s, l4s)}{switched} against {competitor}, ECN {ecn}",
+        place=(
+            Label(cell.queue.called, tuple(cell.factors[name] for name in down)),
+            cell.factors[across],
+        ),
         percent=cell.share.value,
         changes_side=_side(cell.share.value, limits) != _side(published.percent, limits),
         near_limit=min(abs(published.percent - at) for at in (limits.low, limits.high)) <= NEAR_PERCENT,
@@ -365,30 +389,30 @@ class Difference:
     """One place of a map: means over the run's cells there, which differ in factors that nobody published.
 
     Attributes:
-        queue, buffer: The place.
+        row, column: The place.
         cell: The run's cell, the first of several.
         percent: L4S goodput, run minus published, percent of the link's rate.
         published_l4s_mbps: The published goodput.
         changes_side: True if some cell is on another side of the study's limits than published.
     """
 
-    queue: str
-    buffer: Setting
+    row: Label
+    column: Setting
     cell: str
     percent: float
     published_l4s_mbps: float
     changes_side: bool
 
 
-def difference_maps(comparison: StudyComparison) -> tuple[Grid[str, str, Setting, Difference], ...]:
-    """Return a map of differences per pairing, in the comparison's order: queues down, buffers across."""
+def difference_maps(comparison: StudyComparison) -> tuple[Grid[str, Label, Setting, Difference], ...]:
+    """Return a map of differences per pairing, in the comparison's order, by the `place` of its cells."""
     return tuple(_map(pairing, pairs) for pairing, pairs in comparison.pairings.items())
 
 
-def _map(pairing: str, pairs: Sequence[Pair]) -> Grid[str, str, Setting, Difference]:
-    places: dict[tuple[str, Setting], list[Pair]] = {}
+def _map(pairing: str, pairs: Sequence[Pair]) -> Grid[str, Label, Setting, Difference]:
+    places: dict[tuple[Label, Setting], list[Pair]] = {}
     for pair in pairs:
-        places.setdefault((pair.queue, pair.buffer), []).append(pair)
+        places.setdefault(pair.place, []).append(pair)
     differences = [
         Difference(
             *place,
@@ -402,7 +426,7 @@ def _map(pairing: str, pairs: Sequence[Pair]) -> Grid[str, str, Setting, Differe
     return grid(
         differences,
         panel=lambda _: pairing,
-        row=lambda place: place.queue,
-        column=lambda place: place.buffer,
-        column_order=lambda buffer: buffer.amount,
+        row=lambda place: place.row,
+        column=lambda place: place.column,
+        column_order=lambda column: column.amount,
     )

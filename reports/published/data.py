@@ -21,7 +21,7 @@ FOLDER: Final = Path(__file__).parent
 FACTORS: Final = (
     *("l4s.cc", "l4s.fallback", "classic.cc", "classic.ecn", "aqm", "buffer_bdp", "rate_mbps", "rtt_ms"),
 )
-"""Columns of table `trials` that identify a published cell."""
+"""Columns of table `trials` that every published cell has; a study may have more."""
 
 
 @dataclass(frozen=True)
@@ -29,22 +29,22 @@ class PublishedCell:
     """One published cell: means over its trials.
 
     Attributes:
-        factors: The values of `FACTORS`.
+        factors: The values of `FACTORS`, and of what else the study varies.
         trials: Number of trials.
-        l4s_mbps, classic_mbps: Goodput at the receiver over the whole flow.
-        delay_ms, classic_delay_ms: Mean smoothed RTT minus base RTT.
+        l4s_mbps, classic_mbps: Goodput at the receiver, in the study's measured time.
+        delay_ms, classic_delay_ms: Mean smoothed RTT minus base RTT; None where it was not published.
     """
 
     factors: Mapping[str, str | float]
     trials: int
     l4s_mbps: float
     classic_mbps: float
-    delay_ms: float
-    classic_delay_ms: float
+    delay_ms: float | None = None
+    classic_delay_ms: float | None = None
 
     @property
     def key(self) -> tuple[str | float, ...]:
-        """The values of `FACTORS` in order."""
+        """The values of the factors in order."""
         return tuple(self.factors.values())
 
     @property
@@ -54,14 +54,19 @@ class PublishedCell:
 
 
 @cache
-def published_cells() -> tuple[PublishedCell, ...]:
-    """Read the published cells, in the order of their factors; no two have the same factors."""
+def published_cells(file: str = "cells.csv") -> tuple[PublishedCell, ...]:
+    """Read published cells, in the order of their factors; no two have the same factors.
+
+    The columns before `trials` are the factors.
+    """
     types = dict.fromkeys(("buffer_bdp", "rate_mbps", "rtt_ms"), pl.Float64)
-    frame = pl.read_csv(FOLDER / "cells.csv", schema_overrides=types).sort(FACTORS)
-    own = [field.name for field in fields(PublishedCell) if field.name != "factors"]
+    frame = pl.read_csv(FOLDER / file, schema_overrides=types)
+    further = frame.columns[: frame.columns.index("trials")]
+    factors = (*FACTORS, *(name for name in further if name not in FACTORS))
+    means = [field.name for field in fields(PublishedCell) if field.name in frame.columns]
     return tuple(
-        PublishedCell({name: row[name] for name in FACTORS}, **{name: row[name] for name in own})
-        for row in frame.iter_rows(named=True)
+        PublishedCell({name: row[name] for name in factors}, **{name: row[name] for name in means})
+        for row in frame.sort(factors).iter_rows(named=True)
     )
 
 
@@ -72,9 +77,11 @@ class _Strict(BaseModel):
 class Erratum(_Strict):
     """A known error of published cells: those whose factors have the values of `match`.
 
-    `corrected`: printed entries with such cells once the error is fixed, where someone measured that.
+    `cells`: file of the cells. `corrected`: printed entries with such cells once the error is fixed, where
+    someone measured that.
     """
 
+    cells: str = "cells.csv"
     match: Mapping[str, str]
     text: str
     source: str
@@ -94,9 +101,9 @@ class _Errata(_Strict):
 
 
 @cache
-def errata() -> tuple[Erratum, ...]:
-    """Read the known errata of published cells."""
-    return load_model(FOLDER / "errata.yml", _Errata).errata
+def errata(file: str = "cells.csv") -> tuple[Erratum, ...]:
+    """Read the known errata of a file of published cells."""
+    return tuple(own for own in load_model(FOLDER / "errata.yml", _Errata).errata if own.cells == file)
 
 
 Star: TypeAlias = Literal["all", "some", "none"]
@@ -150,16 +157,33 @@ class _Exception(_Strict):
 
 
 class PrintedTable(_Strict):
-    """A printed decision table: the study's name, where it is printed, and the rule that reproduces it."""
+    """A study: its published cells, and the decision table that it prints, if it prints one.
+
+    Attributes:
+        study: Its name.
+        source: Where the table, or else the cells, are published.
+        rule: The rule that reproduces the table.
+        cells: File of the published cells.
+        value: Column of table `flows` that is measured as the published goodput was.
+        l4s, rows, columns, grid, exceptions: The table.
+    """
 
     study: str
     source: str
-    l4s: tuple[str, ...]
     rule: str
-    rows: tuple[_Row, ...]
-    columns: tuple[_Column, ...]
-    grid: tuple[tuple[str | tuple[str, ...], ...], ...]
+    cells: str = "cells.csv"
+    value: Literal["goodput_whole_mbps", "goodput_mbps"] = "goodput_whole_mbps"
+    l4s: tuple[str, ...] = ()
+    rows: tuple[_Row, ...] = ()
+    columns: tuple[_Column, ...] = ()
+    grid: tuple[tuple[str | tuple[str, ...], ...], ...] = ()
     exceptions: tuple[_Exception, ...] = ()
+
+    @cached_property
+    def published(self) -> tuple[PublishedCell, ...]:
+        """The published cells; where there is a table, those with its queues."""
+        queues = {queue for row in self.rows for queue in row.aqm}
+        return tuple(c for c in published_cells(self.cells) if not queues or c.factors["aqm"] in queues)
 
     @cached_property
     def entries(self) -> tuple[PrintedEntry, ...]:
@@ -191,7 +215,7 @@ class _Printed(_Strict):
 
 
 def printed_table(study: str) -> PrintedTable:
-    """Read the printed decision table of a study.
+    """Read a study with its printed decision table.
 
     Raises:
         InputError: no study has that name.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from reports.published.comparison import NEAR_PERCENT, Errors, Pair, difference_maps
 from reports.published.data import errata
 from reports.render.templating import Markdown, markdown_templates
+from reports.result.labels import BUFFER
 
 if TYPE_CHECKING:
     from reports.published.comparison import EntryAgreement, StudyComparison
@@ -24,6 +25,7 @@ FORMAT: Final = 1
 def markdown(found: StudyComparison, command: str) -> str:
     """Write the tables of `docs/fidelity.md`; `command` is what makes the run they are about."""
     agreeing, corrected, known = found.agreeing
+    _, across = found.pairs[0].place
     competitors = found.by(lambda pair: (pair.competitor, pair.published.factors["classic.ecn"]))
     return (
         markdown_templates(TEMPLATES)
@@ -40,10 +42,15 @@ def markdown(found: StudyComparison, command: str) -> str:
             changed=[_changed(pair) for pair in found.changed(near_limit=False)],
             near=[_changed(pair) for pair in found.changed(near_limit=True)],
             near_percent=f"{NEAR_PERCENT:g}",
+            across=across.unit if across.column == BUFFER else f"{across.name}, {across.unit}",
             maps=difference_maps(found),
             difference=lambda place: f"{place.percent:+z.1f}",
             all={pairing: [_cell(pair) for pair in own] for pairing, own in found.pairings.items()},
-            errata=[e for e in errata() if any(e.touches(pair.published.factors) for pair in found.pairs)],
+            errata=[
+                erratum
+                for erratum in errata(found.study.cells)
+                if any(erratum.touches(pair.published.factors) for pair in found.pairs)
+            ],
         )
     )
 
@@ -86,13 +93,18 @@ def _word(ok: bool | None) -> str:
 
 def _changed(pair: Pair) -> tuple[object, ...]:
     ours, theirs = pair.figures["l4s_mbps"]
-    place = (pair.queue, pair.buffer.called, pair.competitor, pair.published.factors["classic.ecn"])
+    place = (*_place(pair), pair.competitor, pair.published.factors["classic.ecn"])
     return (*place, _one(ours), _one(theirs))
 
 
 def _cell(pair: Pair) -> tuple[str, ...]:
     figures = (f"{_one(ours)} / {_one(theirs)}" for ours, theirs in pair.figures.values())
-    return (pair.queue, pair.buffer.called, *figures, f"{pair.difference_percent:+z.1f}")
+    return (*_place(pair), *figures, f"{pair.difference_percent:+z.1f}")
+
+
+def _place(pair: Pair) -> tuple[str, str]:
+    row, column = pair.place
+    return str(row), column.called
 
 
 def _one(value: float | None) -> str:

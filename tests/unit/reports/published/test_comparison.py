@@ -16,6 +16,7 @@ from reports.published import (
     compare,
     difference_maps,
     markdown,
+    printed_table,
     published_cells,
 )
 from reports.published.comparison import Errors
@@ -62,7 +63,7 @@ def test_differences_and_sides(make: Make) -> None:
     errors = [9.0, abs(6 - published_of("fifo", 4.0, "off"))]
     assert found.errors.mean_absolute == pytest.approx(sum(errors) / 90)
     (changed,) = found.changed(near_limit=False)
-    assert (changed.queue, changed.buffer.value, changed.percent) == ("FIFO", 4.0, 6.0)
+    assert (changed.queue, changed.place[1].value, changed.percent) == ("FIFO", 4.0, 6.0)
     by_queue = {queue: Errors.of(pairs) for queue, pairs in found.by(lambda pair: pair.queue).items()}
     assert by_queue["FIFO"].largest == pytest.approx(max(errors))
     assert by_queue["DualPI2"].mean_absolute == pytest.approx(0, abs=1e-9)
@@ -221,8 +222,42 @@ def test_maps_have_a_place_per_queue_and_buffer(make: Make) -> None:
         "Prague against CUBIC, ECN classic",
     )
     assert [buffer.value for buffer in off.columns] == [0.5, 1.0, 2.0, 4.0, 8.0]
-    places = dict(off.lines())["FIFO"]
+    places = {str(row): places for row, places in off.lines()}["FIFO"]
     assert places[4] is None
     assert places[3] is not None
     assert places[3].changes_side
     assert places[3].percent == pytest.approx(5 - published_of("fifo", 4.0, "off"))
+
+
+def test_a_study_of_rates_and_round_trips_without_a_printed_table(make: Make) -> None:
+    cells = [measured(cell, 2) for cell in printed_table("replication").published]
+    found = compare(make(cells), "replication")
+    assert found.entries == ()
+    assert found.errors.cells == 72
+    assert found.errors.mean_absolute == pytest.approx(0, abs=1e-9)
+    assert set(found.pairings) == {
+        f"Prague, fallback on as {scaling}, against {competitor}, ECN classic"
+        for scaling in ("specified", "published")
+        for competitor in ("CUBIC", "bbr2")
+    }
+    own = difference_maps(found)[0]
+    assert [column.text for column in own.columns] == ["rate 4 Mbit/s", "rate 16 Mbit/s", "rate 64 Mbit/s"]
+    assert [str(row) for row in own.rows] == [
+        f"{queue}, rtt {rtt} ms" for queue in ("CoDel (+ECN)", "DualPI2") for rtt in (4, 16, 64)
+    ]
+    text = markdown(found, "l4sbench run it")
+    assert "| queue | rate, Mbit/s | competitor | ECN |" in text or "None." in text
+    assert "Known errata" not in text
+    assert "Printed verdicts" not in text
+
+
+def test_a_run_of_another_path_learns_which_paths_were_published(make: Make) -> None:
+    cells = [measured(cell, 2) for cell in printed_table("replication").published]
+    for cell in cells:
+        cell["rtt_ms"] = 5.0
+    with pytest.raises(InputError) as caught:
+        compare(make(cells), "replication")
+    assert str(caught.value) == (
+        "no cell of the run was published in replication; "
+        "published are buffer_bdp 8; rate_mbps 4, 16, 64; rtt_ms 4, 16, 64"
+    )
