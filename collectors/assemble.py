@@ -106,7 +106,7 @@ def collect(
 
 def _collect(run: Run, catalog: Catalog, *, full: bool, on_trial: Callable[[int], None] | None) -> Collected:
     known = {} if full else _known(run.tables)
-    run.tables.mkdir(parents=True, exist_ok=True)
+    run.tables.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".parts-", dir=run.tables) as parts:
         assembly = _Assembly(run.tables, Path(parts), reuse=bool(known))
         for cell, trial, ended in _wanted(run, known):

@@ -135,6 +135,7 @@ def run(
     catalog: Sequence[str | Path] = (),
     capture: bool = False,
     slices: int = 1,
+    retry: Sequence[str] = (),
     runs: str | Path = RUNS,
     trust: bool = False,
     on_state: Callable[[str], None] = lambda _: None,
@@ -153,6 +154,7 @@ def run(
         catalog: Folders with further queues and congestion controls.
         capture: Capture the packets of every trial; those that ended without captures run again.
         slices: Number of FABRIC slices that share the trials.
+        retry: Kinds of ended trials that run again: `failed` (however often they failed), `invalid`.
         runs: Folder of run directories.
         trust: Trust the code that catalog entries from outside bring, now and in later runs.
         on_state: Called with the state of the testbed while it is prepared, in words.
@@ -164,7 +166,9 @@ def run(
         TestbedError: the testbed cannot run this matrix. If it breaks during the run, the error is in the
             result instead.
     """
-    options = RunOptions(on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs), trust)
+    options = RunOptions(
+        on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs), trust, tuple(retry)
+    )
     return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=on_event)
 
 
@@ -183,7 +187,7 @@ def run_matrix(
     from l4sbench.app.adaptive import decider
     from l4sbench.engine.loop import execute
     from l4sbench.engine.testbed import Staged
-    from l4sbench.store import DiskFull, Run, locked
+    from l4sbench.store import DiskFull, Run, RunMoved, locked
 
     prepared = prepare(matrix, filters, options)
     loaded = prepared.matrix
@@ -196,6 +200,7 @@ def run_matrix(
         options.runs, loaded.name, loaded.source, loaded.seed, _provenance()
     )
     with locked(found) as writer:
+        writer.retry(options.retry)
         plan = prepared.plan(identity, stages, writer.view)
         missing = testbed.check(plan.needs)
         if missing:
@@ -214,8 +219,9 @@ def run_matrix(
             jobs=options.jobs,
             costs=prepared.costs(found),
         )
-        if result.interrupted or isinstance(result.error, DiskFull):
+        if result.interrupted or isinstance(result.error, DiskFull | RunMoved):
             return EndedRun(found.path, result, None)
+        writer.check_place()
         problems = assemble(found, loaded.catalog).problems
         try:
             return EndedRun(found.path, result, _decide(found.path, loaded, loaded.rule), problems)

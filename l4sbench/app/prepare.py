@@ -50,6 +50,7 @@ class RunOptions:
         runs: Folder of run directories.
         trust: Trust the code that catalog entries from outside bring, as far as the cells use them: it is
             built and loaded, now and in later runs (docs/security.md).
+        retry: Kinds of ended trials that run again: `failed` (however often they failed), `invalid`.
     """
 
     on: str = "virtual"
@@ -61,6 +62,7 @@ class RunOptions:
     slices: int = 1
     runs: Path = RUNS
     trust: bool = False
+    retry: Sequence[str] = ()
 
     @cached_property
     def testbed(self) -> tuple[str, str]:
@@ -120,7 +122,7 @@ class Prepared:
         from l4sbench.store import StoreView
 
         if view is None:
-            view = self.latest.view() if self.latest else StoreView()
+            view = self.latest.to_retry(self.options.retry) if self.latest else StoreView()
         cost = self.costs(self.latest).model()
         capture = self.options.capture
         return plan(self.matrix, view, identity, self.traits, cost, stages, capture=capture)

@@ -131,6 +131,13 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--new", action="store_true", help="start a new run directory")
     parser.add_argument(
+        "--retry",
+        action="append",
+        choices=("failed", "invalid"),  # l4sbench.store.RETRIES, whose import takes long
+        default=[],
+        help="run trials again that failed three times, or that were invalid; both results are kept",
+    )
+    parser.add_argument(
         "--trust",
         action="store_true",
         help="trust the code that catalog entries of these cells bring from outside: it is built and loaded, "

@@ -128,11 +128,16 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def warn_of(plan: Plan) -> None:
-    """Print the matrix's notes, and unusual properties of its cells that are often mistakes."""
+    """Print the matrix's notes, its unusual properties, and the trials that are not tried again."""
+    from l4sbench.planning.plan import Reason
+
     for note in plan.matrix.notes:
         say(f"note: {note}")
     for caution in plan.cautions:
         warn(f"{caution.message} ({_where(caution, len(plan.cells))})")
+    if given_up := sum(batch.given_up for batch in plan.batches):
+        many = counted(given_up, "trial")
+        warn(f"{many} {Reason.GIVEN_UP.value} and will not be tried again; --retry failed tries again")
 
 
 def _print_head(plan: Plan) -> None:
@@ -212,7 +217,8 @@ def _sum(planned: Planned) -> str:
     if plan.baselines:
         cells += f" and {len(plan.baselines)} baselines"
     if not plan.to_run:
-        return f"{cells}, {sum(plan.trials.values())} trials, all ended: nothing to run"
+        ended = "all ended" if not any(batch.given_up for batch in plan.batches) else _reasons(plan.trials)
+        return f"{cells}, {sum(plan.trials.values())} trials, {ended}: nothing to run"
     parts = [f"{cells}, {sum(plan.trials.values())} trials ({_reasons(plan.trials)})"]
     at_once = f" with {planned.jobs} at once" if planned.jobs > 1 else ""
     parts.append(f"about {as_duration(plan.wall_s(planned.jobs))}{at_once}")

@@ -29,6 +29,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench run quickstart",
             "l4sbench run my.yaml aqm='fq*' --trials 1",
             "l4sbench run my.yaml --new            start a new run directory",
+            "l4sbench run my.yaml --retry failed   try trials again that failed three times",
             "l4sbench run my.yaml --catalog mine   with your own queues",
         ),
     )
@@ -103,7 +104,13 @@ def _detach(args: argparse.Namespace) -> int:
 
 
 def _sum_up(result: RunResult, path: Path, report: Path | None) -> None:
-    counts = {"ok": result.ok, "invalid": result.invalid, "failed": result.failed, "not run": result.left}
+    counts = {
+        "ok": result.ok,
+        "invalid": result.invalid,
+        "failed": result.failed,
+        "not run": result.left,
+        "not tried again": result.given_up,
+    }
     ran = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
     say(f"trials: {ran or 'nothing to run'}")
     say(f"run:    {as_path(path)}")

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from l4sbench.engine.worker import Task
-from l4sbench.planning.plan import looks
+from l4sbench.planning.plan import looks, reason_of
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
@@ -89,7 +89,7 @@ class Looks:
             if added := [
                 Task(planned, number, digests[0])
                 for number, digests in zip(numbers, inputs.accepted(cell, numbers), strict=True)
-                if not any(f"{number}-{digest}" in had for digest in digests)
+                if reason_of(had, number, *digests).runs
             ]:
                 return added
         return []

@@ -8,8 +8,8 @@
 Up to `jobs` trials run at once, in an order shuffled by the run's own seed, one batch of the plan after the
 other; between two batches the testbed changes its kernels. No result depends on that order or on the number
 of workers. A trial that fails is kept as failed and the run continues; a testbed that fails, or a full disk,
-stops the run. After the first Ctrl-C no trial is started and the running ones are discarded; the second one
-ends the process at once.
+stops the run. After the first Ctrl-C, SIGTERM or SIGHUP no trial is started and the running ones are
+discarded; the second one ends the process at once.
 
 One thread decides everything and emits all events. Trials, looks at adaptive cells, and changes of kernels
 each run in a thread of their own, which puts one message into a queue: a call for the deciding thread.
@@ -62,7 +62,8 @@ class RunResult:
     Attributes:
         ok, invalid, failed: Numbers of trials that ended so.
         left: Number of trials that were not started or were discarded.
-        interrupted: By SIGINT or SIGTERM.
+        given_up: Number of trials that failed too often in earlier runs and were not tried again.
+        interrupted: By SIGINT, SIGTERM or SIGHUP.
         error: What stopped the run early. Tables can be made from the trials that ended.
         lost: Places of the testbed that were lost; the run continued without them.
     """
@@ -74,6 +75,7 @@ class RunResult:
     interrupted: bool = False
     error: TestbedError | None = None
     lost: tuple[PlaceLost, ...] = ()
+    given_up: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -82,7 +84,7 @@ class RunResult:
             return 130
         if self.error is not None:
             return self.error.exit_code
-        return 1 if self.invalid or self.failed else 0
+        return 1 if self.invalid or self.failed or self.given_up else 0
 
 
 def execute(
@@ -159,6 +161,7 @@ class _Loop:
         self._looks = Looks(plan.matrix.trials, writer, decide)
         self._messages: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._waiting: deque[_Waiting] = deque()
+        self._batches: list[_Waiting] = []
         self._running: list[UnderWay] = []
         self._looking = 0
         self._counts = dict.fromkeys(Status, 0)
@@ -197,6 +200,7 @@ class _Loop:
             interrupted=self._interrupted,
             error=self._error,
             lost=tuple(self._lost),
+            given_up=sum(waiting.batch.given_up for waiting in self._batches),
         )
 
     def _is_busy(self) -> bool:
@@ -212,6 +216,7 @@ class _Loop:
             ready = self._worker(batch.inputs.identity) if batch.inputs and batch.stage is None else None
             self._waiting.append(_Waiting(batch, ready))
             self._queue_up(self._waiting[-1])
+        self._batches = list(self._waiting)
         tasks = [task for waiting in self._waiting for task in waiting.tasks]
         cells = len({task.planned.cell.id for task in tasks})
         work_s = self._plan.work_s + self._jobs * self._plan.change_s
@@ -405,18 +410,27 @@ class _Loop:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGINT and SIGTERM stop the run; Python delivers signals only to the main thread."""
+        """SIGINT, SIGTERM and SIGHUP stop the run; Python delivers signals only to the main thread.
+
+        SIGHUP stays ignored where it was (nohup). A terminal that closes may send it twice, so that only a
+        second SIGINT or SIGTERM ends the process at once.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
-        def interrupt(_number: int, _frame: FrameType | None) -> None:
+        def interrupt(number: int, _frame: FrameType | None) -> None:
             if self._interrupted:
+                if number == signal.SIGHUP:
+                    return
                 raise KeyboardInterrupt
             self._interrupted = True
             self._messages.put(partial(self._stop, "interrupted"))
 
-        before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, interrupt) for number in numbers}
         try:
             yield
         finally:

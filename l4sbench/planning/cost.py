@@ -108,9 +108,10 @@ class CostBook:
             plain = _plain(file)
             plain[self._testbed] = asdict(book)
             try:
-                file.parent.mkdir(parents=True, exist_ok=True)
+                if file == self._files[-1]:  # the cache's; a run directory that is gone is not made again
+                    file.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(file, json.dumps({"format": _FORMAT, "testbeds": plain}, indent=1) + "\n")
-            except (OSError, InputError):
+            except (OSError, InputError):  # InputError: something else than a file is there
                 continue
 
     def _load(self, file: Path) -> CostSums:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from l4sbench.errors import InputError
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.trial import draw_unit
+from l4sbench.store import INVALID
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
@@ -39,16 +40,26 @@ MAX_TRIALS: Final = 3_000_000
 SECOND_LOOK: Final = 5
 """Adaptive cells are judged after the minimum number of trials, after this many, and after the maximum."""
 
+MOST_TRIES: Final = 3
+"""A trial that failed so often with the same inputs is not tried again, unless a user asks for it."""
+
 Key: TypeAlias = "tuple[Value | None, ...]"
 
 
 class Reason(StrEnum):
-    """The reason for which a trial runs or, for `ended`, does not."""
+    """The reason for which a trial runs or, for `ended` and `failed 3 times`, does not."""
 
     NEW = "new"
     ENDED = "ended"
     FAILED_BEFORE = "failed before"
+    GIVEN_UP = f"failed {MOST_TRIES} times"
+    INVALID_BEFORE = "invalid before"
     INPUTS_CHANGED = "inputs changed"
+
+    @property
+    def runs(self) -> bool:
+        """True if a run starts trials with this reason."""
+        return self not in {Reason.ENDED, Reason.GIVEN_UP}
 
 
 class PlannedTrial(NamedTuple):
@@ -61,7 +72,7 @@ class PlannedTrial(NamedTuple):
     @property
     def runs(self) -> bool:
         """True if a run would start it."""
-        return self.reason is not Reason.ENDED
+        return self.reason.runs
 
 
 class CellPlan(NamedTuple):
@@ -126,6 +137,11 @@ class Batch:
         return sum(trial.runs for planned in self.cells for trial in planned.trials)
 
     @property
+    def given_up(self) -> int:
+        """Number of trials that failed too often to be tried again."""
+        return sum(trial.reason is Reason.GIVEN_UP for planned in self.cells for trial in planned.trials)
+
+    @property
     def work_s(self) -> float:
         """Estimated wall seconds of one worker for all trials that would run."""
         return sum(cell.trial_s * sum(trial.runs for trial in cell.trials) for cell in self.cells)
@@ -177,7 +193,7 @@ class Plan:
     @property
     def to_run(self) -> int:
         """Number of trials that would run, before any adaptive ones are added."""
-        return sum(number for reason, number in self.trials.items() if reason is not Reason.ENDED)
+        return sum(number for reason, number in self.trials.items() if reason.runs)
 
     @cached_property
     def most_added(self) -> int:
@@ -356,8 +372,10 @@ def reason_of(ended: Sequence[str], trial: int, digest: str, *others: str) -> Re
     if name in ended or any(f"{trial}-{other}" in ended for other in others):
         return Reason.ENDED
     own = [folder for folder in ended if folder.startswith(f"{trial}-")]
-    if any(folder.startswith(f"{name}.failed-") for folder in own):
-        return Reason.FAILED_BEFORE
+    if f"{name}{INVALID}" in own:
+        return Reason.INVALID_BEFORE
+    if tries := sum(folder.startswith(f"{name}.failed-") for folder in own):
+        return Reason.FAILED_BEFORE if tries < MOST_TRIES else Reason.GIVEN_UP
     return Reason.INPUTS_CHANGED if own else Reason.NEW
 
 
@@ -380,9 +398,14 @@ def _trials(
 
 def _unknown(ended: Sequence[str], trial: int) -> Reason:
     own = [folder for folder in ended if folder.startswith(f"{trial}-")]
-    if any(".failed-" not in folder for folder in own):
+    if any("." not in folder for folder in own):
         return Reason.ENDED
-    return Reason.FAILED_BEFORE if own else Reason.NEW
+    if any(folder.endswith(INVALID) for folder in own):
+        return Reason.INVALID_BEFORE
+    tries = Counter(folder.partition(".")[0] for folder in own)
+    if not tries:
+        return Reason.NEW
+    return Reason.FAILED_BEFORE if max(tries.values()) < MOST_TRIES else Reason.GIVEN_UP
 
 
 def _cautions(matrix: Matrix) -> tuple[Caution, ...]:

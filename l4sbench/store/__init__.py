@@ -5,6 +5,7 @@
     runs/<matrix>/<UTC time>/            `latest` beside it links to the newest
         manifest.json  matrix.yaml
         cells/<cell-id>/<trial>-<inputs digest>/           ok or invalid; not run again
+        cells/<cell-id>/<trial>-<inputs digest>.again-1/   repeated (`run --retry invalid`): this counts
         cells/<cell-id>/<trial>-<inputs digest>.failed-1/  the first try that failed, then -2, -3 ...
             trial.json  raw/
 
@@ -15,19 +16,22 @@ removes any `.partial` that a dead process left.
 
 from __future__ import annotations
 
-from l4sbench.store.files import FORMAT, DiskFull, is_full
+from l4sbench.store.files import FORMAT, DiskFull, RunMoved, is_full
 from l4sbench.store.lock import RunLocked
-from l4sbench.store.run import Manifest, Run, StoreView
+from l4sbench.store.run import INVALID, RETRIES, Manifest, Run, StoreView
 from l4sbench.store.writer import Ending, Partial, RunWriter, locked
 
 __all__ = [
     "FORMAT",
+    "INVALID",
+    "RETRIES",
     "DiskFull",
     "Ending",
     "Manifest",
     "Partial",
     "Run",
     "RunLocked",
+    "RunMoved",
     "RunWriter",
     "StoreView",
     "is_full",

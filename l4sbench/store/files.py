@@ -32,6 +32,16 @@ class DiskFull(TestbedError):  # noqa: N818  (named like the other errors)
         )
 
 
+class RunMoved(TestbedError):  # noqa: N818  (named like the other errors)
+    """The run directory was moved or removed while it was written. Every ended trial in it is complete."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(
+            f"the run directory was moved or removed: {place}",
+            "its ended trials are complete; move it back and run the same command again",
+        )
+
+
 def is_full(error: OSError) -> bool:
     """Return True if a write failed because the disk or a quota is full."""
     return error.errno in _NO_ROOM

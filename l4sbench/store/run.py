@@ -26,7 +26,13 @@ from l4sbench.store.lock import making_runs
 NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z(-[1-9][0-9]*)?")
 """Name of a run directory: the UTC time of its creation, and a number from the second of that time on."""
 
-_ENDED: Final = re.compile(r"[1-9][0-9]*-[0-9a-f]+(\.failed-[1-9][0-9]*)?")
+INVALID: Final = ".invalid"
+"""Suffix that a view gives to an invalid trial that is to run again, see `Run.to_retry`."""
+
+_ENDED: Final = re.compile(r"[1-9][0-9]*-[0-9a-f]+(\.(again|failed)-[1-9][0-9]*)?")
+RETRIES: Final = ("failed", "invalid")
+"""Kinds of ended trials that a user may have run again."""
+
 _UNDER_WAY: Final = re.compile(rf"[1-9][0-9]*-[0-9a-f]+{re.escape(PARTIAL)}")
 
 
@@ -138,6 +144,34 @@ class Run:
         """Return all ended trials, in one pass over folder names."""
         return sweep(self.path / "cells", lambda _: None)
 
+    def to_retry(self, kinds: Collection[str]) -> StoreView:
+        """Return all ended trials, with those of these kinds so that a plan has them run again.
+
+        Of a trial that failed too often the first try remains. The names of an invalid trial are replaced by
+        one that ends in `INVALID`.
+
+        Raises:
+            InputError: a kind is not one of `RETRIES`, or a `trial.json` cannot be read.
+        """
+        for kind in kinds:
+            if kind not in RETRIES:
+                raise InputError(f"{kind} is not a valid kind of trial; choose from {', '.join(RETRIES)}")
+        if not kinds:
+            return self.view()
+        folders = {}
+        for cell_id, names in self.view().folders.items():
+            kept = set(names)
+            if "failed" in kinds:
+                kept = {name for name in names if ".failed-" not in name or name.endswith(".failed-1")}
+            if "invalid" in kinds:
+                for base in {name for name in names if "." not in name}:
+                    tries = {name for name in names if name.partition(".")[0] == base}
+                    newest = self.path / "cells" / cell_id / max(tries, key=_rank) / "trial.json"
+                    if read_object(newest).get("status") == Status.INVALID:
+                        kept = (kept - tries) | {f"{base}{INVALID}"}
+            folders[cell_id] = tuple(sorted(kept))
+        return StoreView(folders)
+
     def ended(self, cells: Collection[str] | None = None) -> Iterator[EndedTrial]:
         """Yield the newest ended trial of every cell and number, sorted by both; only of `cells` when given.
 
@@ -153,22 +187,29 @@ class Run:
                 yield self._newest(cell_id, by_trial[trial])
 
     def ended_as(self, cell_id: str, names: Collection[str]) -> list[EndedTrial]:
-        """Return the ended trials of a cell in the folders of these names, those that exist."""
-        found = [
-            self._load(self.path / "cells" / cell_id / name) for name in names if self._has(cell_id, name)
-        ]
+        """Return the ended trials of a cell in the folders of these names, those that exist.
+
+        Of a trial that ran again because it was invalid, the newest counts.
+        """
+        folder = self.path / "cells" / cell_id
+        newest: dict[str, str] = {}
+        for name in sorted(_listed(folder), key=_rank):
+            if ".failed-" not in name and (folder / name / "trial.json").is_file():
+                newest[name.partition(".")[0]] = name
+        found = [self._load(folder / newest[name]) for name in names if name in newest]
         return sorted(found, key=lambda ended: ended.trial)
 
-    def _has(self, cell_id: str, name: str) -> bool:
-        return (self.path / "cells" / cell_id / name / "trial.json").is_file()
-
     def _newest(self, cell_id: str, names: list[str]) -> EndedTrial:
+        """Return the newest result; of tries with the same inputs a failed one counts only if all failed.
+
+        Their numbers decide, not their times, since a clock may have been set back.
+        """
         folder = self.path / "cells" / cell_id
-        if len(names) > 1:
-            names = sorted(
-                names, key=lambda name: (str(read_object(folder / name / "trial.json")["ended"]), name)
-            )
-        return self._load(folder / names[-1])
+        of_inputs = {name.partition(".")[0]: name for name in sorted(names, key=_rank)}
+        counting = sorted(of_inputs.values())
+        if len(counting) > 1:
+            counting.sort(key=lambda name: str(read_object(folder / name / "trial.json").get("ended")))
+        return self._load(folder / counting[-1])
 
     def _load(self, folder: Path) -> EndedTrial:
         from l4sbench.cell import Cell
@@ -219,6 +260,20 @@ def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:
         if kept:
             folders[cell_id] = kept
     return StoreView(folders)
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if _ENDED.fullmatch(name)]  # noqa: PTH208
+    except FileNotFoundError:
+        return []
+
+
+def _rank(name: str) -> tuple[bool, int]:
+    """Order the folders of one trial with the same inputs: failed tries, the first result, later results."""
+    _, _, attempt = name.partition(".")
+    kind, _, number = attempt.partition("-")
+    return kind != "failed", int(number or 0)
 
 
 def _unused(home: Path, name: str) -> Path:

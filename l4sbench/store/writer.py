@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import __version__
 from l4sbench.events import Status
 from l4sbench.files import PARTIAL, remove_leftovers, sync, sync_folder, write_whole
-from l4sbench.store.files import FORMAT, DiskFull, as_json, as_utc, is_full, room
+from l4sbench.store.files import FORMAT, DiskFull, RunMoved, as_json, as_utc, is_full, room
 from l4sbench.store.lock import hold
-from l4sbench.store.run import sweep
+from l4sbench.store.run import INVALID, sweep
 
 if TYPE_CHECKING:
     from l4sbench.program.trial import TrialSpec
@@ -67,6 +67,17 @@ class RunWriter:
             remove_leftovers(folder)
         self.view = sweep(run.path / "cells", _remove)
         self._full = threading.Event()
+        (run.path / "cells").mkdir(exist_ok=True)  # a bundle has no empty folder
+        self._cells = (run.path / "cells").stat()
+
+    def retry(self, kinds: Collection[str]) -> None:
+        """Have `view` show trials of these kinds so that a plan has them run again, see `Run.to_retry`.
+
+        Raises:
+            InputError: a kind is not one of `RETRIES`, or a `trial.json` cannot be read.
+        """
+        if kinds:
+            self.view = self.run.to_retry(kinds)
 
     def keep_matrix(self, source: bytes) -> None:
         """Replace the copy of the matrix file by the file as it was read now."""
@@ -81,22 +92,46 @@ class RunWriter:
 
         Raises:
             DiskFull: here, or for anything that is written within the `with` block.
+            RunMoved: likewise, when the run directory is no longer where it was.
         """
-        folder = self.run.path / "cells" / spec.cell.id / f"{spec.trial}-{spec.inputs_digest}{PARTIAL}"
+        cell = self.run.path / "cells" / spec.cell.id
+        folder = cell / f"{spec.trial}-{spec.inputs_digest}{PARTIAL}"
         try:
+            self.check_place()
+            cell.mkdir(exist_ok=True)  # no parents: these would be made where the run was before it was moved
             shutil.rmtree(folder, ignore_errors=True)
             raw = folder / "raw"
-            raw.mkdir(parents=True)
+            folder.mkdir()
+            raw.mkdir()
             programs = {node: program.to_json() for node, program in spec.programs.items()}
             (raw / "programs.json").write_text(as_json(programs), encoding="utf-8")
             yield Partial(spec, folder, raw, self)
         except OSError as error:
             if not is_full(error):
+                self.check_place(error)
                 raise
             self._full.set()  # before space is freed below, so that no truncated trial ends as complete
             raise DiskFull(self.run.path) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def check_place(self, error: OSError | None = None) -> None:
+        """Raise RunMoved, because of `error`, when the run directory is no longer where it was."""
+        try:
+            moved = not os.path.samestat((self.run.path / "cells").stat(), self._cells)
+        except OSError:
+            moved = True
+        if moved:
+            raise RunMoved(self.run.path) from error
+
+    def place(self, spec: TrialSpec, status: Status) -> Path:
+        """Return the folder for a trial that ended with this status."""
+        cell, name = self.run.path / "cells" / spec.cell.id, f"{spec.trial}-{spec.inputs_digest}"
+        if status is Status.FAILED:
+            return _unused(cell, f"{name}.failed")
+        if f"{name}{INVALID}" in self.view.of(spec.cell.id):
+            return _unused(cell, f"{name}.again")
+        return cell / name
 
     def check_space(self, folder: Path) -> None:
         """Raise OSError (ENOSPC) when the disk is full, or was full since this writer was opened."""
@@ -158,20 +193,18 @@ class Partial:
         }
         write_whole(self.folder / "trial.json", as_json(plain))
         sync_folder(self.folder)
-        place = self._place(ending.status)
+        place = self._writer.place(self.spec, ending.status)
         self.folder.rename(place)
         sync(place.parent)
         return place
-
-    def _place(self, status: Status) -> Path:
-        place = self.folder.with_name(self.folder.name.removesuffix(PARTIAL))
-        if status is not Status.FAILED:
-            return place
-        tries = (f"{place.name}.failed-{number}" for number in range(1, sys.maxsize))
-        return next(found for name in tries if not (found := place.with_name(name)).exists())
 
 
 def _remove(unfinished: str) -> None:
     path = Path(unfinished)
     if path.is_dir() and not path.is_symlink():  # else it is not from a run
         shutil.rmtree(path)
+
+
+def _unused(folder: Path, name: str) -> Path:
+    numbered = (folder / f"{name}-{number}" for number in range(1, sys.maxsize))
+    return next(path for path in numbered if not path.exists())

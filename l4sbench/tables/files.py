@@ -111,7 +111,7 @@ def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
 
     The file does not depend on how the rows are split into parts.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)  # no parents: the run directory may have been moved
     frame = _together(table, parts) if parts else empty(table).lazy()
     with new_file(path) as temporary:
         frame.sink_parquet(

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,10 +28,13 @@ SMALL = (sys.executable, "-m", "tests.unit.l4sbench.small")
 
 
 @contextmanager
-def running(runs: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+def running(
+    runs: Path, *options: str, command: Sequence[str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """A process that runs the matrix, its first trial begun; it leads a process group, as a shell's job."""
     process = subprocess.Popen(
-        [*SMALL, str(runs), *options],
+        command or [*SMALL, str(runs), *options],
+        stdin=subprocess.DEVNULL,
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -180,12 +183,33 @@ def test_ctrl_c_twice_ends_the_process_at_once(tmp_path: Path) -> None:
     assert check_whole(latest(tmp_path), 1000) == 0
 
 
-def test_terminating_is_interrupting(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_terminating_and_hanging_up_is_interrupting(tmp_path: Path, number: signal.Signals) -> None:
     with running(tmp_path, "--sleep", "20") as process:
-        process.terminate()
+        process.send_signal(number)
         process.communicate(timeout=20)
     assert process.returncode == 130
     assert not small.partials(latest(tmp_path))
+
+
+def test_hanging_up_twice_is_hanging_up_once(tmp_path: Path) -> None:
+    with running(tmp_path, "--sleep", "60", "--stubborn") as process:
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout is not None
+        while process.stdout.readline() not in {"stopping\n", ""}:
+            pass
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):  # it waits for a trial that does not stop
+            process.wait(0.5)
+
+
+def test_hanging_up_does_nothing_where_it_is_ignored(tmp_path: Path) -> None:
+    command = ["nohup", *SMALL, str(tmp_path), "--trials", "1", "--sleep", "0.5"]
+    with running(tmp_path, command=command) as process:
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(out.splitlines()[-1])["ok"] == 6
 
 
 def test_the_second_run_on_a_directory_is_refused(tmp_path: Path) -> None:
@@ -197,6 +221,24 @@ def test_the_second_run_on_a_directory_is_refused(tmp_path: Path) -> None:
         assert f"is in use by process {process.pid} on " in second.stderr
         assert "l4sbench run small" in second.stderr
         assert small.partials(latest(tmp_path))  # it has not touched what the first is writing
+
+
+def test_a_run_that_is_moved_away_ends_and_is_not_made_again(
+    tmp_path: Path, undisturbed: dict[tuple[str, int], tuple[str, str]]
+) -> None:
+    with running(tmp_path, "--trials", "8", "--sleep", "0.1") as process:
+        run = latest(tmp_path)
+        while len(list(run.ended())) < 3:
+            time.sleep(0.01)
+        away = run.path.rename(tmp_path / "away")
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 3, err
+    assert "the run directory was moved or removed" in json.loads(out.splitlines()[-1])["error"]
+    assert not run.path.exists()
+    check_whole(Run.open(away), 1000)
+    away.rename(run.path)
+    finished(tmp_path, "--trials", "8")
+    assert small.contents(latest(tmp_path)) == undisturbed
 
 
 # ---- full disks

@@ -149,10 +149,12 @@ def run_matrix(
     testbed: SmallTestbed,
     *,
     capture: bool = False,
+    retry: Sequence[str] = (),
     **options: object,
 ) -> RunResult:
     """Plan and run, as the command line does."""
     with locked(run, "l4sbench run small") as writer:
+        writer.retry(retry)
         traits = testbed.traits
         planned = plan(wanted, writer.view, testbed.identity(), traits, traits.cost, capture=capture)
         return execute(planned, writer, testbed, judge, **options)  # type: ignore[arg-type]
@@ -173,6 +175,15 @@ def _raw_digest(ended: EndedTrial) -> str:
         if path.is_file():
             total.update(path.name.encode() + path.read_bytes())
     return total.hexdigest()
+
+
+def everything(run: Run) -> Mapping[str, str]:
+    """Digest of every file of every trial that has ended, by its path."""
+    folders = (path for path in (run.path / "cells").glob("*/*") if not path.name.endswith(".partial"))
+    files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(run.path).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+    }
 
 
 def partials(run: Run) -> list[Path]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,15 +40,16 @@ def python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def reader_of(fifo: Path, process: subprocess.Popen[str]) -> int:
-    """The writing end of a pipe, once the process has opened the other one and waits there."""
+def wait_for_reader_of(file: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until the process has opened the file."""
+    opened = Path("/proc", str(process.pid), "fd")
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
-        try:
-            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            time.sleep(0.05)
-    raise AssertionError("the process never opened the pipe")
+        with suppress(FileNotFoundError):
+            if file in [path.readlink() for path in opened.iterdir()]:
+                return
+        time.sleep(0.05)
+    raise AssertionError("the process never opened the file")
 
 
 def test_the_answer_goes_to_stdout_and_hints_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,18 +172,20 @@ def test_a_bug_is_4_and_its_traceback_is_kept(capsys: pytest.CaptureFixture[str]
 
 
 def test_interrupted_is_130(tmp_path: Path) -> None:
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
+    long = tmp_path / "first" / "20260102T030405Z" / "long"
+    long.parent.mkdir(parents=True)
+    (long.parent / "manifest.json").touch()
+    long.touch()
+    os.truncate(long, 1 << 40)  # takes no space, and reading it takes an hour
     with subprocess.Popen(
-        [sys.executable, "-m", "l4sbench", "bundle", "--check", str(fifo)],
+        [sys.executable, "-m", "l4sbench", "bundle", str(long.parent), "-o", str(tmp_path / "out")],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        writer = reader_of(fifo, process)
+        wait_for_reader_of(long, process)
         process.send_signal(signal.SIGINT)
         _, shown = process.communicate(timeout=30)
-        os.close(writer)
     assert process.returncode == 130
     assert "Traceback" not in shown
 

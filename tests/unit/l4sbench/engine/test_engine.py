@@ -16,7 +16,7 @@ from l4sbench.cell import Cell
 from l4sbench.engine import loop, worker
 from l4sbench.engine.loop import RunResult
 from l4sbench.engine.testbed import Outcome, TrialStopped
-from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
+from l4sbench.errors import InputError, PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Progress, Status
 from l4sbench.matrix import Matrix
 from l4sbench.planning.cost import CostBook
@@ -39,12 +39,12 @@ def run(tmp_path: Path, wanted: Matrix) -> Run:
     return small.new_run(tmp_path / "runs", wanted)
 
 
-def failing(*numbers: int) -> Callable[[TrialSpec, Path], None]:
-    """A fault: the trials of these numbers fail in every DualPI2 cell."""
+def failing(*numbers: int, aqm: str = "dualpi2") -> Callable[[TrialSpec, Path], None]:
+    """A fault: the trials of these numbers fail in every cell with this queue."""
 
     def fault(spec: TrialSpec, raw: Path) -> None:
         (raw / "console.log").write_text("Kernel panic")
-        if spec.trial in numbers and spec.cell.aqm == "dualpi2":
+        if spec.trial in numbers and spec.cell.aqm == aqm:
             raise TrialFailed("the guest panicked")
 
     return fault
@@ -117,6 +117,49 @@ def test_failed_trials_are_kept_and_tried_again(wanted: Matrix, run: Run) -> Non
         *["failed-1"] * 4,
         *["failed-2"] * 2,
     ]
+
+
+def test_a_trial_that_failed_three_times_runs_again_only_on_request(wanted: Matrix, run: Run) -> None:
+    broken = small.SmallTestbed(fault=failing(1, 2))
+    failed = [small.run_matrix(wanted, run, broken).failed for _ in range(3)]
+    assert failed == [4, 4, 4]
+    result = small.run_matrix(wanted, run, broken)
+    assert (result.failed, result.given_up, result.exit_code) == (0, 4, 1)
+    assert len(broken.ran) == 12 + 4 + 4
+    result = small.run_matrix(wanted, run, small.SmallTestbed(fault=failing(2)), retry=("failed",))
+    assert (result.ok, result.failed, result.given_up) == (2, 2, 0)
+    result = small.run_matrix(wanted, run, broken)
+    assert (result.failed, result.given_up) == (0, 2)
+
+
+def test_an_invalid_trial_runs_again_on_request_and_stays(wanted: Matrix, run: Run) -> None:
+    small.run_matrix(wanted, run, small.SmallTestbed())
+    invalid = [ended for ended in run.ended() if ended.status is Status.INVALID]
+    assert len(invalid) == 2
+    before = small.everything(run)
+    again = small.SmallTestbed(size=2000)
+    result = small.run_matrix(wanted, run, again, retry=("failed", "invalid"))
+    assert (result.invalid, len(again.ran)) == (2, 2)
+    after = [ended for ended in run.ended() if ended.status is Status.INVALID]
+    assert [ended.raw.parent.name for ended in after] == [
+        f"{ended.raw.parent.name}.again-1" for ended in invalid
+    ]
+    assert before.items() <= small.everything(run).items()
+    assert (after[0].raw / "a.txt").stat().st_size == 1000
+    # of the looks at adaptive cells too
+    (found,) = run.ended_as(after[0].cell.id, [invalid[0].raw.parent.name])
+    assert found.raw == after[0].raw
+    # once more: the newest is invalid, and runs again
+    small.run_matrix(wanted, run, small.SmallTestbed(), retry=("invalid",))
+    assert {ended.raw.parent.name.partition(".")[2] for ended in run.ended() if ended.reasons} == {"again-2"}
+    # a repetition that fails does not count
+    small.run_matrix(wanted, run, small.SmallTestbed(fault=failing(1, 2, aqm="codel")), retry=("invalid",))
+    assert {ended.raw.parent.name.partition(".")[2] for ended in run.ended() if ended.reasons} == {"again-2"}
+
+
+def test_only_failed_and_invalid_trials_can_be_chosen_to_run_again(wanted: Matrix, run: Run) -> None:
+    with pytest.raises(InputError, match="ok is not a valid kind of trial; choose from failed, invalid"):
+        small.run_matrix(wanted, run, small.SmallTestbed(), retry=("ok",))
 
 
 def test_a_process_that_dies_fails_its_trial_with_what_it_said(wanted: Matrix, run: Run) -> None:

@@ -35,6 +35,8 @@ def test_everything_is_new_at_first(tmp_path: Path) -> None:
         Reason.NEW: 12,
         Reason.ENDED: 0,
         Reason.FAILED_BEFORE: 0,
+        Reason.GIVEN_UP: 0,
+        Reason.INVALID_BEFORE: 0,
         Reason.INPUTS_CHANGED: 0,
     }
     assert first.to_run == 12
@@ -68,12 +70,28 @@ def test_a_failed_try_with_other_inputs_is_changed_inputs() -> None:
     assert reason_of(("11-aa",), 1, "aa") is Reason.NEW
 
 
+def test_three_failed_tries_are_enough() -> None:
+    tries = [f"1-aa.failed-{number}" for number in range(1, 5)]
+    assert [reason_of(tries[:count], 1, "aa") for count in range(1, 5)] == [
+        Reason.FAILED_BEFORE,
+        Reason.FAILED_BEFORE,
+        Reason.GIVEN_UP,
+        Reason.GIVEN_UP,
+    ]
+    assert reason_of(tries, 1, "bb") is Reason.INPUTS_CHANGED
+    assert reason_of(("1-aa.invalid",), 1, "aa") is Reason.INVALID_BEFORE
+    assert [reason.runs for reason in Reason] == [True, False, True, False, True, True]
+
+
 def test_without_a_testbed_what_stands_is_believed(tmp_path: Path) -> None:
     wanted = small.matrix(tmp_path)
     ids = [cell.id for cell in wanted.cells]
     view = StoreView({ids[0]: ("1-aa", "2-aa.failed-1")})
     reasons = [t.reason for t in plan(wanted, view, None, small.TRAITS, COST).cells[0].trials]
     assert reasons == [Reason.ENDED, Reason.FAILED_BEFORE]
+    view = StoreView({ids[0]: ("1-aa.invalid", *(f"2-aa.failed-{number}" for number in (1, 2, 3)))})
+    unknown = plan(wanted, view, None, small.TRAITS, COST)
+    assert [t.reason for t in unknown.cells[0].trials] == [Reason.INVALID_BEFORE, Reason.GIVEN_UP]
 
 
 def test_filters_choose_cells(tmp_path: Path) -> None:

@@ -164,6 +164,25 @@ def test_other_inputs_stand_beside_and_the_newest_counts(wanted: Matrix, run: Ru
     assert (ended.inputs_digest, (ended.raw / "router" / "qdisc.json").read_text()) == ("bbbb", "newer")
 
 
+def test_a_good_try_counts_whatever_the_clock_said(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    spec = spec_of(wanted)
+    failed, good = end(writer, spec, FAILED), end(writer, spec)
+    note = json.loads((failed / "trial.json").read_text())
+    for folder in (failed, good.with_name("1-aaaa.failed-10")):
+        folder.mkdir(exist_ok=True)
+        # before the good one, by a clock that was set back then
+        (folder / "trial.json").write_text(json.dumps(note | {"ended": "2999-01-01T00:00:00.000000Z"}))
+    (ended,) = run.ended()
+    assert (ended.status, ended.raw.parent) == (Status.OK, good)
+
+
+def test_of_failed_tries_the_last_counts(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    for _ in range(11):
+        end(writer, spec_of(wanted), FAILED)
+    (ended,) = run.ended()
+    assert ended.raw.parent.name == "1-aaaa.failed-11"
+
+
 def test_an_ended_trial_is_never_overwritten(wanted: Matrix, run: Run, writer: RunWriter) -> None:
     end(writer, spec_of(wanted), text="first")
     with pytest.raises(OSError, match="not empty"):
