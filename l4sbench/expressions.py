@@ -3,14 +3,15 @@
 """Regular expressions that come from files.
 
 They are matched by the engine inside pydantic (Rust's regex), whose time is linear in the length of the text:
-it does not backtrack, and an expression that would need much memory is rejected when it is read. In return
-there are no look-arounds and no back-references.
+it does not backtrack. In return there are no look-arounds and no back-references. Expressions that take long
+to compile are rejected, too, as an entry may have a hundred of them.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import BadValueError
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
 
 _MOST_CHARS: Final = 300
+_MOST_REPEATS: Final = 255
+_SLOW: Final = re.compile(r"\\[wWpPbB]|\(\?[a-zA-Z]*i")
+_REPEAT: Final = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 
 
 def valid_expression(text: str) -> str:
@@ -35,6 +39,12 @@ def valid_expression(text: str) -> str:
         re.compile(text)  # its messages are better, and roles match some expressions with it
     except (re.error, RecursionError, OverflowError) as error:
         raise BadValueError(f"{text!r} is not a valid regular expression: {error}") from None
+    if slow := _SLOW.search(text):
+        hint = "list the characters, such as [A-Za-z0-9_]"
+        raise BadValueError(f"{text!r} is not a supported regular expression: {slow[0]} is slow", hint)
+    if prod(max(1, int(least), int(most or 0)) for least, most in _REPEAT.findall(text)) > _MOST_REPEATS:
+        reason = f"its repetitions {{...}} multiply to more than {_MOST_REPEATS}"
+        raise BadValueError(f"{text!r} is not a supported regular expression: {reason}")
     try:
         _matcher(text)
     except SchemaError as error:

@@ -171,7 +171,7 @@ class _EntryFile(_Strict):
     about: str = Field(min_length=1)
     needs: NeedsFile = NeedsFile()
     exports: ExportsFile | None = None
-    params: dict[Key, ParamFile] = {}
+    params: Annotated[dict[Key, ParamFile], Field(max_length=100)] = {}
 
 
 class QueueFile(_EntryFile):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.catalog.entries import Queue
-from l4sbench.errors import Problem
+from l4sbench.errors import InputError, Problem
 from l4sbench.files import new_folder, sync_folder
 from l4sbench.trust import is_code, read_code, trust, trusted_copy
 
@@ -23,6 +23,8 @@ CATALOG: Final = "catalog"
 """Folder of a run directory with copies of the catalog entries that are not part of l4sbench."""
 
 _MODULE_FILE: Final = "module.yml"
+_SHOWN: Final = 8
+"""Files that a message names."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
         consent: Trust all of it, now and later.
 
     Raises:
-        InputError: Code has links or is too large, or the record of what is trusted cannot be used.
+        InputError: Code is missing, has links or is too large, or what is trusted cannot be looked up.
     """
     queues, controls = dict(catalog.queues), dict(catalog.congestion_controls)
     modules: dict[str, Path] = {}
@@ -61,9 +63,14 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
         if entry.module is None or entry.module.source is None or not _is_outside(entry):
             continue
         code = read_code(entry.module.source)
+        if not code.sources:
+            raise InputError(
+                f"{entry.folder / _MODULE_FILE} says source: true, and there is no Kbuild beside it"
+            )
         copy = trust(code) if consent else trusted_copy(code)
         if copy is None:
-            what = f"carries code that was not trusted yet: {', '.join(code.sources)}"
+            more = f" and {len(code.sources) - _SHOWN} more" if len(code.sources) > _SHOWN else ""
+            what = f"carries code that was not trusted yet: {', '.join(code.sources[:_SHOWN])}{more}"
             hint = f"look at {entry.folder}, then run with --trust (docs/security.md)"
             untrusted.append(Problem(str(entry.folder / _MODULE_FILE), entry.name, what, hint))
             refused.add(entry.module.name)
