@@ -62,7 +62,7 @@ class StandIn:
 
     def call(self, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(f"{self.url}{path}", data=data, timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}{path}", data=data, timeout=60) as answer:
             return json.load(answer)
 
     def faults(self, **faults: object) -> None:
@@ -125,7 +125,7 @@ def standin(_standin: StandIn) -> StandIn:
 @pytest.fixture
 def access(tmp_path: Path) -> Access:
     key = tmp_path / "slice_key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(key)], check=True, timeout=20)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(key)], check=True, timeout=120)
     return Access("bastion.example.org", "tester_0000000000", key, key, key.with_suffix(".pub"))
 
 

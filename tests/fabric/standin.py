@@ -50,7 +50,7 @@ class Faults:
     """Faults to inject; numbers count down, the others stay until they are set again.
 
     create_refused: creates that are answered with 500 and do nothing; create_lost: creates that are done and
-    whose answer never comes; sliver_fails: notice by node; configure_s: how long a slice takes;
+    whose answer never comes; sliver_fails: notice by node; configure_s: how long a slice takes, at least;
     token_expired: every call but the token's is refused; token_s: how long the token lives; epoch: tokens
     that were handed out in another one have expired; refresh_refused: refresh tokens are not taken any more;
     renew_refused: renewals that are refused; longest_s: leases are shortened to this; vanish_after_s: seconds
@@ -63,7 +63,7 @@ class Faults:
     create_refused: int = 0
     create_lost: int = 0
     sliver_fails: dict[str, str] = field(default_factory=dict)
-    configure_s: float = 0.3
+    configure_s: float = 0.0
     token_expired: bool = False
     token_s: int = 4 * 3600
     epoch: int = 0
@@ -101,6 +101,7 @@ class Slice:
     ends_as: str
     began: float = field(default_factory=time.monotonic)
     state: str = "Configuring"
+    seen: bool = False
     start: datetime = field(default_factory=now)
     slivers: dict[str, str] = field(default_factory=dict)
     notice: str = ""
@@ -224,7 +225,10 @@ class Fabric:
             and (not states or self.state(one) in states)
             and one.name not in self.faults.forgotten
         ]
-        return listed("slices", [self.view(one, with_model=False) for one in found])
+        views = [self.view(one, with_model=False) for one in found]
+        for one in found:
+            one.seen = True
+        return listed("slices", views)
 
     def show(self, query: dict[str, list[str]], _: str, own: str) -> Any:
         with_model = query.get("graph_format", ["GRAPHML"])[-1] != "NONE"
@@ -246,7 +250,8 @@ class Fabric:
         )  # without a word, as the real one does
         if end < one.lease_end:
             raise RefusedError(500, "Attempted new term end time is shorter than current slice end time")
-        one.lease_end, one.began, one.state = end, time.monotonic(), "Configuring"
+        one.lease_end, one.began = end, time.monotonic()
+        one.state, one.seen = "Configuring", False
         return listed("no_content", [{"details": f"Slice '{own}' has been successfully renewed"}])
 
     def delete(self, _: Any, __: str, own: str) -> Any:
@@ -261,8 +266,9 @@ class Fabric:
         return self.slices[own]
 
     def state(self, one: Slice) -> str:
+        """Return a slice's state; `Configuring` lasts until it was listed, however slow the client is."""
         age = time.monotonic() - one.began
-        if one.state == "Configuring" and age >= self.faults.configure_s:
+        if one.state == "Configuring" and one.seen and age >= self.faults.configure_s:
             one.state = one.ends_as
             self.provision(one)
         vanish = self.faults.vanish_after_s

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fabric.account import ROOT, environment, l4sbench, may_serve, write_certificate
+from tests.fabric.account import LIMIT_S, ROOT, environment, l4sbench, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
 
 HOST = f"127.77.{os.getpid() % 250}.1"
@@ -40,7 +41,7 @@ def account(tls: tuple[StandIn, Path], tmp_path: Path) -> Mapping[str, str]:
     standin.faults()
     for name in ("slice_key", "bastion_key"):
         command = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / name)]
-        subprocess.run(command, check=True, timeout=20)
+        subprocess.run(command, check=True, timeout=120)
     bastion = ("tester_0000000000", tmp_path / "bastion_key")
     return environment(standin, HOST, certificate, tmp_path, bastion=bastion, key=tmp_path / "slice_key")
 
@@ -86,7 +87,7 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     assert "as when it was reserved" in command(account, "renew", "--help").stdout
     again = command(account, "renew", "rehearsal")
     assert again.returncode == 0, again.stderr
-    assert ", in 24 h 0 min" in again.stdout
+    assert re.search(", in (24 h 0|23 h 5.) min", again.stdout)
     renewed = command(account, "renew", "rehearsal", "--hours", "800")
     assert renewed.returncode == 0, renewed.stderr
     assert "FABRIC limits leases to 15 days" in renewed.stderr
@@ -151,7 +152,7 @@ def test_a_new_token_in_its_file_is_taken_up_by_what_runs(
         expires = "2099-01-01 00:00:00 +0000"
         new = {"id_token": standin.call("/_token")["token"], "expires_at": expires}
         Path(account["FABRIC_TOKEN_LOCATION"]).write_text(json.dumps(new))
-        said, _ = process.communicate("\n", timeout=120)
+        said, _ = process.communicate("\n", timeout=LIMIT_S)
     assert process.returncode == 0
     assert said.startswith("None 20")
 

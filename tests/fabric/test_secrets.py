@@ -49,7 +49,7 @@ def account(tmp_path: Path) -> Iterator[tuple[StandIn, Mapping[str, str]]]:
     os.environ["SSL_CERT_FILE"] = str(certificate)  # for the tests' own requests
     for name in ("slice_key", "bastion_key"):
         command = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / name)]
-        subprocess.run(command, check=True, timeout=20)
+        subprocess.run(command, check=True, timeout=120)
     bastion = ("tester_0000000000", tmp_path / "bastion_key")
     own = environment(served, HOST, certificate, tmp_path, bastion=bastion, key=tmp_path / "slice_key")
     token = json.loads(Path(own["FABRIC_TOKEN_LOCATION"]).read_text())

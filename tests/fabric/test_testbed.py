@@ -300,7 +300,7 @@ def test_a_slice_that_vanishes_ends_the_run_and_the_next_goes_on(sweep: Sweep, s
     standin.faults()
     again = sweep.go()
     assert (again.ok + again.invalid, again.failed, again.left) == (2, 0, 0)
-    assert sweep.states[-1] == f"slice {sweep.name}: StableOK"
+    assert sweep.states[-2:] == [f"slice {sweep.name}: {state}" for state in ("Configuring", "StableOK")]
     sweep.told("FABRIC makes machines of 4 cores, 16 GB memory and 100 GB disk")
     assert sweep.ended() == ALL
     assert before.items() <= kept(sweep.run).items()
@@ -392,7 +392,7 @@ def test_what_is_wrong_with_one_slice_is_told_without_waiting_for_the_others(
         def identity(self) -> Identity:
             if self.slice_name.endswith("-1"):
                 raise TestbedError("router: no space left on device")
-            waited.append(release.wait(60))
+            waited.append(release.wait(300))
             return super().identity()
 
     sweep.kind = Stuck
@@ -421,7 +421,7 @@ def test_a_lease_is_renewed_once_half_of_it_is_over(sweep: Sweep, standin: Stand
     assert sweep.go().left == 0
     assert sweep.ended() == TWO
     assert standin.renewals() == before + 1
-    assert standin.lease_s(sweep.name) == pytest.approx(24 * 3600, abs=120)
+    assert standin.lease_s(sweep.name) == pytest.approx(24 * 3600, abs=1800)
     assert "as requested" not in sweep.told("lease ends")
 
 

@@ -25,7 +25,7 @@ def tracked() -> list[str]:
         check=True,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
     return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
 

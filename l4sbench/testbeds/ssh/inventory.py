@@ -99,12 +99,12 @@ def _refuse_all_but_data(path: Path) -> None:
 
 
 def _files(path: Path) -> Iterator[Path]:
+    """Yield every file that Ansible may read: of a file, also those of its variables beside it."""
     if not path.is_dir():
         yield path
-        return
-    for found in path.rglob("*"):
-        if not found.is_dir():
-            yield found
+    folders = [path] if path.is_dir() else [path.parent / name for name in ("group_vars", "host_vars")]
+    for folder in folders:
+        yield from (found for found in folder.rglob("*") if not found.is_dir())
 
 
 def _once(path: Path) -> str:

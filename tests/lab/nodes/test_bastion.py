@@ -25,7 +25,7 @@ def up(able: None) -> Iterator[nodes.NodesStatus]:
 
 def test_nodes_are_reached_through_it_and_only_through_it(up: nodes.NodesStatus) -> None:
     assert up.bastion is not None
-    with socket.create_connection(up.bastion, timeout=10) as connection:
+    with socket.create_connection(up.bastion, timeout=120) as connection:
         assert connection.recv(4) == b"SSH-"
     assert on(up, "router", "hostname").strip() == "router"
     client = on(up, "router", "echo $SSH_CLIENT").split()[0]

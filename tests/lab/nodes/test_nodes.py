@@ -55,7 +55,7 @@ def run_folder(lab: nodes.NodesStatus) -> Path:
 
 def until(true: Callable[[], bool]) -> None:
     """Wait for something that comes at once, however busy the machine is."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -103,7 +103,7 @@ def _die_within(folder: Path) -> None:
 def test_leftovers_of_the_dead_go_and_work_of_the_living_stays(tmp_path: Path) -> None:
     process = multiprocessing.get_context("spawn").Process(target=_die_within, args=(tmp_path,))
     process.start()
-    process.join(30)
+    process.join(300)
     assert process.exitcode == 9
     assert len(names(tmp_path)) == 2
     with unfinished_folder(tmp_path) as folder, new_file(tmp_path / "file") as file:

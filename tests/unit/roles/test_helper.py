@@ -122,7 +122,7 @@ def test_nodes_start_at_one_instant() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert starts.keys() == set(nodes)
     on_keepers_clock = {start.at_ns + start.offset_ns for start in starts.values()}
     assert len(on_keepers_clock) == 1
@@ -154,7 +154,7 @@ def test_the_router_answers_from_the_address_that_was_asked() -> None:
     keeper = meeting.Keeper("t-4", ["router", "rx-l4s"])
     keeper.start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
-        own.settimeout(10)
+        own.settimeout(120)
         own.sendto(
             json.dumps({"trial": "t-4", "node": "rx-l4s", "sent": 1}).encode(), ("127.0.0.2", meeting.PORT)
         )
@@ -165,10 +165,10 @@ def test_the_router_answers_from_the_address_that_was_asked() -> None:
 
 @pytest.mark.usefixtures("free_port")
 def test_waiting_in_vain_says_for_whom(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting, "PATIENCE_S", 0.6)
+    monkeypatch.setattr(meeting, "PATIENCE_S", 2.0)
     keeper = meeting.Keeper("t-3", ["router", "rx-l4s"])
     keeper.start()
-    with pytest.raises(system.Failed, match=r"waited 0\.6 s for rx-l4s"):
+    with pytest.raises(system.Failed, match=r"waited 2 s for rx-l4s"):
         meeting.attend("t-3", "router", "127.0.0.1")
     keeper.abort("over")
     with pytest.raises(system.Failed, match="does not answer"):
@@ -182,14 +182,26 @@ def test_says_so_when_a_module_cannot_be_loaded() -> None:
         wiring.load_modules(part)
 
 
+class Turns(threading.Event):
+    """An event that is set once it was waited for so many times, so after as many turns of a loop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._left = number
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._left -= 1
+        return self._left < 0 or super().wait(timeout)
+
+
 def test_lateness_counts_every_instant_that_went_by(tmp_path: Path) -> None:
     out = tmp_path / "lateness.json"
     # it begins a second after the start instant: whatever was due in that second was up to a second late
     start_ns = time.monotonic_ns() - 1_000_000_000
     watch = lateness.Watch(out, start_ns)
+    watch._end = Turns(3)
     watch.start()
-    time.sleep(0.2)
-    watch.end()
+    watch.join(300)
     told = json.loads(out.read_text())
     late_ms = told["late_ms"]
     assert len(late_ms) >= 21

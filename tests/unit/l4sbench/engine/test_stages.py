@@ -234,12 +234,12 @@ def test_a_stop_during_a_change_keeps_what_ended(wanted: Matrix, run: Run) -> No
         def enter(self, stage: Stage, stop: threading.Event) -> Identity:
             if stage.state["router"] == "seven":
                 inside.set()
-                assert stop.wait(20)
+                assert stop.wait(300)
                 raise TrialStopped
             return super().enter(stage, stop)
 
     def interrupt() -> None:
-        assert inside.wait(20)
+        assert inside.wait(300)
         os.kill(os.getpid(), signal.SIGINT)
 
     def later(event: events.Event) -> None:

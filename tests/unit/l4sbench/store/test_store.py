@@ -248,7 +248,7 @@ def test_a_dead_process_holds_no_lock_and_its_leftovers_go(run: Run) -> None:
     left = run.path / "cells" / "some-cell" / "1-aaaa.partial" / "raw"
     process = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(run.path,))
     process.start()
-    process.join(30)
+    process.join(300)
     assert process.exitcode == 9
     assert (run.path / "lock.json").exists()
     assert left.exists()

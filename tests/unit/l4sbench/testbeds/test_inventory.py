@@ -86,7 +86,10 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "folder" / "pipe")
-    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path / "folder"):
+    (tmp_path / "own" / "group_vars").mkdir(parents=True)
+    (tmp_path / "own" / "hosts.yml").write_text("all:\n")
+    os.mkfifo(tmp_path / "own" / "group_vars" / "all")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path / "folder", tmp_path / "own" / "hosts.yml"):
         with pytest.raises(InputError, match="is not a regular file"):
             read_inventory(path)
     with pytest.raises(InputError, match=r"cannot read inventory .*: File name too long"):

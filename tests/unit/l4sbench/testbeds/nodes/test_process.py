@@ -22,7 +22,7 @@ def test_a_process_is_found_while_it_runs_and_not_after(sleeper: subprocess.Pope
     assert process is not None
     assert process.runs()
     process.kill()
-    assert process.wait(10.0)
+    assert process.wait(120.0)
     assert not process.runs()  # a zombie, as nobody has waited for it yet
 
 

@@ -28,7 +28,7 @@ def written(folder: Path, plan: LabPlan, bastion: tuple[str, int] | None = None)
 def understood(config: Path, host: str) -> dict[str, str]:
     """What ssh makes of the configuration for a host."""
     done = subprocess.run(
-        ["ssh", "-F", config, "-G", host], capture_output=True, text=True, timeout=20, check=True
+        ["ssh", "-F", config, "-G", host], capture_output=True, text=True, timeout=120, check=True
     )
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 
