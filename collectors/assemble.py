@@ -80,6 +80,7 @@ def collect(
     catalog: Catalog,
     *,
     full: bool = False,
+    folder: Path | None = None,
     on_trial: Callable[[int], None] | None = None,
 ) -> Collected:
     """Update `tables/*.parquet` of a run with its ended trials.
@@ -88,38 +89,47 @@ def collect(
         run: The run.
         catalog: Has the queues and congestion controls that the run's cells name.
         full: Parse every trial again.
+        folder: Folder of the tables; default: that of the run.
         on_trial: Called with the number of trials parsed so far.
 
     Raises:
         InputError: a newer l4sbench wrote the tables, or a trial's `trial.json` is damaged.
     """
+    work = _Work(run, catalog, folder or run.tables, on_trial)
     if not full:
         try:
-            with tables.blaming(run.tables):
-                return _collect(run, catalog, full=False, on_trial=on_trial)
+            with tables.blaming(work.folder):
+                return work.collect(full=False)
         except tables.DamagedTable as damaged:
             problem = damaged.problems[0].message
-        again = _collect(run, catalog, full=True, on_trial=on_trial)
+        again = work.collect(full=True)
         return replace(again, problems=(f"{problem}; parsed every trial again", *again.problems))
-    return _collect(run, catalog, full=True, on_trial=on_trial)
+    return work.collect(full=True)
 
 
-def _collect(run: Run, catalog: Catalog, *, full: bool, on_trial: Callable[[int], None] | None) -> Collected:
-    known = {} if full else _known(run.tables)
-    run.tables.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".parts-", dir=run.tables) as parts:
-        assembly = _Assembly(run.tables, Path(parts), reuse=bool(known))
-        for cell, trial, ended in _wanted(run, known):
-            if ended is None:
-                assembly.keep(cell, trial)
-                continue
-            assembly.add(ended)
-            if on_trial is not None:
-                on_trial(assembly.parsed)
-        if assembly.parsed or assembly.kept != len(known) or not known:
-            assembly.write()
-    problems = [*assembly.problems, *_write_catalog(run.tables, catalog, full=full)]
-    return Collected(assembly.parsed, assembly.parsed + assembly.kept, tuple(problems))
+@dataclass(frozen=True)
+class _Work:
+    run: Run
+    catalog: Catalog
+    folder: Path
+    on_trial: Callable[[int], None] | None
+
+    def collect(self, *, full: bool) -> Collected:
+        known = {} if full else _known(self.folder)
+        self.folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".parts-", dir=self.folder) as parts:
+            assembly = _Assembly(self.folder, Path(parts), reuse=bool(known))
+            for cell, trial, ended in _wanted(self.run, known):
+                if ended is None:
+                    assembly.keep(cell, trial)
+                    continue
+                assembly.add(ended)
+                if self.on_trial is not None:
+                    self.on_trial(assembly.parsed)
+            if assembly.parsed or assembly.kept != len(known) or not known:
+                assembly.write()
+        problems = [*assembly.problems, *_write_catalog(self.folder, self.catalog, full=full)]
+        return Collected(assembly.parsed, assembly.parsed + assembly.kept, tuple(problems))
 
 
 def _known(folder: Path) -> dict[tuple[str, int], str]:

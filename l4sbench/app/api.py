@@ -26,6 +26,7 @@ from l4sbench.app.prepare import (
     prepare,
     trusted,
 )
+from l4sbench.app.reading import copy_description, reading, writing
 from l4sbench.catalog.outside import keep_catalog
 from l4sbench.errors import InputError, TestbedError
 
@@ -222,11 +223,12 @@ def run_matrix(
         if result.interrupted or isinstance(result.error, DiskFull | RunMoved):
             return EndedRun(found.path, result, None)
         writer.check_place()
-        problems = assemble(found, loaded.catalog).problems
-        try:
-            return EndedRun(found.path, result, _decide(found.path, loaded, loaded.rule), problems)
-        except InputError as error:
-            return EndedRun(found.path, result, None, (*problems, str(error)))
+        with reading(found.path):
+            problems = assemble(found, loaded.catalog).problems
+            try:
+                return EndedRun(found.path, result, _decide(found.path, loaded, loaded.rule), problems)
+            except InputError as error:
+                return EndedRun(found.path, result, None, (*problems, str(error)))
 
 
 def plan_of(
@@ -312,21 +314,32 @@ def export(
     return write(Path(folder), trusted(loaded, consent=trust), inventory)
 
 
-def collect(run: str | Path, *, full: bool = False, runs: str | Path = RUNS) -> tuple[Path, Collected]:
+def collect(
+    run: str | Path, *, full: bool = False, into: str | Path | None = None, runs: str | Path = RUNS
+) -> tuple[Path, Collected]:
     """Update the tables of a run with its ended trials; `full` parses every trial again.
+
+    With `into`, the run stays as it is: the tables, its manifest, its matrix and its catalog are written into
+    that folder, from which reports can be made.
 
     Returns the tables' folder and a summary of the update.
 
     Raises:
-        InputError: there is no such run, or a trial's folder is damaged.
+        InputError: there is no such run, a trial's folder is damaged, or a folder cannot be written.
         RunLocked: another process writes into the run.
     """
     from collectors.assemble import collect as assemble
-    from l4sbench.store import Run, locked
+    from l4sbench.store import Run, locked, steady
 
     found = Run.open(find_run(run, Path(runs)))
-    with locked(found):
-        return found.tables, assemble(found, kept_catalog(found.path), full=full)
+    hint = "`l4sbench collect -o DIR` writes tables elsewhere"
+    if into is None:
+        with writing(found.path, hint), locked(found), steady(found.path):
+            return found.tables, assemble(found, kept_catalog(found.path), full=full)
+    with writing(Path(into), "choose another folder"):
+        copy = Run(copy_description(found.path, Path(into)))
+        with locked(copy), steady(copy.path):
+            return copy.tables, assemble(found, kept_catalog(found.path), full=full, folder=copy.tables)
 
 
 def decide(
@@ -379,14 +392,15 @@ def compare(
     paths = [find_run(run, Path(runs)) for run in (base, new)]
     matrices = [load_matrix(path / "matrix.yaml") for path in paths]
     chosen = [_cells(matrix, filters) for matrix in matrices]
-    tables = [load_tables(path, cells) for path, cells in zip(paths, chosen, strict=True)]
-    return compare_tables(
-        *tables,
-        names=(str(base), str(new)),
-        margins=load_margins(Path(margins)) if margins else load_margins(),
-        rule=load_rule(rule or matrices[0].rule),
-        looks=(number_of_looks(matrices[0]), number_of_looks(matrices[1])),
-    )
+    with reading(*paths):
+        tables = [load_tables(path, cells) for path, cells in zip(paths, chosen, strict=True)]
+        return compare_tables(
+            *tables,
+            names=(str(base), str(new)),
+            margins=load_margins(Path(margins)) if margins else load_margins(),
+            rule=load_rule(rule or matrices[0].rule),
+            looks=(number_of_looks(matrices[0]), number_of_looks(matrices[1])),
+        )
 
 
 def _decide(path: Path, matrix: Matrix, rule: str, cells: frozenset[str] | None = None) -> Decision:

@@ -21,6 +21,12 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_run(parser)
     parser.add_argument("--full", action="store_true", help="parse every trial again, not only new ones")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="write the tables into DIR, for `l4sbench report DIR`; the run stays as it is",
+    )
     add_runs(parser)
 
 
@@ -28,7 +34,7 @@ def collect(args: argparse.Namespace) -> int:
     """Write the tables and print their path; returns 1 when raw files could not be read."""
     from l4sbench.app import api
 
-    tables, collected = api.collect(args.run, full=args.full, runs=args.runs)
+    tables, collected = api.collect(args.run, full=args.full, into=args.output, runs=args.runs)
     for problem in collected.problems:
         warn(problem)
     say(f"{collected.parsed} of {collected.trials} trials parsed")

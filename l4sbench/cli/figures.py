@@ -46,19 +46,22 @@ def wanted(args: argparse.Namespace) -> bool:
 def write(args: argparse.Namespace) -> int:
     """Write the figures of a run, or of the cells that pass the filters, and print the index."""
     from l4sbench.app import api
+    from l4sbench.app.reading import writing
     from reports.figures import figures, formats
     from reports.figures import write as write_figures
 
     forms = formats(args.format)
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
-    folder = Path(args.figures) if args.figures else path / "report" / "figures" / _below(args.filters)
+    report = args.output or path / "report"
+    folder = Path(args.figures) if args.figures else report / "figures" / _below(args.filters)
     tables = api.load(path, *args.filters)
-    written = write_figures(
-        figures(tables, decision, args.series, lambda why: warn(f"not drawn: {why}")),
-        folder,
-        forms,
-        lambda one: say(f"{as_path(one.files[0])}: {one.caption}"),
-    )
+    with writing(folder, "--figures DIR writes them into another folder"):
+        written = write_figures(
+            figures(tables, decision, args.series, lambda why: warn(f"not drawn: {why}")),
+            folder,
+            forms,
+            lambda one: say(f"{as_path(one.files[0])}: {one.caption}"),
+        )
     if args.json:
         answer(
             as_json(

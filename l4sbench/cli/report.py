@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli import figures
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs
-from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say
+from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say, warn
+from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from reports.page import Panel
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
+
+
+_ELSEWHERE: Final = "-o DIR writes the report into another folder"
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -57,6 +62,13 @@ def add_parser(commands: Subparsers) -> None:
         metavar="STUDY",
         help="check the claims of a study about its schemes (segsize26 or a .yml file), as Markdown",
     )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="write the report into DIR instead of report/ of the run, which stays as it is",
+    )
     figures.add_options(parser)
     add_runs(parser)
 
@@ -64,13 +76,25 @@ def add_parser(commands: Subparsers) -> None:
 def report(args: argparse.Namespace) -> int:
     """Print the decision table; without filters, also write it as the run's report."""
     from l4sbench.app import api
+    from l4sbench.app.reading import reading
 
-    if figures.wanted(args):
-        return figures.write(args)
-    if args.against:
-        return _against(args)
-    if args.claims:
-        return _claims(args)
+    with_figures = figures.wanted(args)  # it takes up a filter
+    if args.output and args.filters and not with_figures:
+        raise InputError("a report is of a whole run", "leave out either the filters or -o")
+    args.run = api.find_run(args.run, args.runs)
+    with reading(args.run):
+        if with_figures:
+            return figures.write(args)
+        if args.against:
+            return _against(args)
+        if args.claims:
+            return _claims(args)
+        return _decision(args)
+
+
+def _decision(args: argparse.Namespace) -> int:
+    from l4sbench.app import api
+
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
     if args.json:
         from reports.render.data import document
@@ -80,7 +104,9 @@ def report(args: argparse.Namespace) -> int:
     if args.filters:
         show(decision, args.prevalence)
         return 0
-    say(f"report: {as_path(show_decision(path, decision, args.prevalence))}")
+    page = show_decision(path, decision, args.prevalence, args.output)
+    if page:
+        say(f"report: {as_path(page)}")
     return 0
 
 
@@ -94,11 +120,12 @@ def _against(args: argparse.Namespace) -> int:
     path, cells, command = _selected(args)
     found = compare(load(path, cells), args.against)
     text = markdown(found, command)
-    if not args.filters:
-        document = _write_beside(path, f"against-{args.against}.md", text)
+    target = None if args.filters else _target(path, args.output)
+    if target:
+        document = target.write_beside(f"against-{args.against}.md", text)
         _, decision = api.decide(path, rule=args.rule)
         regrets = _regrets(decision, args.prevalence)
-        page = _write_report(path, decision, regrets, [pages.beside_published(found)])
+        page = target.write(decision, regrets, [pages.beside_published(found)])
         say(f"report: {as_path(document)}\npage:   {as_path(page)}")
     answer(as_json(as_document(found)) if args.json else text.rstrip())
     return 0
@@ -113,8 +140,9 @@ def _claims(args: argparse.Namespace) -> int:
     found = claims.check(load(path, cells), claims.load_study(args.claims))
     text = claims.markdown(found, command)
     answer(as_json(claims.as_document(found)) if args.json else text.rstrip())
-    if not args.filters:
-        document = _write_beside(path, f"claims-{found.study.study}.md", text)
+    target = None if args.filters else _target(path, args.output)
+    if target:
+        document = target.write_beside(f"claims-{found.study.study}.md", text)
         say(f"report: {as_path(document)}")
     return 0
 
@@ -129,44 +157,71 @@ def _selected(args: argparse.Namespace) -> tuple[Path, frozenset[str] | None, st
     return path, cells, f"l4sbench run {' '.join((matrix.name, *args.filters))}"
 
 
-def _write_beside(run: Path, name: str, text: str) -> Path:
-    """Write a document of its own into the run's report."""
-    from l4sbench.files import write_whole
+def show_decision(
+    run: Path, decision: Decision, prevalence: Path | None = None, output: Path | None = None
+) -> Path | None:
+    """Print a decision table and write it as the run's report, or into the folder `output`; return the page.
 
-    document = run / "report" / name
-    document.parent.mkdir(exist_ok=True)
-    write_whole(document, text)
-    return document
-
-
-def show_decision(run: Path, decision: Decision, prevalence: Path | None = None) -> Path:
-    """Print a decision table, write it into the run directory, and return the report's page."""
-    return _write_report(run, decision, show(decision, prevalence))
+    Returns None for a run directory that cannot be written.
+    """
+    regrets = show(decision, prevalence)
+    target = _target(run, output)
+    return target.write(decision, regrets) if target else None
 
 
-def _write_report(
-    run: Path, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Panel] = ()
-) -> Path:
-    """Write the table `verdicts`, every document and the page of a whole run; return the page."""
-    from l4sbench.app import api
-    from l4sbench.files import write_whole
-    from l4sbench.tables import write
-    from reports import page as pages
-    from reports.render.documents import documents
-    from reports.result.load import load
-    from reports.result.metrics import cell_metrics
+def _target(run: Path, output: Path | None) -> _Target | None:
+    """Return where the report is written; None, with a warning, for a run directory that cannot be."""
+    from l4sbench.app.reading import writable
 
-    write("verdicts", [decision.frame().lazy()], run / "tables" / "verdicts.parquet")
-    folder = run / "report"
-    folder.mkdir(exist_ok=True)
-    found = load(run)
-    metrics = cell_metrics(found, decision.rule.l4s, decision.rule.classic)
-    for name, text in documents(decision, regrets, metrics).items():
-        write_whole(folder / name, text)
-    matrix = api.load_matrix(run / "matrix.yaml")
-    heading = pages.Heading(matrix.name, matrix.description)
-    remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
-    return pages.write(found, decision, heading, folder, remarks=remarks, panels=panels)
+    if output is not None:
+        return _Target(run, output, output / "verdicts.parquet")
+    if writable(run):
+        return _Target(run, run / "report", run / "tables" / "verdicts.parquet")
+    warn(f"{as_path(run)} cannot be written, so that its report is not; -o DIR writes it into another folder")
+    return None
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A run, the folder of its report, and the file of its table `verdicts`."""
+
+    run: Path
+    folder: Path
+    verdicts: Path
+
+    def write_beside(self, name: str, text: str) -> Path:
+        """Write a document of its own into the report."""
+        from l4sbench.app.reading import writing
+        from l4sbench.files import write_whole
+
+        document = self.folder / name
+        with writing(self.folder, _ELSEWHERE):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(document, text)
+        return document
+
+    def write(self, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Panel] = ()) -> Path:
+        """Write the table `verdicts`, every document and the page of a whole run; return the page."""
+        from l4sbench.app import api
+        from l4sbench.app.reading import reading, writing
+        from l4sbench.files import write_whole
+        from l4sbench.tables import write
+        from reports import page as pages
+        from reports.render.documents import documents
+        from reports.result.load import load
+        from reports.result.metrics import cell_metrics
+
+        with reading(self.run), writing(self.folder, _ELSEWHERE):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write("verdicts", [decision.frame().lazy()], self.verdicts)
+            found = load(self.run)
+            metrics = cell_metrics(found, decision.rule.l4s, decision.rule.classic)
+            for name, text in documents(decision, regrets, metrics).items():
+                write_whole(self.folder / name, text)
+            matrix = api.load_matrix(self.run / "matrix.yaml")
+            heading = pages.Heading(matrix.name, matrix.description)
+            remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
+            return pages.write(found, decision, heading, self.folder, remarks=remarks, panels=panels)
 
 
 def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:

@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The lock of a run directory: one process writes at a time, and the error for others names it."""
+"""The locks of a run directory.
+
+`hold`: one process adds trials at a time, and the error for others names it. `steady`: tables and report do
+not change while a process reads or writes them; others wait.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
@@ -21,6 +29,13 @@ from l4sbench.files import write_whole
 from l4sbench.store.files import as_json, as_utc, room
 
 _MAKING_S: Final = 30.0
+
+_STEADY_S: Final = 1800.0
+"""Time to wait for a process that writes tables or a report; those of the largest runs take minutes."""
+
+_STEADY_POLL_S: Final = 0.05
+_STEADY: Final[ContextVar[frozenset[Path]]] = ContextVar("_STEADY", default=frozenset())
+"""Run directories whose tables and reports this thread keeps steady."""
 
 
 class RunLocked(L4sbenchError):  # noqa: N818  (named like the other errors)
@@ -78,6 +93,52 @@ def making_runs(home: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def steady(*runs: Path) -> Iterator[None]:
+    """Let no other process change the tables and reports of runs meanwhile; waits for one that does.
+
+    It works for run directories that cannot be written, too, as the lock is on the folder itself.
+
+    Raises:
+        RunLocked: another process holds one for long.
+    """
+    held = _STEADY.get()
+    wanted = sorted({run.resolve() for run in runs} - held)  # in order, so that no two wait for each other
+    with ExitStack() as stack:
+        for run in wanted:
+            stack.enter_context(_locked_folder(run))
+        token = _STEADY.set(held.union(wanted))
+        try:
+            yield
+        finally:
+            _STEADY.reset(token)
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + _STEADY_S
+        while not _lock(descriptor):
+            if time.monotonic() > deadline:
+                raise RunLocked(
+                    f"{folder} is in use: another process writes its tables or report", "wait until it ends"
+                )
+            time.sleep(_STEADY_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a folder; True as well where the file system has no locks for folders (NFS)."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in {errno.EWOULDBLOCK, errno.EAGAIN}
+    return True
 
 
 def _holder(path: Path) -> str:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -212,32 +211,16 @@ class Run:
         return self._load(folder / counting[-1])
 
     def _load(self, folder: Path) -> EndedTrial:
-        from l4sbench.cell import Cell
-        from l4sbench.program import Program
+        from l4sbench.store.trialfile import read_trial
 
-        plain = read_object(folder / "trial.json")
-        raw = folder / "raw"
-        try:
-            programs = json.loads((raw / "programs.json").read_text(encoding="utf-8"))
-            return EndedTrial(
-                cell=Cell.from_json(plain["cell"]),
-                trial=plain["trial"],
-                seed=plain["seed"],
-                status=Status(plain["status"]),
-                reasons=tuple(plain["reasons"]),
-                raw=raw,
-                programs={node: Program.from_json(program) for node, program in programs.items()},
-                inputs_digest=plain["inputs_digest"],
-                testbed=plain["identity"]["testbed"],
-                kernel_release=plain["identity"]["kernel_release"],
-                wall_s=plain["wall_s"],
-                virtual_s=plain["virtual_s"],
-                skew_ms=plain["skew_ms"],
-            )
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        found = read_trial(folder)
+        place = f"{found.trial}-{found.inputs_digest}"
+        if found.cell.id != folder.parent.name or folder.name.partition(".")[0] != place:
             raise InputError(
-                f"{folder} is damaged: {error}", "move it away, and `l4sbench run` runs that trial again"
-            ) from error
+                f"{folder} is damaged: its trial.json is of {found.cell.id}/{place}",
+                "move it away, and `l4sbench run` runs that trial again",
+            )
+        return found
 
 
 def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:

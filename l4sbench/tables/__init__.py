@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from l4sbench.tables.files import (
+    FOLDER,
     FORMAT,
     PARQUET_ERRORS,
     DamagedTable,
@@ -23,6 +24,7 @@ from l4sbench.tables.files import (
 from l4sbench.tables.schemas import OF_TRIALS, SCHEMAS, schema
 
 __all__ = [
+    "FOLDER",
     "FORMAT",
     "OF_TRIALS",
     "PARQUET_ERRORS",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import dataframely as dy
 import polars as pl
 
-from l4sbench.errors import InputError, L4sbenchError
+from l4sbench.errors import InputError, TestbedError
 from l4sbench.files import new_file
 from l4sbench.tables.schemas import EXPORTING, OF_TRIALS, SCHEMAS, schema
 
@@ -228,14 +228,14 @@ def blaming(*folders: Path) -> Iterator[None]:
     """Turn an error that damaged tables cause into a DamagedTable that names the file.
 
     Whoever reads a table relies on its schema: to check each value first would take longer than to use it. So
-    the tables are checked once something failed. If they are whole, the error is a bug, and stays as it is.
+    the tables are checked once something failed. If they are whole, the error stays as it is.
 
     Raises:
         DamagedTable: a table in one of the folders is missing or damaged.
     """
     try:
         yield
-    except L4sbenchError:
+    except (DamagedTable, TestbedError):
         raise
     except (Exception, pl.exceptions.PanicException):
         for folder in folders:

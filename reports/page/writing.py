@@ -13,7 +13,6 @@ whenever this is interrupted, the page and what it loads belong together.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
@@ -21,12 +20,15 @@ from pathlib import Path
 from typing import Final
 
 from l4sbench.errors import InputError
-from l4sbench.files import new_folder, sync_folder, write_whole
+from l4sbench.files import new_folder, remove_tree, sync_folder, write_whole
 from l4sbench.store.files import room
 
 PAGE: Final = "index.html"
 DATA: Final = "data"
 SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
+
+_OWN: Final = re.compile(r"[0-9a-f]{12}|vega-[0-9a-z.-]+\.js")
+"""Names of what older pages loaded. Nothing else in their folder is ours."""
 
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,-]{0,240}")
 
@@ -89,6 +91,6 @@ def write_page(report: Path, page: str, keep: Iterable[str]) -> Path:
         write_whole(path, page)
     kept = {report / name for name in keep}
     for old in (report / DATA).iterdir():
-        if old not in kept:
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        if old not in kept and _OWN.fullmatch(old.name):
+            remove_tree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
     return path

@@ -133,4 +133,4 @@ def load(run: Path, cells: frozenset[str] | None = None) -> RunTables:
     for folder in (run / "tables", run / "latest" / "tables", run):
         if (folder / "trials.parquet").is_file():
             return RunTables(folder, cells)
-    raise InputError(f"{run} has no tables", f"l4sbench collect {run} writes them")
+    raise tables.DamagedTable(f"{run} has no tables", tables.mend(run / tables.FOLDER))

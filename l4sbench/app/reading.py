@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Runs while their tables are read and their reports written: locked, and damage reported by name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from l4sbench.errors import InputError
+
+_NOT_WRITABLE: Final = frozenset(
+    {
+        *(errno.EACCES, errno.EPERM, errno.EROFS),
+        *(errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
+    }
+)
+
+
+@contextmanager
+def reading(*runs: Path) -> Iterator[None]:
+    """Let tables and reports of runs not change meanwhile, and report tables that are damaged.
+
+    Raises:
+        InputError: what failed failed because a table is missing or damaged; the message names it.
+        RunLocked: another process writes a run's tables or report for long.
+    """
+    from l4sbench import tables
+    from l4sbench.store import steady
+
+    with steady(*runs), tables.blaming(*(run / tables.FOLDER for run in runs)):
+        yield
+
+
+def writable(run: Path) -> bool:
+    """Return True if the tables and the report of a run can be written."""
+    places = (run, run / "tables", run / "report", run / "report" / "data")
+    return all(os.access(place, os.W_OK | os.X_OK) for place in places if place.exists())
+
+
+@contextmanager
+def writing(folder: Path, hint: str) -> Iterator[None]:
+    """Turn errors of a folder that cannot be written into an InputError with a hint."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE:
+            raise
+        raise InputError(f"{error.filename or folder} cannot be written: {error.strerror}", hint) from error
+
+
+def copy_description(run: Path, folder: Path) -> Path:
+    """Copy what describes a run, but no trial, into a folder that is empty or was made so; return the folder.
+
+    Raises:
+        InputError: something else is in the folder.
+        OSError: it cannot be written.
+    """
+    from l4sbench.catalog.outside import CATALOG
+    from l4sbench.files import new_folder, write_whole
+
+    manifest = (run / "manifest.json").read_bytes()
+    kept = folder / "manifest.json"
+    there = kept.read_bytes() if kept.is_file() else None
+    if there != manifest and folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty", "choose another folder")
+    if (folder / "cells").exists():
+        raise InputError(f"{folder} is a run directory with trials", "choose another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("matrix.yaml", "manifest.json"):
+        write_whole(folder / name, (run / name).read_bytes())
+    if (run / CATALOG).is_dir():
+        with new_folder(folder / CATALOG, replace=True) as made:
+            shutil.copytree(run / CATALOG, made, dirs_exist_ok=True)
+    return folder
