@@ -32,6 +32,7 @@ _DKMS: Final = "dkms.conf"
 _DESCRIPTION: Final = "module.yml"
 """Says how the code is loaded, and with which parameters; not code by itself."""
 
+_LOCK: Final = ".lock"
 _MOST_FILES: Final = 1000
 _MOST_NAMES: Final = 20_000
 
@@ -114,21 +115,20 @@ def trust(code: Code) -> Path:
     Raises:
         InputError: The user's state folder cannot be written, or others may write to it.
     """
-    known = trusted_copy(code)
-    if known is not None:
-        return known
+    from filelock import FileLock
+
     home = _home()
     copy = home / code.digest
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         _require_private(home)
-        remove_leftovers(home)
-        with new_folder(copy, replace=copy.exists()) as partial:  # a copy that was not found is damaged
-            partial.chmod(0o700)
-            code.write(partial, private=True)
+        with FileLock(home / _LOCK):
+            if trusted_copy(code) is None:
+                remove_leftovers(home)
+                with new_folder(copy, replace=True) as partial:  # a copy that is there is damaged
+                    partial.chmod(0o700)
+                    code.write(partial, private=True)
     except OSError as error:
-        if copy.is_dir() and trusted_copy(code) is not None:  # another run trusted the same code meanwhile
-            return copy
         message = f"cannot remember in {home} what is trusted: {error.strerror}"
         raise InputError(message, "set XDG_STATE_HOME to a folder that you can write to") from error
     return copy

@@ -191,6 +191,8 @@ def run_matrix(
     from l4sbench.store import DiskFull, Run, RunMoved, locked
 
     prepared = prepare(matrix, filters, options)
+    if prepared.settled.consented:
+        on_state(f"trusted from now on: the code of {', '.join(prepared.settled.consented)}")
     loaded = prepared.matrix
     enough = decider(loaded)
     testbed = prepared.open_testbed(on_state=on_state)

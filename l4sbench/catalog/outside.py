@@ -36,12 +36,14 @@ class Settled:
         modules: Trusted modules from outside: name -> folder to build.
         untrusted: A problem for each entry with code that the user has not trusted yet.
         refused: The names of their modules.
+        consented: The entries whose code is trusted from now on.
     """
 
     catalog: Catalog
     modules: Mapping[str, Path]
     untrusted: tuple[Problem, ...]
     refused: frozenset[str]
+    consented: tuple[str, ...] = ()
 
 
 def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> Settled:
@@ -59,6 +61,7 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
     modules: dict[str, Path] = {}
     untrusted: list[Problem] = []
     refused: set[str] = set()
+    consented: list[str] = []
     for entry in used:
         if entry.module is None or entry.module.source is None or not _is_outside(entry):
             continue
@@ -67,7 +70,10 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
             raise InputError(
                 f"{entry.folder / _MODULE_FILE} says source: true, and there is no Kbuild beside it"
             )
-        copy = trust(code) if consent else trusted_copy(code)
+        copy = trusted_copy(code)
+        if copy is None and consent:
+            copy = trust(code)
+            consented.append(entry.name)
         if copy is None:
             more = f" and {len(code.sources) - _SHOWN} more" if len(code.sources) > _SHOWN else ""
             what = f"carries code that was not trusted yet: {', '.join(code.sources[:_SHOWN])}{more}"
@@ -84,7 +90,7 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
     settled = replace(
         catalog, queues=MappingProxyType(queues), congestion_controls=MappingProxyType(controls)
     )
-    return Settled(settled, MappingProxyType(modules), tuple(untrusted), frozenset(refused))
+    return Settled(settled, MappingProxyType(modules), tuple(untrusted), frozenset(refused), tuple(consented))
 
 
 def entries_with_code(files: Iterable[str]) -> tuple[str, ...]:

@@ -60,7 +60,9 @@ def test_modules_from_outside_are_built_run_and_report(lab: Lab, matrix: Path, t
     assert api.plan_of(matrix, options=options).plan.to_run == 1
     with pytest.raises(InputError, match="carries code that was not trusted yet"):
         api.run(matrix, runs=runs)
-    ended = api.run(matrix, runs=runs, trust=True)
+    states: list[str] = []
+    ended = api.run(matrix, runs=runs, trust=True, on_state=states.append)
+    assert states == ["trusted from now on: the code of mine-q, mine"]
     assert ended.result.ok == 1
     run = api.load(ended)
     assert set(run.flows["cc"]) == {"mine", "reno"}

@@ -3,6 +3,7 @@
 """Consent to code: for exact bytes, kept where only the user can write, and nothing else is ever built."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,17 @@ def test_what_is_built_is_a_copy_that_nobody_else_can_write(folder: Path, home: 
     assert (copy / "tcp_mine.c").read_text() == "int mine;\n"
     assert {path.stat().st_mode & 0o077 for path in copy.rglob("*") if path.is_file()} == {0}
     assert home.stat().st_mode & 0o777 == copy.stat().st_mode & 0o777 == 0o700
-    assert [path.name for path in home.iterdir()] == [code.digest]
+    assert {path.name for path in home.iterdir()} == {".lock", code.digest}
     assert trust(code) == copy
+
+
+def test_runs_that_trust_the_same_code_at_once_agree(folder: Path, home: Path) -> None:
+    code = read_code(folder)
+    with ThreadPoolExecutor(8) as pool:
+        copies = set(pool.map(lambda _: trust(code), range(32)))
+    assert copies == {home / code.digest}
+    assert {path.name for path in home.iterdir()} == {".lock", code.digest}
+    assert trusted_copy(code) == home / code.digest
 
 
 def test_a_changed_copy_is_no_consent_and_is_replaced(folder: Path) -> None:
