@@ -85,6 +85,8 @@ def read_bytes(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> by
             os.close(descriptor)
     except OSError as error:
         raise _unreadable(name, error.strerror or str(error)) from None
+    except UnicodeEncodeError:
+        raise _unreadable(name, "its name has characters that this locale does not have") from None
     except ValueError:
         raise _unreadable(name, "its name contains a NUL") from None
 

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from l4sbench import __version__
-from l4sbench.cli import bundle, collect, compare, doctor, lab, plan, report, run
+from l4sbench.cli import bundle, collect, compare, doctor, lab, plan, report, run, streams
 from l4sbench.cli import slice as slices
 from l4sbench.cli.options import as_filter
-from l4sbench.cli.terminal import Styled, say
-from l4sbench.errors import InputError, L4sbenchError
+from l4sbench.cli.terminal import Styled, answer, say
+from l4sbench.errors import InputError, L4sbenchError, TestbedError
+from l4sbench.userfiles import short
 
 OK: Final = 0
 SOME_FAILED: Final = 1
@@ -28,6 +29,7 @@ BUG: Final = 4
 INTERRUPTED: Final = 130
 
 _ERROR: Final = Styled("error:", "red")
+_LONGEST_LINE: Final = 2000
 _BUG: Final = Styled("bug:", "red")
 
 _COMMANDS: Final = (plan, run, collect, report, compare, bundle, lab, slices, doctor)
@@ -37,7 +39,7 @@ exit codes:
   0    ok
   1    a trial failed or is invalid, or a comparison found a regression
   2    bad input: a matrix, a filter, a name
-  3    the testbed cannot be used
+  3    the testbed, or a place such as the folder for results, cannot be used
   4    a bug in l4sbench; the traceback is saved
   130  interrupted
 
@@ -50,19 +52,26 @@ first steps:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports errors like any other bad input."""
+    """A parser that reports errors like any other bad input, and prints help like any other answer."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, f"see {self.prog} --help")
 
+    def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002  (argparse's own)
+        """Print help or the version; argparse itself ignores that they cannot be written."""
+        answer(message.rstrip("\n"))
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; `argv` defaults to the arguments of this process."""
+    streams.prepare()
     try:
         args = _parse(argv)
         code: int = args.command(args)
-        sys.stdout.flush()
+        streams.flush_answer()
     except L4sbenchError as error:
+        if isinstance(error, streams.OutputFailed):
+            streams.forget_answer()
         _show(error)
         return error.exit_code
     except KeyboardInterrupt:
@@ -70,8 +79,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # the reader of stdout (head, less) has closed it; Python must not report that at exit either
-        sys.stdout = None
+        streams.forget_answer()
         return OK
+    except OSError as error:
+        # places that cannot be used: no permission, too long a name, a file where a folder is expected
+        _show(TestbedError(streams.reason(error)))
+        return TESTBED
+    except UnicodeEncodeError as error:
+        text = f"this locale has no {error.object[error.start : error.end]}, which a name of a file contains"
+        _show(TestbedError(text, "set LC_ALL=C.UTF-8"))
+        return TESTBED
+    except MemoryError:
+        _show(TestbedError("there is not enough memory", "use fewer cells or trials, or fewer --jobs"))
+        return TESTBED
     except Exception as error:  # noqa: BLE001  (the place where a bug becomes an exit code)
         _show_bug(error)
         return BUG
@@ -109,11 +129,11 @@ def _show(error: L4sbenchError) -> None:
     problems = error.problems if isinstance(error, InputError) else ()
     if problems:
         for problem in problems:
-            say(_ERROR, f" {problem}")
+            say(_ERROR, f" {short(str(problem), _LONGEST_LINE)}")
         if len(problems) > 1:
             say(f"{len(problems)} problems")
         return
-    say(_ERROR, f" {error.message}")
+    say(_ERROR, f" {short(error.message, _LONGEST_LINE)}")
     if error.hint:
         say(f"  {error.hint}")
 
@@ -140,10 +160,8 @@ def _show_bug(error: Exception) -> None:
     except OSError:
         folder = Path(tempfile.gettempdir())
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=folder, prefix="bug-", suffix=".txt", delete=False, encoding="utf-8"
-        ) as file:
-            file.write(text)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="bug-", suffix=".txt", delete=False) as file:
+            file.write(text.encode(errors="backslashreplace"))
     except OSError as unwritable:
         say(text)
         say(_BUG, f" {error!r} (the traceback could not be saved: {unwritable})")

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from l4sbench.cli.streams import unwritten
 from l4sbench.printable import printable
 
 _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -39,12 +41,18 @@ class Styled:
 
 def answer(*parts: str | Styled) -> None:
     """Print the answer, to stdout; control characters in it are shown, not sent."""
-    print(_line(parts, sys.stdout), flush=True)
+    try:
+        print(_line(parts, sys.stdout), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritten(error) from None
 
 
 def say(*parts: str | Styled) -> None:
     """Print progress, hints and warnings, to stderr; control characters in them are shown, not sent."""
-    print(_line(parts, sys.stderr), file=sys.stderr, flush=True)
+    with suppress(OSError):  # a run must not end because nobody reads its progress any more
+        print(_line(parts, sys.stderr), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
@@ -67,7 +75,7 @@ def as_json(value: object) -> str:
     """Return `value` as the JSON that `--json` prints."""
     import json
 
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=2, ensure_ascii=(sys.stdout.encoding or "").lower() != "utf-8")
     if text.replace("\n", "").isprintable():
         return text
     # what `answer` would show in Python's way is written in JSON's

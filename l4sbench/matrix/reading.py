@@ -141,8 +141,8 @@ class _Reader:
         """Return the source of a file that another extends; `where` is the position of the reference."""
         try:
             resolved = path.resolve()
-        except (OSError, RuntimeError):  # a circle of links
-            return _without(path, where, f"{path} cannot be read: Too many levels of symbolic links")
+        except (OSError, RuntimeError, ValueError):
+            resolved = path  # a circle of links, for instance: reading it reports the reason
         if resolved in chain:
             return _without(path, where, f"{path} extends itself")
         if (known := self._known.get(resolved)) is not None:

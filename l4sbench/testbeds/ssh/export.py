@@ -9,6 +9,7 @@ variables per cell (the cell's first trial), and, where no inventory is named, o
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -88,7 +89,7 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     if inventory is not None:
         where = str(inventory)
         require_placed(hosts_of(read_inventory(inventory), where), topologies, where)
-    place = folder.resolve()
+    place = Path(os.path.realpath(folder))  # unlike `resolve`, it leaves a circle of links to `mkdir`
     _require_free(folder, place)
     place.parent.mkdir(parents=True, exist_ok=True)
     with new_folder(place, replace=True) as made:
