@@ -106,24 +106,33 @@ def temporary_name() -> str:
     return f".l4sbench-{secrets.token_hex(8)}{PARTIAL}"
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what writers that have died left unfinished in `folder`, and nothing else."""
+def is_temporary(name: str) -> bool:
+    """Return True for a name that `temporary_name` may have returned."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def remove_leftovers(folder: Path, before: Callable[[Path], None] = lambda _: None) -> None:
+    """Remove what writers that have died left unfinished in `folder`, and nothing else.
+
+    `before` is called with each of them before its removal; an OSError of it keeps the leftover.
+    """
     try:
-        left = [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name)]
+        left = [path for path in folder.iterdir() if is_temporary(path.name)]
     except (FileNotFoundError, NotADirectoryError):
         return
     for path in left:
         with suppress(OSError):  # another process removes it too, or may remove it where this one may not
-            _remove_leftover(path)
+            _remove_leftover(path, before)
 
 
-def _remove_leftover(path: Path) -> None:
+def _remove_leftover(path: Path, before: Callable[[Path], None]) -> None:
     if path.is_symlink():
         path.unlink()
         return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while the writer lives
+        before(path)
         if path.is_dir():
             remove_tree(path)
         else:

@@ -177,7 +177,7 @@ def _provenance(decision: Decision) -> Iterator[Note]:
     if out := decision.left_out:
         listed = [f"{trial.status} {trial.cell}/{trial.trial}: {trial.reasons}" for trial in out[:LISTED]]
         if len(out) > LISTED:
-            listed.append(f"... and {len(out) - LISTED} more, in the table `trials`")
+            listed.append(f"... and {len(out) - LISTED} more, in table trials")
         yield Note(f"left out: {plural(len(out), 'trial')}", tuple(listed))
 
 

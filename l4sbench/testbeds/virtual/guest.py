@@ -10,7 +10,9 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +20,11 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TestbedError, TrialFailed
+from l4sbench.files import unfinished_folder
+from l4sbench.testbeds.virtual import keeper
 from l4sbench.testbeds.virtual.lab import GUEST_BIN
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator, Mapping
 
 MEMORY_MB: Final = 512
@@ -60,12 +63,17 @@ class Boot:
         The guest's kernel stirs its command line into its random numbers. The line must not contain a path
         of the host, or equal trials would differ from run to run and from machine to machine.
         """
-        # setpriv: the guest must not outlive the thread that waits for it, however l4sbench ends
+        # setpriv: the guest must not outlive the thread that waits for it, however l4sbench ends; if that
+        # was before setpriv, the shell finds another parent
         clock = ["time-travel=inf-cpu", f"time-travel-start={EPOCH_NS}"] if self.virtual_time else []
         return [
             "setpriv",
             "--pdeathsig",
             "KILL",
+            "sh",
+            "-c",
+            '[ "$PPID" = "$0" ] && exec "$@"',
+            str(os.getpid()),
             str(self.kernel),
             "rootfstype=hostfs",
             f"rootflags={_HERE}/rootfs",
@@ -184,19 +192,40 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _run_dir() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="l4sbench-guest-", dir=_memory_dir()))
-    try:
+    memory = _memory_dir()
+    _keep(memory)
+    with unfinished_folder(memory) as path:
+        path.chmod(0o700)
         yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
-def _memory_dir() -> str | None:
+_KEEPERS: Final[dict[Path, subprocess.Popen[bytes]]] = {}
+_KEEPERS_LOCK: Final = threading.Lock()
+
+
+def _keep(memory: Path) -> None:
+    """Remove what killed processes left in `memory`, and see that the same is done after this one."""
+    with _KEEPERS_LOCK:
+        if memory in _KEEPERS:
+            return
+        keeper.sweep(memory)
+        _KEEPERS[memory] = subprocess.Popen(
+            [sys.executable, "-P", keeper.__file__, str(memory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={"PYTHONPATH": str(Path(__file__).parents[3])},
+            start_new_session=True,  # what kills this process must not kill the keeper
+        )
+
+
+def _memory_dir() -> Path:
     """Return a folder in memory for guest memory, as a disk would write every touched page back."""
     shm = Path("/dev/shm")  # noqa: S108  (a folder of its own is made in it)
     if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > MEMORY_MB * 1024 * 1024:
-        return str(shm)
-    return None
+        return shm
+    return Path(tempfile.gettempdir())
 
 
 def _environment(run_dir: Path) -> Mapping[str, str]:

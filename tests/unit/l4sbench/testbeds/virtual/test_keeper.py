@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What the keeper of guests ends and removes, and what it does not touch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from l4sbench.files import temporary_name, unfinished_folder
+from l4sbench.testbeds.virtual import keeper
+
+WAIT_S = 60
+
+
+def worker(folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sleep", "600"], cwd=folder)
+
+
+def test_what_lost_its_owner_goes(tmp_path: Path) -> None:
+    dead = tmp_path / temporary_name()
+    dead.mkdir()
+    (dead / "memory").write_bytes(b"0" * 1000)
+    orphans = [worker(dead) for _ in range(3)]
+    keeper.sweep(tmp_path)
+    assert [orphan.wait(WAIT_S) for orphan in orphans] == [-9, -9, -9]
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_orphan_in_a_folder_that_is_gone_goes(tmp_path: Path) -> None:
+    gone = tmp_path / temporary_name()
+    gone.mkdir()
+    orphan = worker(gone)
+    gone.rmdir()
+    keeper.sweep(tmp_path / "elsewhere")
+    assert orphan.poll() is None
+    keeper.sweep(tmp_path)
+    assert orphan.wait(WAIT_S) == -9
+
+
+def test_what_lives_or_is_not_ours_stays(tmp_path: Path) -> None:
+    mine = tmp_path / "l4sbench-guest-mine"
+    mine.mkdir()
+    with unfinished_folder(tmp_path) as held:
+        living = [worker(mine), worker(held), worker(tmp_path)]
+        keeper.sweep(tmp_path)
+        assert [process.poll() for process in living] == [None] * 3
+        assert held.is_dir()
+        for process in living:
+            process.kill()
+            process.wait()
+    assert mine.is_dir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder of another user")
+def test_folders_of_other_users_stay(tmp_path: Path) -> None:
+    other = tmp_path / temporary_name()
+    other.mkdir()
+    os.chown(other, 65534, 65534)
+    keeper.sweep(tmp_path)
+    assert other.is_dir()
+
+
+def test_it_waits_for_the_end_of_its_owner(tmp_path: Path) -> None:
+    root = Path(keeper.__file__).parents[3]
+    with subprocess.Popen(
+        [sys.executable, "-P", keeper.__file__, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        cwd="/",
+        env={"PYTHONPATH": str(root)},
+    ) as process:
+        dead = tmp_path / temporary_name()
+        dead.mkdir()
+        assert process.stdin is not None
+        process.stdin.close()  # as when the owner ends
+        assert process.wait(WAIT_S) == 0
+    assert not dead.exists()
