@@ -62,7 +62,7 @@ class StandIn:
 
     def call(self, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(f"{self.url}{path}", data=data, timeout=60) as answer:
+        with urllib.request.urlopen(f"{self.url}{path}", data=data, timeout=300) as answer:
             return json.load(answer)
 
     def faults(self, **faults: object) -> None:

@@ -72,7 +72,7 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
         env=dict(account),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     hosts = json.loads(listed.stdout)["_meta"]["hostvars"]

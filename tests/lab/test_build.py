@@ -82,7 +82,7 @@ def first_boot(kernel: Path, rootfs: Path, seed: int, prefix: Sequence[str] = ()
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
     return done.stdout.replace("\r", "")
@@ -164,7 +164,7 @@ def test_a_seed_makes_the_guest_a_function_and_another_seed_another(lab: Lab) ->
 def test_a_seed_that_is_no_number_is_refused(lab: Lab) -> None:
     argv = [str(lab.kernel), "lab.seed=seven"]
     done = subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 1
     assert "lab.seed=seven is no 64-bit number" in done.stderr

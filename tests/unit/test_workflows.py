@@ -40,7 +40,7 @@ def pythons() -> list[str]:
 
 
 def run(
-    argv: list[str], cwd: Path = ROOT, timeout_s: float = 60, **env: str
+    argv: list[str], cwd: Path = ROOT, timeout_s: float = 300, **env: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         argv, cwd=cwd, env=os.environ | env, capture_output=True, text=True, check=False, timeout=timeout_s

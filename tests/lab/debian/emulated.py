@@ -156,7 +156,7 @@ def _start(
     subprocess.run(
         ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(below.absolute()), "-F", kind, str(own)],
         stdin=subprocess.DEVNULL,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     port = _free_port()

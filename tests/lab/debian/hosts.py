@@ -233,7 +233,7 @@ def _end(run: Path, keeper: subprocess.Popen[bytes] | None) -> None:
     """End the hosts, and ssh's connections to them."""
     for path in ssh.control_sockets(run):
         argv = ["ssh", "-F", "/dev/null", "-o", f"ControlPath={path}", "-O", "exit", "host"]
-        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
+        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=300)
     if keeper is not None:
         with suppress(OSError):
             ask(str(run / SOCKET), "stop")

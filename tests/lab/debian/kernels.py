@@ -113,7 +113,7 @@ def index(packages: list[Path]) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=True,
         ).stdout
         content = path.read_bytes()

@@ -164,7 +164,7 @@ def reach() -> list[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     ).stdout
     return [line for line in dump.splitlines() if _REACH.match(line)]
@@ -188,7 +188,7 @@ def install(recipe: Recipe, folder: Path, commands: Commands) -> None:
     commands.run(argv, what=f"installing Debian {recipe.suite} into a folder", timeout_s=_MAKE_S)
     for name in ("key", "host_key"):
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "l4sbench", "-f", str(folder / name)]
-        subprocess.run(words, stdin=subprocess.DEVNULL, timeout=60, check=True)
+        subprocess.run(words, stdin=subprocess.DEVNULL, timeout=300, check=True)
     (folder / "known_hosts").write_text(f"l4sbench-vm {(folder / 'host_key.pub').read_text()}")
 
 

@@ -85,7 +85,7 @@ def test_a_host_key_that_changed_is_refused(up: nodes.NodesStatus, tmp_path: Pat
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 255

@@ -38,7 +38,7 @@ def connections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = Path(__file__).with_name("connections.c")
     program = tmp_path_factory.mktemp("connections") / "connections"
     gcc = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o", str(program), str(source)]
-    subprocess.run(gcc, check=True, timeout=60)
+    subprocess.run(gcc, check=True, timeout=300)
     return program
 
 

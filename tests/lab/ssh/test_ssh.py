@@ -86,7 +86,7 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            timeout=60,
+            timeout=300,
         ).stdout
     )
     # hosts that somebody uses have other settings than the kernel's own, such as a strict rp_filter
@@ -180,15 +180,24 @@ def test_why_a_host_is_not_ready_is_told_in_its_own_words(hosts: NodesStatus) ->
         assert told in played.hosts["router"].message
 
 
+ENDS_AND_MIDDLE = {
+    "senders": "tx-l4s",
+    "delay.lab": "delay",
+    "2001:db8::1": "router",
+    "fe80::1%eth0": "rx-l4s",
+}
+"""Host -> the node whose machine it is. A host may be named by an address, whatever its `ansible_host` is."""
+
+
 def on_fewer_hosts(hosts: NodesStatus, folder: Path) -> Path:
     """An inventory in which one host holds both senders, and one both receivers."""
     plain = YAML(typ="safe").load(hosts.inventory)["all"]
     found = plain["children"]["nodes"]["hosts"]
     several = {"tx-l4s": ["tx-l4s", "tx-classic"], "rx-l4s": ["rx-l4s", "rx-classic"]}
     chosen = {}
-    for name in ("tx-l4s", "delay", "router", "rx-l4s"):
+    for host, name in ENDS_AND_MIDDLE.items():
         variables = {key: value for key, value in found[name].items() if key != "l4sbench_node"}
-        chosen[f"host-{name}"] = {**variables, "l4sbench_nodes": several.get(name, [name])}
+        chosen[host] = {**variables, "l4sbench_nodes": several.get(name, [name])}
     path = folder / "fewer.yml"
     YAML().dump({"all": {"vars": plain["vars"], "hosts": chosen}}, path)
     return path

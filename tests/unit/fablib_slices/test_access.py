@@ -21,13 +21,13 @@ def access(key: Path) -> Access:
 def test_a_key_that_fabric_takes(tmp_path: Path, kind: str) -> None:
     key = tmp_path / "key"
     command = ["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(key)]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=300)
     assert access(key).public_key() == Path(f"{key}.pub").read_text().strip()
 
 
 def test_a_key_that_it_does_not_take_is_told_before_it_is_sent(tmp_path: Path) -> None:
     key = tmp_path / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=300)
     with pytest.raises(
         TestbedError, match=r"key.pub is ssh-ed25519; FABRIC accepts RSA and ECDSA.*create_slice"
     ):

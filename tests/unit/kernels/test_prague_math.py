@@ -44,7 +44,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(target), str(source)],
         check=True,
-        timeout=60,
+        timeout=300,
     )
     loaded = ctypes.CDLL(str(target))
     loaded.prague_log2.argtypes = [ctypes.c_uint64]

@@ -16,7 +16,7 @@ MODULE = folder("kernels") / "tcp_prague"
 
 def build(tree: Path) -> subprocess.CompletedProcess[str]:
     argv = ["make", "-C", str(MODULE), f"KDIR={tree}"]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.fixture(autouse=True)

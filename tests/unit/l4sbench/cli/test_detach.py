@@ -20,7 +20,7 @@ def run(folder: Path, *arguments: str, path: Path = ROOT) -> subprocess.Complete
         env=os.environ | {"PYTHONPATH": f"{path}:{ROOT}", "XDG_CACHE_HOME": str(folder / "cache")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

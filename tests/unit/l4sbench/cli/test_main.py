@@ -35,7 +35,7 @@ def python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -199,7 +199,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
             stdout=closed,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
     assert ended.returncode == 0

@@ -105,7 +105,7 @@ def test_latex_compiles(decision: Decision, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert compiled.returncode == 0, compiled.stdout[-2000:]

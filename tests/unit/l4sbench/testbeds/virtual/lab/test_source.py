@@ -61,7 +61,7 @@ def make_archive(root: Path, packages: dict[str, list[tuple[str, str, str]]]) ->
             (work / "DEBIAN" / "control").write_text(control)
             deb = root / "pool" / suite / f"{name}_{version.replace(':', '%3a')}_all.deb"
             deb.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run(["dpkg-deb", "--build", work, deb], check=True, capture_output=True, timeout=60)
+            subprocess.run(["dpkg-deb", "--build", work, deb], check=True, capture_output=True, timeout=300)
             digest = hashlib.sha256(deb.read_bytes()).hexdigest()
             where = f"Filename: {deb.relative_to(root)}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n"
             index.append(control + where)
