@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from collectors.trials import SEPARATOR
 from l4sbench import tables
 from l4sbench.errors import InputError
 from l4sbench.events import Status
+from l4sbench.files import unfinished_folder
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -117,8 +117,8 @@ class _Work:
     def collect(self, *, full: bool) -> Collected:
         known = {} if full else _known(self.folder)
         self.folder.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".parts-", dir=self.folder) as parts:
-            assembly = _Assembly(self.folder, Path(parts), reuse=bool(known))
+        with unfinished_folder(self.folder) as parts:
+            assembly = _Assembly(self.folder, parts, reuse=bool(known))
             for cell, trial, ended in _wanted(self.run, known):
                 if ended is None:
                     assembly.keep(cell, trial)

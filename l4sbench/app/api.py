@@ -189,6 +189,7 @@ def run_matrix(
     from l4sbench.engine.loop import execute
     from l4sbench.engine.testbed import Staged
     from l4sbench.store import DiskFull, Run, RunMoved, locked
+    from l4sbench.store.files import room
 
     prepared = prepare(matrix, filters, options)
     if prepared.settled.consented:
@@ -225,7 +226,7 @@ def run_matrix(
         if result.interrupted or isinstance(result.error, DiskFull | RunMoved):
             return EndedRun(found.path, result, None)
         writer.check_place()
-        with reading(found.path):
+        with room(found.path), reading(found.path):
             problems = assemble(found, loaded.catalog).problems
             try:
                 return EndedRun(found.path, result, _decide(found.path, loaded, loaded.rule), problems)

@@ -26,7 +26,7 @@ from filelock import FileLock, Timeout
 
 from l4sbench.errors import L4sbenchError
 from l4sbench.files import write_whole
-from l4sbench.store.files import as_json, as_utc, room
+from l4sbench.store.files import RunMoved, as_json, as_utc, room
 
 _MAKING_S: Final = 30.0
 
@@ -50,8 +50,11 @@ def hold(folder: Path, command: str = "") -> Iterator[None]:
 
     Raises:
         RunLocked: another process holds it; the message names it.
+        RunMoved: there is no such folder any more.
         DiskFull: there is no space to record this process.
     """
+    if not folder.is_dir():  # FileLock would make it
+        raise RunMoved(folder)
     lock = FileLock(folder / ".lock", blocking=False)
     holder = folder / "lock.json"
     try:

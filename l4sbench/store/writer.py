@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench import __version__
+from l4sbench.errors import TestbedError
 from l4sbench.events import Status
 from l4sbench.files import PARTIAL, remove_leftovers, sync, sync_folder, write_whole
 from l4sbench.store.files import FORMAT, DiskFull, RunMoved, as_json, as_utc, is_full, room
@@ -53,9 +54,17 @@ def locked(run: Run, command: str = "") -> Iterator[RunWriter]:
     Raises:
         RunLocked: another process writes; the message names it.
         DiskFull: there is no space to record the holder.
+        RunMoved: anything failed within the `with` block because the run directory is no longer there.
     """
-    with hold(run.path, command):
-        yield RunWriter(run)
+    try:
+        with hold(run.path, command):
+            yield RunWriter(run)
+    except RunMoved:
+        raise
+    except Exception as error:
+        if not (run.path / "manifest.json").exists():
+            raise RunMoved(run.path) from error
+        raise
 
 
 class RunWriter:
@@ -93,6 +102,7 @@ class RunWriter:
         Raises:
             DiskFull: here, or for anything that is written within the `with` block.
             RunMoved: likewise, when the run directory is no longer where it was.
+            TestbedError: likewise, when it cannot be written for another reason.
         """
         cell = self.run.path / "cells" / spec.cell.id
         folder = cell / f"{spec.trial}-{spec.inputs_digest}{PARTIAL}"
@@ -109,13 +119,14 @@ class RunWriter:
         except OSError as error:
             if not is_full(error):
                 self.check_place(error)
-                raise
+                hint = "ended trials are complete; run the same command again once it can be written"
+                raise TestbedError(f"the run directory cannot be written: {error}", hint) from error
             self._full.set()  # before space is freed below, so that no truncated trial ends as complete
             raise DiskFull(self.run.path) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def check_place(self, error: OSError | None = None) -> None:
+    def check_place(self, error: Exception | None = None) -> None:
         """Raise RunMoved, because of `error`, when the run directory is no longer where it was."""
         try:
             moved = not os.path.samestat((self.run.path / "cells").stat(), self._cells)

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 """Version of the tables' format, in the metadata of every file. Readers refuse newer versions."""
+
+_ROOM_BYTES: Final = 1 << 20
 
 ROW_GROUP_ROWS: Final = 100_000
 FOLDER: Final = "tables"
@@ -110,18 +115,26 @@ def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
     """Write a table from parts that are in key order; the file appears whole or not at all.
 
     The file does not depend on how the rows are split into parts.
+
+    Raises:
+        OSError: it could not be written; ENOSPC when the disk is full.
     """
     path.parent.mkdir(exist_ok=True)  # no parents: the run directory may have been moved
     frame = _together(table, parts) if parts else empty(table).lazy()
     with new_file(path) as temporary:
-        frame.sink_parquet(
-            temporary,
-            compression="zstd",
-            row_group_size=ROW_GROUP_ROWS,
-            maintain_order=True,
-            metadata={FORMAT_KEY: str(FORMAT), TABLE_KEY: table},
-            engine="streaming",
-        )
+        try:
+            frame.sink_parquet(
+                temporary,
+                compression="zstd",
+                row_group_size=ROW_GROUP_ROWS,
+                maintain_order=True,
+                metadata={FORMAT_KEY: str(FORMAT), TABLE_KEY: table},
+                engine="streaming",
+            )
+        except pl.exceptions.PolarsError as error:
+            if shutil.disk_usage(path.parent).free < _ROOM_BYTES:  # polars reports a full disk as bad Parquet
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+            raise
 
 
 def _together(table: str, parts: Sequence[pl.LazyFrame]) -> pl.LazyFrame:

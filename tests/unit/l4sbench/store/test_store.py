@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.errors import InputError
+from l4sbench.errors import InputError, TestbedError
 from l4sbench.events import Status
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
@@ -185,7 +185,7 @@ def test_of_failed_tries_the_last_counts(wanted: Matrix, run: Run, writer: RunWr
 
 def test_an_ended_trial_is_never_overwritten(wanted: Matrix, run: Run, writer: RunWriter) -> None:
     end(writer, spec_of(wanted), text="first")
-    with pytest.raises(OSError, match="not empty"):
+    with pytest.raises(TestbedError, match=r"cannot be written: .*not empty"):
         end(writer, spec_of(wanted), text="second")
     (ended,) = run.ended()
     assert (ended.raw / "router" / "qdisc.json").read_text() == "first"
