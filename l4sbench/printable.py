@@ -8,6 +8,7 @@ for people, in any format, passes it through `printable` first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 _KEPT: Final = frozenset("\t\u00a0")
@@ -23,6 +24,18 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
+
+
+def printable_json(plain: object, shown: Callable[[str], str] = printable) -> object:
+    """Return JSON types with every text in them, names included, as `shown` returns it."""
+    if isinstance(plain, dict):
+        return {
+            shown(name) if isinstance(name, str) else name: printable_json(value, shown)
+            for name, value in plain.items()
+        }
+    if isinstance(plain, list | tuple):
+        return [printable_json(item, shown) for item in plain]
+    return shown(plain) if isinstance(plain, str) else plain
 
 
 def _escaped(line: str) -> str:

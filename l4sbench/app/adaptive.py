@@ -145,6 +145,7 @@ def _known(matrix: Matrix, run: Path | None, at: Sequence[int]) -> dict[str, tup
     """Return trials in the end and trials so far, of each cell with enough rows in the run's tables."""
     if run is None:
         return {}
+    from l4sbench import tables
     from reports.result.adaptive import forecast as forecast_cells
     from reports.result.cells import cells
     from reports.result.load import load
@@ -152,8 +153,9 @@ def _known(matrix: Matrix, run: Path | None, at: Sequence[int]) -> dict[str, tup
 
     rule = load_rule(matrix.rule)
     try:
-        found = cells(load(run), rule.l4s, rule.classic, rule.value, len(at))
-    except InputError:  # no tables yet, or nothing to compare in them
+        with tables.blaming(run / tables.FOLDER):
+            found = cells(load(run), rule.l4s, rule.classic, rule.value, len(at))
+    except InputError:  # no tables yet, damaged ones, or nothing to compare in them
         return {}
     had = {cell.id: cell.valid + cell.left_out for cell in found}
     return {cell: (end, had[cell]) for cell, end in forecast_cells(rule, found, at).items()}

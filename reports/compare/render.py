@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.printable import printable
 from reports.compare.changes import CellChange, Change, MetricChange, Presence
 from reports.render.words import plural
 
@@ -148,20 +149,21 @@ def as_junit(comparison: Comparison, suite: str) -> str:
     """Write the comparison as JUnit XML: a test per cell, which fails when the cell got worse or was lost."""
     from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+    suite = printable(suite)  # XML takes no control character
     tests = TestSuite(suite)
     for cell in comparison.cells:
-        test = TestCase(cell.cell, classname=suite)
+        test = TestCase(printable(cell.cell), classname=suite)
         if cell.presence is Presence.NOT_RUN:
             test.result = [Skipped("the new run does not have this cell")]
         elif cell.presence is Presence.LOST:
             test.result = [Failure(f"no valid trial any more: {_trials(cell)}", "lost")]
         elif cell.regressed:
             worse = _metrics(cell, Change.WORSE)
-            test.result = [Failure("; ".join(worse), "worse")]
+            test.result = [Failure(printable("; ".join(worse)), "worse")]
         said = [f"{metric.change.value}: {_metric(metric)}" for metric in cell.metrics]
         if cell.presence is Presence.NEW:
             said.append("new: the base has no valid trial of this cell")
-        test.system_out = "\n".join(said)
+        test.system_out = printable("\n".join(said))
         tests.add_testcase(test)
     document = JUnitXml("l4sbench compare")
     document.add_testsuite(tests)

@@ -14,6 +14,7 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.files import write_whole
+from l4sbench.printable import printable
 from reports.figures.bars import flow_bars
 from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
@@ -252,7 +253,7 @@ img {{ max-width: 100%; background: white; }}
 
 
 def _index(found: Sequence[Written]) -> str:
-    return _PAGE.format(body="\n".join(_entry(written) for written in found))
+    return printable(_PAGE.format(body="\n".join(_entry(written) for written in found)))
 
 
 def _entry(written: Written) -> str:

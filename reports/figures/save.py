@@ -4,18 +4,23 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from l4sbench.errors import InputError, suggest
 from l4sbench.files import write_whole
+from l4sbench.printable import printable_json
 
 if TYPE_CHECKING:
     import altair as alt
 
 FORMATS: Final = ("svg", "png", "pdf", "html", "json")
 """The formats of figures; `json` is the Vega-Lite specification."""
+
+_TAGS: Final = re.compile("<(?=[/!sS])")
+_LESS: Final = r"\\u003c"
 
 PNG_SCALE: Final = 3.0
 """Pixels per unit of the drawing: about 288 per inch, enough for print."""
@@ -53,6 +58,8 @@ def render(spec: dict[str, Any], form: str) -> bytes:
     import vl_convert
 
     offline: list[str] = []  # no address may be read from
+    # a control character, which XML does not take, would abort the process
+    spec = cast("dict[str, Any]", printable_json(spec))
     match form:
         case "svg":
             return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=offline)).encode()
@@ -61,11 +68,20 @@ def render(spec: dict[str, Any], form: str) -> bytes:
         case "pdf":
             return bytes(vl_convert.vegalite_to_pdf(spec, allowed_base_urls=offline))
         case "html":
-            return str(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
+            return _without_tags(str(vl_convert.vegalite_to_html(spec, bundle=True))).encode()
         case "json":
             return (json.dumps(spec, indent=1) + "\n").encode()
         case _:
             raise InputError(f"figures cannot be written as {form}", f"choose from {', '.join(FORMATS)}")
+
+
+def _without_tags(page: str) -> str:
+    """Return a page in which no text of the specification can end the script element that holds it."""
+    head, name, rest = page.rpartition("\n    const spec = ")
+    spec, end, tail = rest.partition("\n")  # JSON on one line, in which `<` is only within texts
+    if not name:
+        raise ValueError("the page that vl-convert made has no specification")
+    return f"{head}{name}{_TAGS.sub(_LESS, spec)}{end}{tail}"
 
 
 def save(chart: alt.TopLevelMixin, path: str | Path) -> Path:

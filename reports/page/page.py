@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from l4sbench import __version__
-from l4sbench.printable import printable
+from l4sbench.printable import printable, printable_json
 from reports.colours import DIFFERENCE, goodput_scale
 from reports.page.details import FIELD, LINE, NUMBER, details
 from reports.page.model import questions, spoken
@@ -199,18 +199,16 @@ def _own(name: str) -> Markup:
 
 def as_script_data(plain: object) -> Markup:
     """Return JSON in which nothing can end the script element that holds it."""
-    text = json.dumps(_visible(plain), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        printable_json(plain, _visible), separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return Markup(text)  # noqa: S704 (just escaped)
 
 
-def _visible(plain: object) -> object:
-    """Return JSON types whose texts have no control characters."""
-    if isinstance(plain, dict):
-        return {_visible(name): _visible(value) for name, value in plain.items()}
-    if isinstance(plain, list | tuple):
-        return [_visible(item) for item in plain]
-    if not isinstance(plain, str) or plain.isprintable():
-        return plain
-    return "".join(part if part in _SEPARATORS else printable(part) for part in _PARTS.split(plain))
+def _visible(text: str) -> str:
+    """Return a text without control characters but those that part the texts of the page's data."""
+    if text.isprintable():
+        return text
+    return "".join(part if part in _SEPARATORS else printable(part) for part in _PARTS.split(text))

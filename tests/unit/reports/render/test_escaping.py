@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from l4sbench import tables
+from reports.figures.save import render as figure
 from reports.page.page import Heading, render
 from reports.render.documents import documents
 from reports.render.templating import Latex, Markdown, code, md, table, tex
@@ -97,6 +98,26 @@ def test_the_page_shows_them(hostile: RunTables, decision: Decision) -> None:
     assert "<img src=x" not in text
     assert not UNSEEN.search(body)
     assert not UNSEEN.search(script.replace("\x1d", ""))
+
+
+def test_figures_show_them() -> None:
+    spec = {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "title": HOSTILE,
+        "data": {"values": [{"a": 1, "b": HOSTILE}]},
+        "mark": "bar",
+        "encoding": {
+            "x": {"field": "b", "type": "nominal"},
+            "y": {"field": "a", "type": "quantitative"},
+        },
+    }
+    page = figure(spec, "html").decode()
+    assert "<script>alert" not in page
+    assert r"\u003cscript>alert(1)\u003c/script>" in page
+    image = figure(spec, "svg").decode()
+    assert "&lt;script&gt;alert(1)" in image
+    assert not UNSEEN.search(image)
+    assert figure(spec, "png").startswith(b"\x89PNG"), "an ESC would end the process"
 
 
 def test_text_is_escaped_and_marked_text_is_not() -> None:
