@@ -210,3 +210,35 @@ def test_facts_that_cannot_be_used(answer: object, told: str) -> None:
         read_facts(answer, "a")
     assert told.removeprefix("a: ") in str(raised.value)
     assert "\x1b" not in str(raised.value)
+
+
+def test_results_come_from_their_place_alone(tmp_path: Path) -> None:
+    """A host that says that its results are another file, or huge, or says nonsense, fails with a message."""
+    ended = {"state": "ended", "ok": True, "sha256": "0" * 64, "bytes": 1, "results": "/etc/hostname"}
+    answers: dict[str, tuple[dict[str, object], str]] = {
+        "a": (ended, "/var/lib/l4sbench/trials/no-such-trial/results.tar.gz"),
+        "b": ({**ended, "bytes": 3 << 30}, "the results are larger than 2 GB"),
+        "c": ({**ended, "sha256": ["x"]}, "the helper's answer has no checksum"),
+        "d": ({"state": ["lost"], "reason": {"x": 1}}, "{'x': 1}"),
+        "e": ({}, "the helper's answer has no state"),
+    }
+    hosts = {}
+    for name, (answer, _) in answers.items():
+        python = tmp_path / f"python-{name}"
+        (tmp_path / name).write_text(json.dumps(answer))
+        python.write_text(f"#!/bin/sh\nexec cat {tmp_path / name}\n")
+        python.chmod(0o755)
+        hosts[name] = {
+            "ansible_connection": "local",
+            "ansible_become": False,
+            "l4sbench_python": str(python),
+            "l4sbench_node": name,
+        }
+    path = tmp_path / "hosts.yml"
+    path.write_text(json.dumps({"all": {"hosts": hosts}}))
+    given = {"l4sbench_trial": "no-such-trial", "l4sbench_results": str(tmp_path / "results")}
+    outcome = play("fetch.yml", path, tuple(hosts), given, limit_s=300)
+    for name, (_, told) in answers.items():
+        assert outcome.hosts[name].status == "failed"
+        assert told in outcome.hosts[name].message
+    assert not list((tmp_path / "results").glob("*"))
