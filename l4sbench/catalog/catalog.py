@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from l4sbench import assets
 from l4sbench.catalog.entries import CatalogEntry, CongestionControl, Queue
 from l4sbench.catalog.reader import read_entry
+from l4sbench.document import read
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.userfiles import is_file, is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +48,7 @@ class Catalog:
             InputError: all problems of all files, including duplicate names.
         """
         problems = [
-            Problem(str(place), "", "catalog folder not found") for place in extra if not place.is_dir()
+            Problem(str(place), "", "catalog folder not found") for place in extra if not is_folder(place)
         ]
         entries: dict[str, CatalogEntry] = {}
         for file in _files([assets.folder("kernels"), assets.folder("p4"), *extra]):
@@ -57,7 +59,7 @@ class Catalog:
                 continue
             if (other := entries.get(entry.name)) is not None:
                 message = f"{entry.name} is already the name of {other.folder / MODULE_FILE}"
-                problems.append(Problem(str(file), "name", message, "choose another name"))
+                problems.append(Problem(_where(file, "name"), "name", message, "choose another name"))
             entries[entry.name] = entry
         problems += _exported_twice(entries.values())
         if problems:
@@ -108,9 +110,14 @@ def _files(folders: Iterable[Path]) -> list[Path]:
     found: dict[Path, Path] = {}
     for folder in folders:
         for file in [folder / MODULE_FILE, *sorted(folder.glob(f"*/{MODULE_FILE}"))]:
-            if file.is_file():
+            if is_file(file):
                 found.setdefault(file.resolve(), file)
     return list(found.values())
+
+
+def _where(file: Path, key: str) -> str:
+    """Return the position of a key in a file that was read before."""
+    return read(file).where((key,), key=True)
 
 
 def _exported_twice(entries: Iterable[Queue | CongestionControl]) -> list[Problem]:
@@ -124,7 +131,7 @@ def _exported_twice(entries: Iterable[Queue | CongestionControl]) -> list[Proble
                 source = entry.exports.source
                 message = f"{other.folder / MODULE_FILE} describes the counters of {source} differently"
                 hint = "leave exports out here: the others hold for every entry"
-                found.append(Problem(str(entry.folder / MODULE_FILE), "exports", message, hint))
+                found.append(Problem(_where(entry.folder / MODULE_FILE, "exports"), "exports", message, hint))
     return found
 
 

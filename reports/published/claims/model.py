@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -139,7 +140,7 @@ def load_study(name: str) -> Study:
         InputError: the name is unknown, or the file is not a file of claims.
     """
     path = Path(name) if name.endswith((".yml", ".yaml")) else FOLDER / f"{name}.yml"
-    if not path.is_file():
+    if not os.path.lexists(path):
         hint = did_you_mean(name, offered()) or f"choose from {', '.join(offered())}, or name a .yml file"
         raise InputError(f"no claims of {name} were found", hint)
     return load_model(path, Study)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The one oracle of all hostile inputs: what a command may do, whatever it is given.
+
+It ends with a code for fine or for bad input, gives a position where a file is at fault, shows no traceback,
+executes nothing of what the input says, writes nothing beside the case, and needs less than `CPU_S` seconds
+and `MEMORY_MB` megabytes. The processor's time counts, so that a busy machine is no failure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tests.attack.hostile import MARKER
+
+if TYPE_CHECKING:
+    from tests.attack.hostile import Case
+
+CPU_S: Final = 10.0
+MEMORY_MB: Final = 500.0
+HANG_S: Final = 300.0
+"""Guard against commands that wait for ever; no verdict depends on it otherwise."""
+
+_YAML: Final = re.compile(r":[1-9][0-9]*:[1-9][0-9]*: ")
+_NOTHING_LEFT: Final = re.compile(r"error: (there is no (matrix|run) |no cell |\S+: no cell has )")
+"""Messages about what is not there: a file, or cells that filters or rules ask for."""
+_WHOLE_FILE: Final = re.compile(r": (cannot be read|is larger than|is a pipe that) ?")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended.
+
+    Attributes:
+        code: its exit code.
+        out: what it wrote to stdout.
+        err: what it wrote to stderr.
+        cpu_s: time of the processor that it and its children used.
+        memory_mb: most memory that it used.
+    """
+
+    code: int
+    out: str
+    err: str
+    cpu_s: float
+    memory_mb: float
+
+
+def objections(case: Case, argv: tuple[str, ...], ended: Ended) -> list[str]:
+    """Return what a command did that it must not do."""
+    found: list[str] = []
+    if ended.code not in case.exits:
+        found.append(f"exit code {ended.code}, not one of {case.exits}")
+    if "Traceback (most recent call last)" in ended.out + ended.err:
+        found.append("a traceback")
+    if ended.code in {2, 3} and not re.search(r"^(error: |not ready)", ended.err + ended.out, re.MULTILINE):
+        found.append("no reason")
+    if ended.code == 2 and case.files:
+        lines = [line for line in ended.err.splitlines() if line.startswith("error: ")]
+        found += [f"no position: {line[:200]}" for line in lines if not _placed(case, line)]
+    if any(character in ended.err + ended.out for character in "\x1b\x07\x9b"):
+        found.append("a control character for the terminal")
+    if ended.cpu_s > CPU_S:
+        found.append(f"{ended.cpu_s:.1f} s of processor time")
+    if ended.memory_mb > MEMORY_MB:
+        found.append(f"{ended.memory_mb:.0f} MB of memory")
+    if any(case.folder.rglob(MARKER)):
+        found.append("a command of the input was executed")
+    if sorted(path.name for path in case.folder.parent.iterdir()) != [case.folder.name]:
+        found.append("something was written beside the case")
+    return found
+
+
+def _placed(case: Case, line: str) -> bool:
+    """Return True if a message names the file at fault and, in YAML, line and column."""
+    if _NOTHING_LEFT.match(line):
+        return True
+    if not any(name in line for name in case.files):
+        return False
+    if any(name.endswith((".yaml", ".yml")) and name in line for name in case.files):
+        return bool(_YAML.search(line) or _WHOLE_FILE.search(line)) or case.kind in {"runs", "bundles"}
+    return True
