@@ -21,14 +21,13 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from l4sbench.errors import InputError
+from l4sbench.errors import InputError, Problem
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.trial import draw_unit
 from l4sbench.store import INVALID
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
-    from l4sbench.errors import Problem
     from l4sbench.matrix import Matrix, Trials
     from l4sbench.store import StoreView
     from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
@@ -300,7 +299,8 @@ def plan(
         message = (
             f"{len(matrix.cells)} cells of {len(numbers)} trials exceed the maximum of {MAX_TRIALS} trials"
         )
-        raise InputError(message, "split the matrix, or choose cells by a filter such as aqm=codel")
+        hint = "split the matrix, or choose cells by a filter such as aqm=codel"
+        raise InputError([Problem(f"{matrix.path}:1:1", "trials", message, hint)])
 
     def inputs_of(found: Identity | None) -> TrialInputs | None:
         if found is None:

@@ -48,6 +48,10 @@ class Ended:
     memory_mb: float
 
 
+_BY_NAME: Final = frozenset({"runs", "bundles", "inventories"})
+"""Kinds whose files are named without a line: Parquet and archives have none, Ansible reads inventories."""
+
+
 def objections(case: Case, argv: tuple[str, ...], ended: Ended) -> list[str]:
     """Return what a command did that it must not do."""
     found: list[str] = []
@@ -80,5 +84,5 @@ def _placed(case: Case, line: str) -> bool:
     if not any(name in line for name in case.files):
         return False
     if any(name.endswith((".yaml", ".yml")) and name in line for name in case.files):
-        return bool(_YAML.search(line) or _WHOLE_FILE.search(line)) or case.kind in {"runs", "bundles"}
+        return bool(_YAML.search(line) or _WHOLE_FILE.search(line)) or case.kind in _BY_NAME
     return True

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 
@@ -130,3 +131,11 @@ def test_long_filters(tmp_path: Path, small_catalog: Catalog) -> None:
         with pytest.raises(InputError) as raised:
             matrix.select([text])
         assert len(str(raised.value)) < 1000
+
+
+def test_trials_of_all_cells_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(CELLS + f"trials: 10000\naxes: {{buffer_bdp: {list(range(1, 402))}}}\n")
+    assert main(["plan", str(path)]) == 2
+    message = "trials: 401 cells of 10000 trials exceed the maximum of 3000000 trials; split the matrix"
+    assert f"error: {path}:1:1: {message}" in capsys.readouterr().err
