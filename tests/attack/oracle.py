@@ -26,7 +26,7 @@ HANG_S: Final = 300.0
 _YAML: Final = re.compile(r":[1-9][0-9]*:[1-9][0-9]*: ")
 _NOTHING_LEFT: Final = re.compile(r"error: (there is no (matrix|run) |no cell |\S+: no cell has )")
 """Messages about what is not there: a file, or cells that filters or rules ask for."""
-_WHOLE_FILE: Final = re.compile(r": (cannot be read|is larger than|is a pipe that) ?")
+_WHOLE_FILE: Final = re.compile(r": (cannot be read|is larger than|is a pipe that) ?|file \S+ does not exist")
 
 
 @dataclass(frozen=True)

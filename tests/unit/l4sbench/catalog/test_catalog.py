@@ -298,7 +298,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_two_entries_of_one_name_are_an_error(tmp_path: Path) -> None:
     entry(tmp_path / "codel2", PFIFO.replace("name: pfifo", "name: codel"))
     with pytest.raises(
-        InputError, match=r"codel2/module\.yml: name: codel is already the name of .*codel/module\.yml"
+        InputError, match=r"codel2/module\.yml:1:1: name: codel is already the name of .*codel/module\.yml"
     ):
         Catalog.load([tmp_path])
 
