@@ -5,7 +5,7 @@
 
 SHELL = /bin/sh
 .DEFAULT_GOAL = help
-.PHONY: help demo test test-long check check-prague bench lab wheel lock clean env-run env-dev env-long
+.PHONY: help demo test test-long attack check check-prague bench lab wheel lock clean env-run env-dev env-long
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
@@ -27,6 +27,9 @@ AT_ONCE = -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: env-long lab ## tests that take minutes each: fidelity, full comparisons
 	@$(PYTEST) -m long
+
+attack: env-long ## hostile inputs, and faults in runs, from L4SBENCH_ATTACK_SEED: very many
+	@$(PYTEST) -q tests/attack
 
 check: check-static ## linters, types, layers, licences and unit tests
 	@$(PYTEST) -q -m "not long" tests/unit
