@@ -326,7 +326,7 @@ def _invalid(ended: EndedTrial, reason: str) -> EndedTrial:
 
 
 def _damage(ended: EndedTrial) -> str | None:
-    """Return why a trial's raw files are no evidence: a host's description, or something that is no file."""
+    """Return why a trial's raw files cannot be used: a damaged host description, or something not a file."""
     for folder, folders, names in os.walk(ended.raw):
         for name in (*names, *(name for name in folders if Path(folder, name).is_symlink())):
             path = Path(folder, name)

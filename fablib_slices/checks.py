@@ -114,34 +114,34 @@ def preflight(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[
 
 def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[str, ...]:
     """Return warnings that do not prevent a reservation; arguments as for `preflight`."""
-    told = []
+    found = []
     made = rounded(spec, facts.size_of)
     larger = {(_said(_size(vm)), _said(_size(got))) for vm, got in zip(spec.vms, made.vms, strict=True)}
-    told += [f"FABRIC makes machines of {got} for {asked}" for asked, got in sorted(larger) if got != asked]
+    found += [f"FABRIC makes machines of {got} for {asked}" for asked, got in sorted(larger) if got != asked]
     name = site_with_room(made, facts.sites or ()) if spec.site == "auto" else spec.site
     chosen = next((site for site in facts.sites or () if site.name == name), None)
     if chosen and not chosen.ipv4_management:
-        told.append(
+        found.append(
             f"machines at {chosen.name} have IPv6 addresses only: archives of Debian and Ubuntu have them, "
             "too, GitHub has none, so kernels/images that come from there cannot be installed"
         )
     for switch in spec.switches:
-        told.append(
+        found.append(
             f"the switch for {switch.name} gets no program, and trials do not use it yet: "
             "it is reserved to work with by hand"
         )
     asked = timedelta(hours=spec.hours)
     if asked > LEASE_LIMIT:
-        told.append(
+        found.append(
             f"a lease of {spec.hours} h is shortened to {LEASE_LIMIT.days} days; "
             "`run --on fabric` renews at half of it"
         )
     if timedelta(seconds=run_s) > min(asked, LEASE_LIMIT):
-        told.append(
+        found.append(
             f"the run takes about {_hours(timedelta(seconds=run_s))}, longer than a lease: it is renewed "
             "under way, by whatever token is good then; --slices shares the trials out"
         )
-    return tuple(told)
+    return tuple(found)
 
 
 def _size(vm: VmSpec) -> Size:

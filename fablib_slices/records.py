@@ -81,7 +81,7 @@ def keep(spec: SliceSpec, found: Slice | None = None) -> None:
             "lease_end": found.lease_end.isoformat(),
             "sites": sorted({machine.site for machine in found.machines}),
         }
-    told = {
+    record = {
         **came,
         "digest": spec.digest,
         "spec": asdict(spec),
@@ -89,7 +89,7 @@ def keep(spec: SliceSpec, found: Slice | None = None) -> None:
             name: version(name) for name in ("fabrictestbed-extensions", "fabrictestbed", "fabric-fim")
         },
     }
-    write_whole(own / "slice.json", json.dumps(told, indent=2) + "\n")
+    write_whole(own / "slice.json", json.dumps(record, indent=2) + "\n")
     write_whole(own / "slice.graphml", slice_graph(spec))
 
 
@@ -101,15 +101,15 @@ def kept_spec(name: str) -> SliceSpec | None:
     """
     path = folder(name) / "slice.json"
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))["spec"]
+        spec = json.loads(path.read_text(encoding="utf-8"))["spec"]
         return SliceSpec(
-            name=told["name"],
-            topology=told["topology"],
-            site=told["site"],
-            hours=told["hours"],
-            vms=tuple(VmSpec(**vm) for vm in told["vms"]),
-            switches=tuple(SwitchSpec(**switch) for switch in told["switches"]),
-            nets=tuple(NetSpec(net["name"], tuple(net["nodes"]), net["nic"]) for net in told["nets"]),
+            name=spec["name"],
+            topology=spec["topology"],
+            site=spec["site"],
+            hours=spec["hours"],
+            vms=tuple(VmSpec(**vm) for vm in spec["vms"]),
+            switches=tuple(SwitchSpec(**switch) for switch in spec["switches"]),
+            nets=tuple(NetSpec(net["name"], tuple(net["nodes"]), net["nic"]) for net in spec["nets"]),
         )
     except FileNotFoundError:
         return None

@@ -35,7 +35,7 @@ _known: set[str] = set()
 
 
 def learn(*secrets: object, shortest: int = _SHORTEST) -> None:
-    """Have these texts removed from now on; what is no text, or too short, is ignored."""
+    """Remove these texts from now on, except for those that are too short; other values are ignored."""
     for secret in secrets:
         if isinstance(secret, str) and len(secret) >= shortest:
             _known.update((secret, quote(secret, safe=""), json.dumps(secret)[1:-1]))

@@ -103,7 +103,7 @@ def trusted_copy(code: Code) -> Path | None:
         return None
     _require_private(_home())
     _require_private(copy)
-    with suppress(InputError):  # a damaged copy is no consent
+    with suppress(InputError):  # a damaged copy does not count
         if read_code(copy).digest == code.digest:
             return copy
     return None

@@ -91,7 +91,7 @@ def test_two_slices_share_out_the_cells_and_one_goes_on_without_the_other(
     assert code in {0, 1}, said
     assert "FAILED" not in said
     assert (
-        "warning: slice two-2 is gone: FABRIC removed it (Dead; Host failed); the run went on without it"
+        "warning: slice two-2 is gone: FABRIC removed it (Dead; Host failed); the run continued without it"
     ) in said
     trials = fabric.trials("several")
     assert len(trials) == 4, said

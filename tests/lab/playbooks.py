@@ -55,16 +55,13 @@ class Played:
 
     Attributes:
         counts: Host -> what Ansible counted, such as `changed`.
+        changed: Host -> names of the tasks that changed something on it.
         executed: Files of playbooks and roles of which a task was executed and not skipped.
     """
 
     counts: dict[str, dict[str, int]]
+    changed: dict[str, list[str]]
     executed: frozenset[str]
-
-    @property
-    def changed(self) -> dict[str, int]:
-        """Host -> how many tasks changed something on it."""
-        return {host: counted["changed"] for host, counted in self.counts.items()}
 
 
 def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = 300) -> Played:
@@ -94,12 +91,21 @@ def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = 300) -
         )
         files = noted.read_text().splitlines()
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    recap = ended.stdout.partition("PLAY RECAP")[2]
+    tasks, _, recap = ended.stdout.partition("PLAY RECAP")
     counts = {
         host: {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", found)}
         for host, found in re.findall(r"^(\S+)\s+: (.*)$", recap, re.MULTILINE)
     }
-    return Played(counts, frozenset(re.sub(r"^.*/((playbooks|roles)/)", r"\1", path) for path in files))
+    changed: dict[str, list[str]] = {host: [] for host in counts}
+    for name, results in re.findall(
+        r"^(?:TASK|RUNNING HANDLER) \[(.*)\].*\n((?:.+\n)*)", tasks, re.MULTILINE
+    ):
+        for host in re.findall(r"^changed: \[([^\] ]+)", results, re.MULTILINE):
+            changed[host].append(name)
+    assert all(bool(names) == bool(counts[host]["changed"]) for host, names in changed.items()), ended.stdout
+    return Played(
+        counts, changed, frozenset(re.sub(r"^.*/((playbooks|roles)/)", r"\1", path) for path in files)
+    )
 
 
 def only_in_next(listed: str) -> list[str]:

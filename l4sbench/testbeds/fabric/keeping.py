@@ -190,15 +190,15 @@ class LeaseKeeper:
         if found is None:
             return TestbedError(f"slice {held.name} is gone: FABRIC no longer has it", _ANEW)
         held.lease_end = found.lease_end
-        told = f"{found.state}{''.join(f'; {notice}' for notice in found.notices)}"
+        state = f"{found.state}{''.join(f'; {notice}' for notice in found.notices)}"
         if found.state in GONE:
             over = found.lease_end <= datetime.now(UTC)
             when = f"its lease ended at {found.lease_end:%Y-%m-%d %H:%M} UTC" if over else "FABRIC removed it"
             unasked = f" (not renewed: {held.refused})" if over and held.refused else ""
-            return TestbedError(f"slice {held.name} is gone: {when}{unasked} ({told})", _ANEW)
+            return TestbedError(f"slice {held.name} is gone: {when}{unasked} ({state})", _ANEW)
         if found.state in BROKEN:
             return TestbedError(
-                f"slice {held.name} is broken: {told}",
+                f"slice {held.name} is broken: {state}",
                 f"l4sbench slice down {held.name}; the same command then makes a new one and resumes",
             )
         return None

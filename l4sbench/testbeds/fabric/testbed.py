@@ -111,14 +111,14 @@ class FabricTestbed:
             self._held = self._reserve() if self._contact else self._remember()
             for held in self._held:
                 self._free.put(held)
-        told = _at_once(lambda held: held.hosts.identity(), self._held, self._leave)
+        identities = _at_once(lambda held: held.hosts.identity(), self._held, self._leave)
         if not any(self._stages_of(held) for held in self._held):
-            self._raise_if_different(self._held, told)
-        return replace(told[0], testbed=self.name)
+            self._raise_if_different(self._held, identities)
+        return replace(identities[0], testbed=self.name)
 
-    def _raise_if_different(self, held: Sequence[Held], told: Sequence[Identity]) -> None:
-        for other, identity in zip(held[1:], told[1:], strict=True):
-            if identity != told[0]:
+    def _raise_if_different(self, held: Sequence[Held], identities: Sequence[Identity]) -> None:
+        for other, identity in zip(held[1:], identities[1:], strict=True):
+            if identity != identities[0]:
                 raise TestbedError(
                     f"slices {held[0].spec.name} and {other.spec.name} run different kernels or tools",
                     f"l4sbench slice down {other.spec.name}, then run again: a new one is made",
@@ -161,18 +161,18 @@ class FabricTestbed:
             came = list(pool.map(lambda held: self._enter_on(held, stage, stop), left))
         if stop.is_set():
             raise TrialStopped
-        told = [one for one in came if not isinstance(one, TrialFailed | TestbedError)]
+        identities = [one for one in came if not isinstance(one, TrialFailed | TestbedError)]
         failed = {held: one for held, one in zip(left, came, strict=True) if isinstance(one, TrialFailed)}
         lost = {held: one for held, one in zip(left, came, strict=True) if isinstance(one, TestbedError)}
-        if lost or (told and failed):
-            error = self._given_up({**lost, **(failed if told else {})})
+        if lost or (identities and failed):
+            error = self._given_up({**lost, **(failed if identities else {})})
             if isinstance(error, PlaceLost):
                 self._on_state(f"{error.message}; the run continues without it")
             raise error
         if failed:
             raise TrialFailed("; ".join(dict.fromkeys(self._about(*one) for one in failed.items())))
-        self._raise_if_different(left, told)
-        return replace(told[0], testbed=self.name)
+        self._raise_if_different(left, identities)
+        return replace(identities[0], testbed=self.name)
 
     def _enter_on(
         self, held: Held, stage: Stage, stop: threading.Event

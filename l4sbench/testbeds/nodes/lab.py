@@ -147,9 +147,9 @@ def up(
 
 def _mend(state: State, say: Callable[[str], None]) -> None:
     """Boot nodes that have ended."""
-    for node, told in (_nodes_of(state) or {}).items():
-        if not told["running"]:
-            say(f"{node} had ended ({told['ended']}); booting it again")
+    for node, reports in (_nodes_of(state) or {}).items():
+        if not reports["running"]:
+            say(f"{node} had ended ({reports['ended']}); booting it again")
             ask(str(state.run / SOCKET), f"boot {node}")
 
 
@@ -189,14 +189,14 @@ def status(name: str, *, cache: Path | None = None) -> NodesStatus:
             nodes=(),
             fresh=False,
         )
-    told = _nodes_of(state)
+    reports = _nodes_of(state)
     nodes = tuple(
         NodeStatus(
             name=node.name,
             address=node.address,
             address_6=node.address_6,
-            running=bool(told and told[node.name]["running"]),
-            ended=str(told[node.name]["ended"]) if told else "the lab's keeper has ended",
+            running=bool(reports and reports[node.name]["running"]),
+            ended=str(reports[node.name]["ended"]) if reports else "the lab's keeper has ended",
             console=home.consoles / f"{node.name}.log",
         )
         for node in state.plan.nodes
@@ -206,8 +206,8 @@ def status(name: str, *, cache: Path | None = None) -> NodesStatus:
         topology=state.plan.topology,
         folder=home.folder,
         up=all(node.running for node in nodes),
-        inventory=home.folder / "inventory.yml" if told else None,
-        ssh_config=home.folder / "ssh_config" if told else None,
+        inventory=home.folder / "inventory.yml" if reports else None,
+        ssh_config=home.folder / "ssh_config" if reports else None,
         bastion=state.bastion,
         nodes=nodes,
         fresh=state.key == _key_now(state.plan, cache),
@@ -269,13 +269,13 @@ def _await(home: Home, state: State, say: Callable[[str, float | None], None]) -
         say(f"booting {', '.join(waiting)}", 1 - len(waiting) / len(nodes))
         if not state.keeper.runs():
             raise no_keeper(home.folder)
-        told = _nodes_of(state)
-        if told is None:
+        reports = _nodes_of(state)
+        if reports is None:
             time.sleep(0.1)
             continue
         for name in waiting:
-            if not told[name]["running"]:
-                raise _not_up(home, name, f"ended ({told[name]['ended']})")
+            if not reports[name]["running"]:
+                raise _not_up(home, name, f"ended ({reports[name]['ended']})")
         with ThreadPoolExecutor(len(waiting)) as pool:
             found = pool.map(lambda address: answers(state.run, address), waiting.values())
             waiting = {name: at for (name, at), yes in zip(waiting.items(), found, strict=True) if not yes}

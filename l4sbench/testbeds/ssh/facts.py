@@ -149,10 +149,10 @@ def asked_of(catalog: Catalog) -> dict[str, list[str]]:
 def identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts], helper: str) -> Identity:
     """Return the software that these hosts run, by node and without host names: equal hosts are equal."""
     by_node = sorted((node, facts[host.name]) for host in hosts for node in host.nodes)
-    releases = sorted({told.kernel_release for _, told in by_node})
+    releases = sorted({seen.kernel_release for _, seen in by_node})
     modules: dict[str, set[str]] = {}
-    for _, told in by_node:
-        for name, module in told.modules.items():
+    for _, seen in by_node:
+        for name, module in seen.modules.items():
             modules.setdefault(name, set()).add(module.srcversion)
     return Identity(
         testbed="ssh",
@@ -160,11 +160,11 @@ def identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts], helper: str)
         common={
             "helper": helper,
             **{f"kernel of {node}": f"{t.kernel_release} {t.kernel_version}" for node, t in by_node},
-            **{f"iproute2 of {node}": told.tools.get("tc", "") for node, told in by_node},
+            **{f"iproute2 of {node}": seen.tools.get("tc", "") for node, seen in by_node},
         },
         modules={name: ", ".join(sorted(versions)) for name, versions in modules.items()},
         tools={
-            tool: ", ".join(sorted({told.tools[tool] for _, told in by_node if tool in told.tools}))
+            tool: ", ".join(sorted({seen.tools[tool] for _, seen in by_node if tool in seen.tools}))
             for tool in ("iperf3", "lab-traffic")
         },
     )
@@ -185,39 +185,39 @@ def unfit(
     """
     found: list[Problem] = []
     for host in hosts:
-        told = facts[host.name]
+        seen = facts[host.name]
         tools = dict.fromkeys(_EVERYWHERE, "programs")
         if any(wanted.get(node, NodeNeeds()).traffic for node in host.nodes):
             tools |= {"lab-traffic" if name == "lean" else name: "traffic" for name in needs.traffic}
         if needs.capture and topology.router in host.nodes:
             tools["tcpdump"] = "capture"
-        found += _host_problems(host, told, tools, now_s)
-        found += _interface_problems(host, told, topology)
+        found += _host_problems(host, seen, tools, now_s)
+        found += _interface_problems(host, seen, topology)
         for node in host.nodes:
-            found += _node_problems(host, told, node, wanted.get(node, NodeNeeds()), topology)
+            found += _node_problems(host, seen, node, wanted.get(node, NodeNeeds()), topology)
     return list(dict.fromkeys(found))
 
 
 def _host_problems(
-    host: Host, told: HostFacts, tools: Mapping[str, str], now_s: float | None
+    host: Host, seen: HostFacts, tools: Mapping[str, str], now_s: float | None
 ) -> Iterator[Problem]:
-    if not told.root:
+    if not seen.root:
         hint = "let its user become root without a password, or set ansible_become_password"
         yield Problem("", host.name, "the helper does not run as root on it", hint)
     for tool, purpose in sorted(tools.items()):
-        if tool not in told.tools:
+        if tool not in seen.tools:
             hint = _MEND.get(tool, "playbooks/prepare.yml installs it if the host has package sources")
             yield Problem("", host.name, f"{tool} is missing ({purpose} needs it)", hint)
-    if now_s is not None and abs(told.time_s - now_s) > CLOCK_S:
-        message = f"its clock is {told.time_s - now_s:+.0f} s off"
+    if now_s is not None and abs(seen.time_s - now_s) > CLOCK_S:
+        message = f"its clock is {seen.time_s - now_s:+.0f} s off"
         yield Problem("", host.name, message, "synchronize it by chrony or systemd-timesyncd")
-    if told.free_mb < FREE_MB:
-        message = f"{told.free_mb} MB are free in /var/lib"
+    if seen.free_mb < FREE_MB:
+        message = f"{seen.free_mb} MB are free in /var/lib"
         yield Problem("", host.name, message, "playbooks/teardown.yml removes files of earlier trials")
 
 
-def _interface_problems(host: Host, told: HostFacts, topology: Topology) -> Iterator[Problem]:
-    there = {interface.mac: interface for interface in told.interfaces}
+def _interface_problems(host: Host, seen: HostFacts, topology: Topology) -> Iterator[Problem]:
+    there = {interface.mac: interface for interface in seen.interfaces}
     own = {
         f"{address.ip}/{address.prefix}"
         for node in host.nodes
@@ -227,7 +227,7 @@ def _interface_problems(host: Host, told: HostFacts, topology: Topology) -> Iter
     for network, mac in host.ports.items():
         interface = there.get(mac)
         if interface is None:
-            known = ", ".join(f"{i.name} {i.mac}" for i in told.interfaces if not i.management)
+            known = ", ".join(f"{i.name} {i.mac}" for i in seen.interfaces if not i.management)
             message = f"no interface has the address {mac} ({network})"
             yield Problem("", host.name, message, f"it has {known or 'none to spare'}")
         elif interface.management:
@@ -241,44 +241,44 @@ def _interface_problems(host: Host, told: HostFacts, topology: Topology) -> Iter
 
 
 def _node_problems(
-    host: Host, told: HostFacts, node: str, wanted: NodeNeeds, topology: Topology
+    host: Host, seen: HostFacts, node: str, wanted: NodeNeeds, topology: Topology
 ) -> Iterator[Problem]:
     for name, needs in wanted.needs.items():
-        if needs.kernel and older(told.kernel_release, needs.kernel):
-            message = f"{node}: {name} needs Linux {needs.kernel}, and {told.kernel_release} is running"
+        if needs.kernel and older(seen.kernel_release, needs.kernel):
+            message = f"{node}: {name} needs Linux {needs.kernel}, and {seen.kernel_release} is running"
             yield Problem("", host.name, message, "kernels/images lists installable kernels (docs/ssh.md)")
-        tc = told.tools.get("tc", "?")
+        tc = seen.tools.get("tc", "?")
         if needs.iproute2 and tc != "?" and older(tc, needs.iproute2):
             message = f"{node}: {name} needs iproute2 {needs.iproute2}, and {tc} is installed"
             hint = "install a newer version; kernels/images/debian-backports.yml shows how"
             yield Problem("", host.name, message, hint)
-        yield from _config(host, told, node, name, needs.config)
+        yield from _config(host, seen, node, name, needs.config)
     if node == topology.delay:
-        yield from _config(host, told, node, "the delay", ("NET_SCH_NETEM",))
-    for cc in sorted(wanted.ccs - set(told.ccs)):
+        yield from _config(host, seen, node, "the delay", ("NET_SCH_NETEM",))
+    for cc in sorted(wanted.ccs - set(seen.ccs)):
         message = f"{node}: the kernel has no congestion control {cc}"
         yield Problem("", host.name, message, "playbooks/prepare.yml installs our modules (docs/ssh.md)")
-    for module in sorted(wanted.modules - told.modules.keys()):
+    for module in sorted(wanted.modules - seen.modules.keys()):
         message = f"{node}: kernel module {module} is missing"
         yield Problem("", host.name, message, "playbooks/prepare.yml builds it by DKMS (docs/ssh.md)")
-    for module in sorted(wanted.modules & told.modules.keys()):
-        state = told.modules[module].state
+    for module in sorted(wanted.modules & seen.modules.keys()):
+        state = seen.modules[module].state
         if state.startswith("for "):
             message = (
-                f"{node}: kernel module {module} was built {state}, and {told.kernel_release} is running"
+                f"{node}: kernel module {module} was built {state}, and {seen.kernel_release} is running"
             )
             yield Problem(
                 "", host.name, message, "l4sbench_modules copies a file built for the running kernel"
             )
-    if wanted.accecn and not told.accecn:
+    if wanted.accecn and not seen.accecn:
         message = f"{node}: the kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
         yield Problem("", host.name, message, "Linux 7.0 has it; kernels/images lists installable kernels")
 
 
-def _config(host: Host, told: HostFacts, node: str, what: str, symbols: Iterable[str]) -> Iterator[Problem]:
+def _config(host: Host, seen: HostFacts, node: str, what: str, symbols: Iterable[str]) -> Iterator[Problem]:
     for symbol in symbols:
-        if told.config is not None and told.config.get(symbol) not in {"y", "m"}:
-            message = f"{node}: {what} needs CONFIG_{symbol}, which {told.kernel_release} lacks"
+        if seen.config is not None and seen.config.get(symbol) not in {"y", "m"}:
+            message = f"{node}: {what} needs CONFIG_{symbol}, which {seen.kernel_release} lacks"
             yield Problem("", host.name, message, "kernels/images lists installable kernels (docs/ssh.md)")
 
 

@@ -74,7 +74,7 @@ def read_inventory(path: Path) -> dict[str, dict[str, object]]:
 
 
 def _refuse_all_but_data(path: Path) -> None:
-    """Raise InputError for what is no file or folder of data. Raises OSError when it cannot be read."""
+    """Raise InputError for anything but a file or folder of data, OSError if it cannot be read."""
     if not path.exists():
         hint = "l4sbench lab up prints the inventory of a local lab; docs/ssh.md describes the format"
         raise InputError(f"inventory {path} does not exist", hint)
@@ -85,11 +85,11 @@ def _refuse_all_but_data(path: Path) -> None:
             "pass a folder that holds only the inventory",
         )
     for file in files:
-        told = file.stat()
-        if not stat.S_ISREG(told.st_mode):
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
             hint = "pass a file in YAML or INI, or a folder of such files; Ansible reads it several times"
             raise InputError(f"inventory {file} is not a regular file", hint)
-        if told.st_size > MOST_BYTES:
+        if status.st_size > MOST_BYTES:
             raise InputError(f"inventory {file} is larger than {MOST_BYTES >> 20} MB")
         with file.open("rb") as opened:
             if opened.read(2) == b"#!":

@@ -199,28 +199,28 @@ def advice(
     for host in hosts:
         if host.name in may or host.name not in facts:
             continue
-        told, own = facts[host.name], together(host, needs)
-        lacks = _as_it_is(told).lacks(own)
+        seen, own = facts[host.name], together(host, needs)
+        lacks = _as_it_is(seen).lacks(own)
         if not lacks:
             continue
-        there = [image for image in images if told.distribution in image.distributions]
+        there = [image for image in images if seen.distribution in image.distributions]
         will_do = [(i, "") for i in there if not i.lacks(own)]
         will_do += [(i, ", ".join(own.modules)) for i in there if not {*i.lacks(own)} - own.modules]
         will_do.sort(key=lambda image: bool(image[0].obstacle))
-        release = f"Linux {told.kernel_release} without {', '.join(lacks)}"
+        release = f"Linux {seen.kernel_release} without {', '.join(lacks)}"
         image, modules = will_do[0] if will_do else (None, "")
         wanted.setdefault((release, image.name if image else "", modules), []).append(host.name)
     obstacles = {image.name: image.obstacle for image in images}
     for (release, name, modules), names in wanted.items():
-        told_of = f"{', '.join(names)}: {release}"
+        who = f"{', '.join(names)}: {release}"
         if obstacles.get(name):
-            yield f"{told_of}; of kernels/images only {name} suffices, which is {obstacles[name]}"
+            yield f"{who}; of kernels/images only {name} suffices, which is {obstacles[name]}"
         elif name:
             brought = f" and {modules} by `{MODULES_VARIABLE}` (docs/ssh.md)" if modules else ""
             allow = f"with `{VARIABLE}: [{name}]`{brought} in the inventory"
-            yield f"{told_of}; {allow} a run boots a suitable one"
+            yield f"{who}; {allow} a run boots a suitable one"
         else:
-            yield f"{told_of}, and kernels/images has no suitable kernel"
+            yield f"{who}, and kernels/images has no suitable kernel"
 
 
 def not_installable(may: Allowed, facts: Mapping[str, HostFacts]) -> Iterator[str]:
@@ -279,14 +279,14 @@ def module_sources(catalog: Catalog, names: Iterable[str]) -> list[dict[str, str
     return list(found.values())
 
 
-def _as_it_is(told: HostFacts) -> Image:
+def _as_it_is(seen: HostFacts) -> Image:
     """Return the kernel that a host runs, as an image."""
     return Image(
         name="as-it-is",
         about="The running kernel.",
         rank=1,
-        distributions=(told.distribution or "?",),
+        distributions=(seen.distribution or "?",),
         release=".*",
-        offers=Offers(kernel=told.kernel_release, accecn=told.accecn, builds=tuple(told.modules)),
+        offers=Offers(kernel=seen.kernel_release, accecn=seen.accecn, builds=tuple(seen.modules)),
         evidence="Reported by the host.",
     )

@@ -31,7 +31,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Told:
+class Known:
     """Everything that is remembered of an inventory's hosts.
 
     Attributes:
@@ -46,7 +46,7 @@ class Told:
     change_s: float | None = None
     changing: bool = False
 
-    def with_stage(self, state: Mapping[str, str], facts: Mapping[str, HostFacts]) -> Told:
+    def with_stage(self, state: Mapping[str, str], facts: Mapping[str, HostFacts]) -> Known:
         """Return a copy with the facts of hosts that now run these kernels."""
         others = tuple(seen for seen in self.stages if dict(seen.state) != dict(state))
         return replace(self, facts=facts, stages=(*others[1 - _MOST_STAGES :], Seen(state, facts)))
@@ -64,7 +64,7 @@ class Memory:
         self._inventory = inventory
         self.path: Final = (cache or user_cache_path("l4sbench") / "hosts") / f"{where}.json"
 
-    def load(self, hosts: Iterable[str] = ()) -> Told:
+    def load(self, hosts: Iterable[str] = ()) -> Known:
         """Return what is remembered.
 
         Raises:
@@ -72,35 +72,35 @@ class Memory:
         """
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
-            told = Told(
+            known = Known(
                 _facts(plain["facts"]),
                 tuple(Seen(seen["state"], _facts(seen["facts"])) for seen in plain.get("stages", [])),
                 plain.get("change_s"),
                 bool(plain.get("changing")),
             )
             for name in hosts:
-                told.facts[name]
+                known.facts[name]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TestbedError) as error:
             raise TestbedError(
                 f"the hosts of {self._inventory} have not been queried yet", "a run queries them"
             ) from error
-        return told
+        return known
 
-    def save(self, told: Told) -> None:
+    def save(self, known: Known) -> None:
         """Write this to the file."""
         plain = {
-            "facts": _plain(told.facts),
-            "stages": [{"state": dict(s.state), "facts": _plain(s.facts)} for s in told.stages],
-            "change_s": told.change_s,
-            "changing": told.changing,
+            "facts": _plain(known.facts),
+            "stages": [{"state": dict(s.state), "facts": _plain(s.facts)} for s in known.stages],
+            "change_s": known.change_s,
+            "changing": known.changing,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path, json.dumps(plain, indent=1))
 
 
 def _facts(plain: Mapping[str, object]) -> dict[str, HostFacts]:
-    return {name: read_facts(told, name) for name, told in plain.items()}
+    return {name: read_facts(own, name) for name, own in plain.items()}
 
 
 def _plain(facts: Mapping[str, HostFacts]) -> dict[str, object]:
-    return {name: told.model_dump(mode="json") for name, told in facts.items()}
+    return {name: own.model_dump(mode="json") for name, own in facts.items()}

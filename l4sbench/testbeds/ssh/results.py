@@ -88,7 +88,7 @@ def unpack(archive: Path, host: str, nodes: Collection[str], raw: Path) -> HostR
         for name in (RESULT_FILE, LOG_FILE):
             if Path(folder, name).is_file() and Path(folder, name).stat().st_size:
                 Path(folder, name).rename(kept / f"{host}.{name}")
-    return HostReport(nodes={name: told for name, told in report.nodes.items() if name in nodes})
+    return HostReport(nodes={name: own for name, own in report.nodes.items() if name in nodes})
 
 
 def _extract(archive: Path, folder: Path, nodes: Collection[str]) -> None:
@@ -132,9 +132,9 @@ def _place(member: tarfile.TarInfo, nodes: Collection[str]) -> Path:
         case ["raw", node, file] if node in nodes and _FILE_NAME.fullmatch(file) and not member.isdir():
             pass
         case _:
-            raise _Unusable(f"{name} is no result of {', '.join(sorted(nodes))}")
+            raise _Unusable(f"{name} is not a result of {', '.join(sorted(nodes))}")
     if not (member.isdir() or member.isreg()) or member.issparse():
-        raise _Unusable(f"{name} is no regular file")
+        raise _Unusable(f"{name} is not a regular file")
     return Path(member.name)
 
 
@@ -186,18 +186,18 @@ def _gather_sockets(own: Path, common: Path) -> None:
         own.unlink()
 
 
-def write_start(raw: Path, told: Mapping[str, HostReport], router: str) -> None:
+def write_start(raw: Path, reports: Mapping[str, HostReport], router: str) -> None:
     """Write the start instant by the clock of the router's captures."""
-    for host in told.values():
+    for host in reports.values():
         node = host.nodes.get(router)
         if node is not None and node.start_epoch_ns is not None:
             text = json.dumps({"t0_ns": node.start_epoch_ns}) + "\n"
             (raw / "start.json").write_text(text, encoding="utf-8")
 
 
-def skew_ms(told: Mapping[str, HostReport]) -> float:
+def skew_ms(reports: Mapping[str, HostReport]) -> float:
     """Return how far apart the nodes started: the time between the least and the most late flow."""
     late_ms = [
-        flow.late_ms for host in told.values() for node in host.nodes.values() for flow in node.flows or ()
+        flow.late_ms for host in reports.values() for node in host.nodes.values() for flow in node.flows or ()
     ]
     return max(late_ms) - min(late_ms) if late_ms else 0.0

@@ -49,7 +49,7 @@ from l4sbench.testbeds.ssh.layout import (
     require_placed,
     trial_variables,
 )
-from l4sbench.testbeds.ssh.memory import CHANGE_S, Memory, Told
+from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
 from l4sbench.topology import topology as find_topology
 from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
@@ -85,14 +85,14 @@ class SshTestbed:
     """Hosts by ssh, which run one trial at a time.
 
     Args:
-        inventory: Ansible inventory; docs/ssh.md says what its hosts must say.
-        catalog: What may be asked of the hosts.
+        inventory: Ansible inventory; docs/ssh.md describes the variables that its hosts must have.
+        catalog: The queues and congestion controls that cells may name.
         cells: What is to run there.
-        contact: Ask the hosts; else what they told last time counts.
-        own: The hosts were made for the run: they may boot what the cells need without being told, and take
-            some minutes until they can be reached.
-        cache: Folder for what hosts told; by default in the user's cache.
-        leave: Set to leave off preparing, by who does not wait for `identity` any more.
+        contact: Query the hosts; otherwise what they reported last time counts.
+        own: The hosts were made for the run: they may boot what cells need without `l4sbench_kernels`, and
+            take some minutes until they can be reached.
+        cache: Folder for what hosts reported; by default in the user's cache.
+        leave: Set by a caller that no longer waits for `identity`, to stop preparing.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SshTestbed:
         self._own = own
         self._leave = leave or threading.Event()
         self._memory = Memory(inventory, cache)
-        self._told = Told()
+        self._known = Known()
         self._hosts: tuple[Host, ...] = ()
         self._may: Allowed | None = None
         self._boots: Mapping[str, Image] = {}
@@ -145,8 +145,8 @@ class SshTestbed:
             if self._contact:
                 self._ask()
             else:
-                self._told = self._memory.load(host.name for host in self._hosts)
-                self._facts = self._told.facts
+                self._known = self._memory.load(host.name for host in self._hosts)
+                self._facts = self._known.facts
         return identity(self._hosts, self._facts, _helper())
 
     def check(self, needs: Needs) -> Sequence[Problem]:
@@ -190,21 +190,21 @@ class SshTestbed:
         choices, _ = choose(self._cells, self._catalog, hosts, may)
         return Stages(
             tuple(self._stage(choice, hosts, may) for choice in choices),
-            running(may, self._told.facts),
-            self._told.change_s or CHANGE_S,
+            running(may, self._known.facts),
+            self._known.change_s or CHANGE_S,
         )
 
     def _stage(self, choice: Choice, hosts: Sequence[Host], may: Allowed) -> Stage:
-        told, seen = self._told.facts, self._told.of(choice.state)
+        usual, seen = self._known.facts, self._known.of(choice.state)
         images = _images(may, choice.state)
-        known = all(host.name in (seen if host.name in images else told) for host in hosts) and all(
+        known = all(host.name in (seen if host.name in images else usual) for host in hosts) and all(
             image.runs(seen[name].kernel_release) for name, image in images.items()
         )
         if known:
-            facts = {host.name: (seen if host.name in images else told)[host.name] for host in hosts}
+            facts = {host.name: (seen if host.name in images else usual)[host.name] for host in hosts}
         else:
             shall = {name: HostFacts(kernel_release=f"image {image.name}") for name, image in images.items()}
-            facts = {host.name: HostFacts(kernel_release="?") for host in hosts} | {**told} | shall
+            facts = {host.name: HostFacts(kernel_release="?") for host in hosts} | {**usual} | shall
         return Stage(choice.state, choice.cells, identity(hosts, facts, _helper()), known)
 
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
@@ -222,7 +222,7 @@ class SshTestbed:
         self._boots = _images(may, stage.state)
         self._stage_cells = [cell for cell in self._cells if cell.id in stage.cells]
         restarts = dict(stage.state) != {**running(may, self._facts)}
-        self._remember(replace(self._told, changing=True))
+        self._remember(replace(self._known, changing=True))
         played = self._prepare_all(stop, patient=self._shaken_s is not None)
         wrong = _wrong(played)
         if wrong:
@@ -230,9 +230,9 @@ class SshTestbed:
             names = ", ".join(sorted({stage.state[name] for name in wrong if name in stage.state}))
             raise TrialFailed(f"hosts are not ready{f' with {names}' if names else ''}: {_listed(wrong)}")
         self._facts = _facts(played, hosts)
-        told = self._told.with_stage(stage.state, self._facts)
-        took_s = round(time.monotonic() - began, 1) if restarts else told.change_s
-        self._remember(replace(told, changing=False, change_s=took_s))
+        known = self._known.with_stage(stage.state, self._facts)
+        took_s = round(time.monotonic() - began, 1) if restarts else known.change_s
+        self._remember(replace(known, changing=False, change_s=took_s))
         wanted = node_needs(self._stage_cells, self._catalog)
         shapes = {cell.topology for cell in self._stage_cells}
         problems = [p for shape in sorted(shapes) for p in self._unfit(find_topology(shape), wanted, Needs())]
@@ -268,7 +268,7 @@ class SshTestbed:
         """
         hosts, may = self._inventory_says()
         self._recall()
-        facts = self._told.facts
+        facts = self._known.facts
         found = advice(self._cells, self._catalog, hosts, facts, load_images(), may)
         return (*found, *not_installable(may, facts))
 
@@ -279,15 +279,15 @@ class SshTestbed:
             hosts = hosts_of(variables, where)
             require_placed(hosts, (cell.topology for cell in self._cells), where)
             self._hosts, self._may = hosts, allowed(variables, load_images(), hosts, where)
-        told = self._told.facts
-        if self._own and not self._may and all(host.name in told for host in self._hosts):
-            self._may = own_kernels(self._cells, self._catalog, self._hosts, told, load_images())
+        usual = self._known.facts
+        if self._own and not self._may and all(host.name in usual for host in self._hosts):
+            self._may = own_kernels(self._cells, self._catalog, self._hosts, usual, load_images())
         return self._hosts, self._may
 
     def _recall(self) -> None:
-        if not self._told.facts:
+        if not self._known.facts:
             with contextlib.suppress(TestbedError):
-                self._told = self._memory.load()
+                self._known = self._memory.load()
 
     # ---- asking
     def _ask(self) -> None:
@@ -295,23 +295,23 @@ class SshTestbed:
         self._lock()
         self._recall()
         # an interrupted run may have left restarting hosts; new machines may not listen yet
-        played = self._prepare_all(self._leave, patient=self._told.changing or self._own)
+        played = self._prepare_all(self._leave, patient=self._known.changing or self._own)
         wrong = _wrong(played)
         if wrong:
             raise TestbedError(_listed(wrong, "\n"), self._look_closer(wrong))
         self._facts = _facts(played, hosts)
-        self._remember(replace(self._told, facts=self._facts, changing=False))
+        self._remember(replace(self._known, facts=self._facts, changing=False))
 
     def _look_closer(self, wrong: Mapping[str, ansible.HostOutcome]) -> str:
-        away = [host for host, told in wrong.items() if told.status == "unreachable"]
+        away = [host for host, outcome in wrong.items() if outcome.status == "unreachable"]
         if away:
             command = ["ansible", "-i", str(self._inventory), ",".join(away), "-m", "ping", "-vvv"]
             return f"for details: {shlex.join(command)}"
         return "docs/ssh.md, By hand: playbooks/prepare.yml in the folder of `plan --export` prints details"
 
-    def _remember(self, told: Told) -> None:
-        self._told = told
-        self._memory.save(told)
+    def _remember(self, known: Known) -> None:
+        self._known = known
+        self._memory.save(known)
 
     def _lock(self) -> None:
         """Lock the inventory: two runs on the same hosts would end each other's trials."""
@@ -373,30 +373,30 @@ class SshTestbed:
             if stop.is_set():
                 self._stop(trial)
                 raise TrialStopped
-            told, unusable = self._unpacked(results, raw)
+            reports, unusable = self._unpacked(results, raw)
         self._raise_failure(played)
         if unusable:
             raise unusable[0]
-        write_start(raw, told, spec.topology.router)
+        write_start(raw, reports, spec.topology.router)
         wall_s = time.monotonic() - began
         return Outcome(
             wall_s=wall_s,
             cpu_s=0.0,
             virtual_s=(spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9,
-            skew_ms=skew_ms(told),
+            skew_ms=skew_ms(reports),
             fixed_s=max(0.0, wall_s - virtual_s),
         )
 
     def _unpacked(self, results: Path, raw: Path) -> tuple[dict[str, HostReport], list[TrialFailed]]:
         """Return what every host reported, and why results of hosts cannot be used."""
-        told: dict[str, HostReport] = {}
+        reports: dict[str, HostReport] = {}
         unusable: list[TrialFailed] = []
         for host in self._hosts:
             try:
-                told[host.name] = unpack(results / f"{host.name}.tar.gz", host.name, host.nodes, raw)
+                reports[host.name] = unpack(results / f"{host.name}.tar.gz", host.name, host.nodes, raw)
             except TrialFailed as error:
                 unusable.append(error)
-        return told, unusable
+        return reports, unusable
 
     def _owner(self) -> str:
         """Return this controller's name for hosts: its next trial may end one that it left behind."""
@@ -421,9 +421,9 @@ class SshTestbed:
             self._shaken_s = time.monotonic()
         # a failure of the host itself says more than one reported by another host
         first = min(wrong, key=lambda h: (h not in lost, bool(wrong[h].answer.get("secondary")), h))
-        told = wrong[first]
-        manner = "cannot be reached: " if told.status == "unreachable" else ""
-        reason = told.message or f"Ansible's status is {played.status}"
+        outcome = wrong[first]
+        manner = "cannot be reached: " if outcome.status == "unreachable" else ""
+        reason = outcome.message or f"Ansible's status is {played.status}"
         raise TrialFailed(f"{first}: {manner}{reason}")
 
     def _await_return(self, stop: threading.Event, since_s: float, trial_ends_s: float) -> None:
@@ -447,8 +447,8 @@ class SshTestbed:
                 raise TrialStopped
             if time.monotonic() + _RETRY_S > trial_ends_s:
                 raise TrialFailed(f"hosts have not come back: {reasons}")
-        for name, told in played.hosts.items():
-            now, before = read_facts(dict(told.answer), name), self._facts[name]
+        for name, outcome in played.hosts.items():
+            now, before = read_facts(dict(outcome.answer), name), self._facts[name]
             if (now.kernel_release, now.kernel_version) != (before.kernel_release, before.kernel_version):
                 message = f"{name} came back with Linux {now.kernel_release}, not {before.kernel_release}"
                 raise TestbedError(message, "boot the kernel that the run began with, or start a --new run")
@@ -461,13 +461,13 @@ def _helper() -> str:
 
 
 def _wrong(played: ansible.Played) -> dict[str, ansible.HostOutcome]:
-    return {host: told for host, told in sorted(played.hosts.items()) if told.status != "ok"}
+    return {host: outcome for host, outcome in sorted(played.hosts.items()) if outcome.status != "ok"}
 
 
 def _listed(wrong: Mapping[str, ansible.HostOutcome], separator: str = "; ") -> str:
     return separator.join(
-        f"{host}: {'cannot be reached: ' if told.status == 'unreachable' else ''}{told.message}"
-        for host, told in sorted(wrong.items())
+        f"{host}: {'cannot be reached: ' if outcome.status == 'unreachable' else ''}{outcome.message}"
+        for host, outcome in sorted(wrong.items())
     )
 
 

@@ -120,16 +120,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         return self._collect(trial, results, time.monotonic() + SLACK_S)
 
     def _collect(self, trial: str, results: Path, deadline: float) -> dict[str, Any]:
-        told: dict[str, Any] = {"state": "running"}
-        while told.get("state") == "running":
+        reported: dict[str, Any] = {"state": "running"}
+        while reported.get("state") == "running":
             if time.monotonic() > deadline:
                 return {"failed": True, "msg": "the trial did not end within its limit", "state": "running"}
-            told = self._retried(["wait", trial, str(ASK_S)], {}, deadline)
-        state = str(told.get("state"))
+            reported = self._retried(["wait", trial, str(ASK_S)], {}, deadline)
+        state = str(reported.get("state"))
         if state != "ended":
-            reason = told.get("reason") or told.get("failed") or "the helper's answer has no state"
+            reason = reported.get("reason") or reported.get("failed") or "the helper's answer has no state"
             return {"failed": True, "msg": str(reason), "state": state if state in STATES else "failed"}
-        digest, size = str(told.get("sha256")), told.get("bytes")
+        digest, size = str(reported.get("sha256")), reported.get("bytes")
         if not re.fullmatch("[0-9a-f]{64}", digest):
             return {"failed": True, "msg": "the helper's answer has no checksum", "state": state}
         if isinstance(size, int) and size > ARCHIVE_BYTES:
@@ -137,9 +137,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         results.parent.mkdir(parents=True, exist_ok=True)
         self._bring(trial, digest, results, deadline)
         answer = {"changed": True, "state": state, "results": str(results), "sha256": digest}
-        if told.get("ok") is not True:
-            secondary = told.get("secondary") is True
-            return {**answer, "failed": True, "msg": str(told.get("reason")), "secondary": secondary}
+        if reported.get("ok") is not True:
+            secondary = reported.get("secondary") is True
+            return {**answer, "failed": True, "msg": str(reported.get("reason")), "secondary": secondary}
         return answer
 
     def _bring(self, trial: str, digest: str, results: Path, deadline: float) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Files of users: limits of size and time, and what is no file."""
+"""Files of users: limits of size and time, and what is not a file."""
 
 from __future__ import annotations
 

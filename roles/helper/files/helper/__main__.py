@@ -88,12 +88,12 @@ def _on_nodes(command: str) -> dict[str, Any]:
             argv, input=json.dumps(part), capture_output=True, text=True, timeout=120, check=False
         )
         try:
-            told = json.loads(ended.stdout)
+            reported = json.loads(ended.stdout)
         except ValueError as error:
             raise Failed(f"{node}: {ended.stderr.strip()[-500:]}") from error
-        if "failed" in told:
-            raise Failed(f"{node}: {told['failed']}")
-        changed += [f"{node}: {line}" for line in told["changed"]]
+        if "failed" in reported:
+            raise Failed(f"{node}: {reported['failed']}")
+        changed += [f"{node}: {line}" for line in reported["changed"]]
     return {"changed": changed}
 
 

@@ -176,7 +176,7 @@ def _perform(part: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             except subprocess.TimeoutExpired:
                 child.kill()
     nodes = {node: read_json(folder / f"{node}.json") or {} for node in children}
-    nodes = {n: _silent(n, folder, late) if n in late or not told else told for n, told in nodes.items()}
+    nodes = {n: _silent(n, folder, late) if n in late or not own else own for n, own in nodes.items()}
     # causes before their consequences
     wrong = sorted((n for n in nodes.values() if not n["ok"]), key=lambda n: bool(n["secondary"]))
     reason = f"{wrong[0]['node']}: {wrong[0]['reason']}" if wrong else ""
@@ -214,7 +214,7 @@ def wait(trial: str, seconds: float) -> dict[str, Any]:
             }
         os.utime(folder / "asked")
         if (folder / "done").exists():
-            return _told(folder)
+            return _reported(folder)
         if boot_id() != read_text(folder / "boot_id"):
             return {"state": "lost", "reason": "the host was restarted during the trial"}
         begun = (folder / "pid").exists()
@@ -226,7 +226,7 @@ def wait(trial: str, seconds: float) -> dict[str, Any]:
         time.sleep(0.1)
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _reported(folder: Path) -> dict[str, Any]:
     result = read_json(folder / "result.json") or {}
     return {
         "state": "ended",

@@ -169,10 +169,10 @@ class _Performer:
     def _said(self, output: str) -> str:
         """Return why a traffic tool failed: iperf3 reports it in its JSON, others on stderr."""
         try:
-            told = json.loads(read_text(self._raw / output)).get("error", "")
+            reported = json.loads(read_text(self._raw / output)).get("error", "")
         except (ValueError, AttributeError):
-            told = ""
-        return str(told or read_text(self._raw / f"{output}.stderr")[-300:] or "no output")
+            reported = ""
+        return str(reported or read_text(self._raw / f"{output}.stderr")[-300:] or "no output")
 
     def _stop_servers(self) -> None:
         """End the servers: receivers of flows end by themselves, others such as captures by a signal."""

@@ -13,7 +13,7 @@ from l4sbench.errors import InputError, TestbedError
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.facts import HostFacts
-from l4sbench.testbeds.ssh.memory import CHANGE_S, Memory, Told
+from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.topology import LINE6
 from l4sbench.traits import Stages
 
@@ -66,12 +66,12 @@ def stages(folder: Path, matrix: Matrix, kernels: object = TWO) -> Stages | None
     return SshTestbed(path, matrix.catalog, matrix.cells, contact=False, cache=folder).stages()
 
 
-def remember(folder: Path, told: Told) -> None:
+def remember(folder: Path, told: Known) -> None:
     Memory(folder / "hosts.json", folder).save(told)
 
 
-def asked(now: HostFacts) -> Told:
-    return Told(dict.fromkeys(LINE6.by_name, OLD) | {"router": now})
+def asked(now: HostFacts) -> Known:
+    return Known(dict.fromkeys(LINE6.by_name, OLD) | {"router": now})
 
 
 def test_hosts_that_were_never_asked(tmp_path: Path, matrix: Matrix) -> None:
