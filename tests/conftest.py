@@ -37,7 +37,9 @@ def interrupts_are_heard() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-LONGEST = ("tests/lab/debian", "tests/lab/ssh", "tests/fabric", "tests/lab", "tests/packaging")
+LONGEST = (
+    *("tests/lab/debian", "tests/lab/ssh", "tests/fabric", "tests/attack", "tests/lab", "tests/packaging"),
+)
 """Folders whose tests begin first, so that no worker is left with a long file at the end."""
 
 
