@@ -32,9 +32,11 @@ def standard_input_keeps_blocking() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def interrupts_are_heard() -> None:
-    """A shell has what it starts in the background ignore interrupts, and tests interrupt what they start."""
+    """A shell has what it starts in the background ignore interrupts, and nohup hang-ups; tests send both."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 LONGEST = (

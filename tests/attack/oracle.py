@@ -24,8 +24,10 @@ HANG_S: Final = 300.0
 """Guard against commands that wait for ever; no verdict depends on it otherwise."""
 
 _YAML: Final = re.compile(r":[1-9][0-9]*:[1-9][0-9]*: ")
-_NOTHING_LEFT: Final = re.compile(r"error: (there is no (matrix|run) |no cell |\S+: no cell has )")
-"""Messages about what is not there: a file, or cells that filters or rules ask for."""
+_NOTHING_LEFT: Final = re.compile(
+    r"error: (there is no (matrix|run) |no cell |\S+: no cell has |the run has no packets)"
+)
+"""Messages about what is not there: a file, captures, or cells that filters or rules ask for."""
 _WHOLE_FILE: Final = re.compile(r": (cannot be read|is larger than|is a pipe that) ?|file \S+ does not exist")
 
 

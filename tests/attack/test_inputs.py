@@ -29,13 +29,6 @@ MANY: Final = 200
 AS_COMMANDS: Final = 20
 LONG: Final = 2000
 
-# the others take a few hundredths of a second of the processor's time, these up to a second
-SHARE: Final = {"documents": 4, "runs": 4, "places": 4, "inventories": 20}
-"""Kinds of which there are fewer in one process: one in so many."""
-
-COMMAND_SHARE: Final = 4
-"""The share of `AS_COMMANDS` that `make test` runs of every kind; `make test-long` runs all."""
-
 NEEDS: Final = {"inventories": "ansible"}
 
 
@@ -89,19 +82,18 @@ def in_one_process(kind: str, first: int, count: int, folder: Path) -> list[str]
 def test_many_in_one_process(kind: str, home: Path) -> None:
     if kind in NEEDS:
         pytest.importorskip(NEEDS[kind])
-    found = in_one_process(kind, 0, MANY // SHARE.get(kind, 1), home)
+    found = in_one_process(kind, 0, MANY, home)
     assert not found, "\n\n".join(found)
 
 
-@pytest.mark.parametrize("share", [COMMAND_SHARE, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_some_as_commands(kind: str, share: int, home: Path) -> None:
+def test_some_as_commands(kind: str, home: Path) -> None:
     """In processes of their own, where what outlives a command would show, and memory is that of one."""
     if kind in NEEDS:
         pytest.importorskip(NEEDS[kind])
     found: list[str] = []
-    for number in range(MANY, MANY + AS_COMMANDS // share):
-        around = home / f"{kind}-{SEED}-{number}-{share}"
+    for number in range(MANY, MANY + AS_COMMANDS):
+        around = home / f"{kind}-{SEED}-{number}"
         case = make_case(kind, SEED, number, around / "case", base_run(home))
         if texts := command.attack(case, command.environment(home)):
             found.append(report(kind, number, texts, around))
@@ -113,5 +105,5 @@ def test_some_as_commands(kind: str, share: int, home: Path) -> None:
 def test_very_many(kind: str, home: Path) -> None:
     if kind in NEEDS:
         pytest.importorskip(NEEDS[kind])
-    found = in_one_process(kind, MANY, LONG // SHARE.get(kind, 1), home)
+    found = in_one_process(kind, MANY, LONG, home)
     assert not found, "\n\n".join(found)
