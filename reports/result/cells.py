@@ -122,7 +122,14 @@ class CellResult:
 def cells(
     tables: RunTables, l4s: str, classic: str, value: str = "goodput_mbps", looks: int = 1
 ) -> tuple[CellResult, ...]:
-    """Return the results of the cells that have both flow groups, in order, without those that are baselines.
+    """Return the results of `cells_and_baselines`."""
+    return cells_and_baselines(tables, l4s, classic, value, looks)[0]
+
+
+def cells_and_baselines(
+    tables: RunTables, l4s: str, classic: str, value: str = "goodput_mbps", looks: int = 1
+) -> tuple[tuple[CellResult, ...], Baselines]:
+    """Return the results of the cells that have both flow groups, in order, and the run's baselines.
 
     Args:
         tables: The run.
@@ -172,7 +179,7 @@ def cells(
                 bimodal=bimodal(values, MODES_FLOOR / 100 * rate_mbps),
             )
         )
-    return tuple(found)
+    return tuple(found), baselines
 
 
 def factors_of(tables: RunTables) -> dict[str, Factors]:

@@ -18,7 +18,14 @@ import polars as pl
 
 from l4sbench.factors import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
-from reports.result.cells import Baselines, CellResult, GroupResult, cells, columns_of, factors_of, varying
+from reports.result.cells import (
+    CellResult,
+    GroupResult,
+    cells_and_baselines,
+    columns_of,
+    factors_of,
+    varying,
+)
 from reports.result.grid import Grid, grid
 from reports.result.judging import NOTHING, Judged, Measured, Word, judge, together
 from reports.result.labels import BUFFER, Label, Setting
@@ -192,14 +199,13 @@ def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
     Raises:
         InputError: no cell has both flow groups that the rule compares.
     """
-    results = cells(tables, rule.l4s, rule.classic, rule.value, looks)
+    results, found = cells_and_baselines(tables, rule.l4s, rule.classic, rule.value, looks)
     judged = _placed(results, tables, rule)
     entries: dict[tuple[Label, str, Label], list[JudgedCell]] = {}
     for cell in judged:
         entries.setdefault((cell.question, cell.row, cell.column), []).append(cell)
     trials = tables.trials.filter(pl.col("cell").is_in([cell.id for cell in results]))
     every = factors_of(tables)
-    found = Baselines.of(tables, every, (rule.l4s, rule.classic), "goodput_mbps")
     baselines = len(found.cells(cell.factors for cell in results))
     first = results[0].factors
     return Decision(

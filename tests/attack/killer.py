@@ -28,6 +28,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
@@ -84,22 +85,14 @@ class Testbed(small.SmallTestbed):
 
     __test__ = False
 
-    def run(self, spec: TrialSpec, raw: Path, stop: object) -> Outcome:
+    def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         argv = [*small.COMMAND, _SCRIPT, "sh", str(raw), str(CASE), small.text_of(spec), str(self.sleep_s)]
-        process = subprocess.Popen(
-            argv, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        try:
-            while process.poll() is None:
-                if stop.is_set():  # type: ignore[attr-defined]
-                    raise TrialStopped
-                time.sleep(0.002)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            _, stderr = process.communicate()
-        if process.returncode:
-            raise TrialFailed(stderr.decode().strip() or f"ended by signal {-process.returncode}")
+
+        def look() -> None:
+            if stop.is_set():
+                raise TrialStopped
+
+        small.run_process(argv, look)
         return Outcome(0.1, 0.01, spec.cell.duration.s)
 
 

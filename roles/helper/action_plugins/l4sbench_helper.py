@@ -57,8 +57,8 @@ FACTS = frozenset(
     }
 )
 ANSWERS = {"facts": FACTS, "stop": frozenset({"id", "running"}), "trials": frozenset({"trials"})}
-"""What becomes a result of the task. Ansible gives keys such as C(ansible_facts) and C(add_host) a meaning:
-with them a host could replace variables of its own and of other hosts, and so run commands elsewhere."""
+"""Keys of an answer that become results of the task. Ansible gives C(ansible_facts), C(add_host) and others
+a meaning: with them a host could replace variables of any host, and so run commands elsewhere."""
 STATES = frozenset({"running", "ended", "lost", "unknown"})
 
 

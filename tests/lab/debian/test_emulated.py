@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The ssh testbed on emulated Debian machines: Debian's own kernels, GRUB, Prague by DKMS, trials.
 
-Covers what test_debian.py does not: its kernels are the lab's, and its boot loader stands in for GRUB.
+Covers what test_debian.py does not: its kernels are the lab's, and its boot loader replaces GRUB.
 Takes about half an hour on two quiet cores, as QEMU emulates the processor (docs/ssh.md).
 """
 

@@ -81,6 +81,27 @@ def matrix(folder: Path, axes: str = AXES, trials: str = "2", name: str = "small
     return Matrix.load(path, catalog())
 
 
+def run_process(argv: Sequence[str], look: Callable[[], None]) -> None:
+    """Run a trial's process to its end; `look` is called meanwhile, and ends it by an error.
+
+    Raises:
+        TrialFailed: the process failed.
+    """
+    process = subprocess.Popen(
+        argv, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        while process.poll() is None:
+            look()
+            time.sleep(0.002)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        _, stderr = process.communicate()
+    if process.returncode:
+        raise TrialFailed(stderr.decode().strip() or f"ended by signal {-process.returncode}")
+
+
 @dataclass
 class SmallTestbed:
     """Runs a process per trial. `fault` may do anything, or raise, before the process starts.
@@ -110,22 +131,14 @@ class SmallTestbed:
         self.fault(spec, raw)
         script = SCRIPT.replace("set -e", "") + "exit 0" if self.careless else SCRIPT
         argv = [*COMMAND, script, "sh", str(raw), text_of(spec), str(self.size // 8), str(self.sleep_s / 8)]
-        process = subprocess.Popen(
-            argv, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        try:
-            while process.poll() is None:
-                if stop.is_set() and not self.stubborn:
-                    raise TrialStopped
-                if time.monotonic() - began > spec.wall_limit_s and not self.stubborn:
-                    raise TrialFailed(f"no end within {spec.wall_limit_s:g} s")
-                time.sleep(0.002)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            _, stderr = process.communicate()
-        if process.returncode:
-            raise TrialFailed(stderr.decode().strip() or f"ended by signal {-process.returncode}")
+
+        def look() -> None:
+            if stop.is_set() and not self.stubborn:
+                raise TrialStopped
+            if time.monotonic() - began > spec.wall_limit_s and not self.stubborn:
+                raise TrialFailed(f"no end within {spec.wall_limit_s:g} s")
+
+        run_process(argv, look)
         return Outcome(time.monotonic() - began, 0.01, spec.cell.duration.s)
 
 

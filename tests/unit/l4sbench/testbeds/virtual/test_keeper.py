@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the keeper of guests ends and removes, and what it does not touch."""
+"""The keeper of guests: it ends and removes what a killed owner left, and touches nothing else."""
 
 from __future__ import annotations
 
