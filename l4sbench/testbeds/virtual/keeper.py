@@ -30,6 +30,8 @@ _EMPTY_LOOKS: Final = 2
 
 _END_S: Final = 10.0
 _POLL_S: Final = 0.01
+_LAST_S: Final = 30.0
+_LONGEST_POLL_S: Final = 1.0
 _DELETED: Final = " (deleted)"
 
 
@@ -95,13 +97,30 @@ def _kill(pid: int, folder: Path) -> None:
             os.close(handle)
 
 
+def sweep_last(memory: Path) -> None:
+    """Sweep `memory` until nothing is left there of an owner that has just closed its files.
+
+    The end of an owner's files is not one instant: the pipe to this process may be closed while the lock of a
+    folder is still held, by the owner or by a child that it had just forked. Folders that stay belong to
+    another owner, so that looking ends after `_LAST_S`.
+    """
+    left = [path for path in memory.iterdir() if is_temporary(path.name)]
+    deadline = time.monotonic() + _LAST_S
+    poll_s = _POLL_S
+    sweep(memory)
+    while any(map(os.path.lexists, left)) and time.monotonic() < deadline:
+        time.sleep(poll_s)
+        poll_s = min(2 * poll_s, _LONGEST_POLL_S)
+        sweep(memory)
+
+
 def main() -> None:
     """Wait until the owner has ended, then sweep."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while os.read(0, 1):
         pass
-    sweep(Path(sys.argv[1]))
+    sweep_last(Path(sys.argv[1]))
 
 
 if __name__ == "__main__":

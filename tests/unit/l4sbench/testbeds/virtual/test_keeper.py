@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -65,17 +66,36 @@ def test_folders_of_other_users_stay(tmp_path: Path) -> None:
     assert other.is_dir()
 
 
-def test_it_waits_for_the_end_of_its_owner(tmp_path: Path) -> None:
-    root = Path(keeper.__file__).parents[3]
-    with subprocess.Popen(
-        [sys.executable, "-P", keeper.__file__, str(tmp_path)],
+def start(memory: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", keeper.__file__, str(memory)],
         stdin=subprocess.PIPE,
         cwd="/",
-        env={"PYTHONPATH": str(root)},
-    ) as process:
+        env={"PYTHONPATH": str(Path(keeper.__file__).parents[3])},
+    )
+
+
+def test_it_waits_for_the_end_of_its_owner(tmp_path: Path) -> None:
+    with start(tmp_path) as process:
         dead = tmp_path / temporary_name()
         dead.mkdir()
         assert process.stdin is not None
         process.stdin.close()  # as when the owner ends
         assert process.wait(WAIT_S) == 0
     assert not dead.exists()
+
+
+def test_it_sweeps_again_while_the_owner_is_still_ending(tmp_path: Path) -> None:
+    first, last = (tmp_path / temporary_name() for _ in range(2))
+    first.mkdir()
+    with start(tmp_path) as process:
+        with unfinished_folder(tmp_path) as held:
+            held.rename(last)  # or this process would remove it
+            assert process.stdin is not None
+            process.stdin.close()
+            while first.exists():  # the first sweep found the other folder locked
+                assert process.poll() is None
+                time.sleep(0.01)
+            assert last.is_dir()
+        assert process.wait(WAIT_S) == 0
+    assert not last.exists()
