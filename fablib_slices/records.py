@@ -54,6 +54,8 @@ def numbered(name: str) -> tuple[str, ...]:
 def keep_inventory(found: Slice, access: Access) -> Path:
     """Write a slice's inventory and return its path.
 
+    Ansible reads YAML 1.1, in which an unquoted address of decimal digits is a number; this writes for it.
+
     Raises:
         TestbedError: a machine has no address yet.
     """
@@ -65,7 +67,9 @@ def keep_inventory(found: Slice, access: Access) -> Path:
         if path.name not in {known_hosts.name, BASTION_HOSTS}:
             path.unlink()  # an earlier slice's machines had other keys
     text = StringIO()
-    YAML().dump(inventory(found, access, known_hosts), text)
+    yaml = YAML()
+    yaml.version = (1, 1)
+    yaml.dump(inventory(found, access, known_hosts), text)
     path = own / "inventory.yml"
     write_whole(path, text.getvalue())
     return path

@@ -13,6 +13,7 @@ the archive of packages. All files are removed afterwards, but for disks that we
 Everything takes about ten times as long as on hardware: a minute to boot on a quiet core.
 """
 
+import json
 import socket
 import subprocess
 import time
@@ -20,8 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from ruamel.yaml import YAML
 
 from l4sbench.errors import TestbedError
 from tests.lab.debian.emulated_disk import MANAGEMENT_MAC, emulated_disk
@@ -244,4 +243,4 @@ def _write_inventory(
         "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_timeout": 60,
     }
-    YAML().dump({"all": {"vars": shared, "hosts": hosts}}, vms.inventory)
+    vms.inventory.write_text(json.dumps({"all": {"vars": shared, "hosts": hosts}}, indent=1))

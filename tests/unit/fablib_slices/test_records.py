@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Records of slices: an inventory that Ansible reads as it was meant."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fablib_slices.access import Access
+from fablib_slices.answers import Machine, Slice
+from fablib_slices.records import keep_inventory
+from l4sbench.testbeds.ssh.inventory import read_inventory
+
+DIGITS = "11:22:33:44:55:06"
+"""A number to the base 60 for YAML 1.1, unless it is quoted."""
+
+
+def test_ansible_reads_addresses_of_digits_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    address = "2001:10:11:12:13:14:15:16"
+    machine = Machine("router", "router", "STAR", address, "debian", (("net-rx", DIGITS),))
+    found = Slice("0f" * 16, "mine", "StableOK", datetime(2026, 1, 1, tzinfo=UTC), None, (machine,), ())
+    key = tmp_path / "key"
+    access = Access("bastion.example.org", "tester", key, key, Path(f"{key}.pub"))
+    (host,) = read_inventory(keep_inventory(found, access)).values()
+    assert host["l4sbench_ports"] == {"net-rx": DIGITS}
+    assert host["ansible_host"] == address
