@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -139,8 +138,9 @@ def load_study(name: str) -> Study:
     Raises:
         InputError: the name is unknown, or the file is not a file of claims.
     """
-    path = Path(name) if name.endswith((".yml", ".yaml")) else FOLDER / f"{name}.yml"
-    if not os.path.lexists(path):
+    if name.endswith((".yml", ".yaml")):
+        return load_model(Path(name), Study)
+    if name not in offered():
         hint = did_you_mean(name, offered()) or f"choose from {', '.join(offered())}, or name a .yml file"
         raise InputError(f"no claims of {name} were found", hint)
-    return load_model(path, Study)
+    return load_model(FOLDER / f"{name}.yml", Study)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,17 @@ def test_shipped_studies_are_sound(name: str) -> None:
 def test_an_unknown_study_is_told_which_there_are() -> None:
     with pytest.raises(InputError, match="segsize26"):
         load_study("segsize27")
+
+
+@pytest.mark.parametrize("kind", ["missing", "a folder", "a loop"])
+def test_a_file_of_claims_that_cannot_be_read_is_named(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "mine.yml"
+    if kind == "a folder":
+        path.mkdir()
+    elif kind == "a loop":
+        path.symlink_to(path)
+    with pytest.raises(InputError, match=rf"^{re.escape(str(path))}: cannot be read: "):
+        load_study(str(path))
 
 
 MATRIX = """\
