@@ -82,7 +82,7 @@ class Offers(_Strict):
         accecn: True if it negotiates AccECN.
         builds: Kernel modules of ours that DKMS can build for it.
         entries: Catalog entries it offers whatever its release.
-        not_entries: Catalog entries that behave differently on it.
+        not_entries: Catalog entries that behave differently on it, or that it is built without.
     """
 
     kernel: str

@@ -38,7 +38,7 @@ flows:
   l4s: {cc: prague}
   classic: {cc: cubic}
 axes:
-  aqm: [fq-codel-l4s, dualpi2]
+  aqm: [fq-codel-l4s, codel-ecn]
 """
 
 

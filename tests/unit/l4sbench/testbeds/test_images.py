@@ -57,22 +57,36 @@ def quickstart() -> Matrix:
     return load_matrix("quickstart")
 
 
+@pytest.fixture(scope="module")
+def older_queues(quickstart: Matrix) -> Matrix:
+    """The cells without DualPI2, which Debian's kernels are built without."""
+    return quickstart.select(["aqm=fifo*,codel*,fq*"])
+
+
 def chosen(matrix: Matrix, may: Mapping[str, tuple[Image, ...]]) -> tuple[Choice, ...]:
     choices, problems = choose(matrix.cells, matrix.catalog, HOSTS, may)
     assert problems == ()
     return choices
 
 
-def test_every_wanted_distribution_has_a_kernel_for_prague(quickstart: Matrix) -> None:
+def test_every_wanted_distribution_has_a_kernel_for_prague(quickstart: Matrix, older_queues: Matrix) -> None:
     for distribution in ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04"):
         images = tuple(image for image in IMAGES if distribution in image.distributions)
         # where DKMS cannot build it, the module is brought
         brings = frozenset({"tcp_prague"} if distribution in {"debian 12", "ubuntu 22.04"} else set())
         hosts = tuple(replace(host, brings=brings) for host in HOSTS)
         may = dict.fromkeys(LINE6.by_name, images)
-        (choice,), problems = choose(quickstart.cells, quickstart.catalog, hosts, may)
-        assert (len(choice.cells), problems) == (len(quickstart.cells), ())
-        assert choose(quickstart.cells, quickstart.catalog, HOSTS, may)[1] == () or brings
+        matrix = older_queues if "debian" in distribution else quickstart
+        (choice,), problems = choose(matrix.cells, matrix.catalog, hosts, may)
+        assert (len(choice.cells), problems) == (len(matrix.cells), ())
+        assert choose(matrix.cells, matrix.catalog, HOSTS, may)[1] == () or brings
+
+
+@pytest.mark.parametrize("name", ["debian-backports", "debian12-backports"])
+def test_no_kernel_of_debian_has_dualpi2(quickstart: Matrix, name: str) -> None:
+    (problem,) = choose(quickstart.cells, quickstart.catalog, HOSTS, {"router": (BY_NAME[name],)})[1]
+    assert str(problem).startswith("router.l4sbench_kernels: none of its kernels suffices for dualpi2_")
+    assert f"and 3 more cells: {name} has no dualpi2" in str(problem)
 
 
 def test_what_the_studies_ran_is_there_with_its_defects() -> None:
@@ -106,10 +120,10 @@ def test_advice_does_not_send_a_user_to_what_cannot_be_installed(quickstart: Mat
 
 
 def test_a_host_gets_what_it_prefers_unless_its_cells_need_another(quickstart: Matrix) -> None:
-    may = dict.fromkeys(LINE6.by_name, (BY_NAME["debian-stock"], BY_NAME["debian-backports"]))
+    may = dict.fromkeys(LINE6.by_name, (BY_NAME["debian-stock"], image("own", builds=("tcp_prague",))))
     (choice,) = chosen(quickstart, may)
     # Prague runs at both ends of the L4S flow and DualPI2 at the router; one kernel does for all cells there
-    assert {host for host, name in choice.state.items() if name == "debian-backports"} == {
+    assert {host for host, name in choice.state.items() if name == "own"} == {
         "tx-l4s",
         "rx-l4s",
         "router",
@@ -118,12 +132,12 @@ def test_a_host_gets_what_it_prefers_unless_its_cells_need_another(quickstart: M
     assert alone[0].state["router"] == "debian-stock"
 
 
-def test_what_runs_now_changes_no_choice(quickstart: Matrix) -> None:
+def test_what_runs_now_changes_no_choice(older_queues: Matrix) -> None:
     may = {"router": (BY_NAME["debian-stock"], BY_NAME["debian-backports"])}
     assert running(may, {"router": OLD}) == {"router": "debian-stock"}
     assert running(may, {"router": STOCK}) == {"router": "debian-backports"}
     assert running(may, {"router": STOCK.model_copy(update={"kernel_release": "5.4"})}) == {}
-    assert chosen(quickstart, may) == chosen(quickstart, may)
+    assert chosen(older_queues, may) == chosen(older_queues, may)
 
 
 def test_cells_that_no_kernel_does_for_alike_are_kept_apart(quickstart: Matrix) -> None:
