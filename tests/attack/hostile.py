@@ -18,6 +18,7 @@ import shutil
 import socket
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -623,7 +624,8 @@ def _repack(rng: random.Random, path: Path) -> None:
         member = copy.copy(member)
         match rng.randrange(8):
             case 0 | 1 | 2 if at == 0:
-                data = json.dumps(damaged_tree(rng, json.loads(data))).encode()
+                with suppress(ValueError):  # it was damaged before
+                    data = json.dumps(damaged_tree(rng, json.loads(data))).encode()
             case 3:
                 data = damaged_bytes(rng, data)
             case 4:

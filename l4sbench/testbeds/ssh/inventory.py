@@ -127,5 +127,9 @@ def _unreadable(path: Path, ended: subprocess.CompletedProcess[str]) -> InputErr
 def _cause(path: Path, stderr: str) -> str:
     """Return why Ansible cannot read an inventory. It prints an error per reader, YAML's first."""
     errors = [part.partition("\n\n")[0].strip() for part in stderr.split("<<< caused by >>>\n\n")[1:]]
-    causes = [re.sub(r"\s*\nOrigin: ", " at ", text) for text in errors] or [stderr.strip()[-1000:]]
+    causes = [re.sub(r"\s*\nOrigin: ", " at ", text) for text in errors]
+    if not causes:  # Ansible's own error, at the end of its traceback
+        lines = [line for line in stderr.splitlines() if line.strip()] or ["it printed no reason"]
+        last = re.sub(r"^[\w.]*Error: (Unexpected Exception, this is probably a bug: )?", "", lines[-1])
+        return last[:1000]
     return causes[0 if path.suffix in {".yml", ".yaml", ".json"} else -1]

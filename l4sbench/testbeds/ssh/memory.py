@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,7 +61,8 @@ class Memory:
     """The file in the user's cache that keeps it."""
 
     def __init__(self, inventory: Path, cache: Path | None = None) -> None:
-        where = hashlib.sha256(str(inventory.resolve()).encode()).hexdigest()[:16]
+        # not Path.resolve, which raises RuntimeError for a link to itself; reading reports that
+        where = hashlib.sha256(os.path.realpath(inventory).encode()).hexdigest()[:16]
         self._inventory = inventory
         self.path: Final = (cache or user_cache_path("l4sbench") / "hosts") / f"{where}.json"
 

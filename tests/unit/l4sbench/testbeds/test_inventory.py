@@ -96,6 +96,23 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
         read_inventory(tmp_path / ("x" * 300))
 
 
+def test_a_link_to_itself_is_no_inventory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "hosts.yml"
+    path.symlink_to(path)
+    assert main(["plan", "quickstart", "--on", f"ssh:{path}"]) == 2
+    assert f"error: inventory {path} does not exist" in capsys.readouterr().err
+
+
+def test_an_error_of_ansible_itself_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text("all:\n  hosts:\n    a: {l4sbench_node: !!binary aGVsbG8=}\n")
+    with pytest.raises(InputError) as caught:
+        read_inventory(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: Ansible cannot read it: Object of type ")
+    assert "\n" not in message
+
+
 def test_large_inventories_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "sparse.yml").open("wb") as file:
         file.truncate(module.MOST_BYTES + 1)
