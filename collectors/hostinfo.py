@@ -103,9 +103,10 @@ def parse_parameters(text: str) -> dict[str, str]:
 
 
 def read_output(raw: Path, node: str, output: str) -> str | None:
-    """Read a raw file of a node; None when it is missing."""
+    """Read a raw file of a node; None when it is missing or no file."""
+    path = raw / node / output
     try:
-        return (raw / node / output).read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
     except OSError:
         return None
 

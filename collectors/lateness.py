@@ -62,12 +62,12 @@ class NodeLateness:
 def read_lateness(raw: Path, node: str) -> NodeLateness | None:
     """Read the file of a node; None when it is missing or has no instants. Raises BadRawError."""
     path = raw / node / FILE
+    if not path.is_file():
+        return None
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
         late_ms = sorted(float(late) for late in plain["late_ms"])
         return NodeLateness(late_ms, *_shares(plain["cpus"], float(plain["seconds"]))) if late_ms else None
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadRawError(f"{node}/{FILE}: {type(error).__name__} {error}") from error
 

@@ -74,10 +74,13 @@ def _receiver_output(programs: Mapping[str, Program], run: FlowRun) -> str | Non
 
 
 def _read(path: Path, what: str, problems: list[str]) -> Result | None:
+    if not path.is_file():
+        problems.append(f"{what} is missing")
+        return None
     try:
         return parse_result(path.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        problems.append(f"{what} is missing")
+    except OSError as error:
+        problems.append(f"{what} cannot be read: {error.strerror}")
     except BadRawError as error:
         problems.append(f"{what} {error}")
     return None

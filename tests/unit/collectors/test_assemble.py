@@ -10,6 +10,7 @@ import os
 import random
 import re
 import shutil
+import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -303,3 +304,24 @@ def test_no_raw_file_stops_the_tables(pattern: str, run: Run, captured: Load, ca
     assert trials["status"][0] == "ok"
     for table in tables.OF_TRIALS:
         tables.check(table, run.tables / f"{table}.parquet")
+
+
+@pytest.mark.parametrize("name", ["captured-dualpi2", "lean-codel-warmup", "iperf3-fifo"])
+def test_a_raw_file_that_is_a_pipe_is_not_waited_for(name: str, captured: Load) -> None:
+    def waits(*_: object) -> None:
+        raise TimeoutError
+
+    trial = captured(name)
+    before = signal.signal(signal.SIGALRM, waits)
+    try:
+        for path in sorted(path for path in trial.raw.rglob("*") if path.is_file()):
+            kept = path.rename(trial.raw.with_name("kept"))
+            os.mkfifo(path)
+            signal.alarm(300)
+            frames, problems = assemble.rows_of(trial.ended)
+            assert any(f"{path.relative_to(trial.raw)} is not a regular file" in one for one in problems)
+            assert set(frames["trials"]["status"]) == {"invalid"}
+            kept.replace(path)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -86,7 +86,7 @@ def test_a_pipe_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b'{"a":\n  1,}', ":2:5: is not valid JSON: "),
+        (b'{"a":\n  1 2}', ":2:5: is not valid JSON: "),
         (b'{"a": "\xff"}', ":1:8: is not UTF-8 text"),
         (b'{"a": NaN}', ": NaN is not a finite number"),
         (b'{"a": 1e999}', ": 1e999 is out of range"),
