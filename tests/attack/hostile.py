@@ -611,6 +611,10 @@ _NAMES: Final = (
 )
 
 
+_DAMAGED: Final = (ValueError, TypeError, KeyError, RecursionError)
+"""Errors of reading the list of a bundle that was damaged before."""
+
+
 def _repack(rng: random.Random, path: Path) -> None:
     """Damage the list of a bundle, or its members."""
     members: list[tuple[tarfile.TarInfo, bytes]] = []
@@ -624,7 +628,7 @@ def _repack(rng: random.Random, path: Path) -> None:
         member = copy.copy(member)
         match rng.randrange(8):
             case 0 | 1 | 2 if at == 0:
-                with suppress(ValueError):  # it was damaged before
+                with suppress(*_DAMAGED):
                     data = json.dumps(damaged_tree(rng, json.loads(data))).encode()
             case 3:
                 data = damaged_bytes(rng, data)
@@ -640,9 +644,10 @@ def _repack(rng: random.Random, path: Path) -> None:
                 members.insert(rng.randrange(len(members)), members[at])
             case _ if at == 0:  # the run's name, in the list and of all members
                 run = rng.choice((*_NAMES, "a/b/c", "quickstart/20260102T030405Z", "quickstart/latest"))
-                plain = json.loads(data)
-                members = [(_renamed(one, str(plain.get("run")), run), content) for one, content in members]
-                data = json.dumps(plain | {"run": run}).encode()
+                with suppress(*_DAMAGED):
+                    plain = json.loads(data)
+                    data = json.dumps(plain | {"run": run}).encode()
+                    members = [(_renamed(one, str(plain["run"]), run), content) for one, content in members]
             case _:
                 del members[at]
                 continue
