@@ -18,6 +18,7 @@ from l4sbench.testbeds.ssh.environment import environment
 ON_NODES = frozenset(
     {
         "playbooks/fetch.yml",
+        "playbooks/pauses.yml",
         "playbooks/prepare.yml",
         "playbooks/teardown.yml",
         "playbooks/trial.yml",

@@ -49,16 +49,23 @@ MEMORY_BYTES = 2 << 30
 """Limit of this process's address space, so of what a host can make it keep."""
 _PR_SET_PDEATHSIG = 1
 CHANGING = frozenset({"wiring", "tuning", "bottleneck", "files", "teardown"})
-COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials"}
+COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials", "pauses"}
 FACTS = frozenset(
     {
         *("accecn", "boot_id", "ccs", "config", "distribution", "free_mb", "interfaces", "kernel_release"),
         *("kernel_version", "machine", "modules", "python", "root", "systemd", "time_s", "tools"),
     }
 )
-ANSWERS = {"facts": FACTS, "stop": frozenset({"id", "running"}), "trials": frozenset({"trials"})}
+ANSWERS = {
+    "facts": FACTS,
+    "stop": frozenset({"id", "running"}),
+    "trials": frozenset({"trials"}),
+    "pauses": frozenset({"pauses"}),
+}
 """Keys of an answer that become results of the task. Ansible gives C(ansible_facts), C(add_host) and others
 a meaning: with them a host could replace variables of any host, and so run commands elsewhere."""
+WORDS = {"stop": ("trial",), "pauses": ("seconds",)}
+"""Arguments of the task that become words of the helper's command."""
 STATES = frozenset({"running", "ended", "lost", "unknown"})
 
 
@@ -88,7 +95,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         if command == "files":
             source = Path(self._find_needle("files", str(args["source"])))
             given = {"folder": str(args["folder"]), "files": _encoded(source)}
-        words = [command, str(args["trial"])] if command == "stop" else [command]
+        words = [command, *(str(args[name]) for name in WORDS.get(command, ()))]
         if command == "teardown" and self._execute(["test", "-e", STATE], b"")["rc"]:
             return {**result, "changed": False, "changes": []}
         answer = self._helper(words, given)

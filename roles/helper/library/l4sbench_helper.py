@@ -14,7 +14,7 @@ options:
     description: The command.
     type: str
     required: true
-    choices: [facts, wiring, tuning, bottleneck, files, trial, fetch, stop, trials, teardown]
+    choices: [facts, wiring, tuning, bottleneck, files, trial, fetch, stop, trials, pauses, teardown]
   part:
     description: The host's part of a trial, for C(wiring), C(tuning), C(bottleneck) and C(trial).
     type: dict
@@ -24,6 +24,9 @@ options:
   trial:
     description: Id of a trial, for C(fetch) and C(stop).
     type: str
+  seconds:
+    description: How long C(pauses) measures the timer, and then the stream.
+    type: float
   results:
     description: File on the controller that C(trial) and C(fetch) write.
     type: path

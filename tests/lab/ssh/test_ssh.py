@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The ssh testbed on booted nodes: a sweep end to end, trials by hand, and hosts that fail.
 
-25 Mbit/s is what six nodes on two cores carry; below it one packet outlasts DualPI2's step of 1 ms.
+25 Mbit/s is what six nodes on two cores carry; below 24 two packets outlast DualPI2's step of 1 ms.
 """
 
 import json
@@ -27,6 +27,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.testbeds.nodes import NodesStatus, halt, up
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.ansible import play as play_books
+from l4sbench.testbeds.ssh.pauses import pauses_on
 from tests.lab.nodes.hosts import on
 from tests.lab.playbooks import ON_NODES, Played, play
 
@@ -110,8 +111,11 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
         assert told["ok"], told
     before = on(hosts, "rx-l4s", "ip", "route", "show")
     assert "congctl prague" in before
+    paused = played(folder, "pauses", hosts, "-e", "l4sbench_seconds=0.1")
+    assert not any(paused.changed.values())
     undone = played(folder, "teardown", hosts)
-    assert again.executed | tried.executed | brought.executed | undone.executed >= ON_NODES
+    played_all = (again, tried, brought, paused, undone)
+    assert frozenset().union(*(book.executed for book in played_all)) >= ON_NODES
     assert state_of(hosts) == untouched
     assert not any(played(folder, "teardown", hosts).changed.values())
     # what nodes in namespaces were given is not the host's
@@ -120,6 +124,15 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
     assert "l4sb-tx-classic" in on(hosts, "tx-l4s", "ip", "netns")
     played(folder, "teardown", few)
     assert state_of(hosts) == untouched
+
+
+def test_pauses_of_every_host_are_measured(hosts: NodesStatus) -> None:
+    assert hosts.inventory is not None
+    found = pauses_on(hosts.inventory, 0.2)
+    assert list(found) == sorted(node.name for node in hosts.nodes)
+    for pauses in found.values():
+        assert 0 < pauses.received.events <= pauses.sent.events
+        assert 0 < pauses.timer.events <= 2001
 
 
 def state_of(hosts: NodesStatus) -> dict[str, str]:

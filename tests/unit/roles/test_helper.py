@@ -29,6 +29,7 @@ sys.path.insert(0, str(HELPER))  # on a host it is run as a folder, and its modu
 import counters  # noqa: E402
 import lateness  # noqa: E402
 import meeting  # noqa: E402
+import pauses  # noqa: E402
 import queues  # noqa: E402
 import system  # noqa: E402
 import tuning  # noqa: E402
@@ -267,3 +268,24 @@ def test_no_sysctl_but_the_networks_is_read_or_written(
     with pytest.raises(system.Failed, match=r"is not a sysctl below net\."):
         tuning.set_sysctls(tuning.Memory("tx"), {key: "|/tmp/x"})
     assert (tmp_path / "kernel" / "core_pattern").read_text() == "core"
+
+
+def test_a_gap_of_a_millisecond_is_a_pause() -> None:
+    gaps = pauses.Gaps()
+    for at_us in (0, 100, 1099, 2099, 2199, 5199):
+        gaps.add(at_us * 1000)
+    assert gaps.report() == {"events": 6, "seconds": 0.005, "pauses": 2, "sizes_ms": [1.0, 3.0]}
+
+
+def test_instants_that_a_pause_covers_are_left_out() -> None:
+    at: list[int] = []
+
+    def late(now_ns: int) -> None:
+        at.append(now_ns)
+        if len(at) == 5:
+            time.sleep(0.02)
+
+    pauses.on_grid(0.05, late)
+    assert at == sorted(at)
+    assert at[5] - at[4] >= 20_000_000
+    assert len(at) <= 300 + 1  # of 500 instants 200 passed during the sleep

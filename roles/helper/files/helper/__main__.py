@@ -13,6 +13,7 @@ usage: python3 FOLDER COMMAND [ARG...]
     stop TRIAL             end a trial
     trials                 list the trials whose files are still here
     files                  write the files of a folder that differ
+    pauses SECONDS         measure for how long the host stands still
     teardown               restore the state before the first trial
 
 stdin, where a command reads it, and stdout are JSON. A failure is `{"failed": "reason"}` with exit code 1.
@@ -30,6 +31,7 @@ from typing import Any, Callable, Mapping
 
 import host
 from facts import facts
+from pauses import pauses
 from queues import queues
 from system import STATE, Failed, in_namespace, namespace_of, namespaces, read_json, read_text, write_whole
 from trial import perform
@@ -114,6 +116,13 @@ def _files() -> dict[str, Any]:
     return {"changed": changed}
 
 
+def _pauses(seconds: str) -> dict[str, Any]:
+    try:
+        return {"pauses": pauses(float(seconds))}
+    except OSError as error:
+        raise Failed(str(error)) from error
+
+
 def _teardown() -> dict[str, Any]:
     running = read_text(host.CURRENT)
     if running:
@@ -140,6 +149,7 @@ _COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {
     "stop": host.stop,
     "trials": lambda: {"trials": host.trials()},
     "files": _files,
+    "pauses": _pauses,
     "teardown": _teardown,
 }
 

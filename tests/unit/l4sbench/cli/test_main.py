@@ -73,6 +73,50 @@ def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (checks["lab"]["ok"], checks["lab"]["mend"]) == (False, "l4sbench lab build")
 
 
+def test_pauses_are_printed_as_a_table_or_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--pauses", "--seconds", "1"]) == 0
+    shown = capsys.readouterr()
+    heading, *rows = shown.out.splitlines()
+    assert heading.startswith("host ")
+    assert [re.split("  +", row)[:2] for row in rows] == [
+        ["this machine", name] for name in ("timer", "UDP, sent", "UDP, received")
+    ]
+    assert shown.err == "measuring for 2 s\n"
+    assert main(["doctor", "--pauses", "--seconds", "1", "--json"]) == 0
+    (here,) = json.loads(capsys.readouterr().out).values()
+    assert here.keys() == {"timer", "udp_sent", "udp_received", "udp_lost"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--seconds", "5"], "--seconds is for measuring pauses; l4sbench doctor --pauses --seconds ..."),
+        (["--on", "ssh:a.yml"], "--on is for measuring pauses; l4sbench doctor --pauses --on ..."),
+        (
+            ["--pauses", "--on", "virtual"],
+            (
+                "virtual is not a valid place for --pauses; it must be ssh:INVENTORY; --on ssh:hosts.yml; "
+                "`l4sbench slice inventory NAME` prints the inventory of a slice"
+            ),
+        ),
+        (
+            ["--pauses", "--on", "ssh:/no/such.yml"],
+            (
+                "inventory /no/such.yml does not exist; l4sbench lab up prints the inventory of a local lab; "
+                "docs/ssh.md describes the format"
+            ),
+        ),
+    ],
+)
+def test_what_pauses_cannot_be_measured(
+    given: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", *given]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines()[-1] == f"error: {message}"
+
+
 def test_every_problem_of_a_file_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text(
