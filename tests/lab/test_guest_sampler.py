@@ -55,7 +55,14 @@ ROUNDED = {"rtt", "rttvar", "pacing_rate", "delivery_rate", "busy_time", "prob"}
 
 
 def sampled(
-    lab: Lab, folder: Path, queue: str, *, ecn: int = 1, cc: str = "cubic", module: str | None = None
+    lab: Lab,
+    folder: Path,
+    queue: str,
+    *,
+    ecn: int = 1,
+    cc: str = "cubic",
+    module: str | None = None,
+    offset_us: int = 0,
 ) -> Outcome:
     script = Script()
     if module:
@@ -66,6 +73,7 @@ def sampled(
     script.line("start", 100)
     script.line(
         *("at", "-", 0, "-", "-", "lab-sampler", "--interval-ms", INTERVAL_MS, "--seconds", SECONDS),
+        *("--offset-us", offset_us),
         *("--sockets-of", "tx,rx", "--out-sockets", "/trial/sockets.jsonl"),
         *("--queues", "mid:right", "--out-queues", "/trial/queues.jsonl", *LAYOUTS),
     )
@@ -159,3 +167,21 @@ def test_samples_are_at_multiples_of_the_interval_and_at_the_end(lab: Lab, tmp_p
     ticks = list(range(0, SECONDS * 1000 + 1, INTERVAL_MS))
     assert [s["t_ms"] for s in outcome.samples("queues.jsonl") if s["kind"] == "bfifo"] == ticks
     assert {s["t_ms"] for s in outcome.samples("sockets.jsonl")} >= set(ticks[1:])
+
+
+def test_samples_begin_at_the_offset_and_state_their_time(lab: Lab, tmp_path: Path) -> None:
+    outcome = sampled(lab, tmp_path / "trial", "bfifo limit 30000", offset_us=33_417)
+    ticks = [round(ms + 33.417, 3) for ms in range(0, SECONDS * 1000, INTERVAL_MS)] + [SECONDS * 1000]
+    assert [s["t_ms"] for s in outcome.samples("queues.jsonl") if s["kind"] == "bfifo"] == ticks
+    sender = [s for s in outcome.samples("sockets.jsonl") if s["node"] == "tx"]
+    by_time = {s["t_ms"]: s["busy_time"] for s in sender}
+    spent_us = by_time[4033.417] - by_time[1033.417]
+    assert spent_us == pytest.approx(3_000_000, abs=2_000)
+
+
+def test_offset_of_an_interval_is_refused(lab: Lab, tmp_path: Path) -> None:
+    script = Script()
+    common = ("--interval-ms", INTERVAL_MS, "--seconds", 1, "--t0", 0)
+    script.run("-", "lab-sampler", *common, "--offset-us", INTERVAL_MS * 1000)
+    outcome = boot(lab, script, tmp_path / "trial")
+    assert "the offset is not within the interval of 100 ms" in str(outcome.end)

@@ -4,14 +4,17 @@
  * lab-sampler: samples what `ss -tin` and `tc -s -j qdisc` show, at fixed instants,
  * on every node of a lab guest.
  *
- *   lab-sampler --interval-ms N --seconds S [--t0 NS] [--sockets-of NS[,NS...]]
- *               [--queues NS:IFNAME[,NS:IFNAME...]] [--layout KIND,NAME:TYPE[,...]]
+ *   lab-sampler --interval-ms N --seconds S [--offset-us N] [--t0 NS]
+ *               [--sockets-of NS[,NS...]] [--queues NS:IFNAME[,NS:IFNAME...]]
+ *               [--layout KIND,NAME:TYPE[,...]]
  *               [--out-sockets FILE] [--out-queues FILE]
  *
  * One process samples all namespaces: a netlink socket always belongs to the
  * namespace it was opened in, so each is opened once. A tick then costs two system
  * calls per source; running ss and tc would cost six forks. Ticks are absolute:
- * T0 + k * interval, and finally T0 + seconds. T0 is --t0, by default LAB_T0_NS.
+ * T0 + offset + k * interval, and finally T0 + seconds. T0 is --t0, by default
+ * LAB_T0_NS. Flows and timers of queues begin at round times, and CoDel's interval
+ * is 100 ms too: trials whose offset is drawn do not all see the same phase of it.
  * Formats: docs/guest.md.
  */
 
@@ -42,6 +45,7 @@ struct output {
 static struct output sockets = { .last = &sockets.sources };
 static struct output queues = { .last = &queues.sources };
 static int64_t interval_ns;
+static int64_t offset_ns; /* less than an interval */
 static int64_t duration_ns;
 static int64_t t0_ns = -1;
 static struct layout *layouts;
@@ -96,7 +100,7 @@ static void close_output(struct output *output)
 
 static void run(void)
 {
-	int64_t at_ns = 0;
+	int64_t at_ns = offset_ns < duration_ns ? offset_ns : duration_ns;
 
 	for (;;) {
 		sleep_until(t0_ns + at_ns);
@@ -116,8 +120,9 @@ static void run(void)
 static void usage(void)
 {
 	die("usage:\n"
-	    "  lab-sampler --interval-ms N --seconds S [--t0 NS] [--sockets-of NS[,NS...]]\n"
-	    "              [--queues NS:IFNAME[,NS:IFNAME...]] [--layout KIND,NAME:TYPE[,...]]\n"
+	    "  lab-sampler --interval-ms N --seconds S [--offset-us N] [--t0 NS]\n"
+	    "              [--sockets-of NS[,NS...]] [--queues NS:IFNAME[,NS:IFNAME...]]\n"
+	    "              [--layout KIND,NAME:TYPE[,...]]\n"
 	    "              [--out-sockets FILE] [--out-queues FILE]");
 }
 
@@ -151,10 +156,11 @@ static void add_layout(char *text)
 
 static void parse_options(int argc, char **argv)
 {
-	enum { INTERVAL, SECONDS, T0, SOCKETS, QUEUES, LAYOUT, OUT_SOCKETS, OUT_QUEUES };
+	enum { INTERVAL, SECONDS, OFFSET, T0, SOCKETS, QUEUES, LAYOUT, OUT_SOCKETS, OUT_QUEUES };
 	static const struct option options[] = {
 		[INTERVAL] = { "interval-ms", required_argument, NULL, INTERVAL },
 		[SECONDS] = { "seconds", required_argument, NULL, SECONDS },
+		[OFFSET] = { "offset-us", required_argument, NULL, OFFSET },
 		[T0] = { "t0", required_argument, NULL, T0 },
 		[SOCKETS] = { "sockets-of", required_argument, NULL, SOCKETS },
 		[QUEUES] = { "queues", required_argument, NULL, QUEUES },
@@ -165,6 +171,7 @@ static void parse_options(int argc, char **argv)
 	};
 	const char *t0 = getenv("LAB_T0_NS");
 	int64_t interval_ms = 0;
+	int64_t offset_us = 0;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
@@ -175,6 +182,10 @@ static void parse_options(int argc, char **argv)
 			break;
 		case SECONDS:
 			if (!parse_seconds(optarg, &duration_ns))
+				usage();
+			break;
+		case OFFSET:
+			if (!parse_int64(optarg, &offset_us))
 				usage();
 			break;
 		case T0:
@@ -202,6 +213,9 @@ static void parse_options(int argc, char **argv)
 	if (optind != argc || interval_ms <= 0 || !duration_ns)
 		usage();
 	interval_ns = interval_ms * NSEC_PER_MSEC;
+	offset_ns = offset_us * NSEC_PER_USEC;
+	if (offset_ns < 0 || offset_ns >= interval_ns)
+		die("the offset is not within the interval of %lld ms", (long long)interval_ms);
 	if (!t0)
 		die("the start instant is missing: give --t0 or set LAB_T0_NS");
 	if (!parse_int64(t0, &t0_ns))

@@ -15,6 +15,7 @@
 
 #define ANSWERS	    4		/* messages received by one system call */
 #define ANSWER_SIZE (32 * 1024) /* the most that the kernel puts into a message */
+#define DUMP_TRIES  8		/* until a dump is consistent */
 
 int netlink_open(const char *node, int protocol)
 {
@@ -35,23 +36,51 @@ int netlink_open(const char *node, int protocol)
 	return fd;
 }
 
-/* Parse one datagram; false if it held the end of the dump. */
-static bool parse_answer(const struct source *source, const void *data, size_t length)
+/* What is known of a dump so far. */
+enum dump {
+	DUMP_MORE, /* its end has not come */
+	DUMP_DONE,
+	DUMP_TORN, /* at its end: what it lists changed meanwhile */
+};
+
+/* The error in the message that ends a dump, 0 if it is complete. */
+static int done_error(const struct nlmsghdr *message)
+{
+	int error = 0;
+
+	if (message->nlmsg_len >= NLMSG_LENGTH(sizeof(error)))
+		memcpy(&error, NLMSG_DATA(message), sizeof(error));
+	return error;
+}
+
+static void refused(const struct source *source, int error)
+{
+	die_errno(-error, "the kernel refused a dump in %s", source->sample.node);
+}
+
+/* Parse one datagram. @torn is set by any message of a dump that is not consistent. */
+static enum dump parse_answer(const struct source *source, const void *data, size_t length,
+			      bool *torn)
 {
 	const struct nlmsghdr *message = data;
 
 	for (; NLMSG_OK(message, length); message = NLMSG_NEXT(message, length)) {
-		if (message->nlmsg_type == NLMSG_DONE)
-			return false;
+		*torn |= message->nlmsg_flags & NLM_F_DUMP_INTR;
+		if (message->nlmsg_type == NLMSG_DONE) {
+			int error = done_error(message);
+
+			if (error)
+				refused(source, error);
+			return *torn ? DUMP_TORN : DUMP_DONE;
+		}
 		if (message->nlmsg_type == NLMSG_ERROR) {
 			const struct nlmsgerr *error = NLMSG_DATA(message);
 
-			die_errno(-error->error, "the kernel refused a dump in %s",
-				  source->sample.node);
+			refused(source, error->error);
 		}
 		source->parse(&source->sample, message);
 	}
-	return true;
+	return DUMP_MORE;
 }
 
 /*
@@ -59,16 +88,17 @@ static bool parse_answer(const struct source *source, const void *data, size_t l
  * prepares the next datagram while it hands over the one before, so recvmmsg()
  * gets both in one call.
  */
-void netlink_dump(struct source *source)
+static enum dump dump_once(struct source *source)
 {
 	static char buffer[ANSWERS][ANSWER_SIZE];
 	struct iovec pieces[ANSWERS];
 	struct mmsghdr answers[ANSWERS];
-	bool more = true;
+	enum dump dump = DUMP_MORE;
+	bool torn = false;
 
 	if (send(source->fd, source->request, source->request->nlmsg_len, 0) < 0)
 		die_errno(errno, "netlink request in %s", source->sample.node);
-	while (more) {
+	while (dump == DUMP_MORE) {
 		int count;
 
 		memset(answers, 0, sizeof(answers));
@@ -80,13 +110,28 @@ void netlink_dump(struct source *source)
 		count = recvmmsg(source->fd, answers, ANSWERS, MSG_WAITFORONE, NULL);
 		if (count < 0)
 			die_errno(errno, "netlink answer in %s", source->sample.node);
-		for (int i = 0; i < count && more; i++) {
+		for (int i = 0; i < count && dump == DUMP_MORE; i++) {
 			if (answers[i].msg_hdr.msg_flags & MSG_TRUNC)
 				die("a netlink answer in %s is over %d bytes long",
 				    source->sample.node, ANSWER_SIZE);
-			more = parse_answer(source, buffer[i], answers[i].msg_len);
+			dump = parse_answer(source, buffer[i], answers[i].msg_len, &torn);
 		}
 	}
+	return dump;
+}
+
+void netlink_dump(struct source *source)
+{
+	struct text *out = source->sample.out;
+	size_t before = out->length;
+
+	for (int tries = 0; tries < DUMP_TRIES; tries++) {
+		if (dump_once(source) == DUMP_DONE)
+			return;
+		out->length = before; /* of a torn dump, any line may be wrong or missing */
+	}
+	die("what a dump in %s lists changed during each of %d dumps", source->sample.node,
+	    DUMP_TRIES);
 }
 
 const void *attribute(const struct nlattr *first, size_t length, uint16_t type, size_t *size)

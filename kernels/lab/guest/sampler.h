@@ -59,7 +59,11 @@ struct layout {
 /* Open a netlink socket in network namespace @node. Ends the program if it cannot. */
 int netlink_open(const char *node, int protocol);
 
-/* Send the request of @source and pass every message of the answer to its parser. */
+/*
+ * Send the request of @source and pass every message of the answer to its parser.
+ * If the kernel reports that the dump is not consistent, discard its lines and
+ * repeat it. Ends the program if the kernel refuses the dump, also at its end.
+ */
 void netlink_dump(struct source *source);
 
 /* Payload of attribute @type among @length bytes at @first, or NULL; its size in @size. */

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.program.trial import draw_unit
 from l4sbench.testbeds.virtual.lab import GUEST_BIN, GUEST_MODULES
 
 if TYPE_CHECKING:
@@ -75,12 +76,14 @@ def guest_script(
     topology: Topology,
     linux: Sequence[str] = (),
     *,
+    seed: int = 0,
     interactive: bool = False,
 ) -> GuestScript:
     """Compile the programs of one trial.
 
-    `linux` are modules of Linux to load, in load order. `interactive` stops after the setup and hands the
-    console to a shell instead of running flows.
+    `linux` are modules of Linux to load, in load order. `seed` draws when samples begin, at most an interval
+    after the start instant. `interactive` stops after the setup and hands the console to a shell instead of
+    running flows.
 
     Raises:
         InputError: two nodes need different parameters of one kernel module; all nodes share a kernel.
@@ -95,7 +98,7 @@ def guest_script(
             out = f"{node}/{server.output}"
             writer.line("daemon", node, out, f"{out}.stderr", *_local(server.argv))
     writer.line("start", str(LEAD_MS))
-    _flows(writer, programs)
+    _flows(writer, programs, seed)
     for node, program in programs.items():
         for reading in program.readback:
             out = f"{node}/{reading.output}"
@@ -151,7 +154,7 @@ def _prepare(writer: _Writer, node: str, program: Program, neighbours: Sequence[
     writer.batch(node, f"{node}/tc", "tc", batch)
 
 
-def _flows(writer: _Writer, programs: Mapping[str, Program]) -> None:
+def _flows(writer: _Writer, programs: Mapping[str, Program], seed: int) -> None:
     """Write flows and the sampler at their instants, and how long to wait for them."""
     end_ns = 0
     for node, program in programs.items():
@@ -159,13 +162,13 @@ def _flows(writer: _Writer, programs: Mapping[str, Program]) -> None:
             out = f"{node}/{flow.output}"
             writer.line("at", node, str(flow.start.ns), out, f"{out}.stderr", *_local(flow.argv))
             end_ns = max(end_ns, flow.start.ns + int(flow.seconds * 1e9))
-    sampler = _sampler_argv(programs, end_ns)
+    sampler = _sampler_argv(programs, end_ns, seed)
     if sampler:
         writer.line("at", "-", "0", "-", "sampler.stderr", *sampler)
     writer.line("wait", str(end_ns + int(GRACE_S * 1e9)))
 
 
-def _sampler_argv(programs: Mapping[str, Program], end_ns: int) -> list[str]:
+def _sampler_argv(programs: Mapping[str, Program], end_ns: int, seed: int) -> list[str]:
     sockets: list[str] = []
     queues: list[str] = []
     layouts: list[str] = []
@@ -180,7 +183,9 @@ def _sampler_argv(programs: Mapping[str, Program], end_ns: int) -> list[str]:
                 layouts += map(layout, sampler.exports)
     if not intervals_ms:
         return []
-    argv = [str(GUEST_BIN / "lab-sampler"), "--interval-ms", str(min(intervals_ms))]
+    interval_ms = min(intervals_ms)
+    argv = [str(GUEST_BIN / "lab-sampler"), "--interval-ms", str(interval_ms)]
+    argv += ["--offset-us", str(int(draw_unit(seed, "samples") * interval_ms * 1000))]
     argv += ["--seconds", str(-(-end_ns // 1_000_000_000))]
     if sockets:
         argv += ["--sockets-of", ",".join(sockets), "--out-sockets", "/trial/sockets.jsonl"]

@@ -108,7 +108,7 @@ class VirtualTestbed:
         """
         used = entries(self._catalog, uses(spec.cell, TRAITS))
         linux = self._lab.provided_by(kernel_options(used))
-        steps = script.guest_script(spec.programs, spec.topology, linux)
+        steps = script.guest_script(spec.programs, spec.topology, linux, seed=spec.seed)
         steps.write(raw)
         self._write_host(spec, raw, linux)
         boot = Boot(self._lab.kernel, self._lab.rootfs, raw, spec.seed)
