@@ -33,7 +33,7 @@ from collectors.queues import queue_rows
 from collectors.sockets import socket_rows
 from collectors.traffic import FlowResult, read_flows
 from l4sbench.events import Status
-from l4sbench.program import differences
+from l4sbench.program import DROPS, differences
 from l4sbench.program.trial import Judgement
 
 if TYPE_CHECKING:
@@ -113,6 +113,17 @@ class _Evidence:
                 except BadRawError as error:
                     raise BadRawError(f"{node}: {reading.output} {error}") from error
         return found
+
+    @property
+    def wire_drops(self) -> Iterator[tuple[str, str, int]]:
+        """Node, network and number of packets that a wire of the lab dropped."""
+        for node, program in self.programs.items():
+            for reading in program.readback:
+                text = read_output(self.raw, node, reading.output) if reading.argv[0] == "sysctl" else None
+                for name, value in parse_sysctls(text or "").items():
+                    *root, network, what = name.split(".")
+                    if root == ["net", "wire"] and what == DROPS and value != "0":
+                        yield node, network, int(value)
 
     def last_sample(self, flow: str, side: str) -> dict[str, object]:
         """Return the last sample of a flow's socket; empty when there is none."""
@@ -244,6 +255,8 @@ def _drops_elsewhere(evidence: _Evidence, bottleneck: tuple[str, ...]) -> Iterat
         drops = max((_count(qdisc, "drops") for qdisc in qdiscs), default=0)
         if port != bottleneck and drops:
             yield f"{port[0]}: {drops} packets dropped at {port[1]}, which is not the bottleneck"
+    for node, network, drops in evidence.wire_drops:
+        yield f"{node}: {drops} packets dropped at {network}, which is not the bottleneck"
 
 
 def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[str]:

@@ -203,6 +203,38 @@ FACTORS: Final = _table(
         maximum=1e6,
     ),
     Parameter(
+        "path.pause",
+        "duration",
+        "Length of a host's pauses, in which it neither receives nor sends; 0 turns them off. "
+        "Only the virtual testbed applies it.",
+        default=Duration(0),
+        maximum=_HOUR,
+    ),
+    Parameter(
+        "path.pause_every",
+        "duration",
+        "Mean time from the start of a pause to the start of the next.",
+        default=Duration(330_000_000),
+        positive=True,
+        maximum=_HOUR,
+    ),
+    Parameter(
+        "path.pause_at",
+        "str",
+        "Hosts that pause, each at instants of its own.",
+        default="delay",
+        choices=("delay", "router", "receivers"),
+    ),
+    Parameter(
+        "host.packet_cost",
+        "duration",
+        "Time in which each host handles one packet, one after the other. "
+        "Only the virtual testbed applies it.",
+        default=Duration(0),
+        maximum=Duration(10**9),
+        unit="ns",
+    ),
+    Parameter(
         "sample.interval",
         "duration",
         "Time between two samples of sockets and queues.",

@@ -41,15 +41,16 @@ class CostModel:
 class TestbedTraits:
     """Facts about a kind of testbed that plan and engine need before anything runs.
 
-    `noise`: the testbed has no noise of its own, so `path.noise` applies. `parallel`: several trials may run
-    at once, at most `slots` of them if there is a limit. `cost` is the cost of a trial before any was
-    measured; `memory_mb` is the memory of one running trial.
+    `wires`: its networks are the lab's own devices (kernels/lab/wire), so `path.noise`, `path.pause` and
+    `host.packet_cost` apply; other testbeds have noise of their own. `parallel`: several trials may run at
+    once, at most `slots` of them if there is a limit. `cost` is the cost of a trial before any was measured;
+    `memory_mb` is the memory of one running trial.
     """
 
     __test__: ClassVar[bool] = False  # not a test class, although pytest would take it for one
 
     default_traffic: Traffic = "iperf3"
-    noise: bool = False
+    wires: bool = False
     parallel: bool = False
     slots: int | None = None
     cost: CostModel = CostModel()
@@ -88,7 +89,8 @@ class Needs:
     """The needs of a plan: names from the catalog, kernel modules, topologies, traffic tools.
 
     `options` are kernel options without `CONFIG_`, by the catalog entry that needs them; `catalog` are the
-    folders from outside that entries come from; with `capture` packets of some trial are captured.
+    folders from outside that entries come from; with `capture` packets of some trial are captured; `wires`
+    are factors, set in some cell, that only a testbed with wires can apply.
     """
 
     topologies: frozenset[str] = frozenset()
@@ -99,6 +101,7 @@ class Needs:
     options: Mapping[str, frozenset[str]] = field(default_factory=dict)
     catalog: tuple[Path, ...] = ()
     capture: bool = False
+    wires: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 from l4sbench import assets
 from l4sbench.program.trial import seed_of, traffic_of
 from l4sbench.traits import Needs
+from l4sbench.units import Duration
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CongestionControl, Queue
@@ -34,6 +35,10 @@ AUTHORS: Final = ("catalog", "program", "topology.py", "units.py")
 
 READERS: Final = frozenset({"check.py", "outside.py", "readback.py"})
 """Files there that only inspect cells and results: a better warning does not make a trial new."""
+
+_WIRES: Final = ("path.pause", "host.packet_cost")
+"""Factors that need wires unless they are 0."""
+_NONE: Final = Duration(0)
 
 
 @cache
@@ -70,7 +75,7 @@ class TrialInputs:
             identity.testbed,
             identity.kernel_release,
             dict(identity.common),
-            traits.noise,
+            traits.wires,
         ]
         self._base = hashlib.sha256(_canonical(about))
         self._parts: dict[tuple[str, ...], bytes] = {}
@@ -161,7 +166,8 @@ def entries_used(
 
 def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, capture: bool = False) -> Needs:
     """Return what these cells need from a testbed, with the packets of all trials captured or not."""
-    kinds = {(cell.factors["topology"], uses(cell, traits), cell.capture) for cell in cells}
+    listed = tuple(cells)
+    kinds = {(cell.factors["topology"], uses(cell, traits), cell.capture) for cell in listed}
     names = {used for _, used, _ in kinds}
     used_entries = {entry.name: entry for used in sorted(names) for entry in entries(catalog, used)}
     return Needs(
@@ -173,6 +179,7 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         options={name: frozenset(entry.needs.config) for name, entry in used_entries.items()},
         catalog=catalog.folders,
         capture=capture or any(kind[2] != "off" for kind in kinds),
+        wires=frozenset(name for name in _WIRES if any(cell.factors[name] != _NONE for cell in listed)),
     )
 
 

@@ -29,8 +29,10 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.readback import differences
+from l4sbench.program.wires import DROPS
 
 __all__ = [
+    "DROPS",
     "Command",
     "Conditions",
     "Expected",

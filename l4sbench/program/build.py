@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -29,6 +28,7 @@ from l4sbench.program.data import (
 )
 from l4sbench.program.placement import Placed, Placement
 from l4sbench.program.traffic import Flow, commands
+from l4sbench.program.wires import PATH_LIMIT, readback, settings
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from l4sbench.cell import Cell
     from l4sbench.topology import Node, Topology
 
-NETEM_LIMIT = 60_000
-"""Packets that a delay can hold, as in the published experiments: more than any flow has in flight."""
-WIRE_PACKET_BYTES = 1514
-"""A full-size packet with its Ethernet header."""
 RMEM = (4096, 131_072, 6_291_456)
 """Minimum, initial and maximum receive buffer; set because the kernel's defaults depend on memory size."""
 WMEM = (4096, 16_384, 4_194_304)
@@ -92,13 +88,18 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
     runs, servers = _traffic(placement, node, conditions)
     if conditions.capture or placement.cell.capture == "headers":
         servers = (*servers, *_captures(placement.topology, node.name))
-    shapers = [*_bottleneck(placement, node), *_delays(placement, node), *_noise(placement, node, conditions)]
+    shapers = list(_bottleneck(placement, node))
+    wires: tuple[tuple[str, str], ...] = ()
+    if conditions.wire_seed is None:
+        shapers += _delays(placement, node)
+    else:
+        wires = settings(placement, node.name, conditions.wire_seed)
     sysctls = _sysctls(placement, touching)
     modules = _modules(placement, node, touching)
     return Program(
         node=node.name,
         modules=modules,
-        sysctls=sysctls,
+        sysctls=(*sysctls, *wires),
         links=tuple(
             Link(address.network, str(address), tuple((name, False) for name in OFFLOADS))
             for address in node.addresses
@@ -112,7 +113,8 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
         flows=runs,
         samplers=_samplers(placement, node, touching),
         readback=(
-            *(readback for shaper in shapers for readback in shaper.readback),
+            *(reading for shaper in shapers for reading in shaper.readback),
+            *([readback(placement, node.name, wires)] if conditions.wire_seed is not None else []),
             *_host_facts(node, sysctls, modules),
         ),
         expected=tuple(expected for shaper in shapers for expected in shaper.expected),
@@ -225,36 +227,14 @@ def _delays(placement: Placement, node: Node) -> Iterator[_Shaper]:
     for port in ports:
         if port.node == node.name:
             part = Duration(placement.setting.rtt.ns // len(ports))
-            yield _netem(port.network, part, ("delay", write(part)))
+            yield _netem(port.network, part)
 
 
-def _noise(placement: Placement, node: Node, conditions: Conditions) -> Iterator[_Shaper]:
-    """Order-preserving jitter of a sender, uniform between 0 and `path.noise` packet times of the bottleneck.
-
-    With a rate netem keeps packets in order; this rate is so high that it adds no delay.
-    """
-    if conditions.noise_seed is None or all(placed.pair.sender != node.name for placed in placement.groups):
-        return
-    packet_ns = WIRE_PACKET_BYTES * 8_000_000_000 / placement.setting.rate.bits_per_s
-    half = Duration(int(placement.cell.path_noise * packet_ns / 2))
-    if half.ns == 0:
-        return
-    drawn = hashlib.sha256(f"{conditions.noise_seed} {node.name}".encode()).digest()
-    seed = str(int.from_bytes(drawn[:8], "big"))
-    jitter = (f"{half.ns}ns", f"{half.ns}ns")
-    yield _netem(
-        placement.topology.sender_networks[node.name],
-        half,
-        ("delay", *jitter, "rate", "1000gbit", "seed", seed),
-        Expectation("options.delay.jitter", half.s, 1e-7),
-    )
-
-
-def _netem(network: str, delay: Duration, args: tuple[str, ...], *more: Expectation) -> _Shaper:
-    limit = ("limit", str(NETEM_LIMIT))
+def _netem(network: str, delay: Duration) -> _Shaper:
+    how = ("delay", write(delay), "limit", str(PATH_LIMIT))
     return _Shaper(
         network,
-        (("tc", "qdisc", "replace", "dev", _port(network), "root", "netem", *args, *limit),),
+        (("tc", "qdisc", "replace", "dev", _port(network), "root", "netem", *how),),
         (_show_qdiscs(network),),
         (
             Expected(
@@ -262,9 +242,8 @@ def _netem(network: str, delay: Duration, args: tuple[str, ...], *more: Expectat
                 _qdisc_file(network),
                 (("kind", "netem"), ("root", True)),
                 (
-                    Expectation("options.limit", NETEM_LIMIT),
+                    Expectation("options.limit", PATH_LIMIT),
                     Expectation("options.delay.delay", delay.s, 1e-7),
-                    *more,
                 ),
             ),
         ),

@@ -45,7 +45,10 @@ def problems(cell: Cell, catalog: Catalog) -> tuple[Problem, ...]:
         length = Duration(cell.warmup.ns + cell.duration.ns)
         if not whole_seconds(length):
             message = f"iperf3 runs for whole seconds, and warmup and duration add up to {length}"
-            return (*found, Problem("", "duration", message, "use traffic.tool: lean"))
+            found = (*found, Problem("", "duration", message, "use traffic.tool: lean"))
+    if cell.path_pause.ns >= cell.path_pause_every.ns:
+        message = f"a pause of {cell.path_pause} does not end before the next, {cell.path_pause_every} later"
+        found = (*found, Problem("", "path.pause", message, "make path.pause_every longer"))
     return found
 
 

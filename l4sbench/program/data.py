@@ -185,13 +185,14 @@ class Conditions:
 
     Attributes:
         traffic: The traffic tool.
-        noise_seed: Seed of the path's noise; None: the testbed has noise of its own.
+        wire_seed: Seed of noise and pauses of the lab's wires; None: the networks are not wires, so netem
+            delays, and the testbed has noise of its own.
         start_offsets: Flow id -> delay of its start after its group's `start`.
         capture: Capture packets although the cell does not ask for it.
     """
 
     traffic: str = "lean"
-    noise_seed: int | None = None
+    wire_seed: int | None = None
     start_offsets: Mapping[str, Duration] = field(default_factory=dict)
     capture: bool = False
 

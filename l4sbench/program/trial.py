@@ -112,8 +112,8 @@ def draw_seed(seed: int, *names: str | int) -> int:
 def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits, *, capture: bool = False) -> Conditions:
     """Draw the conditions of one trial: start offsets, noise, and the traffic tool.
 
-    Every flow `<group>-<index>` starts uniformly 0 to 1 s after its nominal start. A testbed without noise of
-    its own gets a noise seed.
+    Every flow `<group>-<index>` starts uniformly 0 to 1 s after its nominal start. A testbed with wires gets
+    a seed for their noise and pauses.
     """
     offsets = {
         flow: Duration(int(draw_unit(seed, "start", flow) * START_SPREAD_NS))
@@ -122,7 +122,7 @@ def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits, *, capture: bo
     }
     return Conditions(
         traffic=traffic_of(cell, traits),
-        noise_seed=draw_seed(seed, "noise") if traits.noise else None,
+        wire_seed=draw_seed(seed, "noise") if traits.wires else None,
         start_offsets=offsets,
         capture=capture,
     )

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 TRAITS: Final = TestbedTraits(
     default_traffic="iperf3",
-    noise=False,
+    wires=False,
     parallel=False,
     cost=CostModel(fixed_s=12.0, per_virtual_s=1.0),
 )
@@ -167,6 +167,15 @@ class SshTestbed:
         for name in sorted(needs.topologies):
             topology = find_topology(name)
             found += self._unfit(topology, wanted, needs)
+        found += [
+            Problem(
+                "",
+                name,
+                "only the virtual testbed can do this to a host",
+                "leave it out, or use --on virtual",
+            )
+            for name in sorted(needs.wires)
+        ]
         return list(dict.fromkeys(found))
 
     def _unfit(self, topology: Topology, wanted: Mapping[str, NodeNeeds], needs: Needs) -> list[Problem]:

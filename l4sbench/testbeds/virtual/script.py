@@ -3,9 +3,8 @@
 """Programs of all nodes -> the one script that the guest's init executes (docs/guest.md).
 
 All nodes of a topology are network namespaces of one guest. A port of a node is an interface with the
-network's name; a network of more than two ports is a bridge in a namespace of its own, so that no packet
-crosses a node that is not on its path. Running a program in the guest costs about 10 ms of wall time, so
-commands of `ip` and `tc` go to them in batches.
+network's name, of the kind `wire` (kernels/lab/wire), which joins all interfaces of one name. Running a
+program in the guest costs about 10 ms of wall time, so commands of `ip` and `tc` go to them in batches.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from l4sbench.program import Program
     from l4sbench.topology import Topology
 
-HUB: Final = "hub"
-"""Namespace of the bridges."""
+WIRE: Final = "wire"
+"""Kernel module of the networks, and the kind of their interfaces."""
 
 SETUP_LIMIT_MS: Final = 10_000
 LEAD_MS: Final = 100
@@ -110,14 +109,11 @@ def _build(
     writer: _Writer, programs: Mapping[str, Program], topology: Topology, linux: Sequence[str]
 ) -> None:
     """Write namespaces, modules and links, then every node's own settings."""
-    bridges = [network for network in topology.networks if network.is_bridge]
-    for name in (*programs, *([HUB] if bridges else [])):
+    for name in programs:
         writer.line("netns", name)
     for module, params in _modules(programs, linux).items():
         writer.line("module", str(GUEST_MODULES / f"{module}.ko"), " ".join(params) or "-")
     writer.batch("-", "links", "ip", _link_lines(topology))
-    if bridges:
-        writer.batch(HUB, "hub", "ip", [f"link set {n.name} up" for n in bridges] + _hub_lines(topology))
     for node, program in programs.items():
         _prepare(writer, node, program, _neighbours(topology, node))
 
@@ -200,8 +196,8 @@ def layout(exports: Exports) -> str:
 
 
 def _modules(programs: Mapping[str, Program], linux: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the modules to load and their parameters: those of Linux, then ours; others are built in."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Return the modules to load and their parameters: of Linux, wire, then ours; others are built in."""
+    found: dict[str, tuple[str, ...]] = {WIRE: ()}
     for node, program in programs.items():
         for module in program.modules:
             if not module.ours and module.name not in linux:
@@ -221,32 +217,11 @@ def _shared(node: str, asked: str, other: str) -> str:
 
 
 def _link_lines(topology: Topology) -> list[str]:
-    lines: list[str] = []
-    for network in topology.networks:
-        if network.is_bridge:
-            lines.append(f"link add {network.name} netns {HUB} type bridge")
-            ends = [(node, HUB, _hub_port(network.name, node)) for node in network.nodes]
-        else:
-            ends = [(network.nodes[0], network.nodes[1], network.name)]
-        lines += [
-            f"link add {network.name} netns {node} type veth peer name {port} netns {peer}"
-            for node, peer, port in ends
-        ]
-    return lines
-
-
-def _hub_lines(topology: Topology) -> list[str]:
     return [
-        f"link set {_hub_port(network.name, node)} master {network.name} up"
+        f"link add {network.name} netns {node} type {WIRE}"
         for network in topology.networks
-        if network.is_bridge
         for node in network.nodes
     ]
-
-
-def _hub_port(network: str, node: str) -> str:
-    """Return the name of a bridge's port to a node, at most 15 characters; a node may be on two bridges."""
-    return f"{node}.{network.removeprefix('net-')}"[:15]
 
 
 def _neighbours(topology: Topology, node: str) -> list[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TRAITS: Final = TestbedTraits(
     default_traffic="lean",
-    noise=True,
+    wires=True,
     parallel=True,
     cost=CostModel(fixed_s=1.0, per_virtual_s=0.002, per_mbit_s=0.0003),
     memory_mb=MEMORY_MB,
@@ -61,7 +61,7 @@ class VirtualTestbed:
 
     @property
     def traits(self) -> TestbedTraits:
-        """Traits: no noise of its own, many trials at once, wall seconds per minute of virtual time."""
+        """Traits: wires, many trials at once, wall seconds per minute of virtual time."""
         return TRAITS
 
     def identity(self) -> Identity:
@@ -74,6 +74,7 @@ class VirtualTestbed:
                 "kernel": digests.kernel,
                 "userland": digests.userland,
                 "tools": digests.tools,
+                "wire": digests.modules[script.WIRE],
                 "script": assets.digest(Path(script.__file__)),
             },
             modules=dict(digests.modules)

@@ -37,7 +37,7 @@ from l4sbench.store import Run, locked
 from l4sbench.traits import CostModel, Identity, Needs, TestbedTraits
 
 IDENTITY = Identity("small", "7.0.0", {"kernel": "k1"}, {"tcp_prague": "p1"}, {"lean": "t1"})
-TRAITS = TestbedTraits("lean", noise=True, parallel=True, cost=CostModel(0.5, 0.01, 0.0001), memory_mb=10)
+TRAITS = TestbedTraits("lean", wires=True, parallel=True, cost=CostModel(0.5, 0.01, 0.0001), memory_mb=10)
 
 HEAD = """\
 matrix: {name}

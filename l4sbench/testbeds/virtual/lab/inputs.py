@@ -47,7 +47,8 @@ class Inputs:
         if not config.is_file():
             raise TestbedError(f"{config} is missing: the installation is damaged")
         patches = tuple(sorted((root / "lab" / "patches").glob("*.patch")))
-        modules = {_module_name(path): path.parent for path in sorted(root.glob("*/Kbuild"))}
+        kbuilds = sorted([*root.glob("*/Kbuild"), *(root / "lab").glob("*/Kbuild")])
+        modules = {_module_name(path): path.parent for path in kbuilds}
         digests = {
             "kernel configuration": digest_of_files(root, [config]),
             "kernel patches": digest_of_files(root, patches),

@@ -94,7 +94,7 @@ def test_cell_trial_seed_and_traits_are_inputs(cell: Cell, tmp_path: Path) -> No
         digest(small.matrix(tmp_path).cells[1]),
         digest(cell, 2),
         digest(cell, seed=2),
-        digest(cell, traits=replace(small.TRAITS, noise=False)),
+        digest(cell, traits=replace(small.TRAITS, wires=False)),
         digest(cell, traits=replace(small.TRAITS, default_traffic="iperf3")),
         digest(replace(cell, group_names=cell.group_names[::-1])),
     ]

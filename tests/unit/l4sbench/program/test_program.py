@@ -75,7 +75,7 @@ def build(wanted: Cell, **conditions: Any) -> Mapping[str, Program]:
 
 
 DRAWN = {
-    "noise_seed": 42,
+    "wire_seed": 42,
     "start_offsets": {"l4s-0": Duration(123_456_789), "classic-0": Duration(987_654_321)},
 }
 WHOLE: Mapping[str, tuple[dict[str, Value], dict[str, Any]]] = {
@@ -187,21 +187,57 @@ def test_the_delay_is_split_on_both_ports(rtt: str, half: str) -> None:
     ]
 
 
+def wires(program: Program) -> dict[str, str]:
+    """Return the settings of a node's wires, without `net.wire.`."""
+    return {key.removeprefix("net.wire."): v for key, v in program.sysctls if key.startswith("net.wire.")}
+
+
+def test_wires_delay_as_netem_does() -> None:
+    delay = build(cell(rtt="25ms"), wire_seed=1)["delay"]
+    assert delay.setup == ()
+    ports = ("net-tx", "net-mid")
+    assert [wires(delay)[f"{port}.delay_ns"] for port in ports] == ["12500000"] * 2
+    assert [wires(delay)[f"{port}.limit"] for port in ports] == ["60000"] * 2
+
+
 def test_noise_is_one_packet_time_at_most_and_differs_between_senders() -> None:
-    made = build(cell(rate="10mbit"), noise_seed=7)
-    argv = made["tx-l4s"].setup[0].argv
+    made = build(cell(rate="10mbit"), wire_seed=7)
     # 1514 bytes at 10 Mbit/s take 1211.2 us
-    assert argv[argv.index("delay") :][:4] == ("delay", "605600ns", "605600ns", "rate")
-    seeds = {node: made[node].setup[0].argv[-3] for node in ("tx-l4s", "tx-classic")}
+    assert wires(made["tx-l4s"])["net-tx.jitter_ns"] == "1211200"
+    seeds = {node: wires(made[node])["net-tx.seed"] for node in ("tx-l4s", "tx-classic")}
     assert seeds["tx-l4s"] != seeds["tx-classic"]
-    assert build(cell(rate="10mbit"), noise_seed=8)["tx-l4s"].setup[0].argv[-3] != seeds["tx-l4s"]
-    assert not any(program.setup for node, program in made.items() if node.startswith("rx"))
+    assert wires(build(cell(rate="10mbit"), wire_seed=8)["tx-l4s"])["net-tx.seed"] != seeds["tx-l4s"]
+    assert not any(wires(program) for node, program in made.items() if node.startswith("rx"))
 
 
 @pytest.mark.parametrize(("noise", "seed"), [(0.0, 7), (1.0, None)])
 def test_no_noise_where_none_is_wanted(noise: float, seed: int | None) -> None:
-    made = build(cell(path__noise=noise), noise_seed=seed)
+    made = build(cell(path__noise=noise), wire_seed=seed)
     assert made["tx-l4s"].setup == ()
+    assert not wires(made["tx-l4s"])
+
+
+@pytest.mark.parametrize(
+    ("where", "nodes"),
+    [("delay", {"delay"}), ("router", {"router"}), ("receivers", {"rx-l4s", "rx-classic"})],
+)
+def test_pauses_are_where_they_are_asked_for(where: str, nodes: set[str]) -> None:
+    made = build(cell(path__pause="3ms", path__pause_every="250ms", path__pause_at=where), wire_seed=1)
+    found = {node: wires(program) for node, program in made.items() if "pause_ns" in wires(program)}
+    assert found.keys() == nodes
+    assert {(own["pause_ns"], own["pause_every_ns"]) for own in found.values()} == {("3000000", "250000000")}
+    assert len({own["pause_seed"] for own in found.values()}) == len(nodes)
+
+
+def test_packets_cost_every_node() -> None:
+    made = build(cell(host__packet_cost="2us"), wire_seed=1)
+    assert {wires(program)["packet_cost_ns"] for program in made.values()} == {"2000"}
+
+
+def test_a_pause_ends_before_the_next_begins() -> None:
+    (problem,) = problems(cell(path__pause="20ms", path__pause_every="20ms"), CATALOG)
+    assert problem.path == "path.pause"
+    assert not problems(cell(path__pause="20ms", path__pause_every="21ms"), CATALOG)
 
 
 @pytest.mark.parametrize(
@@ -305,10 +341,12 @@ def test_capturing_packets_makes_another_cell_and_not_capturing_does_not() -> No
 
 def test_every_expectation_is_read_back() -> None:
     for aqm in CATALOG.queues:
-        for program in build(cell(aqm=aqm), noise_seed=1).values():
+        for program in build(cell(aqm=aqm), wire_seed=1).values():
             outputs = {readback.output for readback in program.readback}
             assert len(outputs) == len(program.readback)
             assert {expected.output for expected in program.expected} <= outputs
+            read = {word for reading in program.readback for word in reading.argv}
+            assert {key for key, _ in program.sysctls} <= read
 
 
 def test_modules_go_where_the_flows_are() -> None:

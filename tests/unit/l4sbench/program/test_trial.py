@@ -37,7 +37,7 @@ def test_draws_are_uniform() -> None:
 
 
 def test_start_offsets_are_the_same_for_all_cells_and_differ_by_flow_and_trial(tmp_path: Path) -> None:
-    traits = TestbedTraits("lean", noise=True)
+    traits = TestbedTraits("lean", wires=True)
     one, *_, other = small.matrix(tmp_path).cells
     drawn = draw_conditions(one, seed_of(1, 1), traits)
     assert drawn == draw_conditions(other, seed_of(1, 1), traits)
@@ -49,11 +49,11 @@ def test_start_offsets_are_the_same_for_all_cells_and_differ_by_flow_and_trial(t
 
 def test_a_testbed_with_noise_and_tools_of_its_own_keeps_them(tmp_path: Path) -> None:
     cell = small.matrix(tmp_path).cells[0]
-    real = draw_conditions(cell, 1, TestbedTraits("iperf3", noise=False))
-    assert (real.traffic, real.noise_seed) == ("iperf3", None)
-    virtual = draw_conditions(cell, 1, TestbedTraits("lean", noise=True))
+    real = draw_conditions(cell, 1, TestbedTraits("iperf3", wires=False))
+    assert (real.traffic, real.wire_seed) == ("iperf3", None)
+    virtual = draw_conditions(cell, 1, TestbedTraits("lean", wires=True))
     assert virtual.traffic == "lean"
-    assert virtual.noise_seed is not None
+    assert virtual.wire_seed is not None
 
 
 def test_a_judgement_without_reason_is_none() -> None:

@@ -11,6 +11,7 @@ import pytest
 from l4sbench.app.api import load_matrix
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.matrix import Matrix
+from l4sbench.planning.inputs import needs
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.facts import HostFacts
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
@@ -121,6 +122,18 @@ def test_hosts_that_may_boot_nothing_stay_as_they_are(tmp_path: Path, matrix: Ma
         "router: Linux 6.12.48+deb13-amd64 without dualpi2, and kernels/images has no suitable kernel"
     )
     assert "l4sbench_kernels: [debian-backports]" in ends
+
+
+def test_hosts_cannot_be_made_to_pause(tmp_path: Path) -> None:
+    text = "matrix: m\nrate: 10mbit\nrtt: 10ms\nduration: 2s\naqm: fifo\nflows: {one: {cc: cubic}}\n"
+    (tmp_path / "m.yaml").write_text(text + "path.pause: 3ms\naxes: {host.packet_cost: [0s, 1us]}\n")
+    matrix = load_matrix(tmp_path / "m.yaml")
+    remember(tmp_path, asked(NEW))
+    path = inventory(tmp_path, None)
+    testbed = SshTestbed(path, matrix.catalog, matrix.cells, contact=False, cache=tmp_path)
+    found = testbed.check(needs(matrix.catalog, matrix.cells, testbed.traits))
+    refused = {problem.path: problem.message for problem in found if "virtual testbed" in problem.message}
+    assert refused.keys() == {"path.pause", "host.packet_cost"}
 
 
 def test_a_wrong_inventory_is_told_in_full(tmp_path: Path, matrix: Matrix) -> None:

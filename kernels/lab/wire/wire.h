@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: The l4sbench authors */
+/* wire: Ethernet between the network namespaces of the lab
+ *
+ * A port is a network device. Ports of the same name, each in a namespace of
+ * its own, are on one network, which carries a frame to the port that has its
+ * destination address. A namespace with ports is a node.
+ *
+ * A frame takes the path of this module only: there are no queuing disciplines
+ * for delay and jitter, no bridge, and one timer per receiving port. All
+ * settings are sysctls, below net.wire of the node's namespace; docs/guest.md
+ * lists them.
+ */
+#ifndef _LAB_WIRE_H
+#define _LAB_WIRE_H
+
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/netdevice.h>
+#include <linux/prandom.h>
+#include <linux/skbuff.h>
+#include <linux/spinlock.h>
+#include <linux/sysctl.h>
+
+#define WIRE_HOPS	8	/* destinations that a port remembers */
+#define WIRE_SETTINGS	6
+
+struct dst_entry;
+struct neighbour;
+struct wire_port;
+
+/**
+ * struct wire_network - ports of one name, in all namespaces
+ * @list: in the list of networks
+ * @ports: its ports, read under RCU
+ * @name: their name
+ */
+struct wire_network {
+	struct list_head list;
+	struct list_head ports;
+	char name[IFNAMSIZ];
+};
+
+/**
+ * struct wire_node - a namespace with ports: a host, which may pause
+ * @ports: its ports, read under RCU
+ * @lock: protects what follows
+ * @pause_ns: length of a pause; 0: it never pauses
+ * @pause_every_ns: mean time from the start of a pause to that of the next
+ * @pause_seed: seed of the times between pauses
+ * @packet_cost_ns: time in which the node handles one frame, one at a time
+ * @pauses: number of pauses so far
+ * @paused: a pause has begun and not ended
+ * @holds: frames that arrive wait in @held
+ * @random: generator of the times between pauses
+ * @pause_timer: when the pause begins or ends
+ * @work_timer: when the first frame in @held has been handled
+ * @held: frames that have arrived, in order
+ * @table: sysctls
+ * @sysctls: their registration
+ */
+struct wire_node {
+	struct list_head ports;
+	/* Settings change and frames arrive in process and softirq context. */
+	spinlock_t lock;
+	unsigned long pause_ns;
+	unsigned long pause_every_ns;
+	unsigned long pause_seed;
+	unsigned long packet_cost_ns;
+	unsigned long pauses;
+	bool paused;
+	bool holds;
+	struct rnd_state random;
+	struct hrtimer pause_timer;
+	struct hrtimer work_timer;
+	struct sk_buff_head held;
+	struct ctl_table table[WIRE_SETTINGS];
+	struct ctl_table_header *sysctls;
+};
+
+/**
+ * struct wire_hop - how a node forwards to one destination
+ * @daddr: the destination
+ * @dst: its route, with a reference; NULL: this entry is unused
+ * @neigh: the next hop, with a reference
+ */
+struct wire_hop {
+	__be32 daddr;
+	struct dst_entry *dst;
+	struct neighbour *neigh;
+};
+
+/**
+ * struct wire_port - the private part of a port's network device
+ * @dev: the device
+ * @node: the node that it belongs to
+ * @network: the network that it is on
+ * @on_network: in the list of the network
+ * @on_node: in the list of the node
+ * @delay_ns: time that a frame takes after it has left the port
+ * @jitter_ns: a frame leaves up to this much late, but never before another
+ * @seed: seed of the jitter
+ * @limit: number of frames from here that may be under way to a port, and of
+ *	   frames that may wait here while the node pauses or works
+ * @drops: frames that exceeded it
+ * @random: generator of the jitter
+ * @left_ns: when the last frame with jitter left
+ * @more: the next frame leaves with the last one
+ * @lock: protects @random, @left_ns, @more, @inbox, @timer and @hops
+ * @inbox: frames under way to this port, in order of arrival
+ * @timer: when the first of them arrives
+ * @hops: how the node forwards frames that arrive here
+ * @table: sysctls
+ * @sysctls: their registration
+ */
+struct wire_port {
+	struct net_device *dev;
+	struct wire_node *node;
+	struct wire_network *network;
+	struct list_head on_network;
+	struct list_head on_node;
+	unsigned long delay_ns;
+	unsigned long jitter_ns;
+	unsigned long seed;
+	unsigned long limit;
+	unsigned long drops;
+	struct rnd_state random;
+	u64 left_ns;
+	bool more;
+	/* Frames come from softirq and process context, and go in softirq. */
+	spinlock_t lock;
+	struct sk_buff_head inbox;
+	struct hrtimer timer;
+	struct wire_hop hops[WIRE_HOPS];
+	struct ctl_table table[WIRE_SETTINGS];
+	struct ctl_table_header *sysctls;
+};
+
+extern const struct net_device_ops wire_ops;
+
+/* wire_port.c */
+bool wire_has_queue(const struct wire_port *port);
+
+/* wire_node.c */
+int wire_node_init(void);
+void wire_node_exit(void);
+struct wire_node *wire_node_of(const struct net *net);
+bool wire_node_hold(struct wire_node *node, struct sk_buff *skb);
+int wire_set(const struct ctl_table *table, int write, void *buffer,
+	     size_t *lenp, loff_t *ppos);
+void wire_setting(struct ctl_table *entry, const char *name,
+		  unsigned long *value, void *owner, proc_handler *handler);
+
+/* wire_forward.c */
+struct wire_port *wire_forward(struct wire_port *in, struct sk_buff *skb);
+void wire_forget(struct wire_port *port);
+
+#endif

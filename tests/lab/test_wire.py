@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The lab's wires: delay, order, pauses and the cost of packets, as trials see them."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from l4sbench.app import api
+from l4sbench.testbeds.virtual.lab import Lab
+from reports.result.load import RunTables
+
+pytestmark = pytest.mark.lab
+
+MATRIX = """\
+matrix: wire
+topology: line6
+rate: 20mbit
+rtt: 20ms
+duration: 10s
+trials: 1
+aqm: fifo
+flows:
+  l4s:     {cc: prague}
+  classic: {cc: cubic}
+"""
+
+
+def tables(folder: Path, more: str, name: str = "runs", jobs: int = 2) -> RunTables:
+    """Run the matrix with further lines; every trial must be valid."""
+    matrix = folder / "wire.yaml"
+    matrix.write_text(MATRIX + more, encoding="utf-8")
+    ended = api.run(matrix, jobs=jobs, runs=folder / name)
+    assert ended.result.failed == ended.result.invalid == 0
+    return api.load(ended)
+
+
+def sysctl(found: RunTables, node: str, name: str) -> list[int]:
+    """Return a sysctl of the wires in every trial, as it was read back."""
+    rows = found.hosts.filter((pl.col("node") == node) & (pl.col("name") == f"net.wire.{name}"))
+    return [int(value) for value in rows["value"]]
+
+
+def test_the_path_has_its_rtt(lab: Lab, tmp_path: Path) -> None:
+    found = tables(tmp_path, "capture: headers\n")
+    least_ms = found.sockets.filter(pl.col("side") == "sender")["min_rtt_ms"].min()
+    # 20 ms, and the packet's own time at 20 Mbit/s: 0.6 ms
+    assert least_ms == pytest.approx(20.3, abs=0.4)
+    assert sysctl(found, "delay", "net-mid.delay_ns") == [10_000_000]
+    assert sysctl(found, "delay", "net-mid.drops") == [0]
+    # noise keeps the order of packets: nothing is lost in front of the queue, and nothing comes twice
+    lost = found.packet_flows["lost_packets"].sum()
+    assert found.flows["retransmits_packets"].sum() == found.packet_flows["retransmits_packets"].sum()
+    assert lost <= found.flows["retransmits_packets"].sum() + 2
+
+
+def test_what_a_host_sends_at_once_arrives_at_once(lab: Lab, tmp_path: Path) -> None:
+    """Noise delays bursts, not their packets: it may not turn back-to-back packets into paced ones."""
+    found = tables(tmp_path, "capture: headers\npath.noise: 0.1\n")
+    most_ms = 0.1 * 1514 * 8 / 20e3
+    arrivals_ms = found.scan("packets").filter(pl.col("group") == "classic").collect()["t_ms"]
+    gaps_ms = arrivals_ms.diff().drop_nulls()
+    together = (gaps_ms == 0).sum()
+    apart = gaps_ms.is_between(0, most_ms, closed="none").sum()
+    # TCP may send two bursts at one instant, when an ACK also repairs a loss
+    assert together > 1000
+    assert apart < together / 10
+
+
+@pytest.mark.parametrize(("where", "nodes"), [("delay", 1), ("router", 1), ("receivers", 2)])
+def test_a_node_pauses_as_often_as_it_is_asked_to(lab: Lab, tmp_path: Path, where: str, nodes: int) -> None:
+    """Every pause delays what arrives in it, so some round trips take a pause longer than the path."""
+    more = f"path.pause: 30ms\npath.pause_every: 200ms\npath.pause_at: {where}\naqm.limit: 1MB\n"
+    found = tables(tmp_path, more)
+    pauses = found.hosts.filter(pl.col("name") == "net.wire.pauses")
+    counts = [int(value) for value in pauses["value"] if value != "0"]
+    assert len(counts) == nodes
+    # 10 s of flows after some start offsets; the gaps are random
+    assert all(40 <= count <= 75 for count in counts)
+
+
+def test_pauses_come_from_the_seed(lab: Lab, tmp_path: Path) -> None:
+    more = "axes:\n  path.pause: [3ms]\n  path.pause_at: [delay, router, receivers]\n"
+    first = tables(tmp_path, more, "first", jobs=1)
+    second = tables(tmp_path, more, "second", jobs=3)
+    for name in ("flows", "intervals", "sockets", "queues", "hosts"):
+        assert getattr(first, name).equals(getattr(second, name)), name
+
+
+def test_packets_cost_each_host_its_time(lab: Lab, tmp_path: Path) -> None:
+    """Data cross three hosts (delay, router, receiver), and their ACKs three (router, delay, sender)."""
+    found = tables(tmp_path, "axes: {host.packet_cost: [0s, 50us]}\n")
+    cells = found.trials.select("cell", "host.packet_cost_ms")
+    senders = found.sockets.filter(pl.col("side") == "sender").join(cells, on="cell")
+    least = senders.group_by("host.packet_cost_ms").agg(pl.col("min_rtt_ms").min())
+    none_ms, some_ms = least.sort("host.packet_cost_ms")["min_rtt_ms"]
+    assert some_ms - none_ms == pytest.approx(6 * 0.05, abs=0.05)
