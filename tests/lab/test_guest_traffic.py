@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.testbeds.virtual.lab import Lab
+from l4sbench.testbeds.virtual.lab import GUEST_MODULES, Lab
 from tests.lab.guests import Outcome, Script, boot
 
 pytestmark = pytest.mark.lab
@@ -15,8 +15,12 @@ MS = 1_000_000
 SECONDS = 5
 
 
-def one_flow(lab: Lab, folder: Path, *, cc: str = "cubic", ecn: int = 0, seed: int = 1) -> Outcome:
+def one_flow(
+    lab: Lab, folder: Path, *, cc: str = "cubic", ecn: int = 0, seed: int = 1, sink: bool = False
+) -> Outcome:
     script = Script()
+    if sink:
+        script.line("module", GUEST_MODULES / "lab_sink.ko", "-")
     script.pair(ecn=ecn)
     common = ("--port", 5001, "--seconds", SECONDS, "--interval", 1)
     script.line("daemon", "rx", "receiver.json", "-", "lab-traffic", "receive", *common)
@@ -27,9 +31,9 @@ def one_flow(lab: Lab, folder: Path, *, cc: str = "cubic", ecn: int = 0, seed: i
     return boot(lab, script, folder, seed=seed)
 
 
-@pytest.fixture(scope="module")
-def flow(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    outcome = one_flow(lab, tmp_path_factory.mktemp("flow") / "trial")
+@pytest.fixture(scope="module", params=[False, True], ids=["recv", "sink"])
+def flow(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    outcome = one_flow(lab, tmp_path_factory.mktemp("flow") / "trial", sink=request.param)
     assert outcome.end["ok"], outcome.end
     return outcome
 
@@ -66,6 +70,17 @@ def test_no_end_of_the_flow_is_what_limits_it(flow: Outcome) -> None:
 def test_every_second_segment_is_acknowledged(flow: Outcome) -> None:
     receiver = flow.json("receiver.json")
     assert 0.5 < receiver["segs_out"] / receiver["data_segs_in"] < 0.6
+
+
+def test_tcp_does_the_same_with_a_sink_as_with_a_program_that_reads(lab: Lab, tmp_path: Path) -> None:
+    read, sunk = (one_flow(lab, tmp_path / f"sink-{sink}", sink=sink) for sink in (False, True))
+    assert read.end["ok"], read.end
+    assert sunk.end["ok"], sunk.end
+    for name in ("data_segs_in", "segs_out", "bytes_received"):
+        of_reader, of_sink = (outcome.json("receiver.json")[name] for outcome in (read, sunk))
+        assert of_sink == pytest.approx(of_reader, rel=0.01), name
+    of_reader, of_sink = (outcome.json("sender.json")["rtt_samples_us"] for outcome in (read, sunk))
+    assert of_sink == pytest.approx(of_reader, rel=0.05)
 
 
 @pytest.mark.parametrize(("ecn", "mode"), [(0, "off"), (1, "rfc3168"), (3, "accecn")])

@@ -15,8 +15,9 @@
  *    the socket fills its buffer whenever the kernel finds room in it, as for
  *    any bulk sender.
  *  - The receiver sleeps inside recv(MSG_WAITALL | MSG_TRUNC). The kernel takes
- *    every segment off the queue the moment it arrives and discards it; only a
- *    thread of the kernel wakes for it, never the program.
+ *    every segment off the queue the moment it arrives and discards it: by module
+ *    lab_sink (kernels/lab/sink), for which nothing wakes, or without it by a
+ *    thread of the kernel. The program wakes at the end.
  *
  * The network then sees a reader without delay. So is iperf3 in virtual time,
  * where it wakes for each segment and reads at no cost:
@@ -30,12 +31,8 @@
  *    fill up (a low-water mark of a round trip's data, or reading on a timer)
  *    gives a measurement near zero, and the window stays small.
  *
- * A low-water mark (SO_RCVLOWAT) would let even the kernel's thread wake once in
- * many segments and save 8 % of a trial's cost. It would not change the ACKs, as
- * the kernel acknowledges while a reader's mark is not reached. But the window
- * would be measured too small by the mark, and a mark over half of tcp_rmem[1]
- * would make tcp_set_rcvlowat() grow the buffer by itself. So no mark is set. Nor
- * is SO_RCVBUF, which would turn the buffer's tuning off.
+ * SO_RCVBUF is not set, as it would turn the buffer's tuning off. Nor is a low-water
+ * mark: the window would be measured too small by it.
  *
  * A second thread sleeps until each interval's end, counted in CLOCK_MONOTONIC
  * from the flow's planned start (LAB_START_NS), and reads TCP_INFO there: no
@@ -68,6 +65,7 @@
 #define SEND_PIECE  (128 * 1024) /* iperf3's write size */
 #define SEND_PIECES 1024	 /* UIO_MAXIOV */
 #define READ_MOST   (1 << 30)
+#define SINK	    "lab_sink"
 
 const char *program = "lab-traffic";
 
@@ -367,6 +365,8 @@ static void run_receiver(struct flow *flow)
 	if (flow->fd < 0)
 		die_errno(errno, "accept");
 	close(fd);
+	if (setsockopt(flow->fd, IPPROTO_TCP, TCP_ULP, SINK, strlen(SINK)) < 0 && errno != ENOENT)
+		die_errno(errno, "module " SINK " does not take the connection");
 	start_thread(flow, drain, &thread);
 	learn_start(flow);
 	length = measure(flow, &info);

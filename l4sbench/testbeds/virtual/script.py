@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 WIRE: Final = "wire"
 """Kernel module of the networks, and the kind of their interfaces."""
+SINK: Final = "lab_sink"
+"""Kernel module that discards what the receivers of the lean traffic tool get."""
 
 SETUP_LIMIT_MS: Final = 10_000
 LEAD_MS: Final = 100
@@ -196,8 +198,8 @@ def layout(exports: Exports) -> str:
 
 
 def _modules(programs: Mapping[str, Program], linux: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the modules to load and their parameters: of Linux, wire, then ours; others are built in."""
-    found: dict[str, tuple[str, ...]] = {WIRE: ()}
+    """Return the modules to load and their parameters: of Linux, the lab's, ours; others are built in."""
+    found: dict[str, tuple[str, ...]] = {WIRE: (), SINK: ()}
     for node, program in programs.items():
         for module in program.modules:
             if not module.ours and module.name not in linux:

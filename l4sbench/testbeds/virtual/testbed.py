@@ -75,6 +75,7 @@ class VirtualTestbed:
                 "userland": digests.userland,
                 "tools": digests.tools,
                 "wire": digests.modules[script.WIRE],
+                "sink": digests.modules[script.SINK],
                 "script": assets.digest(Path(script.__file__)),
             },
             modules=dict(digests.modules)
