@@ -111,7 +111,8 @@ def test_a_flow_nobody_answers_is_an_error(lab: Lab, tmp_path: Path) -> None:
     assert "cannot connect to 10.0.0.2 port 5001: Connection refused" in end["reason"]
 
 
-def test_equal_seeds_give_equal_files(lab: Lab, tmp_path: Path, flow: Outcome) -> None:
-    again = one_flow(lab, tmp_path / "another-folder")
+@pytest.mark.parametrize("sink", [False, True])
+def test_equal_seeds_give_equal_files(lab: Lab, tmp_path: Path, sink: bool) -> None:
+    first, again = (one_flow(lab, tmp_path / name, sink=sink) for name in ("folder", "another-folder"))
     for name in ("sender.json", "receiver.json", "status.jsonl"):
-        assert (again.folder / name).read_bytes() == (flow.folder / name).read_bytes()
+        assert (again.folder / name).read_bytes() == (first.folder / name).read_bytes()
