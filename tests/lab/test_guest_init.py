@@ -2,11 +2,13 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """lab-init: the instructions of a script, and that no failure looks like an end."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from collectors.hostinfo import parse_offloads
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.guests import Outcome, Script, boot
 
@@ -37,6 +39,63 @@ def test_a_script_runs_to_its_end(execute: Execute) -> None:
     assert (result.folder / "root-forward").read_text() == "0\n"
     assert (result.folder / "links").read_text().split()[:2] == ["lo", "UNKNOWN"]
     assert (result.folder / "by-name").read_text() == "as ip knows it\n"
+
+
+def test_ports_and_routes_are_as_ip_and_ethtool_show_them(execute: Execute) -> None:
+    script = Script()
+    script.line("netns", "a")
+    script.line("netns", "b")
+    peer = ("peer", "name", "q", "netns", "b")
+    script.run("-", "ip", "link", "add", "p", "netns", "a", "type", "veth", *peer)
+    script.line("port", "a", "p", "02:00:0a:00:00:01", "10.0.0.1/24")
+    script.line("port", "b", "q", "02:00:0a:00:00:02", "10.0.0.2/24")
+    script.line("offloads", "a", "p", "tso", "off", "gso", "off", "gro", "on", "lro", "off")
+    script.line("neighbour", "a", "p", "10.0.0.2", "02:00:0a:00:00:02")
+    script.line("route", "a", "10.0.5.0/24", "10.0.0.2")
+    for what in ("addr", "neigh", "route"):
+        script.run("a", "ip", "-j", what, "show", out=f"{what}.json")
+    script.run("a", "ethtool", "-k", "p", out="ethtool")
+    script.line("read", "a", "offloads", "ethtool", "-k", "p")
+    result = execute(script)
+    assert result.end["ok"], result.end["reason"]
+    shown = {what: json.loads((result.folder / f"{what}.json").read_text()) for what in ("neigh", "route")}
+    links = json.loads((result.folder / "addr.json").read_text())
+    port = next(link for link in links if link["ifname"] == "p")
+    assert port["address"] == "02:00:0a:00:00:01"
+    assert "UP" in port["flags"]
+    assert [(a["local"], a["prefixlen"]) for a in port["addr_info"] if a["family"] == "inet"] == [
+        ("10.0.0.1", 24)
+    ]
+    assert [(n["dst"], n["lladdr"], n["state"]) for n in shown["neigh"]] == [
+        ("10.0.0.2", "02:00:0a:00:00:02", ["PERMANENT"])
+    ]
+    assert [(r["dst"], r.get("gateway")) for r in shown["route"]] == [
+        ("10.0.0.0/24", None),
+        ("10.0.5.0/24", "10.0.0.2"),
+    ]
+    printed = (result.folder / "ethtool").read_text()
+    assert parse_offloads((result.folder / "offloads").read_text()) == parse_offloads(printed)
+    assert parse_offloads(printed) == {"tso": False, "gso": False, "gro": True, "lro": False}
+
+
+def test_facts_are_what_the_programs_print(execute: Execute) -> None:
+    commands = {
+        "kernel": ("uname", "-a"),
+        "sysctls": ("sysctl", "net.ipv4.tcp_rmem", "net.ipv4.ip_forward"),
+        "files": ("grep", "-r", "", "/sys/module/tcp_cubic/parameters"),
+    }
+    script = Script()
+    script.line("netns", "a")
+    script.line("sysctl", "a", "net/ipv4/tcp_rmem", "4096 131072 999999")
+    for name, argv in commands.items():
+        script.line("read", "a", f"read/{name}", *argv)
+        script.run("a", *argv, out=f"printed/{name}")
+    result = execute(script)
+    assert result.end["ok"], result.end["reason"]
+    for name in commands:
+        read, printed = ((result.folder / kind / name).read_text() for kind in ("read", "printed"))
+        assert sorted(read.splitlines()) == sorted(printed.splitlines())
+        assert read
 
 
 def test_fields_keep_what_a_line_cannot_hold(execute: Execute) -> None:
@@ -108,6 +167,17 @@ def test_last_words_stand_in_the_reason(execute: Execute) -> None:
         (("run", "-", "soon", "-", "-", "true"), "the time limit is not a whole number: soon"),
         (("sysctl", "-", "net/ipv4/tcp_no", "1"), "no sysctl net/ipv4/tcp_no: No such file"),
         (("sysctl", "-", "net/ipv4/tcp_ecn", "99"), "sysctl net/ipv4/tcp_ecn = 99: Invalid argument"),
+        (("port", "a", "eth9", "02:00:0a:00:00:01", "10.0.0.1/24"), "eth9: No such device"),
+        (
+            ("port", "a", "lo", "02:00:0a:00:00:01", "10.0.0.1"),
+            "10.0.0.1 is not an IPv4 address with a prefix length",
+        ),
+        (("offloads", "a", "lo", "tso", "maybe"), "tso must be on or off"),
+        (("offloads", "a", "lo", "warp", "off"), "unknown offload warp"),
+        (("neighbour", "a", "lo", "10.0.0.2", "ten"), "ten is not a hardware address"),
+        (("route", "a", "10.0.5.0/24", "10.0.0.2"), "10.0.5.0/24: Network is unreachable"),
+        (("read", "a", "facts", "cat", "/etc/motd"), "cannot read what cat prints"),
+        (("read", "a", "facts", "sysctl", "net.no"), "cannot read /proc/sys/net/no: No such file"),
         (("module", "/lab/modules/no.ko", "-"), "cannot read module /lab/modules/no.ko: No such file"),
         (("at", "-", 0, "-", "-", "true"), "at before start"),
         (("wait", 1), "wait before start"),

@@ -58,17 +58,6 @@ static char **environment(const struct child *child)
 	return env;
 }
 
-/* The path of @file in the guest: the trial's folder unless it is absolute. */
-static const char *full_path(const char *file)
-{
-	static char path[4096];
-
-	if (*file == '/')
-		return file;
-	snprintf(path, sizeof(path), TRIAL_DIR "/%s", file);
-	return path;
-}
-
 /* Input of a child before exec, and its error if it does not get that far. */
 struct birth {
 	const struct child *child;
@@ -184,37 +173,17 @@ const struct child *first_running(enum kind kind)
 
 /* -- outputs -------------------------------------------------------------------- */
 
-/* Make the folders above @path. A failure shows when the file is opened. */
-static void make_parents(const char *path)
-{
-	char folder[4096];
-
-	snprintf(folder, sizeof(folder), "%s", path);
-	for (char *c = folder + 1; *c; c++) {
-		if (*c == '/') {
-			*c = '\0';
-			mkdir(folder, 0755);
-			*c = '/';
-		}
-	}
-}
-
-/* Write the content of memory file @from to @path. Returns 0 or a negative errno. */
-static int save(int from, const char *path)
+/* Write the content of memory file @from to @file. Returns 0 or a negative errno. */
+static int save(int from, const char *file)
 {
 	static char buffer[64 * 1024];
 	ssize_t n;
 	off_t at = 0;
 	int error = 0;
-	int to;
+	int to = create_output(file);
 
-	to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (to < 0 && errno == ENOENT) {
-		make_parents(path);
-		to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	}
 	if (to < 0)
-		return -errno;
+		return to;
 	while (!error && (n = pread(from, buffer, sizeof(buffer), at)) != 0) {
 		error = n < 0 ? -errno : write_all(to, buffer, n);
 		at += n;
@@ -230,7 +199,7 @@ static void save_or_fail(const struct child *child, int from, const char *file)
 
 	if (!file)
 		return;
-	error = save(from, full_path(file));
+	error = save(from, file);
 	if (error)
 		fail(child->line, "cannot write %s: %s", file, strerror(-error));
 }
@@ -339,7 +308,7 @@ static void kill_all(void)
 		if (c->pid)
 			kill(c->pid, SIGKILL);
 		if (c->err >= 0 && c->err_path)
-			save(c->err, full_path(c->err_path));
+			save(c->err, c->err_path);
 	}
 }
 

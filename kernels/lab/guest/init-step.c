@@ -5,20 +5,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "init-child.h"
+#include "init-port.h"
+#include "init-read.h"
 #include "init-trial.h"
 #include "util.h"
 
@@ -94,19 +94,6 @@ static void enter(int line, int fd)
 		fail(line, "setns: %s", strerror(errno));
 }
 
-static void loopback_up(int line)
-{
-	struct ifreq request = { .ifr_name = "lo" };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0)
-		fail(line, "loopback: %s", strerror(errno));
-	request.ifr_flags |= IFF_UP;
-	if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)
-		fail(line, "loopback: %s", strerror(errno));
-	close(fd);
-}
-
 /* Write a sysctl of the namespace that lab-init is in. */
 static void set_sysctl(int line, const char *name, const char *value)
 {
@@ -154,7 +141,7 @@ static void step_netns(int line, char **field, int count)
 		fail(line, "cannot bind %s: %s", path, strerror(errno));
 	add_netns(line, field[0], open_own_netns(line));
 	set_sysctl(line, "net/ipv4/tcp_max_tw_buckets", "4096");
-	loopback_up(line);
+	link_up(line, "lo");
 	enter(line, root);
 }
 
@@ -179,9 +166,42 @@ static void step_module(int line, char **field, int count)
 static void step_sysctl(int line, char **field, int count)
 {
 	(void)count;
-	enter(line, netns(line, field[0]));
 	set_sysctl(line, field[1], field[2]);
-	enter(line, netns(line, "-"));
+}
+
+/* port NS IFNAME MAC ADDRESS/LENGTH */
+static void step_port(int line, char **field, int count)
+{
+	(void)count;
+	port_up(line, field[1], field[2], field[3]);
+}
+
+/* offloads NS IFNAME NAME on|off... */
+static void step_offloads(int line, char **field, int count)
+{
+	(void)count;
+	set_offloads(line, field[1], field + 2);
+}
+
+/* neighbour NS IFNAME ADDRESS MAC */
+static void step_neighbour(int line, char **field, int count)
+{
+	(void)count;
+	add_neighbour(line, field[1], field[2], field[3]);
+}
+
+/* route NS ADDRESS/LENGTH VIA */
+static void step_route(int line, char **field, int count)
+{
+	(void)count;
+	add_route(line, field[1], field[2]);
+}
+
+/* read NS FILE ARGV...: write what a program would print, without starting it. */
+static void step_read(int line, char **field, int count)
+{
+	(void)count;
+	read_facts(line, field[1], field + 2);
 }
 
 /* -- programs ----------------------------------------------------------------------- */
@@ -339,13 +359,16 @@ static void step_console(int line, char **field, int count)
 static const struct {
 	const char *name;
 	int least, most; /* fields after the name */
+	bool inside;	 /* executed in the namespace that the first field names */
 	void (*execute)(int line, char **field, int count);
 } steps[] = {
-	{ "netns", 1, 1, step_netns },	    { "module", 2, 2, step_module },
-	{ "sysctl", 3, 3, step_sysctl },    { "run", 5, MANY, step_run },
-	{ "daemon", 4, MANY, step_daemon }, { "start", 1, 1, step_start },
-	{ "at", 5, MANY, step_at },	    { "wait", 1, 1, step_wait },
-	{ "console", 0, 0, step_console },
+	{ "netns", 1, 1, false, step_netns },	      { "module", 2, 2, false, step_module },
+	{ "sysctl", 3, 3, true, step_sysctl },	      { "port", 4, 4, true, step_port },
+	{ "offloads", 2, MANY, true, step_offloads }, { "neighbour", 4, 4, true, step_neighbour },
+	{ "route", 3, 3, true, step_route },	      { "read", 3, MANY, true, step_read },
+	{ "run", 5, MANY, false, step_run },	      { "daemon", 4, MANY, false, step_daemon },
+	{ "start", 1, 1, false, step_start },	      { "at", 5, MANY, false, step_at },
+	{ "wait", 1, 1, false, step_wait },	      { "console", 0, 0, false, step_console },
 };
 
 void step(int line, char **fields, int count)
@@ -355,7 +378,11 @@ void step(int line, char **fields, int count)
 			continue;
 		if (count - 1 < steps[i].least || count - 1 > steps[i].most)
 			fail(line, "%s does not take %d fields", fields[0], count - 1);
+		if (steps[i].inside)
+			enter(line, netns(line, fields[1]));
 		steps[i].execute(line, fields + 1, count - 1);
+		if (steps[i].inside)
+			enter(line, netns(line, "-"));
 		return;
 	}
 	fail(line, "unknown instruction %s", fields[0]);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/reboot.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "util.h"
@@ -46,6 +47,44 @@ static void end(const char *reason)
 	if (status_fd < 0 || write_all(status_fd, t.data, t.length) || close(status_fd) < 0)
 		fprintf(stderr, "lab-init: cannot write the status file; its end: %s", t.data);
 	power_off();
+}
+
+const char *full_path(const char *file)
+{
+	static char path[4096];
+
+	if (*file == '/')
+		return file;
+	snprintf(path, sizeof(path), TRIAL_DIR "/%s", file);
+	return path;
+}
+
+/* Make the folders above @path. A failure shows when the file is opened. */
+static void make_parents(const char *path)
+{
+	char folder[4096];
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	for (char *c = folder + 1; *c; c++) {
+		if (*c == '/') {
+			*c = '\0';
+			mkdir(folder, 0755);
+			*c = '/';
+		}
+	}
+}
+
+int create_output(const char *file)
+{
+	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+	const char *path = full_path(file);
+	int fd = open(path, flags, 0644);
+
+	if (fd < 0 && errno == ENOENT) {
+		make_parents(path);
+		fd = open(path, flags, 0644);
+	}
+	return fd < 0 ? -errno : fd;
 }
 
 void open_status(const char *folder)

@@ -4,7 +4,8 @@
 
 All nodes of a topology are network namespaces of one guest. A port of a node is an interface with the
 network's name, of the kind `wire` (kernels/lab/wire), which joins all interfaces of one name. Running a
-program in the guest costs about 10 ms of wall time, so commands of `ip` and `tc` go to them in batches.
+program in the guest costs 2 to 7 ms of processor time: init does by itself what takes a system call, and
+commands of `ip` and `tc` go to them in batches.
 """
 
 from __future__ import annotations
@@ -22,13 +23,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.catalog import Exports
-    from l4sbench.program import Program
+    from l4sbench.program import Program, Readback
     from l4sbench.topology import Topology
 
 WIRE: Final = "wire"
 """Kernel module of the networks, and the kind of their interfaces."""
 SINK: Final = "lab_sink"
 """Kernel module that discards what the receivers of the lean traffic tool get."""
+
+READ_BY_INIT: Final = frozenset({"uname", "sysctl", "ethtool", "grep"})
+"""Programs whose read-backs init writes without starting them."""
+
+OF_ONE_NODE: Final = frozenset({"sysctl", "port", "offloads", "neighbour", "route", "read"})
+"""Instructions that init carries out in the node that their first field names."""
 
 SETUP_LIMIT_MS: Final = 10_000
 LEAD_MS: Final = 100
@@ -63,6 +70,8 @@ class GuestScript:
         if not at:
             return reason
         instruction, *fields = self.text.splitlines()[int(at[1]) - 1].split("\t")
+        if instruction in OF_ONE_NODE:
+            return f"{reason[at.end() :]} (on {fields[0]}: {' '.join((instruction, *fields[1:]))})"
         if instruction != "run":
             return reason
         node, _, stdin, _, *argv = fields
@@ -102,9 +111,16 @@ def guest_script(
     _flows(writer, programs, seed)
     for node, program in programs.items():
         for reading in program.readback:
-            out = f"{node}/{reading.output}"
-            writer.line("run", node, str(SETUP_LIMIT_MS), "-", out, *_local(reading.argv))
+            _read_back(writer, node, reading)
     return GuestScript(writer.text(), writer.files, tuple(programs))
+
+
+def _read_back(writer: _Writer, node: str, reading: Readback) -> None:
+    out, argv = f"{node}/{reading.output}", _local(reading.argv)
+    if argv[0] in READ_BY_INIT:
+        writer.line("read", node, out, *argv)
+    else:
+        writer.line("run", node, str(SETUP_LIMIT_MS), "-", out, *argv)
 
 
 def _build(
@@ -120,26 +136,23 @@ def _build(
         _prepare(writer, node, program, _neighbours(topology, node))
 
 
-def _prepare(writer: _Writer, node: str, program: Program, neighbours: Sequence[str]) -> None:
+def _prepare(writer: _Writer, node: str, program: Program, neighbours: Sequence[tuple[str, str]]) -> None:
     """Write sysctls before links come up, links before routes, offloads before anything is queued."""
     for key, value in program.sysctls:
         writer.line("sysctl", node, key.replace(".", "/"), value)
-    lines = ["link set lo up"]
     for link in program.links:
         mac = _mac(link.address.partition("/")[0])
-        lines += [
-            f"link set {link.network} address {mac} up",
-            f"addr add {link.address} dev {link.network}",
-        ]
-    lines += neighbours
-    lines += [
-        " ".join(("route replace", route.to, "via", route.via, *route.options)) for route in program.routes
-    ]
-    writer.batch(node, f"{node}/ip", "ip", lines)
-    for link in program.links:
+        writer.line("port", node, link.network, mac, link.address)
         flags = [word for name, on in link.offloads for word in (name, "on" if on else "off")]
-        if flags:
-            writer.line("run", node, str(SETUP_LIMIT_MS), "-", "-", "ethtool", "-K", link.network, *flags)
+        writer.line("offloads", node, link.network, *flags)
+    for network, address in neighbours:
+        writer.line("neighbour", node, network, address, _mac(address))
+    for route in program.routes:
+        if not route.options:
+            writer.line("route", node, route.to, route.via)
+    with_options = [route for route in program.routes if route.options]
+    lines = [" ".join(("route add", route.to, "via", route.via, *route.options)) for route in with_options]
+    writer.batch(node, f"{node}/ip", "ip", lines)
     batch: list[str] = []
     for number, command in enumerate(program.setup):
         argv = _local(command.argv)
@@ -226,13 +239,14 @@ def _link_lines(topology: Topology) -> list[str]:
     ]
 
 
-def _neighbours(topology: Topology, node: str) -> list[str]:
-    """Return commands that make a node's neighbours known to it, as on hosts that communicated before.
+def _neighbours(topology: Topology, node: str) -> list[tuple[str, str]]:
+    """Return the network and address of a node's neighbours.
 
-    Otherwise the first packet of a trial waits for ARP, and the first flow measures twice its RTT.
+    They are made known to it, as on hosts that communicated before. Otherwise the first packet of a trial
+    waits for ARP, and the first flow measures twice its RTT.
     """
     return [
-        f"neigh add {address.ip} lladdr {_mac(address.ip)} dev {network.name} nud permanent"
+        (network.name, address.ip)
         for network in topology.networks
         if node in network.nodes
         for address in (topology.by_name[other].address_on(network.name) for other in network.nodes)
