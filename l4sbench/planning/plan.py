@@ -389,10 +389,12 @@ def _trials(
 ) -> tuple[PlannedTrial, ...]:
     if inputs is None:
         return tuple(PlannedTrial(number, "", _unknown(ended, number)) for number in numbers)
-    accepted = inputs.accepted(cell, numbers) if ended else [(one,) for one in inputs.digests(cell, numbers)]
+    if not ended:
+        found = inputs.digests(cell, numbers)
+        return tuple([PlannedTrial(n, one, Reason.NEW) for n, one in zip(numbers, found, strict=True)])
     return tuple(
         PlannedTrial(number, digests[0], reason_of(ended, number, *digests))
-        for number, digests in zip(numbers, accepted, strict=True)
+        for number, digests in zip(numbers, inputs.accepted(cell, numbers), strict=True)
     )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from l4sbench.catalog import Catalog
+    from l4sbench.catalog.entries import Queue
     from l4sbench.cell import Cell
     from l4sbench.units import Rate, Value
 
@@ -114,6 +115,8 @@ class _Shape:
 
     def of_steps(self, rate: Rate) -> tuple[str, ...]:
         """Return a warning for each step that marks L4S packets on a link so slow that none need queue."""
+        if not self._bare_steps:
+            return ()
         pair_ns = PAIR_BYTES * 8_000_000_000 // rate.bits_per_s
         return tuple(
             f"{self.cell.aqm} marks L4S packets that hardly queue: two take {_time(PAIR_BYTES, rate)} at "
@@ -122,11 +125,22 @@ class _Shape:
             if pair_ns > at.ns
         )
 
+    @cached_property
+    def _queue(self) -> Queue:
+        return self.catalog.queue(self.cell.aqm)
+
+    @cached_property
+    def _thresholds(self) -> dict[Rate, tuple[str, int] | None]:
+        """The queue's lowest threshold by rate: it does not depend on the buffer."""
+        return {}
+
     def of_buffer(self, setting: Bottleneck) -> tuple[str, ...]:
         """Return what is probably a mistake in the size of the buffer."""
-        queue, params = self.catalog.queue(self.cell.aqm), self.cell.aqm_params
+        queue, params = self._queue, self.cell.aqm_params
         limit_bytes = queue.limit_bytes(params, setting)
-        threshold = queue.threshold_bytes(params, setting)
+        if setting.rate not in self._thresholds:
+            self._thresholds[setting.rate] = queue.threshold_bytes(params, setting)
+        threshold = self._thresholds[setting.rate]
         if limit_bytes >= PAIR_BYTES and (threshold is None or threshold[1] < limit_bytes):
             return ()
         found: list[str] = []
