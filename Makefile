@@ -5,7 +5,7 @@
 
 SHELL = /bin/sh
 .DEFAULT_GOAL = help
-.PHONY: help demo test test-long attack check check-prague bench lab wheel lock clean env-run env-dev env-long
+.PHONY: help demo test test-long attack check check-prague bench bench-growth lab wheel lock clean env-run env-dev env-long
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
@@ -70,8 +70,15 @@ check-ansible:
 check-licences:
 	@$(BIN)/reuse lint --quiet || $(BIN)/reuse lint
 
-bench: env-run ## measure the lab: virtual seconds per CPU second, cost per trial
-	@$(BIN)/python tools/bench.py
+BENCH_JSON ?= runs/bench.json
+bench: env-run ## measure the lab beside ns-3: virtual seconds per CPU second, cost per trial
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps \
+		-r requirements/bench.txt || echo "without ns-3, which has no wheel for this machine" >&2
+	@mkdir -p $(dir $(BENCH_JSON))
+	@$(BIN)/python tools/bench.py --json $(BENCH_JSON)
+
+bench-growth: env-run ## measure the lab for other rates, numbers of flows and round-trip times
+	@$(BIN)/python tools/bench.py --growth
 
 lab: env-dev ## build the lab kernel and its guest into the cache
 	@$(BIN)/l4sbench lab build

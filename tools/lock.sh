@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 #
 # Writes requirements/*.txt: every package with its hashes, one file for all
-# Pythons from 3.11 on. run.txt has the dependencies of l4sbench, dev.txt adds its
-# extras and dependency groups. No index or host is written: pip's own
+# Pythons from 3.11 on. run.txt has the dependencies of l4sbench, bench.txt adds
+# ns-3 for tools/bench.py, dev.txt the other extras and dependency groups. No index or host is written: pip's own
 # configuration names the index. Arguments go to `uv pip compile`, for example
 # --upgrade or --upgrade-package NAME.
 set -eu
@@ -21,4 +21,8 @@ lock() {
 
 test -x .venv/bin/uv || .venv/bin/python -m pip install --quiet uv
 lock requirements/run.txt "$@"
+# tools/bench_ns3.cc is compiled against the wheel's libraries: what its Python part needs is left out
+echo 'ns3>=3.44' | .venv/bin/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	--custom-compile-command "make lock" --output-file requirements/bench.txt - "$@"
 lock requirements/dev.txt --constraints requirements/run.txt --extra ansible --extra fabric --group test --group check "$@"

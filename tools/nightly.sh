@@ -14,7 +14,8 @@
 #                           worse by less than a margin every night
 #
 # L4SBENCH names the command (default: .venv/bin/l4sbench of this checkout, else
-# the one on the PATH); L4SBENCH_MARGINS a file of margins.
+# the one on the PATH); L4SBENCH_MARGINS a file of margins. With L4SBENCH_BENCH
+# set, the lab's speed is measured too, and compared with RUNS/bench.json.
 # Exits as l4sbench does: 0 no worse, 1 worse or some trial failed, 2 and 3 the
 # sweep could not run.
 set -eu
@@ -71,6 +72,17 @@ for base in good baseline; do
 	*) exit "$compared" ;;
 	esac
 done
+
+# Only ratios are compared, so that a busy machine is no regression. What is no slower replaces the file.
+if test -n "${L4SBENCH_BENCH:-}"; then
+	speed=$runs/bench.json
+	tools=$(dirname "$0")
+	if "$tools/../.venv/bin/python" "$tools/bench.py" --json "$speed.new" --against "$speed" >&2; then
+		mv "$speed.new" "$speed"
+	else
+		outcome="slower, or its speed could not be measured"
+	fi
+fi
 
 history=$home/history.tsv
 test -s "$history" || printf 'run\tcompared with\toutcome\n' >"$history"
