@@ -13,6 +13,7 @@ import io
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from platformdirs import user_cache_path
@@ -123,8 +124,7 @@ def offline_fablib() -> Any:
         TestbedError: fablib is not installed.
     """
     manager = fablib_module().FablibManager
-    scratch = user_cache_path("l4sbench", appauthor=False) / "fablib"
-    scratch.mkdir(parents=True, exist_ok=True)
+    scratch = scratch_folder()
     with quiet():
         return manager(
             offline=True,
@@ -137,6 +137,14 @@ def offline_fablib() -> Any:
             log_file=str(scratch / "fablib.log"),
             data_dir=str(scratch),
         )
+
+
+def scratch_folder() -> Path:
+    """Return the folder for fablib's files, which only this user can read."""
+    folder = user_cache_path("l4sbench", appauthor=False) / "fablib"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
 
 
 def _constants() -> Any:

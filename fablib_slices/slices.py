@@ -11,6 +11,7 @@ while the slice is up. The same distribution contains a stateless client of the 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -378,11 +379,13 @@ class Slices:
 
 def _fablib() -> Any:
     """Return the account that fablib is configured for."""
-    from fablib_slices.graph import fablib_module
+    from fablib_slices.graph import fablib_module, scratch_folder
 
+    # by default fablib's log is in /tmp, where everybody can read it
+    log = os.environ.get("FABRIC_LOG_FILE") or str(scratch_folder() / "fablib.log")
     try:
         with quiet():
-            made = fablib_module().FablibManager(validate_config=False, no_ssh=True)
+            made = fablib_module().FablibManager(validate_config=False, no_ssh=True, log_file=log)
             learn_account(made)
             made.get_manager()
     except TestbedError:

@@ -33,7 +33,7 @@ def require_nodes() -> None:
     try:
         Lab.locate()
     except TestbedError as error:
-        pytest.skip(f"{error}; l4sbench lab build")
+        pytest.skip(str(error))
     missing = [check for check in node_checks() if not check.ok]
     if missing or not may_serve():
         pytest.skip("; ".join(f"{check.name}: {check.detail}" for check in missing) or "port 443 is root's")

@@ -14,4 +14,4 @@ def lab() -> Lab:
     try:
         return Lab.locate()
     except TestbedError as error:
-        pytest.skip(f"{error}; l4sbench lab build")
+        pytest.skip(str(error))
