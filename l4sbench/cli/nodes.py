@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, count
 from l4sbench.cli.terminal import answer, as_json, as_path, say, warn
+from l4sbench.errors import TestbedError
 
 if TYPE_CHECKING:
     from l4sbench.testbeds.nodes import NodesStatus
@@ -45,6 +46,12 @@ def add_parsers(own: Subparsers) -> None:
         metavar="ADDRESS:PORT",
         help="reach the nodes through a bastion, as on FABRIC (default: any free port of 127.0.0.1)",
     )
+    starting.add_argument(
+        "--no-measure",
+        dest="measure",
+        action="store_false",
+        help="do not measure which rates the nodes carry, which takes 10 s after booting them",
+    )
     starting.add_argument("--json", action="store_true", help="print nodes and files as JSON")
     ending = add_command(
         own,
@@ -71,9 +78,9 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def up(args: argparse.Namespace) -> int:
-    """Boot the nodes that are not running and print the path of the inventory."""
+    """Boot the nodes that are not running, measure what they carry, and print the path of the inventory."""
     from l4sbench.cli.progress import build_progress
-    from l4sbench.testbeds.nodes import MEMORY_MB
+    from l4sbench.testbeds.nodes import MEMORY_MB, measured
     from l4sbench.testbeds.nodes import up as boot
 
     with build_progress() as on_progress:
@@ -84,6 +91,11 @@ def up(args: argparse.Namespace) -> int:
             memory_mb=args.memory or MEMORY_MB,
             bastion=args.bastion,
         )
+    if args.measure:
+        try:
+            state = measured(state.folder.name)
+        except TestbedError as error:
+            warn(str(error))
     if not state.fresh:
         warn("the nodes run an earlier build; restart them with `l4sbench lab down` and `l4sbench lab up`")
     if args.json:
@@ -92,6 +104,8 @@ def up(args: argparse.Namespace) -> int:
     say(f"{len(state.nodes)} nodes are up: {', '.join(node.name for node in state.nodes)}")
     if state.ssh_config is not None:
         say(f"  ssh -F {as_path(state.ssh_config)} {state.nodes[0].name}")
+    if state.capacity is not None:
+        say(f"  {state.capacity}")
     answer(str(state.inventory))
     return 0
 
@@ -115,6 +129,8 @@ def show(states: tuple[NodesStatus, ...]) -> None:
         for node in state.nodes:
             how = "running" if node.running else (node.ended or "not running")
             answer(f"  {node.name:12} {node.address:16} {how}")
+        if state.capacity is not None:
+            answer(f"  {state.capacity}")
         if state.inventory is not None:
             answer(f"  {state.inventory}")
         if not state.up:
@@ -131,6 +147,7 @@ def as_values(state: NodesStatus) -> dict[str, object]:
         "fresh": state.fresh,
         "inventory": None if state.inventory is None else str(state.inventory),
         "bastion": state.bastion,
+        "carries": None if state.capacity is None else state.capacity.model_dump(),
         "ssh_config": None if state.ssh_config is None else str(state.ssh_config),
         "nodes": [
             {

@@ -6,7 +6,28 @@ The ssh testbed uses it like any other set of hosts. It needs no root and leaves
 bridges and taps are in a network namespace of the lab.
 """
 
-from l4sbench.testbeds.nodes.lab import MEMORY_MB, NodesStatus, NodeStatus, down, halt, labs, status, up
+from l4sbench.testbeds.nodes.lab import (
+    MEMORY_MB,
+    NodesStatus,
+    NodeStatus,
+    down,
+    halt,
+    labs,
+    measured,
+    status,
+    up,
+)
 from l4sbench.testbeds.nodes.plan import plan_lab
 
-__all__ = ["MEMORY_MB", "NodeStatus", "NodesStatus", "down", "halt", "labs", "plan_lab", "status", "up"]
+__all__ = [
+    "MEMORY_MB",
+    "NodeStatus",
+    "NodesStatus",
+    "down",
+    "halt",
+    "labs",
+    "measured",
+    "plan_lab",
+    "status",
+    "up",
+]

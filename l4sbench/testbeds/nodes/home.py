@@ -80,6 +80,11 @@ class Home:
         return self.folder / "state.json"
 
     @property
+    def capacity_note(self) -> Path:
+        """File of what the lab carries."""
+        return self.folder / "capacity.json"
+
+    @property
     def consoles(self) -> Path:
         """Folder of its nodes' console output."""
         return self.folder / "consoles"

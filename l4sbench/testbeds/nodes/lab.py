@@ -15,12 +15,14 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import InputError, TestbedError
+from l4sbench.files import write_whole
 from l4sbench.testbeds.nodes import ssh
+from l4sbench.testbeds.nodes.capacity import Capacity, measure
 from l4sbench.testbeds.nodes.checks import node_checks
 from l4sbench.testbeds.nodes.connect import ask
 from l4sbench.testbeds.nodes.home import Home, State, tail
@@ -29,7 +31,7 @@ from l4sbench.testbeds.nodes.plan import LabPlan, plan_lab
 from l4sbench.testbeds.nodes.starting import key, no_keeper, start
 from l4sbench.testbeds.nodes.userland import node_userland
 from l4sbench.testbeds.virtual.lab import BuildStep, Lab
-from l4sbench.testbeds.virtual.lab.cache import Cache
+from l4sbench.testbeds.virtual.lab.cache import Cache, read_note
 from l4sbench.testbeds.virtual.lab.doctor import require
 from l4sbench.topology import topology as find_topology
 
@@ -81,6 +83,7 @@ class NodesStatus:
         bastion: Address and port on the host of its bastion; None without one.
         nodes: In the topology's order; none when there is no lab.
         fresh: True if it runs what would be started now; a kernel or module may have been built since.
+        capacity: The result of `measured`; None before.
     """
 
     name: str
@@ -92,6 +95,7 @@ class NodesStatus:
     bastion: tuple[str, int] | None
     nodes: tuple[NodeStatus, ...]
     fresh: bool
+    capacity: Capacity | None = None
 
 
 def up(
@@ -211,7 +215,31 @@ def status(name: str, *, cache: Path | None = None) -> NodesStatus:
         bastion=state.bastion,
         nodes=nodes,
         fresh=state.key == _key_now(state.plan, cache),
+        capacity=read_note(home.capacity_note, Capacity),
     )
+
+
+def measured(name: str, *, cache: Path | None = None) -> NodesStatus:
+    """Measure what a lab carries, unless that is known; the result is stored, and stated in its inventory.
+
+    Call it before any trial has run on the nodes.
+
+    Raises:
+        InputError: No lab can have that name.
+        TestbedError: The lab is not up, or a node did not take part.
+    """
+    home = Home.of(name, cache)
+    with home.lock():
+        state, now = home.state(), status(name, cache=cache)
+        if now.capacity is not None:
+            return now
+        if state is None or now.ssh_config is None:
+            raise TestbedError("the lab is not up", hint="l4sbench lab up")
+        topology = find_topology(state.plan.topology)
+        capacity = measure(now.ssh_config, topology, state.plan.nodes)
+        ssh.write_inventory(home.folder, state.run, state.plan, topology, capacity)
+        write_whole(home.capacity_note, capacity.model_dump_json(indent=1))
+    return replace(now, capacity=capacity)
 
 
 def halt(name: str, node: str, *, cache: Path | None = None) -> None:
@@ -328,7 +356,7 @@ def _remove(home: Home) -> bool:
             if not state.keeper.wait(_STOP_S):
                 raise TestbedError(f"process {state.keeper.pid}, the lab's keeper, does not end")
     shutil.rmtree(state.run, ignore_errors=True)
-    for name in ("inventory.yml", "ssh_config", "known_hosts", "order.json"):
+    for name in ("inventory.yml", "ssh_config", "known_hosts", "order.json", home.capacity_note.name):
         (home.folder / name).unlink(missing_ok=True)
     home.note.unlink(missing_ok=True)
     return True

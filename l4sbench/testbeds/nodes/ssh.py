@@ -17,10 +17,12 @@ from l4sbench.files import write_whole
 from l4sbench.testbeds.nodes import connect
 from l4sbench.testbeds.nodes.keeper import SOCKET
 from l4sbench.testbeds.nodes.plan import BASTION
+from l4sbench.testbeds.ssh.layout import CARRIES_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from l4sbench.testbeds.nodes.capacity import Capacity
     from l4sbench.testbeds.nodes.plan import LabPlan
     from l4sbench.topology import Topology
 
@@ -116,8 +118,10 @@ def control_sockets(run: Path) -> list[Path]:
     return sorted(run.glob("ssh-*"))
 
 
-def write_inventory(folder: Path, run: Path, plan: LabPlan, topology: Topology) -> Path:
-    """Write the lab's inventory for Ansible, and return its path."""
+def write_inventory(
+    folder: Path, run: Path, plan: LabPlan, topology: Topology, capacity: Capacity | None = None
+) -> Path:
+    """Write the lab's inventory for Ansible, with what the lab carries once measured; return its path."""
     from ruamel.yaml import YAML
 
     hosts = {
@@ -142,6 +146,7 @@ def write_inventory(folder: Path, run: Path, plan: LabPlan, topology: Topology) 
                 "ansible_ssh_private_key_file": str(folder / KEY),
                 "ansible_ssh_common_args": shlex.join(arguments),
                 "l4sbench_topology": topology.name,
+                **({} if capacity is None else {CARRIES_VARIABLE: capacity.rate}),
             },
             "children": {"nodes": {"hosts": hosts}, **_roles(topology)},
         }

@@ -20,15 +20,19 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final, cast
 
-from l4sbench.errors import InputError, Problem, did_you_mean
+from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.topology import topology as topology_of
+from l4sbench.units import Rate
 
 if TYPE_CHECKING:
+    from l4sbench.cell import Cell
     from l4sbench.program import Program
     from l4sbench.topology import Topology
 
 PORTS_VARIABLE: Final = "l4sbench_ports"
 MODULES_VARIABLE: Final = "l4sbench_modules"
+CARRIES_VARIABLE: Final = "l4sbench_carries"
+CARRIES_NOTHING: Final = "none"
 VARIABLES: Final = (
     "l4sbench_node",
     "l4sbench_nodes",
@@ -39,6 +43,7 @@ VARIABLES: Final = (
     "l4sbench_install",
     "l4sbench_python",
     "l4sbench_topology",
+    CARRIES_VARIABLE,
 )
 """The variables of hosts that l4sbench reads; docs/ssh.md describes them."""
 TO_FILL_IN: Final = "00:00:00:00:00:00"
@@ -66,12 +71,14 @@ class Host:
         nodes: Nodes that it holds.
         ports: Hardware addresses of its interfaces, by network.
         brings: Kernel modules that were built elsewhere and are copied to it.
+        carries: Highest rate that it carries in time; 0 if it carries none, None if nobody measured it.
     """
 
     name: str
     nodes: tuple[str, ...]
     ports: Mapping[str, str] = field(default_factory=dict)
     brings: frozenset[str] = frozenset()
+    carries: Rate | None = None
 
 
 def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple[Host, ...]:
@@ -99,7 +106,8 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
             modules = cast("dict[str, str]", given.get(MODULES_VARIABLE, {}))
             lowered = {str(network): str(mac).lower() for network, mac in ports.items()}
             problems += _bad_addresses(where, name, lowered)
-            hosts.append(Host(name, tuple(listed), lowered, frozenset(modules)))
+            carries = _rate(given[CARRIES_VARIABLE]) if CARRIES_VARIABLE in given else None
+            hosts.append(Host(name, tuple(listed), lowered, frozenset(modules), carries))
     if not hosts and not problems:
         message = "no host names its node"
         hint = "give hosts the variable l4sbench_node, such as l4sbench_node: tx-l4s (docs/ssh.md)"
@@ -156,6 +164,16 @@ def _is_modules(plain: object) -> bool:
     )
 
 
+def _rate(plain: object) -> Rate | None:
+    """Return the rate in `l4sbench_carries`; None if it is not valid."""
+    if plain == CARRIES_NOTHING:
+        return Rate(0)
+    try:
+        return Rate.parse(str(plain))
+    except BadValueError:
+        return None
+
+
 _BOOLEANS: Final = frozenset({"true", "false", "yes", "no"})
 """Forms of booleans; those of INI files are texts."""
 _NODES_FORM: Final = "must be a node's name, or a list of them in l4sbench_nodes"
@@ -171,6 +189,11 @@ _FORMS: Final[Mapping[str, tuple[Callable[[object], bool], str, str | None]]] = 
         _is_modules,
         "must map each module to its file on this machine",
         "tcp_prague: /path/to.ko",
+    ),
+    CARRIES_VARIABLE: (
+        lambda plain: _rate(plain) is not None,
+        f"must be a rate, or {CARRIES_NOTHING}",
+        "25mbit",
     ),
     "l4sbench_install": (lambda plain: str(plain).lower() in _BOOLEANS, "must be true or false", None),
     "l4sbench_python": (
@@ -199,6 +222,23 @@ def _bad_addresses(where: str, host: str, ports: Mapping[str, str]) -> Iterator[
             yield Problem(
                 where, f"{host}.{PORTS_VARIABLE}.{network}", f"{mac} is not a valid hardware address", hint
             )
+
+
+def too_fast(cells: Sequence[Cell], hosts: Sequence[Host]) -> Iterator[str]:
+    """Yield a line about the cells whose rate is above what the hosts carry in time, if there are any."""
+    limits = [host.carries for host in hosts if host.carries is not None]
+    least = min(limits, default=None)
+    above = [cell for cell in cells if least is not None and cell.rate > least]
+    if least is None or not above:
+        return
+    many = f"{len(above)} of {len(cells)} cells {'is' if len(above) == 1 else 'are'} faster"
+    if least.bits_per_s == 0:
+        yield f"{many} than these hosts carry in time: none of the measured rates (l4sbench_carries: none)"
+        return
+    yield (
+        f"{many} than these hosts carry in time; {least} fits (l4sbench_carries). "
+        f"A matrix with `extends: FILE` and `rate: {least}` has the same cells at that rate"
+    )
 
 
 def require_placed(hosts: Sequence[Host], topologies: Iterable[str], where: str) -> None:

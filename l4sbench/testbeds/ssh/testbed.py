@@ -47,6 +47,7 @@ from l4sbench.testbeds.ssh.layout import (
     Host,
     hosts_of,
     require_placed,
+    too_fast,
     trial_variables,
 )
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
@@ -270,16 +271,16 @@ class SshTestbed:
                 raise TrialStopped
 
     def advice(self) -> tuple[str, ...]:
-        """Return hints about kernels.
+        """Return hints about rates and kernels.
 
-        For hosts that need another one and may boot none: which would suffice; for others: which of those
-        that they may boot they cannot install.
+        Which cells are faster than the hosts carry in time. For hosts that need another kernel and may boot
+        none: which would suffice; for others: which of those that they may boot they cannot install.
         """
         hosts, may = self._inventory_says()
         self._recall()
         facts = self._known.facts
         found = advice(self._cells, self._catalog, hosts, facts, load_images(), may)
-        return (*found, *not_installable(may, facts))
+        return (*too_fast(self._cells, hosts), *found, *not_installable(may, facts))
 
     def _inventory_says(self) -> tuple[tuple[Host, ...], Allowed]:
         if self._may is None:

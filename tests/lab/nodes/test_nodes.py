@@ -70,6 +70,20 @@ def test_every_node_is_a_host_of_its_own(up: nodes.NodesStatus) -> None:
     assert len(boots) == len(LINE6.nodes)
 
 
+def test_what_the_lab_carries_is_measured_once_and_nothing_is_left_over(up: nodes.NodesStatus) -> None:
+    ports = {node.name: on(up, node.name, "ip", "-br", "link") for node in LINE6.nodes}
+    found = nodes.measured(NAME)
+    assert found.capacity is not None
+    assert [tried.rate_mbps for tried in found.capacity.tries] == [10, 25, 50, 100]
+    assert nodes.measured(NAME) == nodes.status(NAME) == found
+    assert found.inventory is not None
+    stated = YAML(typ="safe").load(found.inventory)["all"]["vars"]["l4sbench_carries"]
+    assert stated == found.capacity.rate
+    for node in LINE6.nodes:
+        assert on(up, node.name, "ip", "netns") == ""
+        assert on(up, node.name, "ip", "-br", "link") == ports[node.name]
+
+
 def test_one_logs_in_as_a_user_who_may_become_root(up: nodes.NodesStatus) -> None:
     assert on(up, "router", "id", "-un").strip() == "debian"
     assert on(up, "router", "sudo", "-n", "id", "-un").strip() == "root"

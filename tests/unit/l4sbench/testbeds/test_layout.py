@@ -8,9 +8,11 @@ import pytest
 
 from l4sbench.app.api import find_matrix, programs_of
 from l4sbench.errors import InputError
+from l4sbench.matrix import Matrix
 from l4sbench.program.data import Command
-from l4sbench.testbeds.ssh.layout import TO_FILL_IN, Host, hosts_of, misplaced, parts
+from l4sbench.testbeds.ssh.layout import TO_FILL_IN, Host, hosts_of, misplaced, parts, too_fast
 from l4sbench.topology import LINE6
+from l4sbench.units import Rate
 
 SIX = {
     node.name: {
@@ -106,3 +108,22 @@ def test_no_text_of_a_program_is_a_template_to_ansible() -> None:
     (part,) = parts([Host("a", tuple(programs))], topology, wrong, trial="t", owner="o", limit_s=1).values()
     with pytest.raises(InputError, match="takes it for a template"):
         part.to_json()
+
+
+def test_cells_that_hosts_do_not_carry_are_reported_with_the_rate_that_fits() -> None:
+    cells = Matrix.load(find_matrix("testbeds25")).cells
+    slow = hosts_of({**SIX, "router": {**SIX["router"], "l4sbench_carries": "10mbit"}}, "hosts.yml")
+    (line,) = too_fast(cells, slow)
+    assert line == (
+        "6 of 6 cells are faster than these hosts carry in time; 10mbit fits (l4sbench_carries). "
+        "A matrix with `extends: FILE` and `rate: 10mbit` has the same cells at that rate"
+    )
+    none = [replace(host, carries=Rate(0)) for host in slow]
+    (line,) = too_fast(cells[:1], none)
+    assert line == (
+        "1 of 1 cells is faster than these hosts carry in time: none of the measured rates "
+        "(l4sbench_carries: none)"
+    )
+    enough = [replace(host, carries=Rate.parse("25mbit")) for host in slow]
+    assert list(too_fast(cells, enough)) == []
+    assert list(too_fast(cells, hosts_of(SIX, "hosts.yml"))) == []
