@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from l4sbench.testbeds.virtual.lab import Lab
+from tests.lab.debian.disk import debian_lab
 from tests.lab.debian.emulated import machines
 from tests.lab.debian.hosts import TWO, debian_hosts
 
@@ -20,7 +20,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="l4sbench-debian-") as folder:
         place = Path(folder) / "hosts"
         emulated = "--emulated" in sys.argv
-        with machines(TWO, place) if emulated else debian_hosts(Lab.locate(), TWO, place) as hosts:
+        with machines(TWO, place) if emulated else debian_hosts(debian_lab(), TWO, place) as hosts:
             print(hosts.inventory, flush=True)  # noqa: T201
             with suppress(KeyboardInterrupt):
                 signal.pause()

@@ -6,7 +6,8 @@ import pytest
 
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes.checks import node_checks
-from tests.lab.debian.disk import missing
+from l4sbench.testbeds.virtual.lab import Lab
+from tests.lab.debian.disk import debian_lab, missing
 from tests.lab.debian.emulated_disk import missing_tools
 from tests.lab.debian.root import archive
 
@@ -22,6 +23,12 @@ def able() -> None:
         lacking.append(str(error))
     if lacking:
         pytest.skip("; ".join(lacking))
+
+
+@pytest.fixture(scope="session")
+def lab(lab: Lab, able: None) -> Lab:
+    """Return the lab whose kernel boots Debian hosts, built for these sources."""
+    return debian_lab()
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 from l4sbench.errors import TestbedError
 from l4sbench.files import remove_tree
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_members
-from l4sbench.testbeds.virtual.lab import Lab
+from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, build
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
 from tests.lab.debian.kernels import KernelPackages, index, pack, second_release
@@ -41,6 +41,14 @@ PROXY_PORT = 3128
 KERNELS = "/srv/kernels"
 """Folder of a host with packages of kernels, which its apt knows."""
 
+OPTIONS = frozenset(
+    {
+        *("BLOCK", "BLK_DEV", "BLK_DEV_UBD", "EXT4_FS", "EXT4_FS_POSIX_ACL"),
+        *("CGROUPS", "FHANDLE", "TMPFS_POSIX_ACL", "AUTOFS_FS"),
+    }
+)
+"""Kernel options that Debian hosts need beyond the lab's: a disk, and what systemd demands."""
+
 _RECIPE_VERSION = "3"
 _SIZE_KIB = 4 << 20
 _HOSTS = 4
@@ -52,6 +60,15 @@ def kernel_packages(lab: Lab, folder: Path) -> tuple[KernelPackages, KernelPacka
     """Make packages of the kernel that hosts come with, and of the one that they can install."""
     first = pack(lab, lab.kernel_release, folder)
     return first, pack(lab, second_release(lab.kernel_release), folder)
+
+
+def debian_lab() -> Lab:
+    """Return the lab whose kernel boots Debian hosts, with a disk; build it if need be.
+
+    Raises:
+        TestbedError: The kernel cannot be built.
+    """
+    return build(BuildOptions(needs=OPTIONS))
 
 
 def missing() -> tuple[str, ...]:
