@@ -145,10 +145,10 @@ def flows(lab: nodes.NodesStatus) -> float:
 def main() -> None:
     """Print a line per rate."""
     began = time.monotonic()
-    lab = nodes.up("line6", name=NAME)
-    print(f"six nodes up in {time.monotonic() - began:.1f} s; load {os.getloadavg()[0]:.1f}", flush=True)
     hosts = {node.name: {p.network: p.mac for p in node.ports} for node in nodes.plan_lab(LINE6).nodes}
     try:
+        lab = nodes.up("line6", name=NAME)
+        print(f"six nodes up in {time.monotonic() - began:.1f} s; load {os.getloadavg()[0]:.1f}", flush=True)
         print("rate      Mbit/s  of rate  CPU s per s  ping idle: 50 % 99 % max, ms  ping loaded", flush=True)
         for number, rate in enumerate(sys.argv[1:] or ("25mbit", "50mbit", "100mbit")):
             with tempfile.TemporaryDirectory() as folder:
@@ -171,8 +171,8 @@ def main() -> None:
             share = mbps / cell.rate.mbps
             print(f"{rate:9} {mbps:6.1f}  {share:6.1%}  {cores:11.2f}  {idle}   {loaded[0]}", flush=True)
     finally:
-        nodes.down(NAME)
-        shutil.rmtree(lab.folder)
+        nodes.down(NAME)  # also when some nodes did not come up
+        shutil.rmtree(nodes.status(NAME).folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
