@@ -152,7 +152,8 @@ void wire_setting(struct ctl_table *entry, const char *name,
 		  unsigned long *value, void *owner, proc_handler *handler);
 
 /* wire_forward.c */
-struct wire_port *wire_forward(struct wire_port *in, struct sk_buff *skb);
+struct wire_port *wire_pass(struct wire_port *in, struct sk_buff *skb);
+bool wire_relay(struct wire_port *in, struct sk_buff *skb);
 void wire_forget(struct wire_port *port);
 
 #endif

@@ -4,11 +4,15 @@
  *
  * A frame for a node that forwards it takes the node's own routes and
  * neighbours, which the port remembers per destination as long as the kernel
- * considers them valid. The frame leaves as if it had crossed the node in no
- * time: its TTL is one less, and the devices count it.
+ * considers them valid. Its TTL is one less, and the devices count it.
+ *
+ * wire_pass() does so when a frame sets out for a node by which it leaves at
+ * once, so that it crosses any number of such nodes without a stop.
+ * wire_relay() does so when a frame has arrived, and hands it to whatever
+ * queuing discipline the next port has.
  *
  * In all other cases the node gets the frame: whenever anything there could
- * hold, change, drop or see it.
+ * hold, change, drop or see it on its way to that queue.
  */
 #include <linux/etherdevice.h>
 #include <linux/inetdevice.h>
@@ -122,8 +126,8 @@ static bool wire_forwards(const struct wire_port *in)
 
 static bool wire_leaves_at_once(const struct wire_port *out)
 {
-	return netif_running(out->dev) && !READ_ONCE(out->jitter_ns) &&
-	       !wire_has_queue(out) && !wire_seen(out->dev);
+	return !READ_ONCE(out->jitter_ns) && !wire_has_queue(out) &&
+	       !wire_seen(out->dev);
 }
 
 static struct iphdr *wire_ip_header(struct sk_buff *skb)
@@ -140,14 +144,9 @@ static struct iphdr *wire_ip_header(struct sk_buff *skb)
 	return ip;
 }
 
-/**
- * wire_forward() - forward a frame in place of the node that it goes to
- * @in: port of the node at which the frame arrives
- * @skb: the frame, with its Ethernet header
- *
- * Return: the port by which the frame leaves; NULL: the node has to handle it.
- */
-struct wire_port *wire_forward(struct wire_port *in, struct sk_buff *skb)
+/* Prepare a frame for the port by which it leaves the node of @in. */
+static struct wire_port *wire_forward(struct wire_port *in, struct sk_buff *skb,
+				      bool at_once)
 {
 	u8 addr[ETH_ALEN];
 	struct wire_port *out;
@@ -159,13 +158,53 @@ struct wire_port *wire_forward(struct wire_port *in, struct sk_buff *skb)
 	if (!ip)
 		return NULL;
 	out = wire_hop_to(in, ip->daddr, skb->len - ETH_HLEN, addr);
-	if (!out || out == in || !wire_leaves_at_once(out))
+	if (!out || out == in || !netif_running(out->dev) ||
+	    (at_once && !wire_leaves_at_once(out)))
 		return NULL;
 	ip_decrease_ttl(ip);
+	skb->priority = rt_tos2priority(ip->tos);
 	ether_addr_copy(eth_hdr(skb)->h_dest, addr);
 	ether_addr_copy(eth_hdr(skb)->h_source, out->dev->dev_addr);
 	IP_INC_STATS(dev_net(in->dev), IPSTATS_MIB_OUTFORWDATAGRAMS);
-	dev_sw_netstats_rx_add(in->dev, skb->len);
-	dev_sw_netstats_tx_add(out->dev, 1, skb->len);
 	return out;
+}
+
+/**
+ * wire_pass() - forward a frame in place of a node that it would only cross
+ * @in: port of the node to which the frame sets out
+ * @skb: the frame, from its Ethernet header on
+ *
+ * Return: the port by which the frame leaves; NULL: it has to arrive.
+ */
+struct wire_port *wire_pass(struct wire_port *in, struct sk_buff *skb)
+{
+	struct wire_port *out = wire_forward(in, skb, true);
+
+	if (out) {
+		dev_sw_netstats_rx_add(in->dev, skb->len);
+		dev_sw_netstats_tx_add(out->dev, 1, skb->len);
+	}
+	return out;
+}
+
+/**
+ * wire_relay() - forward a frame in place of the node where it has arrived
+ * @in: port of the node
+ * @skb: the frame, from its IP header on
+ *
+ * Return: true if the frame is on its way.
+ */
+bool wire_relay(struct wire_port *in, struct sk_buff *skb)
+{
+	struct wire_port *out;
+
+	__skb_push(skb, ETH_HLEN);
+	out = wire_forward(in, skb, false);
+	if (!out) {
+		__skb_pull(skb, ETH_HLEN);
+		return false;
+	}
+	skb->dev = out->dev;
+	dev_queue_xmit(skb);
+	return true;
 }

@@ -107,8 +107,10 @@ static enum hrtimer_restart wire_due(struct hrtimer *timer)
 		if (!skb)
 			return HRTIMER_NORESTART;
 		dev_sw_netstats_rx_add(port->dev, skb->len + ETH_HLEN);
-		if (!wire_node_hold(port->node, skb))
+		rcu_read_lock();
+		if (!wire_node_hold(port->node, skb) && !wire_relay(port, skb))
 			netif_receive_skb(skb);
+		rcu_read_unlock();
 	}
 }
 
@@ -181,7 +183,7 @@ static netdev_tx_t wire_xmit(struct sk_buff *skb, struct net_device *dev)
 			kfree_skb(skb);
 			goto done;
 		}
-		out = wire_forward(to, skb);
+		out = wire_pass(to, skb);
 		if (!out)
 			break;
 		from = out;
