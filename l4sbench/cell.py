@@ -143,10 +143,12 @@ class Cell:
         return self._slug(self._differing())
 
     def _differing(self) -> list[tuple[str, Value]]:
-        """Return the factors that are not at their default, by name."""
-        default = self.defaults.get
+        """Return the factors that are not at their default, by name. All of them are given."""
+        factors, default = self.factors, self.defaults.get
         return [
-            (n, v) for n, v in self.factors.items() if (d := default(n)) is None or (d is not v and d != v)
+            (n, v)
+            for n in _by_name(self.given)
+            if (v := factors[n]) is not (d := default(n)) and (d is None or d != v)
         ]
 
     def _slug(self, differing: list[tuple[str, Value]]) -> str:
@@ -269,6 +271,11 @@ def _value(data: Plain, kind: str) -> Value:
     if isinstance(data, str) and kind != "str":
         return parse_quantity(kind, data)
     return data
+
+
+@lru_cache(maxsize=4096)
+def _by_name(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
 
 
 def _canonical(factors: Iterable[tuple[str, Value]]) -> str:

@@ -11,10 +11,8 @@ restart. Nothing here touches a host or a file.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -22,6 +20,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.matrix.expand import collector_paused
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.trial import draw_unit
 from l4sbench.store import INVALID
@@ -243,7 +242,7 @@ class Plan:
         """The cells without the baselines, grouped by the first axis, for printing."""
         axes = self._axes
         grouped: dict[Key, list[CellPlan]] = {}
-        with _collector_paused():
+        with collector_paused():
             for planned in self.asked:
                 grouped.setdefault(_key(planned.cell, axes[0]) if axes else (), []).append(planned)
             return tuple(_row(axes, members) for members in grouped.values())
@@ -310,7 +309,7 @@ def plan(
     def planned(cell: Cell, inputs: TrialInputs | None) -> CellPlan:
         return CellPlan(cell, _trials(cell, numbers, inputs, view.of(cell.id)), trial_s(cell, cost))
 
-    with _collector_paused():
+    with collector_paused():
         if stages is None:
             inputs = inputs_of(identity)
             cells = tuple(planned(cell, inputs) for cell in matrix.cells)
@@ -425,18 +424,6 @@ def _cautions(matrix: Matrix) -> tuple[Caution, ...]:
     if wrong:
         raise InputError(tuple(wrong))
     return tuple(Caution(message, tuple(ids)) for message, ids in found.items())
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause Python's cycle collector: scanning a million small objects takes longer than making them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _varying(cells: Sequence[Cell]) -> set[str]:

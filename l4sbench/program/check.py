@@ -159,16 +159,19 @@ class _Shape:
 
 
 def _shape(cell: Cell, catalog: Catalog) -> _Shape:
-    names = tuple(cell.factors)
-    decisive = _decisive(names, cell.group_names)(cell.factors)
-    return _known_shape(_Key((id(catalog), names, cell.group_names, cell.given, decisive), cell, catalog))
+    given = cell.given
+    decisive = _decisive(given, cell.group_names)(cell.factors)
+    # what is not given is at its default, which follows from the catalog and from what is given
+    key = (id(catalog), cell.group_names, given, decisive)
+    return _known_shape(_Key(key, cell, catalog))
 
 
 @lru_cache(maxsize=1024)
-def _decisive(names: tuple[str, ...], groups: tuple[str, ...]) -> Callable[[Mapping[str, Value]], object]:
-    """Select the values that make a shape: topology, queue and parameters, everything of the groups."""
-    owners = {"topology", "aqm", *groups}
-    return itemgetter(*(name for name in names if name.partition(".")[0] in owners))
+def _decisive(given: frozenset[str], groups: tuple[str, ...]) -> Callable[[Mapping[str, Value]], object]:
+    """Select the given values that make a shape: topology, queue and parameters, everything of the groups."""
+    always = {"topology", "aqm", *(f"{group}.cc" for group in groups)}
+    owners = {"aqm", *groups}
+    return itemgetter(*sorted(always.union(name for name in given if name.partition(".")[0] in owners)))
 
 
 @dataclass(frozen=True, slots=True)
