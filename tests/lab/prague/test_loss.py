@@ -65,5 +65,6 @@ def test_what_was_only_late_is_undone(lab: Lab, tmp_path: Path, late_ms: int, mo
     assert first["snd_ssthresh"] == pytest.approx(before["snd_cwnd"] / 2, abs=1)
     if mode.endswith("1"):
         assert first["pacing_rate"] == pytest.approx(before["pacing_rate"] / 2, rel=0.1)
-    for key in ("snd_cwnd", "pacing_rate"):  # and goes on from there
-        assert 0.95 < settled[key] / before[key] < 1.25, key
+    # and goes on from there; rate mode paces 3 % above and 3 % below its rate in turn
+    for key in ("snd_cwnd", "pacing_rate"):
+        assert 0.97 / 1.03 - 0.01 < settled[key] / before[key] < 1.25, key
