@@ -71,7 +71,7 @@ def test_what_a_host_sends_at_once_arrives_at_once(lab: Lab, tmp_path: Path) -> 
 @pytest.mark.parametrize(("where", "nodes"), [("delay", 1), ("router", 1), ("receivers", 2)])
 def test_a_node_pauses_as_often_as_it_is_asked_to(lab: Lab, tmp_path: Path, where: str, nodes: int) -> None:
     """Every pause delays what arrives in it, so some round trips take a pause longer than the path."""
-    more = f"path.pause: 30ms\npath.pause_every: 200ms\npath.pause_at: {where}\naqm.limit: 1MB\n"
+    more = f"path.pause: 30ms\npath.pause_every: 200ms\npath.pause_at: {where}\naqm.limit: 200kB\n"
     found = tables(tmp_path, more)
     pauses = found.hosts.filter(pl.col("name") == "net.wire.pauses")
     counts = [int(value) for value in pauses["value"] if value != "0"]
@@ -90,7 +90,7 @@ def test_pauses_come_from_the_seed(lab: Lab, tmp_path: Path) -> None:
 
 def test_packets_cost_each_host_its_time(lab: Lab, tmp_path: Path) -> None:
     """Data cross three hosts (delay, router, receiver), and their ACKs three (router, delay, sender)."""
-    found = tables(tmp_path, "axes: {host.packet_cost: [0s, 50us]}\n")
+    found = tables(tmp_path, "path.noise: 0\naxes: {host.packet_cost: [0s, 50us]}\n")
     cells = found.trials.select("cell", "host.packet_cost_ms")
     senders = found.sockets.filter(pl.col("side") == "sender").join(cells, on="cell")
     least = senders.group_by("host.packet_cost_ms").agg(pl.col("min_rtt_ms").min())

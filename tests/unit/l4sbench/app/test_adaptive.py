@@ -97,6 +97,7 @@ def test_a_rule_must_have_its_groups(wanted: Matrix) -> None:
         replace(
             cell,
             factors={n.replace("l4s.", "new."): v for n, v in cell.factors.items()},
+            given=frozenset(n.replace("l4s.", "new.") for n in cell.given),
             group_names=("new",),
         )
         for cell in wanted.cells
