@@ -18,17 +18,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.collector import BadRawError
+from l4sbench.traits import LATE_MS
 
 if TYPE_CHECKING:
     from l4sbench.program.trial import EndedTrial
 
 FILE: Final = "lateness.json"
-
-LATE_MS: Final = 5.0
-"""A timer that fires later than this counts as late: five DualPI2 steps, or half an RTT of 10 ms."""
-
-MOST_LATE: Final = 0.1
-"""Share of late instants on any node above which a trial is invalid; docs/nodes.md explains the choice."""
 
 REMARKABLE: Final = 0.02
 """Share above which a valid trial is flagged."""

@@ -27,7 +27,7 @@ from collectors.hostinfo import (
     read_kernel,
     read_output,
 )
-from collectors.lateness import LATE_MS, MOST_LATE, read_lateness
+from collectors.lateness import read_lateness
 from collectors.pcap import find_capture
 from collectors.queues import queue_rows
 from collectors.sockets import socket_rows
@@ -35,6 +35,7 @@ from collectors.traffic import FlowResult, read_flows
 from l4sbench.events import Status
 from l4sbench.program import DROPS, differences
 from l4sbench.program.trial import Judgement
+from l4sbench.traits import LATE_MS, MOST_LATE
 
 if TYPE_CHECKING:
     from l4sbench.program import Program

@@ -392,7 +392,7 @@ def _fablib() -> Any:
         raise
     except Exception as error:  # noqa: BLE001  (the library raises plain exceptions of many kinds)
         said = said_in(error)
-        hint = "check ~/work/fabric_config/fabric_rc and that its token is still valid (portal: tokens)"
+        hint = "check fabric_config/fabric_rc and that its token is still valid (portal: tokens)"
         if "not reachable" in said:
             hint = "check this machine's network, and FABRIC's maintenance (portal: announcements)"
         raise TestbedError(f"cannot use FABRIC: {said}", hint) from None

@@ -6,13 +6,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 Traffic = Literal["lean", "iperf3"]
+
+LATE_MS: Final = 5.0
+"""A timer that fires later than this counts as late: five DualPI2 steps, or half an RTT of 10 ms."""
+
+MOST_LATE: Final = 0.1
+"""Share of late timers of any node above which a trial is invalid; docs/nodes.md explains the choice."""
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,6 @@ def variant(text: str) -> Variant:
     return Variant(name, Path(kernel).absolute(), Path(rootfs) if rootfs else Lab.locate().rootfs)
 
 
-def _outputs(_: str, names: list[str]) -> list[str]:
-    return [name for name in names if "." in name and not name.endswith(".batch")]
-
-
 def cost(raw: Path, on: Variant) -> float:
     """Return the CPU seconds of a guest that does again what the raw folder of a trial has as its script."""
     with tempfile.TemporaryDirectory(prefix="l4sbench-compare-") as folder:

@@ -179,7 +179,11 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         options={name: frozenset(entry.needs.config) for name, entry in used_entries.items()},
         catalog=catalog.folders,
         capture=capture or any(kind[2] != "off" for kind in kinds),
-        wires=frozenset(name for name in _WIRES if any(cell.factors[name] != _NONE for cell in listed)),
+        wires=frozenset(
+            name
+            for name in _WIRES
+            if any(name in cell.given and cell.factors[name] != _NONE for cell in listed)
+        ),
     )
 
 

@@ -276,9 +276,8 @@ class Killer:
         if run.exists():
             raise Violation(f"a run was made where another was moved away: {sorted(run.rglob('*'))}")
         away.rename(run)
-        link = run.with_name("latest")
-        link.unlink()
-        link.symlink_to(run.name)
+        self.latest.unlink()
+        self.latest.symlink_to(run.name)
 
     def rename_an_unfinished_trial(self, pid: int) -> None:
         """Rename the folder of a trial under way."""
@@ -343,10 +342,14 @@ class Killer:
         self.wait(pid)
 
     # ---- comparing
+    @property
+    def latest(self) -> Path:
+        """The link to the run directory."""
+        return self.runs / self.wanted.name / "latest"
+
     def run(self) -> Path | None:
         """Return the run directory, once there is one."""
-        link = self.runs / self.wanted.name / "latest"
-        return link.resolve() if link.exists() else None
+        return self.latest.resolve() if self.latest.exists() else None
 
     def compare(self) -> None:
         """Compare all files of ended trials with what they were and with the undisturbed run."""

@@ -24,6 +24,7 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes import carrying
 from l4sbench.testbeds.nodes.plan import BASTION
 from l4sbench.testbeds.ssh.layout import CARRIES_NOTHING
+from l4sbench.traits import LATE_MS, MOST_LATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
 
 RATES_MBPS: Final = (10, 25, 50, 100)
-LATE_MS: Final = 5.0
-MOST_LATE: Final = 0.1
-"""The limits by which trials are judged: share of a node's timers that came later than `LATE_MS`."""
 LEAST_ARRIVED: Final = 0.9
 """Share of the rate that must arrive."""
 

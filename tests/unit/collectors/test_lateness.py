@@ -18,8 +18,9 @@ import pytest
 
 from collectors import COLLECTORS, BadRawError
 from collectors.assemble import rows_of
-from collectors.lateness import FILE, MOST_LATE, REMARKABLE, NodeLateness, read_lateness
+from collectors.lateness import FILE, REMARKABLE, NodeLateness, read_lateness
 from l4sbench import tables
+from l4sbench.traits import MOST_LATE
 
 Load = Callable[[str], Any]
 CASES = Path(__file__).parents[2] / "cases/lateness"
