@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,9 +24,10 @@ from l4sbench.catalog.entries import (
 )
 from l4sbench.catalog.exports import SHARED, UNITS, Column, Exports, Table, units_of
 from l4sbench.catalog.template import Item, Part, Text, fields, parse_text
-from l4sbench.document import Flaw, read
+from l4sbench.document import Flaw, parse
 from l4sbench.errors import BadValueError, suggest
 from l4sbench.factors import Condition, Parameter
+from l4sbench.userfiles import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,12 +43,17 @@ _T = TypeVar("_T")
 
 
 def read_entry(file: Path) -> CatalogEntry:
-    """Read the entry that `file` describes.
+    """Read the entry that `file` describes; a file with the same content is read once per process.
 
     Raises:
         InputError: all problems of the file, each with line, column and key.
     """
-    document = read(file)
+    return _entry(file, read_bytes(file))
+
+
+@lru_cache(maxsize=1024)
+def _entry(file: Path, content: bytes) -> CatalogEntry:
+    document = parse(content, str(file))
     model = document.validate(files.EntryFile).root
     reader = _Reader(file.parent, model)
     entry = reader.queue(model) if isinstance(model, files.QueueFile) else reader.congestion_control(model)

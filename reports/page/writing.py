@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from contextlib import suppress
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
+
+from platformdirs import user_cache_path
 
 from l4sbench.errors import InputError
 from l4sbench.files import new_folder, remove_tree, sync_folder, write_whole
@@ -57,27 +60,32 @@ def write_drawing(report: Path) -> str:
     """Put Vega, Vega-Lite and Vega-Embed beside the page; return their file's name below `report`."""
     import vl_convert
 
-    versions = (
-        vl_convert.get_vega_version(),
-        vl_convert.get_vega_embed_version(),
-        version("vl-convert-python"),
+    versions = "-".join(
+        (vl_convert.get_vega_version(), vl_convert.get_vega_embed_version(), version("vl-convert-python"))
     )
-    name = f"{DATA}/vega-{'-'.join(versions)}.js"
+    name = f"{DATA}/vega-{versions}.js"
     if not (report / name).is_file():
         # the bundle declares names of one letter; a function keeps them out of the page
-        script = f"(function () {{\n{_bundle()}\n}})();\n"
+        script = f"(function () {{\n{_bundle(versions)}\n}})();\n"
         with room(report):
             (report / DATA).mkdir(parents=True, exist_ok=True)
             write_whole(report / name, script)
     return name
 
 
-@cache
-def _bundle() -> str:
-    """Return the libraries as one script that sets `vegaEmbed`; making it takes a second."""
+def _bundle(versions: str) -> str:
+    """Return the libraries as one script that sets `vegaEmbed`; making it takes a second, so it is kept."""
     import vl_convert
 
-    return vl_convert.javascript_bundle(SNIPPET)
+    snippet = sha256(SNIPPET.encode()).hexdigest()[:12]
+    kept = user_cache_path("l4sbench", appauthor=False) / "page" / f"vega-{versions}-{snippet}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return kept.read_bytes().decode()
+    bundle = vl_convert.javascript_bundle(SNIPPET)
+    with suppress(OSError, InputError):  # without a cache it takes a second the next time, too
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, bundle)
+    return bundle
 
 
 def write_page(report: Path, page: str, keep: Iterable[str]) -> Path:
