@@ -36,7 +36,8 @@ from l4sbench.testbeds.virtual.lab import GUEST_BIN, Lab
 
 LONG_S = 60
 SHORT_S = 1
-TRIALS = 4
+TRIALS = 20
+"""Trials of a run: its start and its report cost as much whatever their number."""
 RATE_MBPS = 100
 RTT_MS = 10
 WORSE = 0.15
@@ -57,7 +58,7 @@ flows:
   l4s:     {{cc: {l4s}, count: {count}}}
   classic: {{cc: cubic, count: {count}}}
 aqm: {aqm}
-buffer_bdp: 2
+buffer_bdp: {buffer_bdp:.9g}
 capture: {capture}
 """
 
@@ -83,6 +84,12 @@ class Load:
     flows: int = 2
     capture: str = "off"
     l4s: str = "dctcp"
+
+    @property
+    def buffer_bdp(self) -> float:
+        """The buffer; fewer than two packets per flow would keep flows from starting at all."""
+        bdp_packets = self.rate_mbps * self.rtt_ms * 1000 / 8 / 1500
+        return max(2.0, 2 * self.flows / bdp_packets)
 
 
 @dataclass(frozen=True)
@@ -134,12 +141,16 @@ def measure(folder: Path, load: Load, seconds: int, trials: int) -> Cost:
     place = Path(tempfile.mkdtemp(dir=folder))
     matrix = place / "bench.yaml"
     values = asdict(load) | {"count": load.flows // 2, "seconds": seconds, "trials": trials}
+    values["buffer_bdp"] = load.buffer_bdp
     matrix.write_text(MATRIX.format(**values), encoding="utf-8")
     command = [sys.executable, "-m", "l4sbench", "run", str(matrix), "--dir", str(place), "--jobs", "1"]
     # 1: some trial is invalid, which a second of slow start often is; its cost is the same
     cpu_s = cpu_of(command, frozenset({0, 1}))
     trial_files = place.glob("bench/2*/cells/*/*/trial.json")
-    guests_s = sum(json.loads(path.read_text(encoding="utf-8"))["cpu_s"] for path in trial_files)
+    spent = [json.loads(path.read_text(encoding="utf-8"))["cpu_s"] for path in trial_files]
+    if len(spent) != trials:
+        sys.exit(f"{len(spent)} of {trials} trials of {load} ended; the run is in {place}")
+    guests_s = sum(spent)
     shutil.rmtree(place)
     return Cost(cpu_s, guests_s)
 
