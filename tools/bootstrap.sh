@@ -90,8 +90,9 @@ if ! installed dev && ! installed "$kind"; then
 	say "Installing Python packages ($lock)"
 	rm -f .venv/installed-*
 	pip=".venv/bin/python -m pip --disable-pip-version-check --quiet"
-	$pip install --require-hashes -r "$lock"
-	$pip install --no-deps --no-build-isolation --editable .
+	# Python compiles what it imports; compiling all of it now takes as long as installing it
+	$pip install --no-compile --require-hashes -r "$lock"
+	$pip install --no-compile --no-deps --no-build-isolation --editable .
 	state "$kind" >".venv/installed-$kind"
 	fresh=yes
 fi

@@ -144,7 +144,7 @@ def with_modules(
         on_progress(BuildStep("modules", message, fraction))
 
     with cache.lock(lambda message: say(message, None), _LOCK_S):
-        added = build_modules(cache, folders, kernel, say)
+        added = build_modules(cache, folders, kernel, _cores(), say)
         modules = [*_modules_besides(lab, folders), *added]  # modules of Linux stay in load order
         rootfs = compose_rootfs(cache, userland, Tools(lab.tools, lab.digests.tools), modules)
         for path in (rootfs, *(module.path.parent for module in added)):
@@ -259,7 +259,9 @@ class _Build:
     ) -> LabRecord:
         """Build our modules for a kernel, assemble the guest's root folder and boot it once."""
         cache, force, linux = self.cache, self.options.force, linux or LinuxModules()
-        ours = build_modules(cache, self.inputs.modules, kernel, self._say("modules"), force=force)
+        ours = build_modules(
+            cache, self.inputs.modules, kernel, self._jobs, self._say("modules"), force=force
+        )
         modules = (*ours, *linux.modules)
         rootfs = compose_rootfs(cache, userland, tools, modules, force=force)
         self._say("check")("booting the guest once", None)
@@ -327,7 +329,11 @@ class _Build:
 
     @property
     def _jobs(self) -> int:
-        return self.options.jobs or len(os.sched_getaffinity(0))
+        return self.options.jobs or _cores()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _archives() -> tuple[Archive, ...]:

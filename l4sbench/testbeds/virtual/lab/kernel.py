@@ -24,15 +24,21 @@ _TYPICAL_OBJECTS = 800
 """Number of files that a build compiles, until a build into this cache has counted them."""
 
 _SKIPPED = (
-    *(f"drivers/{name}" for name in ("gpu", "iio", "infiniband", "media", "scsi", "staging")),
-    *("drivers/net/ethernet", "drivers/net/wireless", "sound/pci", "sound/soc", "sound/usb"),
-    *("Documentation", "tools/perf", "tools/testing"),
-    *(f"arch/{name}" for name in ("arm", "arm64", "loongarch", "m68k", "mips", "parisc", "powerpc")),
-    *(f"arch/{name}" for name in ("riscv", "s390", "sh", "sparc")),
+    *(f"drivers/{name}" for name in ("accel", "acpi", "clk", "crypto", "gpio", "gpu", "hid", "hwmon", "iio")),
+    *(f"drivers/{name}" for name in ("infiniband", "input", "media", "mfd", "mtd", "phy", "pinctrl")),
+    *(f"drivers/{name}" for name in ("platform", "scsi", "soc", "staging", "usb", "video")),
+    *(f"drivers/net/{name}" for name in ("can", "dsa", "ethernet", "phy", "wireless")),
+    *("fs/btrfs", "fs/nfs", "fs/xfs", "samples", "sound"),
+    *(f"arch/{name}" for name in ("alpha", "arc", "arm", "arm64", "csky", "hexagon", "loongarch", "m68k")),
+    *(f"arch/{name}" for name in ("microblaze", "mips", "nios2", "openrisc", "parisc", "powerpc", "riscv")),
+    *(f"arch/{name}" for name in ("s390", "sh", "sparc", "xtensa")),
 )
-_SKIPPED_SUFFIXES = (".c", ".h", ".rst", ".yaml", ".dts", ".dtsi", ".json")
-"""Files of folders that no guest can use are not unpacked, which halves time and space. All Kconfig files
-stay, as they refer to each other."""
+"""Folders whose source no guest can use. Their Kconfig files stay, as all of those refer to each other."""
+_UNUSED = (
+    *("*.dts", "*.dtsi", "*.json", "*.rst", "*.yaml", "*/include/dt-bindings/*"),
+    *("*/Documentation/ABI/*", "*/Documentation/devicetree/*", "*/tools/perf/*", "*/tools/testing/*"),
+)
+"""Patterns of files that no kernel of the lab is made from."""
 
 REPEATABLE = {
     "KBUILD_BUILD_USER": "l4sbench",
@@ -163,7 +169,8 @@ def unpack(commands: Commands, source: Source, tree: Path, selected: tuple[str, 
     Raises:
         TestbedError: tar failed.
     """
-    excluded = [f"--exclude=*/{name}/*{suffix}" for name in _SKIPPED for suffix in _SKIPPED_SUFFIXES]
+    excluded = [f"--exclude=*/{name}/*.[chS]" for name in _SKIPPED]
+    excluded += [f"--exclude={pattern}" for pattern in _UNUSED]
     into: list[str | Path] = ["tar", "-x", "-C", tree, "--no-same-owner", "--strip-components=1"]
     if source.path.is_dir():
         excluded += ["--exclude=./.git", *(f"--exclude=*{suffix}" for suffix in PRODUCTS)]
@@ -288,7 +295,6 @@ def _trim(tree: Path) -> None:
     for entry in tree.iterdir():
         if entry.is_dir() and entry.name not in ("include", "scripts", "arch"):
             remove_tree(entry)
-    remove_tree(tree / "include" / "dt-bindings")
     for entry in (tree / "arch").iterdir():
         if entry.is_dir() and entry.name not in ("um", "x86"):
             remove_tree(entry)

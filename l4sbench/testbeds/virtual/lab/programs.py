@@ -4,6 +4,7 @@
 
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def build_tools(cache: Cache, inputs: Inputs, compiler: str, say: Say, *, force:
 
 
 def build_modules(
-    cache: Cache, folders: Mapping[str, Path], kernel: Kernel, say: Say, *, force: bool = False
+    cache: Cache, folders: Mapping[str, Path], kernel: Kernel, jobs: int, say: Say, *, force: bool = False
 ) -> tuple[LabModule, ...]:
     """Compile those kernel modules that the cache does not have for a kernel.
 
@@ -81,22 +82,26 @@ def build_modules(
         cache: The cache.
         folders: Folders with C and a Kbuild file, by the name of the module each makes.
         kernel: The kernel to build for.
-        say: Receives progress messages.
+        jobs: Modules at a time.
+        say: Receives progress messages, also from other threads.
         force: Compile all of them, also those that the cache has.
 
     Raises:
         TestbedError: A compilation failed, or a Kbuild file makes a module of another name.
     """
-    modules = []
-    for number, (name, folder) in enumerate(sorted(folders.items())):
-        module = None if force else find_module(cache, name, folder, kernel)
-        if module is None:
-            say(f"compiling the module {name}", number / len(folders))
-            part = _module_part(cache, name, folder, kernel)
-            info = _build_module(cache, name, folder, kernel, part.name)
-            module = LabModule(name, part / f"{name}.ko", info)
-        modules.append(module)
-    return tuple(modules)
+
+    def one(name: str) -> LabModule:
+        known = None if force else find_module(cache, name, folders[name], kernel)
+        if known is not None:
+            return known
+        say(f"compiling the module {name}", None)
+        part = _module_part(cache, name, folders[name], kernel)
+        info = _build_module(cache, name, folders[name], kernel, part.name)
+        return LabModule(name, part / f"{name}.ko", info)
+
+    # most of a module's time goes into make and the linker, one process after the other
+    with ThreadPoolExecutor(jobs) as pool:
+        return tuple(pool.map(one, sorted(folders)))
 
 
 def find_module(cache: Cache, name: str, folder: Path, kernel: Kernel) -> LabModule | None:

@@ -28,7 +28,7 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 try() { if "$@" >/run/said 2>&1; then echo "pass $*"; else echo "fail $*: $(cat /run/said)"; fi; }
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t tmpfs run /run
 while read -r module; do try insmod "/lab/modules/$module.ko"; done </lab/modules/order
-try tc -V; try ss -V; try iperf3 -v; try ethtool --version; try tcpdump --version; try nft --version
+try tc -V; try ss -V; try iperf3 -v; try ethtool --version; try tcpdump --version
 try ip link add first type dummy
 try ip link set first up
 try tc qdisc add dev first root handle 1: htb default 10
@@ -37,7 +37,6 @@ try tc qdisc add dev first parent 1:10 handle 10: dualpi2
 try ip link add bridge type bridge
 try ip link add v0 type veth peer name v1
 try ethtool -K v0 tso off gso off gro off
-try nft add table inet lab
 echo "release $(cat /proc/sys/kernel/osrelease)"
 echo "random $(cat /proc/sys/kernel/random/uuid)"
 echo end

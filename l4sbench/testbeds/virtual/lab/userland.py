@@ -32,7 +32,6 @@ PACKAGES = (
     "iproute2",
     "kmod",
     "mount",
-    "nftables",
     "procps",
     "tcpdump",
 )
