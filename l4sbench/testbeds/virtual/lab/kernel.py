@@ -35,7 +35,7 @@ _SKIPPED = (
 )
 """Folders whose source no guest can use. Their Kconfig files stay, as all of those refer to each other."""
 _UNUSED = (
-    *("*.dts", "*.dtsi", "*.json", "*.rst", "*.yaml", "*/include/dt-bindings/*"),
+    *("*.dts", "*.dtsi", "*.json", "*.rst", "*.yaml"),
     *("*/Documentation/ABI/*", "*/Documentation/devicetree/*", "*/tools/perf/*", "*/tools/testing/*"),
 )
 """Patterns of files that no kernel of the lab is made from."""
@@ -169,9 +169,11 @@ def unpack(commands: Commands, source: Source, tree: Path, selected: tuple[str, 
     Raises:
         TestbedError: tar failed.
     """
-    excluded = [f"--exclude=*/{name}/*.[chS]" for name in _SKIPPED]
+    excluded = ["--anchored", *(f"--exclude=*/{name}/*.[chS]" for name in _SKIPPED)]
     excluded += [f"--exclude={pattern}" for pattern in _UNUSED]
-    into: list[str | Path] = ["tar", "-x", "-C", tree, "--no-same-owner", "--strip-components=1"]
+    # xz uses one core unless it is asked to use all
+    into: list[str | Path] = ["env", "XZ_OPT=-T0", "tar", "-x", "-C", tree]
+    into += ["--no-same-owner", "--strip-components=1"]
     if source.path.is_dir():
         excluded += ["--exclude=./.git", *(f"--exclude=*{suffix}" for suffix in PRODUCTS)]
         commands.pipe(
@@ -295,6 +297,7 @@ def _trim(tree: Path) -> None:
     for entry in tree.iterdir():
         if entry.is_dir() and entry.name not in ("include", "scripts", "arch"):
             remove_tree(entry)
+    remove_tree(tree / "include" / "dt-bindings")
     for entry in (tree / "arch").iterdir():
         if entry.is_dir() and entry.name not in ("um", "x86"):
             remove_tree(entry)
