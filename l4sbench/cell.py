@@ -155,22 +155,16 @@ class Cell:
         factors = self.factors
         parts = [_word(factors["aqm"]), f"{_word(factors['buffer_bdp'])}bdp"]
         parts += [_word(factors["rate"]), _word(factors["rtt"])]
-        shown = set(_SLUG_SKIPS)
-        for name in sorted(self.group_names):
-            parts.append(self._group_slug(name, shown))
+        groups, shown = _in_slug(self.group_names)
+        for cc, count, ecn in groups:
+            text = _word(factors[cc])
+            if factors[count] != 1:
+                text = f"{factors[count]}x{text}"
+            if self._differs(ecn):
+                text = f"{text}.{_word(factors[ecn])}"
+            parts.append(text)
         parts += [_word(f"{name}-{plain(value)}") for name, value in differing if name not in shown]
         return "_".join(parts)[:_SLUG_LENGTH].rstrip("-._+")
-
-    def _group_slug(self, name: str, shown: set[str]) -> str:
-        cc, count, ecn = f"{name}.cc", f"{name}.count", f"{name}.ecn"
-        shown.update((cc, count, ecn))
-        factors = self.factors
-        text = _word(factors[cc])
-        if factors[count] != 1:
-            text = f"{factors[count]}x{text}"
-        if self._differs(ecn):
-            text = f"{text}.{_word(factors[ecn])}"
-        return text
 
     @cached_property
     def aqm_params(self) -> Mapping[str, Value]:
@@ -271,6 +265,13 @@ def _value(data: Plain, kind: str) -> Value:
     if isinstance(data, str) and kind != "str":
         return parse_quantity(kind, data)
     return data
+
+
+@lru_cache(maxsize=1024)
+def _in_slug(groups: tuple[str, ...]) -> tuple[tuple[tuple[str, str, str], ...], frozenset[str]]:
+    """Factors of each group that the slug shows in its own way, and all names that it does not list."""
+    own = tuple((f"{name}.cc", f"{name}.count", f"{name}.ecn") for name in sorted(groups))
+    return own, _SLUG_SKIPS.union(*own)
 
 
 @lru_cache(maxsize=4096)

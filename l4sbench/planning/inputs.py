@@ -13,19 +13,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
-from l4sbench.program.trial import seed_of, traffic_of
+from l4sbench.program.trial import seed_of, tool_of
 from l4sbench.traits import Needs
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from l4sbench.catalog import Catalog, CongestionControl, Queue
     from l4sbench.cell import Cell
     from l4sbench.traits import Identity, TestbedTraits
+    from l4sbench.units import Value
 
 DIGITS: Final = 12
 """Hex digits of an inputs digest, which distinguishes the inputs of one trial of one cell."""
@@ -129,9 +133,13 @@ class TrialInputs:
 
 def uses(cell: Cell, traits: TestbedTraits) -> tuple[str, ...]:
     """Return what a cell uses by name: queue, traffic tool, congestion controls in order of the groups."""
-    factors = cell.factors
-    ccs = (cast("str", factors[f"{group}.cc"]) for group in cell.group_names)
-    return cast("str", factors["aqm"]), traffic_of(cell, traits), *ccs
+    queue, asked, *ccs = _used(cell.group_names)(cell.factors)
+    return queue, tool_of(asked, traits), *ccs
+
+
+@lru_cache(maxsize=1024)
+def _used(groups: tuple[str, ...]) -> Callable[[Mapping[str, Value]], tuple[str, ...]]:
+    return itemgetter("aqm", "traffic.tool", *(f"{group}.cc" for group in groups))
 
 
 def entries(catalog: Catalog, names: tuple[str, ...]) -> list[Queue | CongestionControl]:
@@ -167,7 +175,7 @@ def entries_used(
 def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, capture: bool = False) -> Needs:
     """Return what these cells need from a testbed, with the packets of all trials captured or not."""
     listed = tuple(cells)
-    kinds = {(cell.factors["topology"], uses(cell, traits), cell.capture) for cell in listed}
+    kinds = {(cell.factors["topology"], uses(cell, traits), cell.factors["capture"]) for cell in listed}
     names = {used for _, used, _ in kinds}
     used_entries = {entry.name: entry for used in sorted(names) for entry in entries(catalog, used)}
     return Needs(

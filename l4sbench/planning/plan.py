@@ -57,7 +57,9 @@ class Reason(StrEnum):
     @property
     def runs(self) -> bool:
         """True if a run starts trials with this reason."""
-        return self not in {Reason.ENDED, Reason.GIVEN_UP}
+        return self is not Reason.ENDED and self is not Reason.GIVEN_UP
+
+    __hash__ = str.__hash__  # that of enumerations is slow, and a plan counts reasons by the million
 
 
 class PlannedTrial(NamedTuple):
@@ -410,16 +412,16 @@ def _unknown(ended: Sequence[str], trial: int) -> Reason:
 
 
 def _cautions(matrix: Matrix) -> tuple[Caution, ...]:
-    from l4sbench.program import problems, warnings
+    from l4sbench.program import findings
 
     wrong: dict[Problem, None] = {}
     found: dict[str, list[str]] = {}
     for cell in matrix.cells:
-        wrong.update(dict.fromkeys(problems(cell, matrix.catalog)))
         # A baseline is unusual on purpose: DualPI2 has no second group to separate, for instance.
-        if wrong or (matrix.baseline_ids and cell.id in matrix.baseline_ids):
-            continue
-        for message in warnings(cell, matrix.catalog):
+        usual = not (matrix.baseline_ids and cell.id in matrix.baseline_ids)
+        problems, warnings = findings(cell, matrix.catalog, warn=usual and not wrong)
+        wrong.update(dict.fromkeys(problems))
+        for message in warnings:
             found.setdefault(message, []).append(cell.id)
     if wrong:
         raise InputError(tuple(wrong))
@@ -444,15 +446,20 @@ def _varying(cells: Sequence[Cell]) -> set[str]:
 
 
 def _key(cell: Cell, names: tuple[str, ...]) -> Key:
-    return tuple(cell.factors.get(name) for name in names)
+    return tuple([cell.factors.get(name) for name in names])
+
+
+def _spread(names: tuple[str, ...], cells: Iterable[Cell]) -> Spread:
+    if len(names) > 1:
+        return Spread(names, tuple(dict.fromkeys([_key(cell, names) for cell in cells])))
+    (name,) = names
+    return Spread(names, tuple((value,) for value in dict.fromkeys([c.factors.get(name) for c in cells])))
 
 
 def _row(axes: Sequence[tuple[str, ...]], members: Sequence[CellPlan]) -> PlanRow:
     cells = [planned.cell for planned in members]
-    spreads = tuple(
-        Spread(names, tuple(dict.fromkeys(_key(cell, names) for cell in cells))) for names in axes
-    )
-    counted = Counter(trial.reason for planned in members for trial in planned.trials)
+    spreads = tuple(_spread(names, cells) for names in axes)
+    counted = Counter([trial.reason for planned in members for trial in planned.trials])
     return PlanRow(
         axes=spreads,
         cells=len(members),

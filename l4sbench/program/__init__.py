@@ -14,7 +14,7 @@ An argument `@<network>` of a command stands for the node's interface on that ne
 from __future__ import annotations
 
 from l4sbench.program.build import programs
-from l4sbench.program.check import problems, warnings
+from l4sbench.program.check import findings, problems, warnings
 from l4sbench.program.data import (
     Command,
     Conditions,
@@ -45,6 +45,7 @@ __all__ = [
     "Sampler",
     "Server",
     "differences",
+    "findings",
     "problems",
     "programs",
     "warnings",

@@ -41,13 +41,26 @@ def problems(cell: Cell, catalog: Catalog) -> tuple[Problem, ...]:
     For instance: an unknown queue, ECN that a congestion control does not support, two groups that cannot
     share a node, more groups than the topology has places.
     """
-    found = _shape(cell, catalog).problems
+    return findings(cell, catalog, warn=False)[0]
+
+
+def findings(
+    cell: Cell, catalog: Catalog, *, warn: bool = True
+) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    """Return the problems of a cell and, if it has none, its warnings: both from one look at its shape."""
+    shape = _shape(cell, catalog)
+    found = _problems(cell, shape)
+    return found, _warnings(cell, shape) if warn and not found else ()
+
+
+def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
+    found = shape.problems
     if cell.factors["traffic.tool"] == "iperf3":
         length = Duration(cell.warmup.ns + cell.duration.ns)
         if not whole_seconds(length):
             message = f"iperf3 runs for whole seconds, and warmup and duration add up to {length}"
             found = (*found, Problem("", "duration", message, "use traffic.tool: lean"))
-    if cell.path_pause.ns >= cell.path_pause_every.ns:
+    if "path.pause" in cell.given and cell.path_pause.ns >= cell.path_pause_every.ns:
         message = f"a pause of {cell.path_pause} does not end before the next, {cell.path_pause_every} later"
         found = (*found, Problem("", "path.pause", message, "make path.pause_every longer"))
     return found
@@ -59,9 +72,16 @@ def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:
     Raises:
         InputError: the catalog has no such queue or congestion control.
     """
-    shape = _shape(cell, catalog)
-    setting = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
-    return (*shape.of_buffer(setting), *shape.of_steps(cell.rate), *shape.warnings)
+    return _warnings(cell, _shape(cell, catalog))
+
+
+def _warnings(cell: Cell, shape: _Shape) -> tuple[str, ...]:
+    rate = cell.rate
+    return (
+        *shape.of_buffer(Bottleneck(rate, cell.rtt, cell.buffer_bdp)),
+        *shape.of_steps(rate),
+        *shape.warnings,
+    )
 
 
 @dataclass(frozen=True)

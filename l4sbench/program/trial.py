@@ -130,7 +130,11 @@ def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits, *, capture: bo
 
 def traffic_of(cell: Cell, traits: TestbedTraits) -> str:
     """Return the traffic tool of a cell; for `traffic.tool: auto`, the testbed's default."""
-    asked = cell.traffic_tool
+    return tool_of(cell.traffic_tool, traits)
+
+
+def tool_of(asked: str, traits: TestbedTraits) -> str:
+    """Return the traffic tool for a value of `traffic.tool`."""
     return traits.default_traffic if asked == "auto" else asked
 
 
