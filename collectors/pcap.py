@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
+from numpy.lib.stride_tricks import sliding_window_view
 
 from collectors.collector import BadRawError
 
@@ -42,6 +43,7 @@ _SECTION: Final = 0x0A0D0D0A
 _BYTE_ORDER: Final = 0x1A2B3C4D
 _INTERFACE: Final = 1
 _ENHANCED: Final = 6
+_ENHANCED_BYTES: Final = 32
 _TSRESOL: Final = 9
 
 SCHEMA: Final = pl.Schema(
@@ -61,6 +63,24 @@ SCHEMA: Final = pl.Schema(
 """Columns of a capture. `time_ns` counts from the epoch; `ecn` is the IP header's codepoint (0 Not-ECT, 1
 ECT(1), 2 ECT(0), 3 CE); `flags` has the nine bits from AE down to FIN; `ip_bytes` is the packet's length on
 the wire from the IP header on, however much of it was captured."""
+
+
+_FRAME: Final = np.dtype(
+    [
+        *(("addresses", "V12"), ("kind", ">u2"), ("version", "u1"), ("tos", "u1"), ("length", ">u2")),
+        *(("id", ">u2"), ("fragment", ">u2"), ("ttl", "u1"), ("protocol", "u1"), ("checksum", ">u2")),
+        *(("source", ">u4"), ("destination", ">u4")),
+    ]
+)
+"""Ethernet header and IPv4 header without options (RFC 791); `version` is also the header's length."""
+
+_SEGMENT: Final = np.dtype(
+    [
+        *(("src_port", ">u2"), ("dst_port", ">u2"), ("seq", ">u4"), ("ack", ">u4"), ("flags", ">u2")),
+        *(("window", ">u2"), ("checksum", ">u2"), ("urgent", ">u2")),
+    ]
+)
+"""TCP header without options (RFC 9293); the upper 4 bits of `flags` are the header's length."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +140,9 @@ def _pcap(data: bytes) -> _Records:
         starts.append(at)
         at = following
     head = np.array(starts, np.int64)
-    raw = np.frombuffer(data, np.uint8)
-    second, fraction, captured = (_word(raw, head + place, order) for place in (0, 4, 8))
+    names = ("second", "fraction", "captured", "length")
+    found = _at(np.frombuffer(data, np.uint8), head, np.dtype([(name, f"{order}u4") for name in names]))
+    second, fraction, captured = (found[name].astype(np.int64) for name in names[:3])
     return _Records(head + 16, captured, second * 1_000_000_000 + fraction * (1000 if magic == _MICRO else 1))
 
 
@@ -144,6 +165,8 @@ def _pcapng(data: bytes) -> _Records:
             _check_link(struct.unpack_from(f"{order}H", data, at + 8)[0])
             ticks_per_s.append(_ticks_per_s(data[at + 16 : at + length - 4], order))
         elif kind == _ENHANCED:
+            if length < _ENHANCED_BYTES:
+                raise ValueError(f"a packet block of {length} bytes at byte {at}")
             (interface,) = struct.unpack_from(f"{order}I", data, at + 8)
             if interface >= len(ticks_per_s):
                 raise ValueError(f"a packet of interface {interface}, which the file does not declare")
@@ -151,8 +174,9 @@ def _pcapng(data: bytes) -> _Records:
             resolution.append(ticks_per_s[interface])
         at += length
     head = np.array(starts, np.int64)
-    raw = np.frombuffer(data, np.uint8)
-    high, low, captured = (_word(raw, head + place, order) for place in (12, 16, 20))
+    names = ("high", "low", "captured")
+    found = _at(np.frombuffer(data, np.uint8), head + 12, np.dtype([(name, f"{order}u4") for name in names]))
+    high, low, captured = (found[name].astype(np.int64) for name in names)
     per_s = np.array(resolution, np.int64)
     ticks = (high << 32) + low
     second, rest = np.divmod(ticks, per_s) if len(head) else (ticks, ticks)
@@ -181,44 +205,37 @@ def _check_link(link: int) -> None:
         raise ValueError(f"link type {link} is not Ethernet")
 
 
-def _word(raw: NDArray[np.uint8], at: NDArray[np.int64], order: str) -> NDArray[np.int64]:
-    """Return the 32-bit numbers at these offsets."""
-    found = np.zeros(len(at), np.int64)
-    for place in range(4) if order == ">" else range(3, -1, -1):
-        found = (found << 8) | raw[at + place]
-    return found
-
-
-def _short(raw: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the 16-bit numbers in network order at these offsets."""
-    return (raw[at].astype(np.int64) << 8) | raw[at + 1]
+def _at(raw: NDArray[np.uint8], start: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:
+    """Return the headers of this kind that begin at these offsets."""
+    if len(start) == 0:
+        return np.zeros(0, kind)
+    return np.ascontiguousarray(sliding_window_view(raw, kind.itemsize)[start]).view(kind)[:, 0]
 
 
 def _columns(raw: NDArray[np.uint8], records: _Records) -> pl.DataFrame:
     start, captured, time_ns = records.start, records.captured, records.time_ns
     whole = captured >= _ETHERNET_BYTES + _LEAST_IP + _LEAST_TCP
     start, captured, time_ns = start[whole], captured[whole], time_ns[whole]
-    ip = start + _ETHERNET_BYTES
-    header = (raw[ip] & 15).astype(np.int64) * 4
-    is_tcp = (_short(raw, start + 12) == _IPV4) & (raw[ip] >> 4 == 4) & (raw[ip + 9] == _TCP)
-    first_fragment = (_short(raw, ip + 6) & 0x1FFF) == 0
+    frames = _at(raw, start, _FRAME)
+    header = (frames["version"] & 15).astype(np.int64) * 4
+    is_tcp = (frames["kind"] == _IPV4) & (frames["version"] >> 4 == 4) & (frames["protocol"] == _TCP)
+    first_fragment = frames["fragment"] & 0x1FFF == 0
     there = _ETHERNET_BYTES + header + _LEAST_TCP <= captured
     good = is_tcp & first_fragment & there & (header >= _LEAST_IP)
-    ip, header, time_ns = ip[good], header[good], time_ns[good]
-    tcp = ip + header
-    length = _short(raw, ip + 2)
-    offset = (raw[tcp + 12] >> 4).astype(np.int64) * 4
+    frames, header = frames[good], header[good]
+    segments = _at(raw, start[good] + _ETHERNET_BYTES + header, _SEGMENT)
+    payload = frames["length"].astype(np.int64) - header - (segments["flags"] >> 12).astype(np.int64) * 4
     return pl.DataFrame(
         {
-            "time_ns": time_ns,
-            "src_port": _short(raw, tcp),
-            "dst_port": _short(raw, tcp + 2),
-            "ip_bytes": length,
-            "ip_id": _short(raw, ip + 4),
-            "ecn": raw[ip + 1] & 3,
-            "seq": _word(raw, tcp + 4, ">"),
-            "ack": _word(raw, tcp + 8, ">"),
-            "flags": _short(raw, tcp + 12) & 0x1FF,
-            "payload_bytes": np.maximum(length - header - offset, 0),
+            "time_ns": time_ns[good],
+            "src_port": segments["src_port"].astype(np.uint16),
+            "dst_port": segments["dst_port"].astype(np.uint16),
+            "ip_bytes": frames["length"].astype(np.uint16),
+            "ip_id": frames["id"].astype(np.uint16),
+            "ecn": frames["tos"] & 3,
+            "seq": segments["seq"].astype(np.uint32),
+            "ack": segments["ack"].astype(np.uint32),
+            "flags": segments["flags"].astype(np.uint16) & 0x1FF,
+            "payload_bytes": np.maximum(payload, 0),
         }
     ).cast(SCHEMA)
