@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from l4sbench.cell import Cell, Group
     from l4sbench.topology import NodePair, Topology
 
+NO_ECN_FALLBACK = "net.ipv4.tcp_ecn_fallback"
+"""Sysctl for how a host repeats a SYN that was not answered: 1 is without ECN, 0 with it."""
 SOCKET_SHARE = 4
 """Socket buffers are this many times as large as the path and its queue: bookkeeping takes up to as much
 memory as the data, and slow start may have twice as much in flight before it detects a loss."""
@@ -38,9 +40,13 @@ class Placed:
         return self.cc.ecn_modes[self.group.ecn].receiver_cc or self.cc.receiver_cc
 
     def sysctls(self, role: str) -> tuple[tuple[str, str], ...]:
-        """Return the sysctls that it sets on its sending or receiving node."""
+        """Return the sysctls that it sets on its sending or receiving node.
+
+        A SYN that is lost would be sent again without asking for ECN (RFC 3168 section 6.1.1.1), and a flow
+        without the ECN of its group makes its trial invalid; so that fallback is off.
+        """
         mode = self.cc.ecn_modes[self.group.ecn]
-        ecn = mode.sender if role == "sender" else mode.receiver
+        ecn = {NO_ECN_FALLBACK: "0", **(mode.sender if role == "sender" else mode.receiver)}
         return (*ecn.items(), *self.cc.role_sysctls(role, self.group.params))
 
 
