@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
-from l4sbench.factors import FACTORS, GROUP_FACTORS, plain
+from l4sbench.factors import FACTORS, GROUP_FACTORS, HOSTS, plain
 from l4sbench.units import Duration, Plain, Rate, Value, kind_of, parse_quantity
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ class Cell:
         for group in group_names:
             declared |= {f"{group}.{name}": factor for name, factor in GROUP_FACTORS.items()}
         defaults = {name: f.default for name, f in declared.items() if f.default is not None}
+        defaults |= HOSTS.get(str(stated.get("host")), {})
         needed = [name for name, factor in declared.items() if factor.required]
         needed += [f"{group}.ecn" for group in group_names]
         for name in needed:

@@ -161,6 +161,11 @@ def _table(*factors: Parameter) -> Mapping[str, Parameter]:
     return MappingProxyType({factor.name: factor for factor in factors})
 
 
+HOSTS: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
+    {"ideal": MappingProxyType({}), "vm": MappingProxyType({"path.pause": Duration(3_000_000)})}
+)
+"""Profile of hosts -> the defaults that it replaces; docs/fidelity.md, "Host pauses", says why."""
+
 FACTORS: Final = _table(
     Parameter("topology", "str", "Named nodes and networks.", default="line6"),
     Parameter("rate", "rate", "Rate of the bottleneck.", required=True, positive=True, maximum=Rate(10**12)),
@@ -192,6 +197,14 @@ FACTORS: Final = _table(
         default=1.0,
         positive=True,
         maximum=1e6,
+    ),
+    Parameter(
+        "host",
+        "str",
+        "Profile of the hosts: ideal, or vm, which pause as virtual machines do: path.pause is 3ms unless "
+        "stated. Only the virtual testbed applies it.",
+        default="ideal",
+        choices=tuple(HOSTS),
     ),
     Parameter(
         "path.noise",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from l4sbench.catalog import CongestionControl
 from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.factors import FACTORS, GROUP_FACTORS
+from l4sbench.factors import FACTORS, GROUP_FACTORS, HOSTS
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
 from l4sbench.topology import TOPOLOGIES
 
@@ -116,8 +116,10 @@ class Shaper:
         )
 
     def _core(self, draft: _Draft) -> None:
+        host = draft.chosen.get("host")
+        profile = HOSTS.get(str(host.value), {}) if host else {}
         for name, factor in FACTORS.items():
-            self._declared(draft, name, factor.default, required=factor.required)
+            self._declared(draft, name, profile.get(name, factor.default), required=factor.required)
         if (queue := self._names.catalog.queues.get(str(draft.values.get("aqm")))) is not None:
             self._params(draft, "aqm", queue)
 
@@ -254,7 +256,7 @@ class Shaper:
 
 def shaping_names(names: Names) -> frozenset[str]:
     """Return the factors whose values determine which other factors a cell has, or whether they are valid."""
-    found = {"aqm", "topology"}
+    found = {"aqm", "topology", "host"}
     for group in names.groups:
         found.update(f"{group}.{name}" for name in ("cc", "from", "to"))
         found.update(f"{group}.{name}" for name in _selectors(names.entries(group).values()))

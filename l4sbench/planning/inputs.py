@@ -40,9 +40,12 @@ AUTHORS: Final = ("catalog", "program", "topology.py", "units.py")
 READERS: Final = frozenset({"check.py", "outside.py", "readback.py"})
 """Files there that only inspect cells and results: a better warning does not make a trial new."""
 
-_WIRES: Final = ("path.pause", "host.packet_cost")
-"""Factors that need wires unless they are 0."""
-_NONE: Final = Duration(0)
+_WIRES: Final[Mapping[str, Value]] = {
+    "host": "ideal",
+    "path.pause": Duration(0),
+    "host.packet_cost": Duration(0),
+}
+"""Factors that need wires unless they have this value."""
 
 
 @cache
@@ -189,8 +192,8 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         capture=capture or any(kind[2] != "off" for kind in kinds),
         wires=frozenset(
             name
-            for name in _WIRES
-            if any(name in cell.given and cell.factors[name] != _NONE for cell in listed)
+            for name, none in _WIRES.items()
+            if any(name in cell.given and cell.factors[name] != none for cell in listed)
         ),
     )
 

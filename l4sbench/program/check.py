@@ -60,7 +60,7 @@ def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
         if not whole_seconds(length):
             message = f"iperf3 runs for whole seconds, and warmup and duration add up to {length}"
             found = (*found, Problem("", "duration", message, "use traffic.tool: lean"))
-    if "path.pause" in cell.given and cell.path_pause.ns >= cell.path_pause_every.ns:
+    if cell.path_pause.ns and cell.path_pause.ns >= cell.path_pause_every.ns:
         message = f"a pause of {cell.path_pause} does not end before the next, {cell.path_pause_every} later"
         found = (*found, Problem("", "path.pause", message, "make path.pause_every longer"))
     return found

@@ -18,6 +18,7 @@ def test_released_defaults_never_change() -> None:
         "topology": "line6",
         "warmup": "0s",
         "buffer_bdp": "1.0",
+        "host": "ideal",
         "path.noise": "1.0",
         "path.pause": "0s",
         "path.pause_every": "330ms",

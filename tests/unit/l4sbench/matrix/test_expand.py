@@ -227,6 +227,20 @@ def test_stated_defaults_do_not_change_the_id(make: Make) -> None:
     assert stated.id == plain.id
 
 
+def test_a_profile_of_hosts_replaces_defaults_but_not_what_is_stated(make: Make) -> None:
+    hosts = "aqm: fifo\naxes:\n  host: [ideal, vm]\n"
+    matrix = make(hosts)
+    assert table(matrix, "host", "path.pause", "path.pause_every") == [
+        ("ideal", "0s", "330ms"),
+        ("vm", "3ms", "330ms"),
+    ]
+    assert matrix.cells[0].id == make("aqm: fifo\n").cells[0].id
+    assert "path.pause" not in matrix.cells[1].identity
+    stated = make(f"{hosts}  path.pause: [0s, 2ms]\n")
+    expected = [("ideal", "0s"), ("ideal", "2ms"), ("vm", "0s"), ("vm", "2ms")]
+    assert table(stated, "host", "path.pause") == expected
+
+
 def test_equal_cells_become_one(make: Make) -> None:
     matrix = make(
         "aqm: codel\naxes: {rate: [100mbit, 0.1gbit, 50mbit, 100000kbit]}",
