@@ -126,19 +126,26 @@ _LONGEST_WORD: Final = 100
 def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | None:
     """Return a hint with the entries of `offered` that are closest to `word`; None if none is close.
 
-    The best match comes first; equally good ones keep the order of `offered`.
+    The best match comes first; equally good ones keep the order of `offered`. Dotted names are found by
+    their parts, too: `cc` suggests `l4s.cc`.
     """
     import difflib  # only needed once something is wrong
 
     if len(word) > _LONGEST_WORD:
         return None
     candidates = list(dict.fromkeys(offered))
-    close = difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
+    folded = word.casefold()
+    close = [name for name in candidates if folded in name.casefold().split(".")[1:]]
+    close = list(dict.fromkeys([*close, *difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)]))
     if not close:
-        folded = word.casefold()
-        close = [name for name in candidates if folded and name.casefold().startswith(folded)][:limit]
+        close = [name for name in candidates if folded and name.casefold().startswith(folded)]
+    if not close:
+        parts = dict.fromkeys(part for name in candidates for part in name.split(".")[1:])
+        alike = difflib.get_close_matches(word.rpartition(".")[2], parts, n=limit, cutoff=0.75)
+        close = [name for part in alike for name in candidates if part in name.split(".")[1:]]
     if not close:
         return None
+    close = close[:limit]
     best, rest = close[:-1], close[-1]
     return f"did you mean {', '.join(best)} or {rest}?" if best else f"did you mean {rest}?"
 

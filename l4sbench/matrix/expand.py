@@ -16,9 +16,9 @@ from l4sbench.cell import Cell
 from l4sbench.document import reported
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.matrix.naming import Meaning, Names, Resolved, resolve
-from l4sbench.matrix.patterns import MAX_ALTERNATIVES, Pattern
+from l4sbench.matrix.patterns import BAR, MAX_ALTERNATIVES, Pattern, with_commas
 from l4sbench.matrix.shapes import ResolvedPoint, Shape, Shaper, shaping_names
-from l4sbench.userfiles import MOST_PROBLEMS
+from l4sbench.userfiles import MOST_PROBLEMS, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -228,6 +228,8 @@ class _Expander:
     def _bad_pattern(self, meaning: Meaning, statement: Statement) -> list[Problem]:
         """Return the problems of a pattern that do not depend on cells."""
         name, raw = statement.name, statement.raw
+        if isinstance(raw, str) and (meant := with_commas(raw)) is not None:
+            return [statement.problem(BadValueError(BAR, f'write "{short(meant)}"' if meant else None))]
         if meaning.factor is None:
             offered = {
                 param for entry in self._names.entries(meaning.owner).values() for param in entry.params

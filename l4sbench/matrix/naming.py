@@ -88,12 +88,23 @@ class Names:
                 return Problem(
                     "", name, "unknown key", f"write factors of a flow group dotted, such as {name}.ecn"
                 )
-            return Problem("", name, "unknown key", core or did_you_mean(name, [*SETTINGS, *self.groups]))
+            return Problem("", name, "unknown key", did_you_mean(name, self._offered()))
         if core is not None:
             return Problem("", name, "unknown key", core)
         dotted = [f"{group}.{rest}" for group in self.groups] if did_you_mean(head, self.groups) else ()
         hint = did_you_mean(name, dotted) or suggest(head, self.groups)
         return Problem("", name, f"there is no flow group {head}", hint)
+
+    def _offered(self) -> list[str]:
+        """Return every key that a matrix of these groups may have at its top, the likeliest first."""
+        groups = [f"{group}.{name}" for name in GROUP_FACTORS for group in self.groups]
+        params = [
+            f"{owner}.{param}"
+            for owner in ("aqm", *self.groups)
+            for entry in self.entries(owner).values()
+            for param in entry.params
+        ]
+        return [*FACTORS, *SETTINGS, *self.groups, *groups, *params]
 
     def value(self, factor: Parameter, name: str, raw: Any) -> Value:
         """Return the value of `raw` for a core factor or a factor of a group.

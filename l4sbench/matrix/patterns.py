@@ -28,6 +28,9 @@ CELL = "cell"
 MAX_ALTERNATIVES = 1_000
 """Number of alternatives that a pattern may have."""
 
+BAR = "commas mean or; | does not"
+"""Message for a pattern with `|`."""
+
 _GLOB = frozenset("*?[")
 
 
@@ -93,6 +96,9 @@ def select(cells: Sequence[Cell], filters: Sequence[str]) -> tuple[Cell, ...]:
         elif pattern.count(",") >= MAX_ALTERNATIVES:
             message = f"has more than {MAX_ALTERNATIVES} alternatives"
             problems.append(Problem("", short(text), message))
+        elif (meant := with_commas(pattern)) is not None:
+            hint = f"write {name}={short(meant)}" if meant else "write FACTOR=PATTERN, such as aqm=codel,fq*"
+            problems.append(Problem("", short(text), BAR, hint))
         elif name not in known:
             offered = sorted(known, key=lambda factor: (factor not in FACTORS, factor))
             message = f"no cell has a factor {short(name)}"
@@ -107,6 +113,17 @@ def select(cells: Sequence[Cell], filters: Sequence[str]) -> tuple[Cell, ...]:
     if not chosen:
         raise InputError(f"no cell matches all of {' '.join(filters)}")
     return chosen
+
+
+def with_commas(pattern: str) -> str | None:
+    """Return a pattern whose alternatives `|` separates as it has to be written; None for other patterns.
+
+    No value has that character, so that it never means itself.
+    """
+    if "|" not in pattern:
+        return None
+    parts = (part.strip() for part in pattern.replace("|", ",").split(","))
+    return ",".join(part for part in parts if part)
 
 
 def _holds(cell: Cell, name: str, pattern: Pattern) -> bool:

@@ -101,6 +101,18 @@ def test_selects(matrix: Matrix, filters: list[str], count: int) -> None:
                 'rate=5: expected a rate such as 100mbit, not "5"; add a unit: bit, kbit, mbit, gbit'
             ),
         ),
+        (
+            ["aqm=codel|fifo*", "cc=prague", "interval=100ms"],
+            (
+                "aqm=codel|fifo*: commas mean or; | does not; write aqm=codel,fifo*\n"
+                "cc=prague: no cell has a factor cc; did you mean classic.cc or l4s.cc?\n"
+                "interval=100ms: no cell has a factor interval; did you mean sample.interval or aqm.interval?"
+            ),
+        ),
+        (
+            ["aqm=|"],
+            "aqm=|: commas mean or; | does not; write FACTOR=PATTERN, such as aqm=codel,fq*",
+        ),
         (["aqm=fifo-ecn", "rate=10mbit"], "no cell matches all of aqm=fifo-ecn rate=10mbit"),
     ],
 )
