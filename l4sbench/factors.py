@@ -61,6 +61,7 @@ class Parameter:
         positive: True if zero is not allowed.
         unit: unit that a bare number most likely means, for error messages; empty: the usual one of the kind.
         when: values of sibling parameters with which this one applies.
+        source: what defines it, such as `RFC 8290`; empty: the sources of its entry, or l4sbench itself.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Parameter:
     positive: bool = False
     unit: str = ""
     when: Condition = field(default_factory=dict)
+    source: str = ""
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -110,6 +110,7 @@ class Queue:
         marks: ECN codepoints it marks instead of dropping: `ect0`, `ect1`; empty: none.
         l4s: True if it treats ECT(1) differently, to the benefit of L4S flows.
         about: One sentence.
+        sources: What defines it: RFCs, papers, manual pages.
         needs: Requirements on the bottleneck's host.
         params: By name, in the order of `module.yml`.
         buffer: Parameter that limits the length of the queue.
@@ -126,6 +127,7 @@ class Queue:
     marks: tuple[str, ...]
     l4s: bool
     about: str
+    sources: tuple[str, ...]
     needs: KernelNeeds
     params: Mapping[str, Parameter]
     buffer: str
@@ -275,6 +277,7 @@ class CongestionControl:
         kernel_name: Name for the socket option `TCP_CONGESTION`.
         label: Name in tables.
         about: One sentence.
+        sources: What defines it: RFCs, papers, manual pages.
         needs: Requirements on sender and receiver.
         module: Kernel module that contains it, if any.
         ecn_default: Default of `<group>.ecn`.
@@ -293,6 +296,7 @@ class CongestionControl:
     kernel_name: str
     label: str
     about: str
+    sources: tuple[str, ...]
     needs: KernelNeeds
     module: KernelModule | None
     ecn_default: str

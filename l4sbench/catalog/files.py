@@ -88,6 +88,7 @@ class ParamFile(_Strict):
 
     kind: Kind
     doc: str = Field(min_length=1)
+    source: str = ""
     default: Scalar | None = None
     from_: Key | None = Field(None, alias="from")
     own: Scalar | None = None
@@ -169,6 +170,7 @@ class _EntryFile(_Strict):
     name: Name
     label: str = Field(min_length=1)
     about: str = Field(min_length=1)
+    sources: list[Annotated[str, StringConstraints(min_length=1)]] = []
     needs: NeedsFile = NeedsFile()
     exports: ExportsFile | None = None
     params: Annotated[dict[Key, ParamFile], Field(max_length=100)] = {}

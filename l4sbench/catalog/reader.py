@@ -88,6 +88,7 @@ class _Reader:
             marks=tuple(model.marks),
             l4s=model.l4s,
             about=model.about,
+            sources=tuple(model.sources),
             needs=_needs(model.needs),
             params=self.params,
             buffer=model.buffer,
@@ -116,6 +117,7 @@ class _Reader:
             kernel_name=model.kernel_name,
             label=model.label,
             about=model.about,
+            sources=tuple(model.sources),
             needs=_needs(model.needs),
             module=self._module(model.module, "tcp_"),
             ecn_default=ecn.default,
@@ -153,6 +155,7 @@ class _Reader:
                 choices=tuple(given.choices or ()) if is_word else (),
                 pattern=given.pattern if is_word else None,
                 word=is_word,
+                source=given.source,
             )
             own = self._value(bare, given.own, (*at, "own"))
             if not is_word and given.kind != "bool":
@@ -342,10 +345,11 @@ def _ecn_mode(name: str, model: files.EcnModeFile | None) -> EcnMode:
 
 def _digest(model: BaseModel) -> str:
     """Return the digest of what affects trials: no labels, documentation or requirements on hosts."""
-    skipped = {"label", "about", "needs", "family", "thresholds", "steps", "marks", "l4s", "exports"}
+    words = {"label", "about", "sources"}
+    skipped = {*words, "needs", "family", "thresholds", "steps", "marks", "l4s", "exports"}
     content = model.model_dump(mode="json", exclude={*skipped, "params"}, by_alias=True)
     content["params"] = {
-        name: param.model_dump(mode="json", exclude={"doc"}, by_alias=True)
+        name: param.model_dump(mode="json", exclude={"doc", "source"}, by_alias=True)
         for name, param in getattr(model, "params", {}).items()
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

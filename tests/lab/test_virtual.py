@@ -60,6 +60,19 @@ def table(path: Path, name: str) -> bytes:
     return (path / "tables" / f"{name}.parquet").read_bytes()
 
 
+def test_every_queue_of_the_catalog_runs(lab: Lab, tmp_path: Path) -> None:
+    """The kernel takes and reads back what each queue asks for, and what it exports reaches the tables."""
+    queues = Catalog.load().queues
+    axes = f"  aqm: [{', '.join(queues)}]"
+    tables = api.load(run(write_matrix(tmp_path, axes, trials=1, duration="2s"), tmp_path / "runs"))
+    assert dict(tables.trials.select("aqm", "status").iter_rows()) == dict.fromkeys(queues, "ok")
+    sampled = tables.queues.join(tables.trials.select("cell", "trial", "aqm"), on=["cell", "trial"])
+    for name, queue in queues.items():
+        for column in queue.exports.columns if queue.exports else ():
+            assert sampled.filter(aqm=name)[column.name].is_not_null().any(), f"{name}: {column.name}"
+    assert sampled.filter(aqm="fq-pie")["flows"].max() == 2
+
+
 def test_equal_seeds_give_equal_tables_at_any_number_of_jobs(lab: Lab, tmp_path: Path) -> None:
     matrix = write_matrix(tmp_path)
     first = run(matrix, tmp_path / "first", jobs=1)

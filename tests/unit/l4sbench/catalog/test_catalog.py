@@ -37,7 +37,7 @@ def setting(buffer_bdp: float, rate: str = "100mbit", rtt: str = "10ms") -> Bott
 
 
 def test_offers_what_the_design_names() -> None:
-    queues = "codel codel-drop dualpi2 fifo fifo-ecn fq fq-codel fq-codel-l4s pie pie-drop red"
+    queues = "cake codel codel-drop dualpi2 fifo fifo-ecn fq fq-codel fq-codel-l4s fq-pie pie pie-drop red"
     assert " ".join(CATALOG.queues) == queues
     assert " ".join(CATALOG.congestion_controls) == "bbr1 cubic dctcp prague reno"
 
@@ -81,6 +81,8 @@ def test_buffers_are_exact_where_floats_are_not() -> None:
                 "ce_threshold_selector 0x01/0x01"
             ),
         ),
+        ("cake", {}, "cake diffserv3 triple-isolate rtt 100ms memlimit 125000 no-ack-filter"),
+        ("fq-pie", {}, "fq_pie limit 84 target 5ms ecn"),
         ("pie", {}, "pie limit 84 target 5ms ecn"),
         ("pie-drop", {}, "pie limit 84 target 5ms noecn"),
         (
@@ -275,13 +277,15 @@ def test_a_digest_is_about_what_runs(tmp_path: Path) -> None:
     texts = {
         "base": PFIFO,
         "label": PFIFO.replace("FIFO of packets", "pfifo"),
+        "sources": PFIFO.replace("    kind: queue\n", "    kind: queue\n    sources: [RFC 8290]\n"),
         "tc": PFIFO.replace("[pfifo,", "[pfifo_fast,"),
     }
+    assert len(set(texts.values())) == len(texts)
     digests = {}
     for name, text in texts.items():
         entry(tmp_path / name / "pfifo", text)
         digests[name] = Catalog.load([tmp_path / name]).queue("pfifo").digest
-    assert digests["base"] == digests["label"]
+    assert digests["base"] == digests["label"] == digests["sources"]
     assert digests["base"] != digests["tc"]
 
 

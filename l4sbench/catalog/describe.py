@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Entries and their parameters in words, as `l4sbench explain` and docs/catalog.md print them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.catalog.entries import Queue
+from l4sbench.factors import plain
+from l4sbench.units import EXPECTED
+
+if TYPE_CHECKING:
+    from l4sbench.catalog.entries import CatalogEntry, KernelNeeds
+    from l4sbench.factors import Parameter
+    from l4sbench.units import Value
+
+_KINDS: Final = {"int": "whole number", "float": "number", "bool": "true or false", "str": "word"}
+_DERIVED: Final = {"buffer": "from buffer_bdp", "rate": "the rate of the bottleneck"}
+
+_FAMILIES: Final = {
+    "sq-drop": "one queue, which drops",
+    "sq-ecn": "one queue, which marks",
+    "dualq": "two coupled queues",
+    "fq": "a queue per flow",
+}
+
+
+def facts(entry: CatalogEntry) -> tuple[tuple[str, str], ...]:
+    """Return what an entry is and needs, besides its parameters, as pairs of heading and text."""
+    if isinstance(entry, Queue):
+        marks = " and ".join(f"ECT({mark[-1]})" for mark in entry.marks) or "none"
+        own: tuple[tuple[str, str], ...] = (
+            ("in a matrix", f"aqm: {entry.name}"),
+            ("family", f"{entry.family} ({_FAMILIES[entry.family]})"),
+            ("marks", f"{marks}; {'treats L4S apart' if entry.l4s else 'does not know L4S'}"),
+            ("buffer_bdp sets", f"aqm.{entry.buffer}"),
+        )
+    else:
+        modes = ", ".join(entry.ecn_allowed)
+        reacts = ", ".join(entry.ecn_reacts) or "none"
+        own = (
+            ("in a matrix", f"<group>.cc: {entry.name}"),
+            ("L4S", "yes, it sends ECT(1)" if entry.l4s else "no"),
+            ("ECN", f"{modes}; default {entry.ecn_default}; reacts to marks with {reacts}"),
+        )
+    needs = _needs(entry.needs)
+    return (*own, ("needs", needs)) if needs else own
+
+
+def _needs(needs: KernelNeeds) -> str:
+    parts = [f"Linux {needs.kernel}" if needs.kernel else "", ", ".join(f"CONFIG_{n}" for n in needs.config)]
+    return ", ".join(
+        part for part in (*parts, f"iproute2 {needs.iproute2}" if needs.iproute2 else "") if part
+    )
+
+
+@dataclass(frozen=True)
+class Description:
+    """A parameter in words.
+
+    Attributes:
+        name: as in `Parameter`.
+        meaning: one sentence, without a full stop.
+        kind: its values, with the unit if they have one: `duration such as 10ms`.
+        default: the value, and its origin, that holds where a matrix does not state it.
+        values: the allowed range or words; empty: all of its kind.
+        when: the values of other parameters with which it applies; empty: always.
+        source: what defines it.
+    """
+
+    name: str
+    meaning: str
+    kind: str
+    default: str
+    values: str
+    when: str
+    source: str
+
+
+def described(param: Parameter, entry: CatalogEntry | None = None) -> Description:
+    """Return a parameter in words; `entry` declares it, and its sources are those of the parameter."""
+    return Description(
+        name=param.name,
+        meaning=param.meaning.strip().rstrip("."),
+        kind=_kind(param),
+        default=_default(param),
+        values=_values(param),
+        when=" and ".join(f"{name} is {_any(values)}" for name, values in param.when.items()),
+        source=param.source or (", ".join(entry.sources) if entry else ""),
+    )
+
+
+def _kind(param: Parameter) -> str:
+    if param.kind in EXPECTED:
+        return EXPECTED[param.kind].removeprefix("a ")
+    return _KINDS[param.kind]
+
+
+def _default(param: Parameter) -> str:
+    if param.required:
+        return "none, every cell states it"
+    own = f"the queue's own, {written(param.own)}" if param.own is not None else ""
+    if param.default is not None:
+        differs = own and param.own != param.default
+        return f"{written(param.default)} ({own})" if differs else written(param.default)
+    if param.derive is not None:
+        origin = _DERIVED.get(param.derive, f"as {param.derive}")
+        return f"{origin} ({own})" if own else origin
+    return own or "not set"
+
+
+def _values(param: Parameter) -> str:
+    if param.choices:
+        return _any(param.choices)
+    low = "more than 0" if param.positive else ""
+    if param.minimum is not None:
+        low = f"at least {written(param.minimum)}"
+    if param.maximum is None:
+        return low or (f"of the form {param.pattern}" if param.pattern else "")
+    if param.minimum is not None:
+        return f"{written(param.minimum)} to {written(param.maximum)}"
+    return f"{low}, at most {written(param.maximum)}" if low else f"at most {written(param.maximum)}"
+
+
+def _any(values: tuple[Value, ...]) -> str:
+    words = [written(value) for value in values]
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def written(value: Value) -> str:
+    """Return a value as a matrix states it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(plain(value))
