@@ -216,6 +216,7 @@ FACTORS: Final = _table(
         default=1.0,
         minimum=0.0,
         maximum=1e6,
+        source="docs/fidelity.md",
     ),
     Parameter(
         "path.pause",
@@ -224,6 +225,7 @@ FACTORS: Final = _table(
         "Only the virtual testbed applies it.",
         default=Duration(0),
         maximum=_HOUR,
+        source="docs/fidelity.md",
     ),
     Parameter(
         "path.pause_every",
@@ -264,6 +266,7 @@ FACTORS: Final = _table(
         "tables packets and packet_flows are made.",
         default="off",
         choices=("off", "headers"),
+        source="docs/packets.md",
     ),
     Parameter(
         "traffic.tool",
@@ -292,6 +295,7 @@ GROUP_FACTORS: Final = _table(
         "How its flows use ECN: off, classic (RFC 3168), accecn, dctcp (the receiver echoes as DCTCP). "
         "Default: what its congestion control declares.",
         choices=ECN_MODES,
+        source="RFC 3168, RFC 9768, RFC 8257",
     ),
     Parameter(
         "start",

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli import nodes
-from l4sbench.cli.options import Subparsers, add_catalog, add_command, add_matrix, count
+from l4sbench.cli.options import (
+    Subparsers,
+    add_catalog,
+    add_command,
+    add_matrix,
+    add_subcommands,
+    count,
+)
 from l4sbench.cli.terminal import answer, as_json, say
 
 if TYPE_CHECKING:
@@ -21,7 +28,7 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(
         commands,
         "lab",
-        lambda _: 2,
+        None,
         help="build the lab, print its state, explore it, boot nodes for ssh",
         examples=(
             "l4sbench lab build",
@@ -30,7 +37,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench lab up",
         ),
     )
-    own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    own = add_subcommands(parser)
     building = add_command(
         own,
         "build",

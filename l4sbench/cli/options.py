@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from l4sbench.cli.terminal import answer
 from l4sbench.errors import InputError
 from l4sbench.userfiles import short
 
@@ -27,12 +28,15 @@ _FILTER = re.compile(r"[^=/\s]+=.*", re.DOTALL)
 def add_command(
     commands: Subparsers,
     name: str,
-    command: Callable[[argparse.Namespace], int],
+    command: Callable[[argparse.Namespace], int] | None,
     *,
     help: str,  # noqa: A002  (argparse's own word)
     examples: Sequence[str],
 ) -> argparse.ArgumentParser:
-    """Add a parser for `name` that runs `command`, with examples at the end of its help."""
+    """Add a parser for `name` that runs `command`, with examples at the end of its help.
+
+    Without a `command` it has commands of its own, see `add_subcommands`.
+    """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -41,8 +45,20 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(command=command)
+    if command is not None:
+        parser.set_defaults(command=command)
     return parser
+
+
+def add_subcommands(parser: argparse.ArgumentParser) -> Subparsers:
+    """Give a parser commands of its own; without one it prints its help."""
+
+    def show_help(_: argparse.Namespace) -> int:
+        answer(parser.format_help().rstrip("\n"))
+        return 0
+
+    parser.set_defaults(command=show_help)
+    return parser.add_subparsers(title="commands", metavar="COMMAND")
 
 
 def add_matrix(parser: argparse.ArgumentParser) -> None:

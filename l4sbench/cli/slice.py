@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.cli.options import Subparsers, add_command, count
+from l4sbench.cli.options import Subparsers, add_command, add_subcommands, count
 from l4sbench.cli.terminal import answer, as_duration, as_json, as_path, as_table, say, warn
 from l4sbench.errors import InputError, TestbedError
 
@@ -28,7 +28,7 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(
         commands,
         "slice",
-        lambda _: 2,
+        None,
         help="reserve machines on FABRIC for a topology, manage and delete them",
         examples=(
             "l4sbench slice plan my-slice --site STAR",
@@ -37,7 +37,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench slice down my-slice",
         ),
     )
-    own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    own = add_subcommands(parser)
     planning = add_command(
         own,
         "plan",

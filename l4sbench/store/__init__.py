@@ -17,7 +17,7 @@ removes any `.partial` that a dead process left.
 from __future__ import annotations
 
 from l4sbench.store.files import FORMAT, DiskFull, RunMoved, is_full
-from l4sbench.store.lock import RunLocked, steady
+from l4sbench.store.lock import RunLocked, steady, user_of
 from l4sbench.store.run import INVALID, RETRIES, Manifest, Run, StoreView
 from l4sbench.store.writer import Ending, Partial, RunWriter, locked
 
@@ -37,4 +37,5 @@ __all__ = [
     "is_full",
     "locked",
     "steady",
+    "user_of",
 ]

@@ -78,6 +78,25 @@ def hold(folder: Path, command: str = "") -> Iterator[None]:
         lock.release()
 
 
+def user_of(folder: Path) -> str | None:
+    """Return which process holds the lock of `folder`, as messages name it; None if none does.
+
+    It changes nothing, and works for folders that cannot be written.
+    """
+    try:
+        descriptor = os.open(folder / ".lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None  # nobody has held it, or nobody can
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        busy = error.errno in {errno.EWOULDBLOCK, errno.EAGAIN}
+        return _holder(folder / "lock.json").removeprefix(" by ") if busy else None
+    finally:
+        os.close(descriptor)
+    return None
+
+
 @contextmanager
 def making_runs(home: Path) -> Iterator[None]:
     """Hold the lock for making run directories of one matrix, which takes an instant.

@@ -134,7 +134,6 @@ def test_every_problem_of_a_file_is_shown(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        ([], "COMMAND"),
         (["plna"], "plan"),
         (["plan"], "MATRIX"),
         (["plan", "quikstart"], "did you mean quickstart?"),
@@ -275,6 +274,8 @@ def test_a_plan_imports_nothing_heavy() -> None:
         "lab shell",
         "lab up",
         "lab down",
+        "list",
+        "explain",
     ],
 )
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,6 +285,15 @@ def test_every_command_has_help_with_an_example(command: str, capsys: pytest.Cap
     shown = capsys.readouterr().out
     assert "examples:" in shown
     assert f"l4sbench {command}" in shown
+
+
+@pytest.mark.parametrize("argv", [[], ["lab"], ["slice"]])
+def test_without_a_command_it_prints_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"usage: {' '.join(['l4sbench', *argv])} ")
+    assert "commands:" in shown.out
+    assert shown.err == ""
 
 
 def test_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Run directories at a glance: which there are, and which trials of their cells have ended, and how."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from l4sbench.app.prepare import load_matrix
+from l4sbench.errors import InputError, suggest
+from l4sbench.store import Run, user_of
+from l4sbench.store.run import NAME
+from l4sbench.userfiles import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from l4sbench.matrix import Matrix
+    from l4sbench.program.trial import EndedTrial
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run directory.
+
+    Attributes:
+        path: The directory.
+        matrix: Name of the matrix.
+        latest: True if it is the matrix's latest run.
+        cells: Number of cells with ended trials.
+        ended: Number of ended trials, repetitions of one not counted.
+        planned: Number of trials that its matrix asks for at least; None if it cannot be read.
+        user: The process that writes into it; None if none does.
+    """
+
+    path: Path
+    matrix: str
+    latest: bool
+    cells: int
+    ended: int
+    planned: int | None
+    user: str | None
+
+    @property
+    def name(self) -> str:
+        """Matrix and time."""
+        return f"{self.matrix}/{self.path.name}"
+
+    @property
+    def state(self) -> str:
+        """Its state in words."""
+        if self.user is not None:
+            return "running"
+        if self.planned is None:
+            return "its matrix cannot be read"
+        return "whole" if self.ended >= self.planned else "some trials are left"
+
+
+def runs_below(runs: Path) -> Iterator[RunSummary]:
+    """Yield every run directory below a folder, by matrix and time."""
+    for manifest in sorted(runs.glob("*/*/manifest.json")):
+        path = manifest.parent
+        if NAME.fullmatch(path.name) and not path.is_symlink():
+            yield summary(path)
+
+
+def summary(path: Path) -> RunSummary:
+    """Return the summary of a run directory."""
+    folders = Run(path).view().folders
+    latest = path.parent / "latest"
+    return RunSummary(
+        path=path,
+        matrix=path.parent.name,
+        latest=latest.is_symlink() and os.readlink(latest) == path.name,  # noqa: PTH115  (as it is written)
+        cells=len(folders),
+        ended=sum(len({name.partition(".")[0] for name in names}) for names in folders.values()),
+        planned=_planned(path),
+        user=user_of(path),
+    )
+
+
+def _planned(path: Path) -> int | None:
+    try:
+        matrix = load_matrix(path / "matrix.yaml")
+    except InputError:
+        return None
+    return len(matrix.cells) * matrix.trials.min
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """A cell of a run.
+
+    Attributes:
+        id: Its id.
+        trials: The newest result of every trial that ended, by number.
+        former: True if the run's matrix does not have it any more.
+    """
+
+    id: str
+    trials: tuple[EndedTrial, ...]
+    former: bool
+
+
+def cells_of(path: Path, chosen: Sequence[str] = ()) -> tuple[CellSummary, ...]:
+    """Return the cells of a run: those of its matrix in their order, then former ones with ended trials.
+
+    Args:
+        path: The run directory.
+        chosen: `FACTOR=PATTERN`, or patterns of ids; all must match. Former cells have no factors to match.
+
+    Raises:
+        InputError: a file of the run cannot be read, or nothing matches.
+    """
+    matrix = load_matrix(path / "matrix.yaml")
+    run = Run(path)
+    ended: dict[str, list[EndedTrial]] = {}
+    wanted = _chosen(matrix, run, chosen)
+    for trial in run.ended(wanted):
+        ended.setdefault(trial.cell.id, []).append(trial)
+    own = {cell.id for cell in matrix.cells}
+    return tuple(CellSummary(one, tuple(ended.get(one, ())), one not in own) for one in wanted)
+
+
+def _chosen(matrix: Matrix, run: Run, chosen: Sequence[str]) -> list[str]:
+    from fnmatch import fnmatchcase
+
+    filters = [text for text in chosen if "=" in text]
+    patterns = [text for text in chosen if "=" not in text]
+    ids = [cell.id for cell in matrix.select(filters).cells]
+    if not filters:
+        ids += sorted(run.view().folders.keys() - set(ids))
+    found = [one for one in ids if all(fnmatchcase(one, text) or one == text for text in patterns)]
+    if not found:
+        text = " ".join(patterns)
+        raise InputError(f"the run has no cell {short(text)}", suggest(text, ids, most=5))
+    return found

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Everything that has a name in matrices and on the command line, for `list` and `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from l4sbench import assets
+from l4sbench.catalog.describe import Description, described, facts
+from l4sbench.errors import InputError, did_you_mean
+from l4sbench.factors import FACTORS, GROUP_FACTORS, RESERVED
+from l4sbench.topology import TOPOLOGIES
+from l4sbench.userfiles import short
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog, CatalogEntry
+    from reports.result.rules import Rule
+
+Facts: TypeAlias = tuple[tuple[str, str], ...]
+Row: TypeAlias = Mapping[str, str]
+
+GROUP: Final = "<group>"
+"""Stands for the name of any flow group."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A name and what it means.
+
+    Attributes:
+        name: as matrices and commands state it.
+        kind: `queue`, `congestion control`, `factor`, `parameter`, `key of a matrix`, `rule`, `matrix` or
+            `topology`.
+        about: a sentence or more.
+        facts: pairs of heading and text.
+        params: parameters of a queue or congestion control.
+    """
+
+    name: str
+    kind: str
+    about: str
+    facts: Facts
+    params: tuple[Description, ...] = ()
+
+
+def explain(name: str, catalog: Catalog) -> tuple[Word, ...]:
+    """Return everything that a name means; names of factors may lack their first part, or have any group's.
+
+    Raises:
+        InputError: it means nothing; the hint has similar names.
+    """
+    files = {file.stem: file for file in _matrix_files()}
+    known = [*_words(catalog), *(_matrix(file) for stem, file in files.items() if stem == name)]
+    head, dot, rest = name.partition(".")
+    generic = f"{GROUP}.{rest}" if dot and head not in RESERVED else name
+    folded = name.casefold()
+    for matches in (
+        lambda word: word.name in (name, generic),
+        lambda word: word.name.casefold() == folded or word.name.partition(".")[2] == name,
+        lambda word: dict(word.facts).get("label", "").casefold() == folded,
+    ):
+        if found := tuple(word for word in known if matches(word)):
+            return found
+    names = [*(word.name for word in known), *files]
+    owner = generic.partition(".")[0]
+    siblings = [one.partition(".")[2] for one in names if dot and one.startswith(f"{owner}.")]
+    hint = did_you_mean(rest, siblings) or did_you_mean(name, names)
+    raise InputError(f"nothing is called {short(name)}", hint or "l4sbench list prints what there is")
+
+
+def _words(catalog: Catalog) -> Iterator[Word]:
+    for kind, entries in (("queue", catalog.queues), ("congestion control", catalog.congestion_controls)):
+        for entry in entries.values():
+            yield Word(entry.name, kind, entry.about, _entry_facts(entry), _params(entry))
+    for factor in _factors():
+        yield Word(factor.name, "factor", f"{factor.meaning}.", _param_facts(factor))
+    yield from _parameters("aqm", catalog.queues.values())
+    yield from _parameters(GROUP, catalog.congestion_controls.values())
+    yield from _keys()
+    for rule in _rules():
+        yield Word(rule.rule, "rule", rule.about.strip(), _rule_facts(rule))
+    for row in topologies():
+        yield Word(row["topology"], "topology", "Named nodes and networks.", tuple(row.items())[1:])
+
+
+def _entry_facts(entry: CatalogEntry) -> Facts:
+    file = str(entry.folder / "module.yml")
+    return (("label", entry.label), *facts(entry), ("source", "; ".join(entry.sources)), ("file", file))
+
+
+def _params(entry: CatalogEntry) -> tuple[Description, ...]:
+    return tuple(described(param, entry) for param in entry.params.values())
+
+
+def _param_facts(param: Description) -> Facts:
+    kind = "" if param.kind == "word" and param.values else param.kind
+    found = (
+        ("values", ", ".join(text for text in (kind, param.values) if text)),
+        ("default", param.default),
+        ("applies where", param.when),
+        ("source", param.source),
+    )
+    return tuple((heading, text) for heading, text in found if text)
+
+
+def _parameters(owner: str, entries: Iterable[CatalogEntry]) -> Iterator[Word]:
+    """Yield the parameters of entries; those that are alike in several entries once."""
+    found: dict[tuple[str, str, Facts], list[CatalogEntry]] = {}
+    for entry in entries:
+        for param in _params(entry):
+            found.setdefault((param.name, param.meaning, _param_facts(param)[:-1]), []).append(entry)
+    for (name, meaning, values), owners in found.items():
+        of = ("of", ", ".join(entry.name for entry in owners))
+        sources = dict.fromkeys(
+            text
+            for entry in owners
+            for text in ([entry.params[name].source] if entry.params[name].source else entry.sources)
+        )
+        source = (("source", "; ".join(sources)),) if sources else ()
+        yield Word(f"{owner}.{name}", "parameter", f"{meaning}.", (of, *values, *source))
+
+
+@cache
+def _keys() -> tuple[Word, ...]:
+    from l4sbench.matrix import json_schema
+    from l4sbench.matrix.naming import SETTINGS
+
+    schema = json_schema()
+    more = (("more", "docs/matrix.md"),)
+    words = []
+    for key in SETTINGS:
+        shape = schema["properties"][key]
+        part = next((one["$ref"] for one in shape.get("anyOf", ()) if "$ref" in one), "").rpartition("/")[2]
+        about = shape.get("description") or schema["$defs"].get(part, {}).get("description", "")
+        words.append(Word(key, "key of a matrix", about, more))
+    return tuple(words)
+
+
+def _factors() -> Iterator[Description]:
+    for prefix, table in (("", FACTORS), (f"{GROUP}.", GROUP_FACTORS)):
+        for factor in table.values():
+            found = described(factor)
+            yield replace(found, name=f"{prefix}{found.name}", source=found.source or "docs/matrix.md")
+
+
+def _rules() -> Iterator[Rule]:
+    from reports.result.rules import FOLDER, load_rule
+
+    yield from (load_rule(file.stem) for file in sorted(FOLDER.glob("*.yml")))
+
+
+def _rule_facts(rule: Rule) -> Facts:
+    low, high = rule.limits_percent.low, rule.limits_percent.high
+    return (
+        ("in a matrix", f"rule: {rule.rule}"),
+        ("limits", f"{low:g} to {high:g} %"),
+        ("version", str(rule.version)),
+        ("source", rule.source.strip()),
+    )
+
+
+def queues(catalog: Catalog) -> list[Row]:
+    """Return a row for every queue."""
+    return [
+        {
+            "queue": queue.name,
+            "label": queue.label,
+            "family": queue.family,
+            "marks": ", ".join(queue.marks) or "-",
+            "L4S": "yes" if queue.l4s else "no",
+            "Linux": queue.needs.kernel or "",
+            "about": queue.about,
+        }
+        for queue in catalog.queues.values()
+    ]
+
+
+def ccs(catalog: Catalog) -> list[Row]:
+    """Return a row for every congestion control."""
+    return [
+        {
+            "cc": control.name,
+            "label": control.label,
+            "L4S": "yes" if control.l4s else "no",
+            "ECN": ", ".join(control.ecn_allowed),
+            "Linux": control.needs.kernel or "",
+            "about": control.about,
+        }
+        for control in catalog.congestion_controls.values()
+    ]
+
+
+def factors() -> list[Row]:
+    """Return a row for every factor of cells and flow groups, without parameters of the catalog."""
+    return [
+        {
+            "factor": factor.name,
+            "default": factor.default,
+            "values": factor.values or factor.kind,
+            "meaning": factor.meaning,
+        }
+        for factor in _factors()
+    ]
+
+
+def rules() -> list[Row]:
+    """Return a row for every rule for verdicts that ships with l4sbench."""
+    return [{"rule": rule.rule, **dict(_rule_facts(rule)[1:3]), "about": rule.about} for rule in _rules()]
+
+
+def matrices() -> list[Row]:
+    """Return a row for every matrix that ships with l4sbench."""
+    return [{"matrix": file.stem, "description": _matrix(file).about} for file in _matrix_files()]
+
+
+def _matrix_files() -> list[Path]:
+    return sorted(assets.folder("matrices").glob("*.yaml"))
+
+
+def _matrix(file: Path) -> Word:
+    from l4sbench.document import read
+
+    content = read(file).content
+    text = content.get("description") if isinstance(content, dict) else None
+    place = (("file", str(file)), ("run", f"l4sbench run {file.stem}"))
+    return Word(file.stem, "matrix", " ".join(str(text or "no description").split()), place)
+
+
+def topologies() -> list[Row]:
+    """Return a row for every topology."""
+    return [
+        {
+            "topology": one.name,
+            "nodes": ", ".join(node.name for node in one.nodes),
+            "networks": ", ".join(network.name for network in one.networks),
+            "bottleneck": f"{one.bottleneck.node} to {one.bottleneck.network}",
+        }
+        for one in TOPOLOGIES.values()
+    ]

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench list` and `l4sbench explain`: what there is, and what names mean."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.cli.options import Subparsers, add_catalog, add_command, add_runs
+from l4sbench.cli.terminal import Styled, answer, as_json, as_path, as_table, is_terminal
+from l4sbench.errors import InputError, suggest
+
+if TYPE_CHECKING:
+    from l4sbench.app.words import Row, Word
+    from l4sbench.catalog.describe import Description
+
+_LISTS: Final[Mapping[str, str]] = {
+    "queues": "queues at the bottleneck, for the factor aqm",
+    "ccs": "congestion controls, for the factor <group>.cc",
+    "factors": "factors of cells and flow groups",
+    "rules": "rules for verdicts",
+    "matrices": "matrices that ship with l4sbench",
+    "topologies": "named nodes and networks",
+    "runs": "run directories",
+}
+_WIDTH: Final = 100
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add both commands to the parser."""
+    listing = add_command(
+        commands,
+        "list",
+        list_all,
+        help="list queues, congestion controls, factors, rules, matrices, topologies or runs",
+        examples=("l4sbench list", "l4sbench list queues", "l4sbench list runs --json"),
+    )
+    listing.add_argument("what", nargs="?", metavar="WHAT", help=f"one of {', '.join(_LISTS)}")
+    listing.add_argument("--json", action="store_true", help="print the rows as JSON")
+    add_catalog(listing)
+    add_runs(listing)
+    explaining = add_command(
+        commands,
+        "explain",
+        explain,
+        help="explain a queue, congestion control, factor, parameter, key, rule, matrix or topology",
+        examples=(
+            "l4sbench explain dualpi2",
+            "l4sbench explain aqm.target",
+            "l4sbench explain l4s.rtt_target",
+        ),
+    )
+    explaining.add_argument("name", metavar="NAME", help="its name, or the part of it behind the dot")
+    explaining.add_argument("--json", action="store_true", help="print everything as JSON")
+    add_catalog(explaining)
+
+
+def list_all(args: argparse.Namespace) -> int:
+    """Print one list; without a choice, which lists there are."""
+    if args.what is None:
+        rows: Sequence[Row] = [{"list": name, "contents": about} for name, about in _LISTS.items()]
+    elif args.what in _LISTS:
+        rows = _rows(args)
+    else:
+        hint = suggest(args.what, _LISTS)
+        raise InputError(f"{args.what} is not a valid list", hint)
+    if args.json:
+        answer(as_json([dict(row) for row in rows]))
+        return 0
+    if not rows:
+        answer(f"there are no {args.what}" + (f" below {args.runs}" if args.what == "runs" else ""))
+    # a terminal shows one line per row; pipes and files get everything
+    width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else 0
+    for line in as_table(rows):
+        answer(line if not width or len(line) <= width else f"{line[: width - 3].rstrip()}...")
+    return 0
+
+
+def _rows(args: argparse.Namespace) -> Sequence[Row]:
+    from l4sbench.app import words
+    from l4sbench.catalog import Catalog
+
+    plain: Mapping[str, Callable[[], list[Row]]] = {
+        "factors": words.factors,
+        "rules": words.rules,
+        "matrices": words.matrices,
+        "topologies": words.topologies,
+    }
+    if args.what == "runs":
+        return _runs(args)
+    if args.what in plain:
+        return plain[args.what]()
+    catalog = Catalog.load(args.catalog)
+    return words.queues(catalog) if args.what == "queues" else words.ccs(catalog)
+
+
+def _runs(args: argparse.Namespace) -> list[Row]:
+    from l4sbench.app.runs import runs_below
+
+    return [
+        {
+            "run": run.name,
+            "latest": "yes" if run.latest else "",
+            "cells": str(run.cells),
+            "trials": f"{run.ended} of {'?' if run.planned is None else run.planned}",
+            "state": run.state,
+            "path": as_path(run.path.absolute()),
+        }
+        for run in runs_below(args.runs)
+    ]
+
+
+def explain(args: argparse.Namespace) -> int:
+    """Print every meaning of a name."""
+    from dataclasses import asdict
+
+    from l4sbench.app import words
+    from l4sbench.catalog import Catalog
+
+    found = words.explain(args.name, Catalog.load(args.catalog))
+    if args.json:
+        answer(as_json([{**asdict(word), "facts": dict(word.facts)} for word in found]))
+        return 0
+    for number, word in enumerate(found):
+        if number:
+            answer()
+        _print(word)
+    return 0
+
+
+def _print(word: Word) -> None:
+    answer(Styled(word.name, "bold"), f": {word.kind}")
+    for line in textwrap.wrap(word.about, _WIDTH - 2):
+        answer(f"  {line}")
+    width = max((len(heading) for heading, _ in word.facts), default=0)
+    for heading, text in word.facts:
+        lines = textwrap.wrap(text, _WIDTH - width - 4, break_on_hyphens=False, break_long_words=False)
+        for number, line in enumerate(lines):
+            answer(f"  {(heading if not number else '').ljust(width)}  {line}")
+    if word.params:
+        answer()
+        answer("  parameters")
+        for line in as_table([_param(param) for param in word.params]):
+            answer(f"  {line}")
+
+
+def _param(param: Description) -> Mapping[str, object]:
+    meaning = f"{param.meaning}; only where {param.when}" if param.when else param.meaning
+    return {
+        "name": param.name,
+        "default": param.default,
+        "values": param.values or param.kind,
+        "meaning": meaning,
+    }
