@@ -48,14 +48,31 @@ class Word:
     params: tuple[Description, ...] = ()
 
 
+LISTS: Final[Mapping[str, str]] = {
+    "queues": "queues at the bottleneck, for the factor aqm",
+    "ccs": f"congestion controls, for the factor {GROUP}.cc",
+    "factors": "factors of cells and flow groups",
+    "rules": "rules for verdicts",
+    "matrices": "matrices that ship with l4sbench",
+    "topologies": "named nodes and networks",
+    "runs": "run directories",
+}
+"""Everything that can be listed."""
+
+
+def names(catalog: Catalog) -> tuple[str, ...]:
+    """Return every name that has an explanation."""
+    found = (*(word.name for word in _words(catalog)), *(file.stem for file in _matrix_files()))
+    return tuple(dict.fromkeys(found))
+
+
 def explain(name: str, catalog: Catalog) -> tuple[Word, ...]:
     """Return everything that a name means; names of factors may lack their first part, or have any group's.
 
     Raises:
         InputError: it means nothing; the hint has similar names.
     """
-    files = {file.stem: file for file in _matrix_files()}
-    known = [*_words(catalog), *(_matrix(file) for stem, file in files.items() if stem == name)]
+    known = [*_words(catalog), *(_matrix(file) for file in _matrix_files() if file.stem == name)]
     head, dot, rest = name.partition(".")
     generic = f"{GROUP}.{rest}" if dot and head not in RESERVED else name
     folded = name.casefold()
@@ -66,10 +83,10 @@ def explain(name: str, catalog: Catalog) -> tuple[Word, ...]:
     ):
         if found := tuple(word for word in known if matches(word)):
             return found
-    names = [*(word.name for word in known), *files]
+    every = names(catalog)
     owner = generic.partition(".")[0]
-    siblings = [one.partition(".")[2] for one in names if dot and one.startswith(f"{owner}.")]
-    hint = did_you_mean(rest, siblings) or did_you_mean(name, names)
+    siblings = [one.partition(".")[2] for one in every if dot and one.startswith(f"{owner}.")]
+    hint = did_you_mean(rest, siblings) or did_you_mean(name, every)
     raise InputError(f"nothing is called {short(name)}", hint or "l4sbench list prints what there is")
 
 

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from l4sbench.app.words import Row, Word
     from l4sbench.catalog.describe import Description
 
-_LISTS: Final[Mapping[str, str]] = {
-    "queues": "queues at the bottleneck, for the factor aqm",
-    "ccs": "congestion controls, for the factor <group>.cc",
-    "factors": "factors of cells and flow groups",
-    "rules": "rules for verdicts",
-    "matrices": "matrices that ship with l4sbench",
-    "topologies": "named nodes and networks",
-    "runs": "run directories",
-}
 _WIDTH: Final = 100
 
 
@@ -40,7 +31,12 @@ def add_parser(commands: Subparsers) -> None:
         help="list queues, congestion controls, factors, rules, matrices, topologies or runs",
         examples=("l4sbench list", "l4sbench list queues", "l4sbench list runs --json"),
     )
-    listing.add_argument("what", nargs="?", metavar="WHAT", help=f"one of {', '.join(_LISTS)}")
+    listing.add_argument(
+        "what",
+        nargs="?",
+        metavar="WHAT",
+        help="one of queues, ccs, factors, rules, matrices, topologies, runs",
+    )
     listing.add_argument("--json", action="store_true", help="print the rows as JSON")
     add_catalog(listing)
     add_runs(listing)
@@ -62,12 +58,14 @@ def add_parser(commands: Subparsers) -> None:
 
 def list_all(args: argparse.Namespace) -> int:
     """Print one list; without a choice, which lists there are."""
+    from l4sbench.app.words import LISTS
+
     if args.what is None:
-        rows: Sequence[Row] = [{"list": name, "contents": about} for name, about in _LISTS.items()]
-    elif args.what in _LISTS:
+        rows: Sequence[Row] = [{"list": name, "contents": about} for name, about in LISTS.items()]
+    elif args.what in LISTS:
         rows = _rows(args)
     else:
-        hint = suggest(args.what, _LISTS)
+        hint = suggest(args.what, LISTS)
         raise InputError(f"{args.what} is not a valid list", hint)
     if args.json:
         answer(as_json([dict(row) for row in rows]))

@@ -276,6 +276,7 @@ def test_a_plan_imports_nothing_heavy() -> None:
         "lab down",
         "list",
         "explain",
+        "completion",
     ],
 )
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench completion`: a shell completes commands, options and names."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from l4sbench.cli import main
+
+TRY = """\
+source ./completions
+COMP_WORDS=(l4sbench "$@")
+COMP_CWORD=$#
+_shtab_l4sbench
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs, a matrix and the completions of bash."""
+    tmp_path = tmp_path_factory.mktemp("completion")
+    for name in ("mine", "other"):
+        (tmp_path / "runs" / name / "20260102T030405Z").mkdir(parents=True)
+        (tmp_path / "runs" / name / "latest").symlink_to("20260102T030405Z")
+    (tmp_path / "quiet.yaml").touch()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main(["completion", "bash"]) == 0
+    (tmp_path / "completions").write_text(printed.getvalue(), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("rep", ["report"]),
+        ("lab bu", ["build"]),
+        ("plan --capt", ["--capture"]),
+        ("plan qui", ["quickstart", "quiet.yaml"]),
+        ("lab shell quic", ["quickstart"]),
+        ("run quickstart --on v", ["virtual"]),
+        ("report mi", ["mine"]),
+        ("compare mine o", ["other"]),
+        ("list qu", ["queues"]),
+        ("explain dual", ["dualpi2"]),
+        ("explain aqm.targ", ["aqm.target"]),
+        ("report mine --rule pam", ["pam25"]),
+    ],
+)
+def test_bash_completes(words: str, offered: list[str], folder: Path) -> None:
+    ended = subprocess.run(
+        ["bash", "--norc", "-c", TRY, "bash", *words.split()],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert sorted(ended.stdout.split()) == sorted(offered)
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(("shell", "begins"), [("zsh", "#compdef l4sbench"), ("tcsh", "# AUTOMATICALLY")])
+def test_other_shells(shell: str, begins: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(begins)
+    assert "explain" in text
+
+
+def test_an_unknown_shell_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "fsh"]) == 2
+    assert "bash" in capsys.readouterr().err
