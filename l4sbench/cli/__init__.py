@@ -14,7 +14,20 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from l4sbench import __version__
-from l4sbench.cli import bundle, collect, compare, completion, doctor, lab, plan, report, run, streams, words
+from l4sbench.cli import (
+    bundle,
+    collect,
+    compare,
+    completion,
+    doctor,
+    init,
+    lab,
+    plan,
+    report,
+    run,
+    streams,
+    words,
+)
 from l4sbench.cli import slice as slices
 from l4sbench.cli.options import add_subcommands, as_filter
 from l4sbench.cli.terminal import Styled, answer, say
@@ -32,7 +45,7 @@ _ERROR: Final = Styled("error:", "red")
 _LONGEST_LINE: Final = 2000
 _BUG: Final = Styled("bug:", "red")
 
-_COMMANDS: Final = (plan, run, collect, report, compare, bundle, words, lab, slices, doctor, completion)
+_COMMANDS: Final = (init, plan, run, collect, report, compare, bundle, words, lab, slices, doctor, completion)
 
 _EPILOG: Final = """\
 exit codes:

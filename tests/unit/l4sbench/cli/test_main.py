@@ -262,6 +262,7 @@ def test_a_plan_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "command",
     [
+        "init",
         "plan",
         "run",
         "collect",

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench init`: a first matrix."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from l4sbench.app.starter import CHOICES
+from l4sbench.cli import main
+from l4sbench.cli.init import _OPTIONS
+from l4sbench.matrix import Matrix
+
+SHIPPED = Path(__file__).parents[4] / "matrices" / "quickstart.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_choices_the_cells_are_those_of_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "sub/mine.yaml"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "sub/mine.yaml\n"
+    assert "28 cells" in shown.err
+    made = Matrix.load(Path("sub/mine.yaml"))
+    assert made.name == "mine"
+    assert {cell.id for cell in made.cells} == {cell.id for cell in Matrix.load(SHIPPED).cells}
+    lines = Path("sub/mine.yaml").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# yaml-language-server: $schema=/")
+    assert Path(lines[0].partition("=")[2]).is_file()
+
+
+def test_choices_become_factors_and_axes() -> None:
+    given = ["--queues", "fq-codel", "--against", "cubic,bbr1", "--rate", "10mbit, 50mbit", "--trials", "5"]
+    assert main(["init", "mine.yaml", *given, "--buffers", "2", "--rtt", "20ms", "--duration", "5s"]) == 0
+    made = Matrix.load(Path("mine.yaml"))
+    assert {(axis.name, axis.points) for axis in made.axes} == {("rate", 2), ("classic.cc", 2)}
+    cell = made.cells[0]
+    assert (cell.aqm, cell.buffer_bdp, str(cell.rtt), str(cell.duration)) == ("fq-codel", 2.0, "20ms", "5s")
+    assert made.trials.max == 5
+
+
+def test_every_wrong_choice_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ["--queues", "codle", "--rate", "10", "--cc", "prague,cubic", "--trials", "0", "--rtt", ","]
+    assert main(["init", "mine.yaml", *wrong]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: --cc: takes one value, not 2",
+        "error: --queues: the catalog has no queue codle; did you mean codel or fq-codel?",
+        'error: --rate: expected a rate such as 100mbit, not "10"; add a unit: bit, kbit, mbit, gbit',
+        "error: --rtt: needs a value",
+        "error: --trials: 0 is out of range; it must be at least 1",
+        "5 problems",
+    ]
+    assert not Path("mine.yaml").exists()
+
+
+def test_a_file_is_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.yaml").write_text("precious", encoding="utf-8")
+    assert main(["init", "mine.yaml"]) == 2
+    assert capsys.readouterr().err == "error: mine.yaml exists already; choose another name\n"
+    assert Path("mine.yaml").read_text(encoding="utf-8") == "precious"
+
+
+def test_every_choice_has_an_option() -> None:
+    assert [choice.name for choice in CHOICES] == list(_OPTIONS)
+
+
+def test_a_terminal_is_asked(tmp_path: Path) -> None:
+    """Enter takes the default, and a wrong answer is asked again."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "l4sbench", "init", "mine.yaml"],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(theirs)
+    os.write(ours, b"\n\ncodle\ndualpi2\n\n\n\n5s\n1\n")
+    out, shown = process.communicate(timeout=120)
+    os.close(ours)
+    assert (process.returncode, out) == (0, "mine.yaml\n"), shown
+    assert "congestion control in question [prague]: " in shown
+    assert "error: the catalog has no queue codle; did you mean codel or fq-codel?" in shown
+    made = Matrix.load(tmp_path / "mine.yaml")
+    assert {cell.aqm for cell in made.cells} == {"dualpi2"}
+    assert (str(made.cells[0].duration), made.trials.max) == ("5s", 1)
