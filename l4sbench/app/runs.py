@@ -30,18 +30,18 @@ class RunSummary:
         path: The directory.
         matrix: Name of the matrix.
         latest: True if it is the matrix's latest run.
-        cells: Number of cells with ended trials.
-        ended: Number of ended trials, repetitions of one not counted.
+        ended: Number of ended trials of the cells of its matrix, repetitions of one not counted.
         planned: Number of trials that its matrix asks for at least; None if it cannot be read.
+        former: Number of ended trials of cells that its matrix does not have any more.
         user: The process that writes into it; None if none does.
     """
 
     path: Path
     matrix: str
     latest: bool
-    cells: int
     ended: int
     planned: int | None
+    former: int
     user: str | None
 
     @property
@@ -58,6 +58,13 @@ class RunSummary:
             return "its matrix cannot be read"
         return "whole" if self.ended >= self.planned else "some trials are left"
 
+    @property
+    def trials(self) -> str:
+        """The numbers of trials in words."""
+        planned = "?" if self.planned is None else str(self.planned)
+        former = f" and {self.former} of former cells" if self.former else ""
+        return f"{self.ended} of {planned}{former}"
+
 
 def runs_below(runs: Path) -> Iterator[RunSummary]:
     """Yield every run directory below a folder, by matrix and time."""
@@ -69,25 +76,31 @@ def runs_below(runs: Path) -> Iterator[RunSummary]:
 
 def summary(path: Path) -> RunSummary:
     """Return the summary of a run directory."""
-    folders = Run(path).view().folders
+    ended = {
+        cell: len({name.partition(".")[0] for name in names})
+        for cell, names in Run(path).view().folders.items()
+    }
+    cells, planned = _planned(path)
+    former = sum(number for cell, number in ended.items() if cells is not None and cell not in cells)
     latest = path.parent / "latest"
     return RunSummary(
         path=path,
         matrix=path.parent.name,
         latest=latest.is_symlink() and os.readlink(latest) == path.name,  # noqa: PTH115  (as it is written)
-        cells=len(folders),
-        ended=sum(len({name.partition(".")[0] for name in names}) for names in folders.values()),
-        planned=_planned(path),
+        ended=sum(ended.values()) - former,
+        planned=planned,
+        former=former,
         user=user_of(path),
     )
 
 
-def _planned(path: Path) -> int | None:
+def _planned(path: Path) -> tuple[frozenset[str] | None, int | None]:
+    """Return the ids of the cells of a run's matrix, and how many trials they have at least."""
     try:
         matrix = load_matrix(path / "matrix.yaml")
     except InputError:
-        return None
-    return len(matrix.cells) * matrix.trials.min
+        return None, None
+    return frozenset(cell.id for cell in matrix.cells), len(matrix.cells) * matrix.trials.min
 
 
 @dataclass(frozen=True)

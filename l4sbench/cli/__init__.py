@@ -25,6 +25,7 @@ from l4sbench.cli import (
     plan,
     report,
     run,
+    show,
     streams,
     words,
 )
@@ -45,7 +46,21 @@ _ERROR: Final = Styled("error:", "red")
 _LONGEST_LINE: Final = 2000
 _BUG: Final = Styled("bug:", "red")
 
-_COMMANDS: Final = (init, plan, run, collect, report, compare, bundle, words, lab, slices, doctor, completion)
+_COMMANDS: Final = (
+    init,
+    plan,
+    run,
+    collect,
+    report,
+    show,
+    compare,
+    bundle,
+    words,
+    lab,
+    slices,
+    doctor,
+    completion,
+)
 
 _EPILOG: Final = """\
 exit codes:

@@ -69,6 +69,7 @@ def add_parser(commands: Subparsers) -> None:
         metavar="DIR",
         help="write the report into DIR instead of report/ of the run, which stays as it is",
     )
+    parser.add_argument("--open", action="store_true", help="open the page of the report in a browser")
     figures.add_options(parser)
     add_runs(parser)
 
@@ -81,6 +82,8 @@ def report(args: argparse.Namespace) -> int:
     with_figures = figures.wanted(args)  # it takes up a filter
     if args.output and args.filters and not with_figures:
         raise InputError("a report is of a whole run", "leave out either the filters or -o")
+    if args.open and (args.filters or args.json or with_figures or args.against or args.claims):
+        raise InputError("--open is for the page of a whole run", "l4sbench report RUN --open")
     args.run = api.find_run(args.run, args.runs)
     with reading(args.run):
         if with_figures:
@@ -107,7 +110,17 @@ def _decision(args: argparse.Namespace) -> int:
     page = show_decision(path, decision, args.prevalence, args.output)
     if page:
         say(f"report: {as_path(page)}")
+        if args.open:
+            _open(page)
     return 0
+
+
+def _open(page: Path) -> None:
+    """Show a page in the user's browser."""
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        warn(f"there is no browser here; copy {as_path(page.parent)} to a machine that has one")
 
 
 def _against(args: argparse.Namespace) -> int:

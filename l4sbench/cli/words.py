@@ -104,8 +104,7 @@ def _runs(args: argparse.Namespace) -> list[Row]:
         {
             "run": run.name,
             "latest": "yes" if run.latest else "",
-            "cells": str(run.cells),
-            "trials": f"{run.ended} of {'?' if run.planned is None else run.planned}",
+            "trials": run.trials,
             "state": run.state,
             "path": as_path(run.path.absolute()),
         }

@@ -61,3 +61,15 @@ def test_beside_published_results_the_report_is_whole(run: Path, capsys: pytest.
     document = json.loads((report / "decision.json").read_text(encoding="utf-8"))
     assert document["regret"][0]["prevalence"] == "home"
     assert (run / "tables" / "verdicts.parquet").is_file()
+
+
+def test_the_page_is_opened_in_a_browser(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BROWSER", "echo")
+    monkeypatch.setattr("webbrowser._tryorder", None)  # what a new process has
+    assert main(["report", str(run), "--open"]) == 0
+    page = run / "report" / "index.html"
+    assert f"{page.resolve().as_uri()}\n" in capfd.readouterr().out
+    assert main(["report", str(run), "--open", "--json"]) == 2
+    assert "--open is for the page of a whole run" in capfd.readouterr().err

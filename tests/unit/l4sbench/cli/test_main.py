@@ -266,6 +266,7 @@ def test_a_plan_imports_nothing_heavy() -> None:
         "plan",
         "run",
         "collect",
+        "show",
         "report",
         "bundle",
         "doctor",

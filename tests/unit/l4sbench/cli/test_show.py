@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench show` and `l4sbench list runs` on real run directories."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from l4sbench.cli import main
+from l4sbench.errors import TrialFailed
+from l4sbench.program.trial import TrialSpec
+from l4sbench.store import Run, locked
+from tests.unit.l4sbench import small
+
+
+def fails(spec: TrialSpec, _: Path) -> None:
+    if spec.cell.aqm == "fifo" and spec.trial == 1:
+        raise TrialFailed("it hung")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run of six cells in which fifo fails once and codel is invalid once, and a former cell."""
+    monkeypatch.chdir(tmp_path)
+    former = small.matrix(tmp_path, "  aqm: [fifo-ecn]\n")
+    made = small.new_run(tmp_path / "runs", former)
+    small.run_matrix(former, made, small.SmallTestbed())
+    wanted = small.matrix(tmp_path)
+    (made.path / "matrix.yaml").write_bytes(wanted.source)
+    small.run_matrix(wanted, made, small.SmallTestbed(fault=fails))
+    return made
+
+
+def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    capsys.readouterr()
+    assert main(argv) == 0
+    return capsys.readouterr().out
+
+
+def test_cells_are_shown_with_how_their_trials_ended(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    heading, _, *rows = shown(capsys, "show", "small").splitlines()
+    assert heading == f"small/{run.path.name}: 14 of 12 trials ended in 7 cells"
+    found = {line.split("_")[0]: line.split("  ", 1)[1].strip() for line in rows if "_1bdp" in line}
+    assert found == {
+        "fifo": "1 failed, 1 ok   it hung",
+        "codel": "1 ok, 1 invalid  codel was not codel",
+        "dualpi2": "2 ok",
+        "fifo-ecn": "2 ok             not in the matrix any more",
+    }
+
+
+def test_one_cell_is_shown_with_its_trials(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, "show", "small", "aqm=codel", "buffer_bdp=4")
+    assert text == shown(capsys, "show", "small", "codel_4bdp*")
+    assert text.startswith("codel_4bdp_")
+    for line in ("  buffer_bdp = 4", "trial 1: ok", "trial 2: invalid", "  codel was not codel"):
+        assert f"\n{line}\n" in text
+    folders = [Path(line.partition(": ")[2]) for line in text.splitlines() if "raw files: " in line]
+    assert len(folders) == 2
+    assert all((folder / "programs.json").is_file() for folder in folders)
+
+
+def test_a_former_cell_is_shown(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, "show", "small", "fifo-ecn*")
+    assert "(not in the matrix any more)" in text.splitlines()[0]
+    assert "trial 2: ok" in text
+
+
+def test_json_has_every_trial(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = json.loads(shown(capsys, "show", str(run.path), "--json"))
+    assert (plain["trials_ended"], plain["trials_planned"], plain["trials_of_former_cells"]) == (12, 12, 2)
+    assert plain["in_use_by"] is None
+    ended = [trial for cell in plain["cells"] for trial in cell["trials"]]
+    assert sorted(trial["status"] for trial in ended) == ["failed"] * 2 + ["invalid"] * 2 + ["ok"] * 10
+
+
+def test_a_cell_that_is_not_there(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "small", "codle*"]) == 2
+    assert capsys.readouterr().err.startswith("error: the run has no cell codle*; ")
+    assert main(["show", "small", "aqm=codle"]) == 2
+    assert capsys.readouterr().err == "error: aqm=codle: no cell has aqm=codle; did you mean codel?\n"
+
+
+def test_runs_are_listed(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = small.new_run(tmp_path / "runs", small.matrix(tmp_path))
+    rows = json.loads(shown(capsys, "list", "runs", "--json"))
+    assert [(row["run"], row["latest"], row["trials"], row["state"]) for row in rows] == [
+        (f"small/{run.path.name}", "", "12 of 12 and 2 of former cells", "whole"),
+        (f"small/{empty.path.name}", "yes", "0 of 12", "some trials are left"),
+    ]
+    with locked(empty):
+        states = [row["state"] for row in json.loads(shown(capsys, "list", "runs", "--json"))]
+    assert states == ["whole", "running"]
