@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 from l4sbench import __version__
 from l4sbench.cli import (
     bundle,
+    clean,
     collect,
     compare,
     completion,
@@ -55,6 +56,7 @@ _COMMANDS: Final = (
     show,
     compare,
     bundle,
+    clean,
     words,
     lab,
     slices,

@@ -269,6 +269,7 @@ def test_a_plan_imports_nothing_heavy() -> None:
         "show",
         "report",
         "bundle",
+        "clean",
         "doctor",
         "lab",
         "lab build",

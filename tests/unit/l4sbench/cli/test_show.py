@@ -42,7 +42,9 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 def test_cells_are_shown_with_how_their_trials_ended(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     heading, _, *rows = shown(capsys, "show", "small").splitlines()
-    assert heading == f"small/{run.path.name}: 14 of 12 trials ended in 7 cells"
+    assert (
+        heading == f"small/{run.path.name}: 7 cells, trials that have ended: 12 of 12 and 2 of former cells"
+    )
     found = {line.split("_")[0]: line.split("  ", 1)[1].strip() for line in rows if "_1bdp" in line}
     assert found == {
         "fifo": "1 failed, 1 ok   it hung",

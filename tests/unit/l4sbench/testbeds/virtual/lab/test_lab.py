@@ -3,6 +3,7 @@
 """A lab is found for the sources it was built from, and for no others."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from l4sbench.testbeds.virtual.lab.builder import compiler_version
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.lab import LabRecord, ModuleRecord, record_key
+from l4sbench.testbeds.virtual.lab.pruning import guests_run, remove_parts, unused_parts
 from l4sbench.traits import Needs
 
 
@@ -186,6 +188,41 @@ def test_status_tells_what_is_used_and_what_is_not(cache: Path, kernels: Path) -
     assert {part.path.name: part.used for part in state.parts} == {
         "k": True, "u": True, "t": True, "old": False, "m": True, "r": True,
     }  # fmt: skip
+
+
+def test_parts_of_other_sources_are_unused_and_can_be_removed(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels, kernel="old")
+    (kernels / "lab" / "kernel.config").write_text("CONFIG_NET=y\n# changed\n")
+    pretend_built(cache, kernels)
+    pretend_built(cache, kernels, kernel="more", built_in=("SIT",))
+    for name in ("tools/old/lab-init", "source/s/linux.tar.xz", "node-userland/n/init"):
+        put(cache / name, "x")
+    parts = unused_parts(cache, kernels)
+    assert [f"{part.kind}/{part.path.name}" for part in parts] == ["kernel/old", "tools/old"]
+    assert remove_parts(parts, cache, kernels) == sum(part.size_bytes for part in parts) > 0
+    assert not (cache / "kernel" / "old").exists()
+    assert unused_parts(cache, kernels) == ()
+    assert len(list((cache / "labs").glob("*.json"))) == 2  # that of the old kernel is gone
+    assert Lab.locate(cache, kernels).gone is None
+    assert Lab.locate(cache, kernels, needs=["SIT"]).gone is None
+
+
+def test_nothing_is_removed_while_a_guest_runs(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    put(cache / "tools/old/lab-init", "x")
+    parts = unused_parts(cache, kernels)
+    program = cache / "kernel" / "k" / "linux"
+    shutil.copy(shutil.which("sleep") or "", program)
+    program.chmod(0o755)
+    with subprocess.Popen([program, "600"]) as guest:
+        try:
+            assert guests_run(cache)
+            assert unused_parts(cache, kernels) == ()
+            assert remove_parts(parts, cache, kernels) == 0
+        finally:
+            guest.kill()
+    assert (cache / "tools" / "old").exists()
+    assert remove_parts(parts, cache, kernels) > 0
 
 
 def test_an_installation_without_the_labs_files_says_so(cache: Path, tmp_path: Path) -> None:
