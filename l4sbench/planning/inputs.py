@@ -40,12 +40,9 @@ AUTHORS: Final = ("catalog", "program", "topology.py", "units.py")
 READERS: Final = frozenset({"check.py", "outside.py", "readback.py"})
 """Files there that only inspect cells and results: a better warning does not make a trial new."""
 
-_WIRES: Final[Mapping[str, Value]] = {
-    "host": "ideal",
-    "path.pause": Duration(0),
-    "host.packet_cost": Duration(0),
-}
-"""Factors that need wires unless they have this value."""
+_WIRES: Final = ("path.pause", "host.packet_cost")
+"""Factors that need wires if stated and not 0; what `host: vm` imitates, real hosts do by themselves."""
+_NONE: Final = Duration(0)
 
 
 @cache
@@ -192,8 +189,8 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         capture=capture or any(kind[2] != "off" for kind in kinds),
         wires=frozenset(
             name
-            for name, none in _WIRES.items()
-            if any(name in cell.given and cell.factors[name] != none for cell in listed)
+            for name in _WIRES
+            if any(name in cell.given and cell.factors[name] != _NONE for cell in listed)
         ),
     )
 
