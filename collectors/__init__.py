@@ -6,6 +6,7 @@
 `collectors.assemble.collect` writes the tables of a run.
 """
 
+from collectors.changes import parse_events
 from collectors.collector import BadRawError, Collector
 from collectors.hostinfo import parse_hosts
 from collectors.lateness import parse_lateness
@@ -20,6 +21,7 @@ COLLECTORS: tuple[Collector, ...] = (
     Collector("program", "programs", parse_programs),
     Collector("hostinfo", "hosts", parse_hosts),
     Collector("lateness", "lateness", parse_lateness),
+    Collector("changes", "events", parse_events),
     Collector("traffic", "flows", parse_flows),
     Collector("traffic", "intervals", parse_intervals),
     Collector("netlink", "sockets", parse_sockets),

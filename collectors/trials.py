@@ -92,6 +92,8 @@ def _steps(program: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield "ready", server.argv
     for run in program.flows:
         yield "start", run.argv
+    for change in program.changes:
+        yield from (("change", argv) for argv in change.commands)
     for reading in program.readback:
         yield "readback", reading.argv
 

@@ -9,13 +9,14 @@ has no code for any particular queue.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from collectors.changes import read_taken
 from collectors.collector import BadRawError, unreadable
 from collectors.exported import mark_counters
 from collectors.hostinfo import (
@@ -38,7 +39,7 @@ from l4sbench.program.trial import Judgement
 from l4sbench.traits import LATE_MS, MOST_LATE
 
 if TYPE_CHECKING:
-    from l4sbench.program import Program
+    from l4sbench.program import Expected, Program
     from l4sbench.program.trial import TrialSpec
 
 HOST_LIMITED: Final = 0.01
@@ -47,6 +48,9 @@ HOST_LIMITED: Final = 0.01
 SHORT_BY: Final = 0.01
 SHORT_BY_S: Final = 0.1
 """A flow may end early by this share of its time or by this many seconds, as iperf3's clock is coarse."""
+
+EVENT_LATE_MS: Final = 100.0
+"""An event may take effect this much after its instant."""
 
 QUEUED_PACKETS: Final = 2
 """A backlog of this many packets is a queue; a single packet is the one being sent."""
@@ -68,6 +72,7 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
             *_hosts(evidence),
             *_flows(evidence),
             *_readbacks(evidence),
+            *_events(evidence),
             *_captures(evidence),
             *_late(evidence),
             *_drops_elsewhere(evidence, tuple(spec.topology.bottleneck)),
@@ -201,12 +206,7 @@ def _number(value: object) -> float | None:
 def _readbacks(evidence: _Evidence) -> Iterator[str]:
     """Queues, offloads and sysctls that differ from the program."""
     for node, program in evidence.programs.items():
-        for expected in program.expected:
-            text = read_output(evidence.raw, node, expected.output)
-            if text is None:
-                yield f"{node}: {expected.what} was not read back"
-            else:
-                yield from (f"{node}: {difference}" for difference in differences(expected, text))
+        yield from _expected(evidence, node, program.expected_at_end)
         asked = {link.network: dict(link.offloads) for link in program.links}
         for reading in program.readback:
             text = read_output(evidence.raw, node, reading.output)
@@ -219,9 +219,38 @@ def _readbacks(evidence: _Evidence) -> Iterator[str]:
                         yield f"{node}: {name} is {'on' if on else 'off'} at {network}"
             elif reading.argv[0] == "sysctl":
                 shown = parse_sysctls(text)
-                for name, value in program.sysctls:
+                for name, value in program.sysctls_at_end.items():
                     if name in shown and shown[name] != value:
                         yield f"{node}: {name} is {shown[name]}, not {value}"
+
+
+def _expected(evidence: _Evidence, node: str, what: Iterable[Expected]) -> Iterator[str]:
+    for expected in what:
+        text = read_output(evidence.raw, node, expected.output)
+        if text is None:
+            yield f"{node}: {expected.what} was not read back"
+        else:
+            yield from (f"{node}: {difference}" for difference in differences(expected, text))
+
+
+def _events(evidence: _Evidence) -> Iterator[str]:
+    """Report events that did not take place, came late, or changed something else."""
+    for node, program in evidence.programs.items():
+        taken = read_taken(evidence.raw, node) if program.changes else {}
+        for change in program.changes:
+            about = f"{node}: {change.event}: {change.factor}"
+            t_ms = taken.get((change.event, change.factor))
+            if t_ms is None:
+                yield f"{about} did not change"
+            elif t_ms - change.at.ms > EVENT_LATE_MS:
+                yield f"{about} changed {t_ms - change.at.ms:.0f} ms late"
+            text = read_output(evidence.raw, node, change.readback.output)
+            shown = parse_sysctls(text or "")
+            for name, value in change.sysctls:
+                if shown.get(name) != value:
+                    yield f"{about}: {name} is {shown.get(name, 'not read back')}, not {value}"
+            for reason in _expected(evidence, node, change.expected):
+                yield f"{reason} (after {change.event})"
 
 
 def _captures(evidence: _Evidence) -> Iterator[str]:

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
-from l4sbench.factors import FACTORS, GROUP_FACTORS, HOSTS, plain
+from l4sbench.factors import EVENT_AT, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, event_parts, factor_of, plain
 from l4sbench.units import Duration, Plain, Rate, Value, kind_of, parse_quantity
 
 if TYPE_CHECKING:
@@ -46,6 +46,18 @@ class Group:
     start: Duration
     nodes: tuple[str | None, str | None]
     params: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of the path at an instant of the trial: a view of the factors `events.<name>.*`.
+
+    `at` counts from the start instant. `changes` are the factors that change, with their new values.
+    """
+
+    name: str
+    at: Duration
+    changes: Mapping[str, Value]
 
 
 class _Factor(Generic[_V]):
@@ -113,6 +125,7 @@ class Cell:
         declared = dict(FACTORS)
         for group in group_names:
             declared |= {f"{group}.{name}": factor for name, factor in GROUP_FACTORS.items()}
+        declared |= {name: f for name in stated if event_parts(name) and (f := factor_of(name)) is not None}
         defaults = {name: f.default for name, f in declared.items() if f.default is not None}
         defaults |= HOSTS.get(str(stated.get("host")), {})
         needed = [name for name, factor in declared.items() if factor.required]
@@ -176,6 +189,27 @@ class Cell:
     def groups(self) -> tuple[Group, ...]:
         """The flow groups in the order of the matrix."""
         return tuple(self._group(name) for name in self.group_names)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The changes of the path, in the order in which they take effect."""
+        if not _has_events(self.given):
+            return ()
+        found: dict[str, dict[str, Value]] = {}
+        for name, value in self._below(EVENTS).items():
+            event, _, key = name.partition(".")
+            found.setdefault(event, {})[key] = value
+        events = [
+            Event(name, cast("Duration", keys.pop(EVENT_AT)), MappingProxyType(keys))
+            for name, keys in found.items()
+        ]
+        return tuple(sorted(events, key=lambda event: (event.at.ns, event.name)))
+
+    @property
+    def highest_rate(self) -> Rate:
+        """The highest rate of the bottleneck during a trial."""
+        changed = (cast("Rate", event.changes.get("rate", self.rate)) for event in self.events)
+        return max([self.rate, *changed])
 
     @property
     def nodes(self) -> Mapping[str, tuple[str | None, str | None]]:
@@ -278,6 +312,11 @@ def _in_slug(groups: tuple[str, ...]) -> tuple[tuple[tuple[str, str, str], ...],
 @lru_cache(maxsize=4096)
 def _by_name(names: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
+
+
+@lru_cache(maxsize=4096)
+def _has_events(names: frozenset[str]) -> bool:
+    return any(event_parts(name) for name in names)
 
 
 def _canonical(factors: Iterable[tuple[str, Value]]) -> str:

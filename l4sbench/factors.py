@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -25,7 +25,7 @@ Condition: TypeAlias = Mapping[str, tuple[Value, ...]]
 """Parameter -> values it may have; holds if every parameter has one of its values."""
 
 GROUP_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-"""Names of flow groups; they become part of factor, file and column names."""
+"""Names of flow groups and events; they become part of factor, file and column names."""
 
 MAX_TRIALS: Final = 10_000
 """Number of trials that a cell may have."""
@@ -310,7 +310,32 @@ GROUP_FACTORS: Final = _table(
 )
 """Factors of every flow group, by the part of the name after the group's."""
 
-RESERVED: Final = frozenset(name.partition(".")[0] for name in FACTORS)
+EVENTS: Final = "events"
+"""First part of the names of the factors of events, `events.<event>.<key>`."""
+
+EVENT_AT: Final = "at"
+"""Key of an event's instant; its other keys are the factors that it changes."""
+
+_CHANGES: Final = ("rate", "rtt")
+"""Factors that an event may change."""
+
+EVENT_FACTORS: Final = _table(
+    Parameter(
+        EVENT_AT,
+        "duration",
+        "When it takes effect, after the trial's start.",
+        required=True,
+        maximum=_DAY,
+        unit="s",
+    ),
+    *(
+        replace(FACTORS[name], default=None, required=False, meaning=f"From then on: {FACTORS[name].meaning}")
+        for name in _CHANGES
+    ),
+)
+"""Factors of every event, by the part of the name after the event's."""
+
+RESERVED: Final = frozenset({name.partition(".")[0] for name in FACTORS} | {EVENTS})
 """Words that are not valid names of flow groups, because factors begin with them."""
 
 _SECONDS: Final = frozenset({"duration", "warmup", "start"})
@@ -324,20 +349,33 @@ def factor_of(name: str) -> Parameter | None:
     """
     if (factor := FACTORS.get(name)) is not None:
         return factor
+    if (parts := event_parts(name)) is not None:
+        return EVENT_FACTORS.get(parts[1])
     group, _, rest = name.partition(".")
     return None if group in RESERVED else GROUP_FACTORS.get(rest)
+
+
+def event_parts(name: str) -> tuple[str, str] | None:
+    """Return the event and the key of `events.<event>.<key>`; None for every other name.
+
+    The key is `at` or the factor that the event changes; it need not be one that events have.
+    """
+    head, _, rest = name.partition(".")
+    event, _, key = rest.partition(".")
+    return (event, key) if head == EVENTS and key and GROUP_NAME.fullmatch(event) else None
 
 
 def column_of(name: str, value: Value) -> tuple[str, Plain]:
     """Return the table column of a factor, with its unit in the name, and the value stored there.
 
     `rate` = 100mbit gives `("rate_mbps", 100.0)`, `aqm.target` = 5ms gives `("aqm.target_ms", 5.0)`;
-    `duration`, `warmup` and `<group>.start` are in seconds.
+    `duration`, `warmup`, `<group>.start` and `events.<event>.at` are in seconds.
     """
+    parts = event_parts(name)
     match value:
         case Rate():
             return f"{name}_mbps", value.mbps
-        case Duration() if name.rpartition(".")[2] in _SECONDS:
+        case Duration() if name.rpartition(".")[2] in _SECONDS or (parts and parts[1] == EVENT_AT):
             return f"{name}_s", value.s
         case Duration():
             return f"{name}_ms", value.ms

@@ -31,6 +31,8 @@ from pydantic import (
 from l4sbench.document import unless_cut
 from l4sbench.errors import BadValueError
 from l4sbench.factors import (
+    EVENT_FACTORS,
+    EVENTS,
     FACTORS,
     GROUP_FACTORS,
     GROUP_NAME,
@@ -58,7 +60,7 @@ def _scalar(raw: Any) -> Any:
     if isinstance(raw, list):
         raise BadValueError("expected one value, not a list", "to cross values, put the list under axes")
     if isinstance(raw, dict):
-        hint = "nest only flow groups, below flows; write other keys dotted, such as aqm.target"
+        hint = "nest only flow groups and events; write other keys dotted, such as aqm.target"
         raise BadValueError("expected one value, not a map", hint)
     return raw
 
@@ -74,9 +76,17 @@ def _name(raw: Any) -> Any:
 def _group_name(raw: str) -> str:
     if raw in RESERVED:
         raise BadValueError(f"{shown(raw)} is not a valid name of a flow group", "factors begin with it")
+    return _plain_name(raw, "a flow group")
+
+
+def _event_name(raw: str) -> str:
+    return _plain_name(raw, "an event")
+
+
+def _plain_name(raw: str, of: str) -> str:
     if not GROUP_NAME.fullmatch(raw):
         raise BadValueError(
-            f"{shown(raw)} is not a valid name of a flow group", "use lower-case letters, digits and single -"
+            f"{shown(raw)} is not a valid name of {of}", "use lower-case letters, digits and single -"
         )
     return raw
 
@@ -118,6 +128,7 @@ def _points(raw: Any) -> Any:
 Scalar = Annotated[Any, BeforeValidator(_scalar), WithJsonSchema(_ANY_SCALAR)]
 Name = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"})]
 GroupName = Annotated[str, BeforeValidator(_group_name)]
+EventName = Annotated[str, BeforeValidator(_event_name)]
 Files = Annotated[
     list[Annotated[StrictStr, AfterValidator(_file), WrapValidator(unless_cut)]],
     BeforeValidator(_files),
@@ -158,6 +169,8 @@ def _dotted_schemas() -> Schema:
     for name, factor in GROUP_FACTORS.items():
         schemas[rf"^{_GROUP}\.{name}$"] = value_schema(factor)
     schemas[rf"^{_GROUP}\.(?!(?:{taken})$){_PARAM}$"] = _ANY_SCALAR | param
+    for name, factor in EVENT_FACTORS.items():
+        schemas[rf"^{EVENTS}\.{GROUP_NAME.pattern}\.{re.escape(name)}$"] = value_schema(factor)
     return schemas
 
 
@@ -172,6 +185,13 @@ class TrialsRange(BaseModel):
 
 class FlowGroup(BaseModel):
     """Flows that differ only in their ports."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Scalar]
+
+
+class Event(BaseModel):
+    """A change of the path at an instant of the trial: `at`, and the factors that change."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Scalar]
@@ -236,6 +256,7 @@ class MatrixFile(BaseModel):
         None, ge=0, le=2**63 - 1, description="Seed of every trial's seed. Default: 1."
     )
     flows: dict[GroupName, Annotated[FlowGroup, BeforeValidator(_empty_if_none)]] | None = None
+    events: dict[EventName, Annotated[Event, BeforeValidator(_empty_if_none)]] | None = None
     axes: Axes | None = None
     exclude: list[Annotated[Patterns, WrapValidator(unless_cut)]] | None = Field(
         None, description="Cells to leave out, after crossing."
@@ -258,13 +279,14 @@ def json_schema() -> Schema:
     _close(parts["Assignment"], core, dotted)
     _close(parts["Patterns"], dict.fromkeys(core, _ANY_SCALAR), dict.fromkeys(dotted, _ANY_SCALAR))
     _close(parts["FlowGroup"], own, {f"^{_PARAM}$": _ANY_SCALAR})
+    _close(parts["Event"], {name: value_schema(factor) for name, factor in EVENT_FACTORS.items()}, {})
     _close(
         parts["Axes"],
         {name: _values_schema(one) for name, one in core.items()},
         {pattern: _values_schema(one) for pattern, one in dotted.items()},
         others=_LINKED_SCHEMA,
     )
-    schema["properties"] |= {"trials": _TRIALS_SCHEMA, "flows": _FLOWS_SCHEMA}
+    schema["properties"] |= {"trials": _TRIALS_SCHEMA, "flows": _FLOWS_SCHEMA, EVENTS: _EVENTS_SCHEMA}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -283,6 +305,12 @@ _FLOWS_SCHEMA: Final[Schema] = {
     },
     "additionalProperties": False,
     "description": "Flow groups by name; a group runs on its own pair of nodes.",
+}
+_EVENTS_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "patternProperties": {f"^{GROUP_NAME.pattern}$": {"$ref": "#/$defs/Event"}},
+    "additionalProperties": False,
+    "description": "Changes of the path during the trial, by name.",
 }
 _TRIALS_SCHEMA: Final[Schema] = {
     "description": "Trials of every cell: a number, or a range within which the verdict decides.",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
-from l4sbench.factors import FACTORS, GROUP_FACTORS, Parameter
+from l4sbench.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, Parameter, event_parts
 from l4sbench.topology import topology
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ SETTINGS = (
     "baselines",
     "seed",
     "flows",
+    "events",
     "axes",
     "exclude",
     "include",
@@ -70,6 +71,8 @@ class Names:
         if (factor := FACTORS.get(name)) is not None:
             return Meaning(factor)
         head, dot, rest = name.partition(".")
+        if dot and head == EVENTS:
+            return self._of_event(name)
         if dot and rest and head == "aqm":
             return Meaning(owner=head, param=rest)
         if dot and rest and head in self.groups:
@@ -77,6 +80,14 @@ class Names:
                 return Meaning(factor, owner=head)
             return Meaning(owner=head, param=rest)
         return self._unknown(name, head, rest)
+
+    def _of_event(self, name: str) -> Meaning | Problem:
+        parts = event_parts(name)
+        if parts is None:
+            return Problem("", name, "is not a factor of an event", "write it as events.step.rate")
+        if (factor := EVENT_FACTORS.get(parts[1])) is not None:
+            return Meaning(factor)
+        return Problem("", name, f"an event cannot change {parts[1]}", suggest(parts[1], EVENT_FACTORS))
 
     def _unknown(self, name: str, head: str, rest: str) -> Problem:
         """Return the problem of an unknown name, with similar names as a hint."""

@@ -203,6 +203,8 @@ class _Collector:
         for group, flows in (model.flows or {}).items():
             source.groups[group] = self.document.where(("flows", group), key=True)
             self._fix(flows.__pydantic_extra__ or {}, ("flows", group), f"{group}.")
+        for event, changes in (model.events or {}).items():
+            self._fix(changes.__pydantic_extra__ or {}, ("events", event), f"events.{event}.")
         self._fix(model.__pydantic_extra__ or {}, (), "")
         for name, points in ((model.axes.__pydantic_extra__ or {}) if model.axes else {}).items():
             self._axis(name, points)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from l4sbench.catalog import CongestionControl
 from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.factors import FACTORS, GROUP_FACTORS, HOSTS
+from l4sbench.factors import EVENT_AT, EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, event_parts
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
 from l4sbench.topology import TOPOLOGIES
 
@@ -100,6 +100,7 @@ class Shaper:
         self._core(draft)
         for group in self._source.groups:
             self._group(draft, group)
+        self._events(draft)
         self._place(draft)
         updates = tuple(tuple(self._update(draft, point) for point in axis) for axis in self._plain)
         crossed = {name for axis in updates for update in axis for name in update.values}
@@ -135,6 +136,34 @@ class Shaper:
         draft.values.setdefault(ecn, control.ecn_default)
         if (resolved := draft.chosen.get(ecn)) is not None:
             draft.problems += self._ecn(draft, resolved)
+
+    def _events(self, draft: _Draft) -> None:
+        """Set the factors of the events that these cells have: those of which a factor is stated."""
+        keys: dict[str, set[str]] = {}
+        for name in draft.chosen.keys() | self._plain_names:
+            if (parts := event_parts(name)) is not None:
+                keys.setdefault(parts[0], set()).add(parts[1])
+        for event, stated in sorted(keys.items()):
+            for key, factor in EVENT_FACTORS.items():
+                self._declared(draft, f"{EVENTS}.{event}.{key}", factor.default, required=False)
+            if self._source.incomplete or not self._broken.isdisjoint(
+                f"{EVENTS}.{event}.{k}" for k in EVENT_FACTORS
+            ):
+                continue
+            lacking = "its instant, such as at: 20s" if EVENT_AT not in stated else ""
+            if stated == {EVENT_AT}:
+                lacking = f"what it changes: {', '.join(key for key in EVENT_FACTORS if key != EVENT_AT)}"
+            if lacking:
+                message = f"lacks {lacking}"
+                draft.problems.append(Problem(self._place_of(draft, event), f"{EVENTS}.{event}", message))
+
+    def _place_of(self, draft: _Draft, event: str) -> str:
+        """Return the position of the first factor that is stated of an event."""
+        axes = (resolved for axis in self._plain for point in axis for resolved in point)
+        for resolved in (*draft.chosen.values(), *axes):
+            if (parts := event_parts(resolved.name)) is not None and parts[0] == event:
+                return resolved.statement.key_where
+        return f"{self._source.path}:1:1"
 
     def _declared(self, draft: _Draft, name: str, default: Value | None, *, required: bool) -> None:
         """Set a core factor or a factor of a group: as stated, else its default."""

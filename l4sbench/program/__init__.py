@@ -6,7 +6,8 @@
 
 is a pure function and the only code that makes tc lines, sysctls and traffic commands. A testbed executes a
 program in phases: modules, sysctls, links, routes and setup commands (setup; `reset` first where nodes are
-reused); servers (ready); flows and samplers at the start instant (start); read-backs after the last flow.
+reused); servers (ready); flows and samplers at the start instant (start), and changes at theirs; read-backs
+after the last flow.
 
 An argument `@<network>` of a command stands for the node's interface on that network.
 """
@@ -16,6 +17,8 @@ from __future__ import annotations
 from l4sbench.program.build import programs
 from l4sbench.program.check import findings, problems, warnings
 from l4sbench.program.data import (
+    CHANGES_FILE,
+    Change,
     Command,
     Conditions,
     Expected,
@@ -28,11 +31,13 @@ from l4sbench.program.data import (
     Sampler,
     Server,
 )
-from l4sbench.program.readback import differences
+from l4sbench.program.readback import differences, found_values
 from l4sbench.program.wires import DROPS
 
 __all__ = [
+    "CHANGES_FILE",
     "DROPS",
+    "Change",
     "Command",
     "Conditions",
     "Expected",
@@ -46,6 +51,7 @@ __all__ = [
     "Server",
     "differences",
     "findings",
+    "found_values",
     "problems",
     "programs",
     "warnings",

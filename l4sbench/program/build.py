@@ -5,18 +5,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from l4sbench.catalog import Expectation
-from l4sbench.catalog.template import write
 from l4sbench.errors import InputError
+from l4sbench.program.changes import changes
 from l4sbench.program.data import (
     OFFLOADS,
     Command,
     Conditions,
-    Expected,
     FlowRun,
     Link,
     Module,
@@ -27,8 +24,9 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.placement import Placed, Placement
+from l4sbench.program.shapers import bottleneck, delays, port_name
 from l4sbench.program.traffic import Flow, commands
-from l4sbench.program.wires import PATH_LIMIT, readback, settings
+from l4sbench.program.wires import readback, settings
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:
@@ -44,8 +42,6 @@ SNAP_BYTES = 96
 """Captured bytes of a packet: its Ethernet, IPv4 and TCP headers with all options are at most 94."""
 CAPTURE_BUFFER_KIB = 16_384
 """Kernel buffer of a capture: a second of 100 Mbit/s in packets of 150 bytes."""
-CLASS = "1:3"
-"""HTB class of the bottleneck, as published."""
 
 
 def programs(
@@ -78,7 +74,7 @@ def _captures(topology: Topology, node: str) -> tuple[Server, ...]:
 
 
 def _capture(network: str, direction: tuple[str, ...]) -> Server:
-    what = ("-i", _port(network), *direction, "-s", str(SNAP_BYTES), "-B", str(CAPTURE_BUFFER_KIB))
+    what = ("-i", port_name(network), *direction, "-s", str(SNAP_BYTES), "-B", str(CAPTURE_BUFFER_KIB))
     how = ("-n", "-Z", "root", "--time-stamp-precision", "nano", "-w", "-")
     return Server(f"capture-{network}", ("tcpdump", *what, *how, "tcp"), f"{network}.pcap")
 
@@ -88,10 +84,10 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
     runs, servers = _traffic(placement, node, conditions)
     if conditions.capture or placement.cell.capture == "headers":
         servers = (*servers, *_captures(placement.topology, node.name))
-    shapers = list(_bottleneck(placement, node))
+    shapers = list(bottleneck(placement, node.name))
     wires: tuple[tuple[str, str], ...] = ()
     if conditions.wire_seed is None:
-        shapers += _delays(placement, node)
+        shapers += delays(placement, node.name)
     else:
         wires = settings(placement, node.name, conditions.wire_seed)
     sysctls = _sysctls(placement, touching)
@@ -106,7 +102,7 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
         ),
         routes=_routes(node, touching),
         reset=tuple(
-            Command(("tc", "qdisc", "del", "dev", _port(shaper.network), "root")) for shaper in shapers
+            Command(("tc", "qdisc", "del", "dev", port_name(shaper.network), "root")) for shaper in shapers
         ),
         setup=tuple(Command(argv) for shaper in shapers for argv in shaper.commands),
         servers=servers,
@@ -118,6 +114,7 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
             *_host_facts(node, sysctls, modules),
         ),
         expected=tuple(expected for shaper in shapers for expected in shaper.expected),
+        changes=changes(placement, node.name, wires=conditions.wire_seed is not None),
     )
 
 
@@ -148,106 +145,6 @@ def _routes(node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Route, 
     wanted = [placed.receiver_cc for role, placed in touching if role == "receiver" and placed.receiver_cc]
     options = ("congctl", wanted[0]) if wanted else ()
     return tuple(Route(route.to, route.via, options) for route in node.routes)
-
-
-@dataclass(frozen=True)
-class _Shaper:
-    """The queuing disciplines of one port."""
-
-    network: str
-    commands: tuple[tuple[str, ...], ...]
-    readback: tuple[Readback, ...]
-    expected: tuple[Expected, ...]
-
-
-def _bottleneck(placement: Placement, node: Node) -> Iterator[_Shaper]:
-    where, network = placement.topology.bottleneck
-    if node.name != where:
-        return
-    dev = ("dev", _port(network))
-    rate = placement.setting.rate
-    params = placement.cell.aqm_params
-    kind, options = placement.queue.expects(params, placement.setting)
-    qdiscs, classes = _qdisc_file(network), f"class-{network}.json"
-    queue = placement.queue.tc(params, placement.setting)
-    rate_bytes = rate.bits_per_s // 8
-    yield _Shaper(
-        network,
-        (
-            ("tc", "qdisc", "replace", *dev, "root", "handle", "1:", "htb", "default", "3"),
-            ("tc", "class", "add", *dev, "parent", "1:", "classid", CLASS, "htb", "rate", write(rate)),
-            ("tc", "qdisc", "replace", *dev, "parent", CLASS, "handle", "3:", *queue),
-        ),
-        (
-            _show_qdiscs(network),
-            Readback(f"class {network}", ("tc", "-s", "-j", "class", "show", *dev), classes),
-        ),
-        (
-            Expected(
-                f"htb at {network}",
-                qdiscs,
-                (("kind", "htb"), ("root", True)),
-                (Expectation("options.default", "0x3"),),
-            ),
-            Expected(
-                f"htb class {CLASS} at {network}",
-                classes,
-                (("class", "htb"), ("handle", CLASS)),
-                (
-                    Expectation("rate", rate_bytes),
-                    Expectation("ceil", rate_bytes),
-                    *_burst(rate_bytes),
-                ),
-            ),
-            Expected(
-                f"{kind} at {network}",
-                qdiscs,
-                (("kind", kind), ("parent", CLASS)),
-                tuple(Expectation(f"options.{item.key}", item.value, item.within) for item in options),
-            ),
-        ),
-    )
-
-
-def _burst(rate_bytes: int) -> Iterator[Expectation]:
-    """Return the default burst of tc: one timer tick of the rate and one packet of 1600 bytes.
-
-    With high-resolution timers a tick is 1 ns. On a kernel that has not switched to them yet (before its
-    first timer interrupt) tc uses a jiffy for a tick and makes a burst of many packets, so that the queue
-    would not see the bottleneck. The kernel stores bursts as multiples of 64 ns, so they read back rounded.
-    """
-    exact = rate_bytes // 1_000_000_000 + 1600
-    within = max(16, 2 * 64 * rate_bytes // 1_000_000_000)
-    return (Expectation(key, exact, within) for key in ("burst", "cburst"))
-
-
-def _delays(placement: Placement, node: Node) -> Iterator[_Shaper]:
-    """Return the round-trip time in equal parts on all ports of the delay node."""
-    ports = placement.topology.delay_ports
-    for port in ports:
-        if port.node == node.name:
-            part = Duration(placement.setting.rtt.ns // len(ports))
-            yield _netem(port.network, part)
-
-
-def _netem(network: str, delay: Duration) -> _Shaper:
-    how = ("delay", write(delay), "limit", str(PATH_LIMIT))
-    return _Shaper(
-        network,
-        (("tc", "qdisc", "replace", "dev", _port(network), "root", "netem", *how),),
-        (_show_qdiscs(network),),
-        (
-            Expected(
-                f"netem at {network}",
-                _qdisc_file(network),
-                (("kind", "netem"), ("root", True)),
-                (
-                    Expectation("options.limit", PATH_LIMIT),
-                    Expectation("options.delay.delay", delay.s, 1e-7),
-                ),
-            ),
-        ),
-    )
 
 
 def _traffic(
@@ -307,23 +204,10 @@ def _host_facts(
     yield Readback("routes", ("ip", "-j", "route", "show"), "routes.json", host=True)
     for address in node.addresses:
         network = address.network
-        argv = ("ethtool", "-k", _port(network))
+        argv = ("ethtool", "-k", port_name(network))
         yield Readback(f"offloads {network}", argv, f"offloads-{network}.txt", host=True)
     for module in modules:
         if module.params:
             name = f"parameters {module.name}"
             place = f"/sys/module/{module.name}/parameters"
             yield Readback(name, ("grep", "-r", "", place), f"module-{module.name}.txt", host=True)
-
-
-def _show_qdiscs(network: str) -> Readback:
-    argv = ("tc", "-s", "-j", "qdisc", "show", "dev", _port(network))
-    return Readback(f"qdisc {network}", argv, _qdisc_file(network))
-
-
-def _qdisc_file(network: str) -> str:
-    return f"qdisc-{network}.json"
-
-
-def _port(network: str) -> str:
-    return f"@{network}"

@@ -18,6 +18,7 @@ from l4sbench.catalog import Bottleneck
 from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
+from l4sbench.program import changes
 from l4sbench.program.placement import Placement
 from l4sbench.program.traffic import whole_seconds
 from l4sbench.topology import topology
@@ -63,7 +64,7 @@ def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
     if cell.path_pause.ns and cell.path_pause.ns >= cell.path_pause_every.ns:
         message = f"a pause of {cell.path_pause} does not end before the next, {cell.path_pause_every} later"
         found = (*found, Problem("", "path.pause", message, "make path.pause_every longer"))
-    return found
+    return (*found, *changes.problems(cell)) if cell.events else found
 
 
 def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
@@ -151,9 +151,41 @@ class Expected:
     values: tuple[Expectation, ...]
 
 
+CHANGES_FILE = "events.json"
+"""Raw file of a node: a list with `event`, `factor` and `t_ms` (when it took effect) of its changes."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that an event makes at a node, in place, while flows run.
+
+    Attributes:
+        event: The event's name.
+        factor: The factor that changes.
+        value: Its new value, as in the matrix.
+        at: After the start instant.
+        commands: One after the other, each at once after the one before.
+        sysctls: What these commands set, of sysctls.
+        readback: Command that shows the result.
+        expected: What it must show, of queues; the values hold from then on.
+    """
+
+    event: str
+    factor: str
+    value: str
+    at: _Duration
+    commands: tuple[tuple[str, ...], ...]
+    readback: Readback
+    sysctls: tuple[tuple[str, str], ...] = ()
+    expected: tuple[Expected, ...] = ()
+
+
 @dataclass(frozen=True)
 class Program:
-    """Everything that one node does in one trial, in phases. `to_json` and `from_json` are inverse."""
+    """Everything that one node does in one trial, in phases. `to_json` and `from_json` are inverse.
+
+    `sysctls` and `expected` hold until `changes` change them, in order of their instants.
+    """
 
     node: str
     modules: tuple[Module, ...] = ()
@@ -167,6 +199,23 @@ class Program:
     samplers: tuple[Sampler, ...] = ()
     readback: tuple[Readback, ...] = ()
     expected: tuple[Expected, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def sysctls_at_end(self) -> Mapping[str, str]:
+        """Required values of the sysctls after the trial."""
+        return dict(self.sysctls) | {name: value for change in self.changes for name, value in change.sysctls}
+
+    @property
+    def expected_at_end(self) -> tuple[Expected, ...]:
+        """Required content of the read-backs after the trial: `expected`, with what changed meanwhile."""
+        latest = {expected.what: expected for change in self.changes for expected in change.expected}
+        return tuple(
+            replace(expected, values=_updated(expected.values, latest[expected.what].values))
+            if expected.what in latest
+            else expected
+            for expected in self.expected
+        )
 
     def to_json(self) -> dict[str, object]:
         """Return plain lists, maps and scalars."""
@@ -177,6 +226,11 @@ class Program:
     def from_json(plain: object) -> Program:
         """Parse plain data. Raises ValueError when it is not a program."""
         return _PROGRAM.validate_python(plain)
+
+
+def _updated(before: tuple[Expectation, ...], after: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
+    by_key = {one.key: one for one in after}
+    return tuple(by_key.get(one.key, one) for one in before)
 
 
 @dataclass(frozen=True)

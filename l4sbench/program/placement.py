@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from l4sbench.catalog import Bottleneck, CongestionControl, Queue
 from l4sbench.errors import Problem
@@ -93,9 +93,12 @@ class Placement:
 
     @property
     def socket_bytes(self) -> int:
-        """Minimum size of socket buffers that leaves the network as the limit."""
+        """Minimum size of socket buffers that leaves the network as the limit, whatever events change."""
         held = self.queue.limit_bytes(self.cell.aqm_params, self.setting)
-        return SOCKET_SHARE * (held + self.setting.bdp_bytes)
+        changes = [event.changes for event in self.cell.events]
+        rtts = [self.cell.rtt, *(cast("Duration", change["rtt"]) for change in changes if "rtt" in change)]
+        most = Bottleneck(self.cell.highest_rate, max(rtts), self.cell.buffer_bdp)
+        return SOCKET_SHARE * (held + most.bdp_bytes)
 
     def problems(self) -> list[Problem]:
         """Return the reasons why this cell cannot run; empty when it can."""

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from l4sbench.catalog import Expectation
     from l4sbench.program.data import Expected
@@ -20,17 +20,40 @@ def differences(expected: Expected, text: str) -> tuple[str, ...]:
     A flag is set when its key is present and not false: tc prints some as `true`, some as `null`, and omits
     most flags that are not set.
     """
+    entries = _entries(text)
+    if entries is None:
+        return (f"{expected.what}: the output of tc is not JSON",)
+    entry = _match(expected, entries)
+    if entry is not None:
+        found = (_difference(entry, value) for value in expected.values)
+        return tuple(f"{expected.what}: {message}" for message in found if message)
+    shown = ", ".join(str(entry.get("kind", entry.get("class"))) for entry in entries)
+    return (f"{expected.what}: missing; found {shown or 'nothing'}",)
+
+
+def found_values(expected: Expected, text: str) -> Mapping[str, object]:
+    """Return what `text` shows of the keys that are expected; empty when it has no such entry."""
+    entry = _match(expected, _entries(text) or [])
+    if entry is None:
+        return {}
+    return {
+        value.key: shown for value in expected.values for there, shown in [_at(entry, value.key)] if there
+    }
+
+
+def _entries(text: str) -> list[dict[str, object]] | None:
     try:
         listed = json.loads(text)
     except ValueError:
-        return (f"{expected.what}: the output of tc is not JSON",)
-    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+        return None
+    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+
+
+def _match(expected: Expected, entries: Iterable[dict[str, object]]) -> dict[str, object] | None:
     for entry in entries:
         if all(_at(entry, key) == (True, value) for key, value in expected.match):
-            found = (_difference(entry, value) for value in expected.values)
-            return tuple(f"{expected.what}: {message}" for message in found if message)
-    shown = ", ".join(str(entry.get("kind", entry.get("class"))) for entry in entries)
-    return (f"{expected.what}: missing; found {shown or 'nothing'}",)
+            return entry
+    return None
 
 
 def _difference(entry: Mapping[str, object], expected: Expectation) -> str | None:

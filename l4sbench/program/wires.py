@@ -8,14 +8,16 @@ They are sysctls of `kernels/lab/wire`, below `net.wire` of a node (docs/guest.m
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.program.data import Readback
+from l4sbench.units import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from l4sbench.program.placement import Placement
+    from l4sbench.units import Value
 
 PATH_LIMIT: Final = 60_000
 """Packets that a delay can hold, as in the published experiments: more than any flow has in flight."""
@@ -44,12 +46,29 @@ def readback(placement: Placement, node: str, set_to: tuple[tuple[str, str], ...
     return Readback("wires", ("sysctl", *(key for key, _ in set_to), *counters), "wires.txt")
 
 
+def part_of_rtt(placement: Placement, rtt: Duration) -> Duration:
+    """Return the delay of each port of the delay node for a round-trip time."""
+    return Duration(rtt.ns // len(placement.topology.delay_ports))
+
+
+def changed(placement: Placement, node: str, factor: str, value: Value) -> tuple[tuple[str, str], ...]:
+    """Return the sysctls of a node's wires for a factor's new value; none if it does not concern them."""
+    if factor != "rtt":
+        return ()
+    part = part_of_rtt(placement, cast("Duration", value))
+    return tuple(
+        (f"{_ROOT}.{port.network}.delay_ns", str(part.ns))
+        for port in placement.topology.delay_ports
+        if port.node == node
+    )
+
+
 def _delays(placement: Placement, node: str) -> Iterator[tuple[str, str]]:
     """Yield the round-trip time in equal parts on all ports of the delay node."""
-    ports = placement.topology.delay_ports
-    for port in ports:
+    part = part_of_rtt(placement, placement.setting.rtt)
+    for port in placement.topology.delay_ports:
         if port.node == node:
-            yield f"{_ROOT}.{port.network}.delay_ns", str(placement.setting.rtt.ns // len(ports))
+            yield f"{_ROOT}.{port.network}.delay_ns", str(part.ns)
             yield f"{_ROOT}.{port.network}.limit", str(PATH_LIMIT)
 
 

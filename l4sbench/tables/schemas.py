@@ -278,12 +278,25 @@ class LatenessTable(OfTrial):
     waited_share = real("share of time in which some task waited for a CPU (/proc/pressure/cpu)")
 
 
+class EventsTable(OfTrial):
+    """One row per valid trial and change of an event: when it took effect, and what was read back."""
+
+    event = text("name of the event", key=True)
+    factor = text("factor that changed", key=True)
+    node = text("node where it changed", key=True)
+    port = text("network of the node's port, if it is one port's; else empty", key=True)
+    at_ms = real("instant in the matrix, from the start instant", "ms")
+    t_ms = real("when the node had made the change, from the start instant", "ms")
+    value = text("new value, as in the matrix")
+    shown = text("what was read back just after, as JSON", null=True)
+
+
 class ProgramsTable(OfTrial):
     """One row per trial, node and step of its program: the command, and the command that reruns the cell."""
 
     node = text("the node", key=True)
     step = count("index of the step in the node's program, from 1", key=True)
-    phase = text("`setup`, `ready`, `start` or `readback`")
+    phase = text("`setup`, `ready`, `start`, `change` or `readback`")
     command = text("the step as a command line, quoted for a shell; `@<network>` is the node's port on it")
     rerun = text("command that runs the cell again")
 
@@ -343,6 +356,7 @@ SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {
     "packet_flows": PacketFlowsTable,
     "hosts": HostsTable,
     "lateness": LatenessTable,
+    "events": EventsTable,
     "programs": ProgramsTable,
     "catalog": CatalogTable,
     "verdicts": VerdictsTable,

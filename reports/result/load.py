@@ -56,6 +56,7 @@ class RunTables:
     queues = _table("queues")
     packet_flows = _table("packet_flows")
     hosts = _table("hosts")
+    events = _table("events")
     programs = _table("programs")
     catalog = _table("catalog")
     verdicts = _table("verdicts")

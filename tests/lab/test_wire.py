@@ -7,33 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from l4sbench.app import api
 from l4sbench.testbeds.virtual.lab import Lab
 from reports.result.load import RunTables
+from tests.lab.wires import tables
 
 pytestmark = pytest.mark.lab
-
-MATRIX = """\
-matrix: wire
-topology: line6
-rate: 20mbit
-rtt: 20ms
-duration: 10s
-trials: 1
-aqm: fifo
-flows:
-  l4s:     {cc: prague}
-  classic: {cc: cubic}
-"""
-
-
-def tables(folder: Path, more: str, name: str = "runs", jobs: int = 2) -> RunTables:
-    """Run the matrix with further lines; every trial must be valid."""
-    matrix = folder / "wire.yaml"
-    matrix.write_text(MATRIX + more, encoding="utf-8")
-    ended = api.run(matrix, jobs=jobs, runs=folder / name)
-    assert ended.result.failed == ended.result.invalid == 0
-    return api.load(ended)
 
 
 def sysctl(found: RunTables, node: str, name: str) -> list[int]:

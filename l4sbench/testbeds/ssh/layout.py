@@ -228,7 +228,7 @@ def too_fast(cells: Sequence[Cell], hosts: Sequence[Host]) -> Iterator[str]:
     """Yield a line about the cells whose rate is above what the hosts carry in time, if there are any."""
     limits = [host.carries for host in hosts if host.carries is not None]
     least = min(limits, default=None)
-    above = [cell for cell in cells if least is not None and cell.rate > least]
+    above = [cell for cell in cells if least is not None and cell.highest_rate > least]
     if least is None or not above:
         return
     many = f"{len(above)} of {len(cells)} cells {'is' if len(above) == 1 else 'are'} faster"

@@ -11,7 +11,7 @@ commands of `ip` and `tc` go to them in batches.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.catalog import Exports
-    from l4sbench.program import Program, Readback
+    from l4sbench.program import Change, Program, Readback
     from l4sbench.topology import Topology
 
 WIRE: Final = "wire"
@@ -40,17 +40,23 @@ OF_ONE_NODE: Final = frozenset({"sysctl", "port", "offloads", "neighbour", "rout
 SETUP_LIMIT_MS: Final = 10_000
 LEAD_MS: Final = 100
 """Time from the last preparation to the start instant, before rounding up to a whole second."""
+READ_AFTER_NS: Final = 1_000_000
+"""Time from a change to its read-back; programs of one instant do not wait for each other."""
 GRACE_S: Final = 5.0
 """Time that a flow may take to close after its planned end."""
 
 
 @dataclass(frozen=True)
 class GuestScript:
-    """The script, and the files it reads, both relative to the trial's raw folder."""
+    """The script, and the files it reads, both relative to the trial's raw folder.
+
+    `changes` are what events change, with the node, by the line whose program completes it.
+    """
 
     text: str
     files: Mapping[str, str]
     folders: tuple[str, ...]
+    changes: Mapping[int, tuple[str, Change]] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write the script, the files it reads and the folders of its outputs into a trial's raw folder."""
@@ -72,6 +78,8 @@ class GuestScript:
         instruction, *fields = self.text.splitlines()[int(at[1]) - 1].split("\t")
         if instruction in OF_ONE_NODE:
             return f"{reason[at.end() :]} (on {fields[0]}: {' '.join((instruction, *fields[1:]))})"
+        if instruction == "at":
+            return f"{reason[at.end() :].strip()} (on {fields[0]}: {' '.join(fields[4:])})"
         if instruction != "run":
             return reason
         node, _, stdin, _, *argv = fields
@@ -108,11 +116,26 @@ def guest_script(
             out = f"{node}/{server.output}"
             writer.line("daemon", node, out, f"{out}.stderr", *_local(server.argv))
     writer.line("start", str(LEAD_MS))
+    changes = _changes(writer, programs)
     _flows(writer, programs, seed)
     for node, program in programs.items():
         for reading in program.readback:
             _read_back(writer, node, reading)
-    return GuestScript(writer.text(), writer.files, tuple(programs))
+    return GuestScript(writer.text(), writer.files, tuple(programs), changes)
+
+
+def _changes(writer: _Writer, programs: Mapping[str, Program]) -> dict[int, tuple[str, Change]]:
+    """Write what events change, at their instants, and read it back just after."""
+    found: dict[int, tuple[str, Change]] = {}
+    for node, program in programs.items():
+        for change in program.changes:
+            out = f"{node}/{change.readback.output}"
+            for argv in change.commands:
+                number = writer.line("at", node, str(change.at.ns), "-", "-", *_local(argv))
+                found[number] = node, change
+            then = str(change.at.ns + READ_AFTER_NS)
+            writer.line("at", node, then, out, f"{out}.stderr", *_local(change.readback.argv))
+    return found
 
 
 def _read_back(writer: _Writer, node: str, reading: Readback) -> None:
@@ -271,8 +294,10 @@ class _Writer:
         self._lines: list[str] = []
         self.files: dict[str, str] = {}
 
-    def line(self, *fields: str) -> None:
+    def line(self, *fields: str) -> int:
+        """Add a line and return its number, from 1."""
         self._lines.append("\t".join(_escape(field) for field in fields))
+        return len(self._lines)
 
     def batch(self, netns: str, name: str, tool: str, commands: Iterable[str]) -> None:
         text = "".join(f"{command}\n" for command in commands)

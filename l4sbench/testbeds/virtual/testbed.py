@@ -16,6 +16,7 @@ from l4sbench import assets
 from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem, TrialFailed
 from l4sbench.planning.inputs import entries, kernel_options, uses
+from l4sbench.program import CHANGES_FILE
 from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, run_guest
 from l4sbench.testbeds.virtual.lab import HINT
@@ -123,6 +124,7 @@ class VirtualTestbed:
         if not last.get("ok"):
             raise TrialFailed(steps.explain(str(last.get("reason") or "the guest gave no reason")))
         _write_start(raw, last["t0_ns"])
+        _write_changes(raw, steps, status)
         _compress_captures(raw)
         virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
         return Outcome(
@@ -152,6 +154,18 @@ class VirtualTestbed:
 def _write_start(raw: Path, t0_ns: int) -> None:
     """Write the start instant by the clock of the captures: nanoseconds since the epoch."""
     (raw / "start.json").write_text(json.dumps({"t0_ns": EPOCH_NS + t0_ns}) + "\n", encoding="utf-8")
+
+
+def _write_changes(raw: Path, steps: script.GuestScript, status: list[dict[str, Any]]) -> None:
+    """Write when events took effect into the folders of their nodes; computing takes no virtual time."""
+    t0_ns = status[-1]["t0_ns"]
+    started = {step["line"]: step["start_ns"] for step in status if step.get("step") == "at"}
+    by_node: dict[str, list[dict[str, object]]] = {}
+    for line, (node, change) in steps.changes.items():
+        t_ms = (started[line] - t0_ns) / 1e6
+        by_node.setdefault(node, []).append({"event": change.event, "factor": change.factor, "t_ms": t_ms})
+    for node, taken in by_node.items():
+        (raw / node / CHANGES_FILE).write_text(json.dumps(taken) + "\n", encoding="utf-8")
 
 
 def _compress_captures(raw: Path) -> None:

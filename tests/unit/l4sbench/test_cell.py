@@ -209,3 +209,17 @@ def test_required_factors_must_be_stated() -> None:
         Cell.of({name: value for name, value in STATED.items() if name != "rtt"})
     with pytest.raises(KeyError, match=r"l4s\.ecn"):
         Cell.of({name: value for name, value in STATED.items() if name != "l4s.ecn"})
+
+
+def test_events_come_in_order_of_their_instants() -> None:
+    stated = {"events.b.at": "2s", "events.b.rate": "50mbit", "events.a.at": "20s", "events.a.rtt": "5ms"}
+    changed = cell(**{name.replace(".", "__"): value for name, value in stated.items()})
+    late, early = changed.events[1], changed.events[0]
+    assert (early.name, early.at, dict(early.changes)) == (
+        "b",
+        Duration(2_000_000_000),
+        {"rate": Rate(50_000_000)},
+    )
+    assert (late.name, dict(late.changes)) == ("a", {"rtt": Duration(5_000_000)})
+    assert Cell.from_json(changed.to_json()).events == changed.events
+    assert cell().events == ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from l4sbench.errors import BadValueError
-from l4sbench.factors import FACTORS, GROUP_FACTORS, RESERVED, Parameter, column_of, factor_of
+from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, RESERVED, Parameter, column_of, factor_of
 from l4sbench.units import Duration, Packets, Plain, Rate, Size, Value
 
 
@@ -46,6 +46,9 @@ def test_released_defaults_never_change() -> None:
         ("aqm.limit", Size(1000), ("aqm.limit_bytes", 1000)),
         ("aqm.limit", Packets(42), ("aqm.limit_packets", 42)),
         ("aqm.limit", "default", ("aqm.limit", "default")),
+        ("events.step.at", Duration(20_000_000_000), ("events.step.at_s", 20.0)),
+        ("events.step.rtt", Duration(20_000_000), ("events.step.rtt_ms", 20.0)),
+        ("l4s.at", Duration(20_000_000), ("l4s.at_ms", 20.0)),
         ("buffer_bdp", 0.5, ("buffer_bdp", 0.5)),
         ("expect.bottleneck", True, ("expect.bottleneck", True)),
     ],
@@ -59,7 +62,17 @@ def test_factors_of_groups_are_found_by_dotted_name() -> None:
     assert factor_of("rate") is FACTORS["rate"]
     assert factor_of("aqm.cc") is None  # aqm is no flow group
     assert factor_of("l4s.fallback") is None
-    assert {"aqm", "path", "sample", "traffic", "expect", "rate"} <= RESERVED
+    assert {"aqm", "path", "sample", "traffic", "expect", "rate", "events"} <= RESERVED
+
+
+def test_factors_of_events_are_found_by_dotted_name() -> None:
+    assert factor_of("events.step.at") is EVENT_FACTORS["at"]
+    rate = factor_of("events.step.rate")
+    assert rate is not None
+    assert rate.kind == "rate"
+    assert not rate.required
+    assert factor_of("events.rate") is None
+    assert factor_of("events.step.aqm") is None
 
 
 @pytest.mark.parametrize(

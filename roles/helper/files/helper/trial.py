@@ -24,6 +24,8 @@ CLOSE_S = 10.0
 DRAIN_S = 0.5
 """Time from the planned end of the last flow to the read-back."""
 SERVER_CLOSE_S = 3.0
+CHANGES_FILE = "events.json"
+"""Raw file with when each change of this node took effect, after the start instant."""
 
 
 def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
@@ -92,6 +94,7 @@ class _Performer:
         self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
         self._samplers: list[Sampler | Watch] = []
+        self._changed: list[dict[str, Any]] = []
 
     def setup(self) -> None:
         """Apply settings, set up queues and start servers."""
@@ -112,13 +115,13 @@ class _Performer:
         self._samplers = [*taking, Watch(self._raw / LATENESS_FILE, start.at_ns)]
         for sampler in self._samplers:
             sampler.start()
-        for flow in sorted(self._program["flows"], key=lambda flow: duration_ns(flow["start"])):
-            due_ns = start.at_ns + duration_ns(flow["start"])
-            _sleep_until(due_ns)
-            process = self._spawn(flow["argv"], flow["output"])
-            late_ns = time.monotonic_ns() - due_ns
-            self._flows.append((flow, process))
-            self._result["flows"].append({"flow": flow["flow"], "late_ms": late_ns / 1e6})
+        flows = [(duration_ns(flow["start"]), self._start, flow) for flow in self._program["flows"]]
+        changes = [(duration_ns(one["at"]), self._change, one) for one in self._program.get("changes", [])]
+        for after_ns, act, what in sorted([*flows, *changes], key=lambda due: due[0]):
+            _sleep_until(start.at_ns + after_ns)
+            act(what, start.at_ns)
+        if changes:
+            write_whole(self._raw / CHANGES_FILE, json.dumps(self._changed))
         self._await_flows(start.at_ns)
         _sleep_until(start.at_ns + late + int(DRAIN_S * 1e9))
         for sampler in self._samplers:
@@ -126,6 +129,21 @@ class _Performer:
         self._result["missed_samples"] = sum(sampler.missed for sampler in taking)
         self._stop_servers()
         self._read_back()
+
+    def _start(self, flow: dict[str, Any], start_ns: int) -> None:
+        process = self._spawn(flow["argv"], flow["output"])
+        late_ns = time.monotonic_ns() - start_ns - duration_ns(flow["start"])
+        self._flows.append((flow, process))
+        self._result["flows"].append({"flow": flow["flow"], "late_ms": late_ns / 1e6})
+
+    def _change(self, change: dict[str, Any], start_ns: int) -> None:
+        """Do what an event changes at this node, and read it back."""
+        for argv in change["commands"]:
+            run(resolve(self._part, self._node, argv))
+        t_ms = (time.monotonic_ns() - start_ns) / 1e6
+        self._changed.append({"event": change["event"], "factor": change["factor"], "t_ms": t_ms})
+        shown = run(resolve(self._part, self._node, change["readback"]["argv"])).stdout
+        (self._raw / change["readback"]["output"]).write_text(shown, encoding="utf-8")
 
     def end_all(self) -> None:
         """End all processes, whatever happened."""

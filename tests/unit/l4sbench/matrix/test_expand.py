@@ -486,3 +486,28 @@ def test_a_matrix_has_a_largest_size(make: Make) -> None:
     many = ", ".join(str(n) for n in range(1, 1002))
     with pytest.raises(InputError, match="1002001 cells exceed the maximum"):
         make(f"aqm: codel\naxes: {{buffer_bdp: [{many}], path.noise: [{many}]}}")
+
+
+def test_events_nest_and_are_factors_like_others(make: Make) -> None:
+    nested = make("aqm: codel\nevents:\n  step: {at: 20s, rate: 25mbit}\n  back: {at: 25s, rate: 100mbit}")
+    dotted = make(
+        """
+        aqm: codel
+        events.step.at: 20s
+        events.step.rate: 25mbit
+        events: {back: {rate: 100mbit}}
+        axes: {events.back.at: [25s, 26s]}
+        """
+    )
+    assert nested.cells[0] == dotted.cells[0]
+    assert nested.cells[0].id == dotted.cells[0].id
+    assert [cell.events[1].at.s for cell in dotted.cells] == [25, 26]
+    assert dotted.select(["events.back.at=26s"]).cells == dotted.cells[1:]
+
+
+def test_an_axis_may_have_cells_without_the_event(make: Make) -> None:
+    found = make("aqm: codel\naxes: {path: [{rtt: 20ms}, {events.up.at: 5s, events.up.rate: 1gbit}]}")
+    assert [len(cell.events) for cell in found.cells] == [0, 1]
+    assert (
+        make("aqm: codel\nrtt: 20ms", head=HEAD.replace("rtt: 10ms\n", "")).cells[0].id == found.cells[0].id
+    )

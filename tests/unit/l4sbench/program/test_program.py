@@ -527,3 +527,64 @@ def test_a_missing_qdisc_is_a_difference(text: str, found: str) -> None:
 
 def test_limits_may_be_given_in_packets() -> None:
     assert CATALOG.queue("codel").params["limit"].parse("20p") == Packets(20)
+
+
+STEP: Mapping[str, Value] = {
+    "events__step__at": "20s",
+    "events__step__rate": "25mbit",
+    "events__step__rtt": "40ms",
+}
+
+
+def test_an_event_changes_rate_and_delay_in_place() -> None:
+    made = build(cell(**STEP), wire_seed=7)
+    (rate,) = made["router"].changes
+    assert rate.at == Duration(20_000_000_000)
+    assert [" ".join(argv) for argv in rate.commands] == [
+        "tc class change dev @net-rx parent 1: classid 1:3 htb rate 25mbit"
+    ]
+    (rtt,) = made["delay"].changes
+    assert rtt.commands == (
+        ("sysctl", "-w", "net.wire.net-tx.delay_ns=20000000", "net.wire.net-mid.delay_ns=20000000"),
+    )
+    assert not any(program.changes for node, program in made.items() if node not in {"router", "delay"})
+    assert Program.from_json(made["delay"].to_json()) == made["delay"]
+
+
+def test_an_event_changes_netem_where_networks_are_no_wires() -> None:
+    changes = build(cell(**STEP))["delay"].changes
+    assert [" ".join(argv) for change in changes for argv in change.commands] == [
+        f"tc qdisc change dev @{network} root netem delay 20ms limit 60000"
+        for network in ("net-tx", "net-mid")
+    ]
+
+
+def test_what_an_event_changed_is_expected_at_the_end() -> None:
+    made = build(cell(**STEP), wire_seed=7)
+
+    def rate(expected: tuple[Expected, ...]) -> object:
+        (found,) = [one for one in expected if one.what.startswith("htb class")]
+        return {value.key: value.value for value in found.values}["rate"]
+
+    assert (rate(made["router"].expected), rate(made["router"].expected_at_end)) == (12_500_000, 3_125_000)
+    assert made["delay"].sysctls_at_end["net.wire.net-mid.delay_ns"] == "20000000"
+    assert dict(made["delay"].sysctls)["net.wire.net-mid.delay_ns"] == "5000000"
+
+
+def test_sockets_have_room_for_the_path_as_events_leave_it() -> None:
+    def most(made: Mapping[str, Program]) -> int:
+        return int(dict(made["rx-l4s"].sysctls)["net.ipv4.tcp_rmem"].split()[2])
+
+    assert most(build(cell(events__up__at="1s", events__up__rate="10gbit"))) >= 4 * 12_500_000
+    assert most(build(cell())) < 4 * 12_500_000
+
+
+def test_events_are_within_the_trial_and_apart() -> None:
+    (late,) = problems(cell(events__step__at="30s", events__step__rate="25mbit"), CATALOG)
+    assert (late.path, late.message) == (
+        "events.step.at",
+        "30s is not within the trial: warmup and duration add up to 30s",
+    )
+    (close,) = problems(cell(**STEP, events__then__at="20001ms", events__then__rate="50mbit"), CATALOG)
+    assert close.message == "step changes rate less than 10 ms before"
+    assert not problems(cell(**STEP, events__then__at="20010ms", events__then__rate="50mbit"), CATALOG)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Events of a cell -> what each node changes at their instants, in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, cast
+
+from l4sbench.errors import Problem
+from l4sbench.factors import EVENT_AT, EVENTS, plain
+from l4sbench.program.data import Change, Readback
+from l4sbench.program.shapers import Shaper, new_delay, new_rate
+from l4sbench.program.wires import changed
+from l4sbench.units import Duration
+
+if TYPE_CHECKING:
+    from l4sbench.cell import Cell, Event
+    from l4sbench.program.placement import Placement
+    from l4sbench.units import Rate
+
+APART_MS: Final = 10
+"""Least time between two changes of one factor: what the first has set is read back before the second."""
+
+
+def changes(placement: Placement, node: str, *, wires: bool) -> tuple[Change, ...]:
+    """Return what a node changes during the trial, in the order of the instants.
+
+    With `wires` the networks are those of the lab, whose delay is a sysctl.
+    """
+    return tuple(
+        change
+        for event in placement.cell.events
+        for factor in event.changes
+        for change in _of_factor(placement, node, event, factor, wires=wires)
+    )
+
+
+def _of_factor(
+    placement: Placement, node: str, event: Event, factor: str, *, wires: bool
+) -> Iterator[Change]:
+    topology = placement.topology
+    value = event.changes[factor]
+    if factor == "rate" and node == topology.bottleneck.node:
+        network = topology.bottleneck.network
+        shapers = [new_rate(network, cast("Rate", value), _file(event, factor, network))]
+    elif factor == "rtt" and not wires:
+        shapers = [
+            new_delay(placement, port.network, cast("Duration", value), _file(event, factor, port.network))
+            for port in topology.delay_ports
+            if port.node == node
+        ]
+    else:
+        sysctls = changed(placement, node, factor, value) if wires else ()
+        if sysctls:
+            yield _by_sysctl(event, factor, sysctls)
+        return
+    yield from (_by_tc(event, factor, shaper) for shaper in shapers)
+
+
+def _by_tc(event: Event, factor: str, shaper: Shaper) -> Change:
+    return Change(
+        event=event.name,
+        factor=factor,
+        value=str(plain(event.changes[factor])),
+        at=event.at,
+        commands=shaper.commands,
+        readback=shaper.readback[0],
+        expected=shaper.expected,
+    )
+
+
+def _by_sysctl(event: Event, factor: str, sysctls: tuple[tuple[str, str], ...]) -> Change:
+    what = f"{event.name} {factor}"
+    return Change(
+        event=event.name,
+        factor=factor,
+        value=str(plain(event.changes[factor])),
+        at=event.at,
+        commands=(("sysctl", "-w", *(f"{name}={value}" for name, value in sysctls)),),
+        readback=Readback(what, ("sysctl", *(name for name, _ in sysctls)), _file(event, factor, "", "txt")),
+        sysctls=sysctls,
+    )
+
+
+def _file(event: Event, factor: str, network: str, kind: str = "json") -> str:
+    return ".".join(("-".join(filter(None, ("event", event.name, factor.replace(".", "-"), network))), kind))
+
+
+def problems(cell: Cell) -> Iterator[Problem]:
+    """Yield why events of a cell cannot take place: after its end, or two that change the same at once."""
+    ends_ns = cell.warmup.ns + cell.duration.ns
+    last: dict[str, Event] = {}
+    for event in cell.events:
+        path = f"{EVENTS}.{event.name}.{EVENT_AT}"
+        if event.at.ns >= ends_ns:
+            message = f"{event.at} is not within the trial: warmup and duration add up to"
+            yield Problem("", path, f"{message} {Duration(ends_ns)}")
+        for factor in event.changes:
+            before = last.get(factor)
+            if before is not None and event.at.ns - before.at.ns < APART_MS * 1_000_000:
+                message = f"{before.name} changes {factor} less than {APART_MS} ms before"
+                yield Problem("", path, message, "put them further apart, or into one event")
+            last[factor] = event

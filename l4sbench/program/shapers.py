@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Queuing disciplines of the path: the bottleneck with the queue under test, and netem for the delay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from l4sbench.catalog import Expectation
+from l4sbench.catalog.template import write
+from l4sbench.program.data import Expected, Readback
+from l4sbench.program.wires import PATH_LIMIT, part_of_rtt
+
+if TYPE_CHECKING:
+    from l4sbench.program.placement import Placement
+    from l4sbench.units import Duration, Rate
+
+CLASS = "1:3"
+"""HTB class of the bottleneck, as published."""
+
+
+@dataclass(frozen=True)
+class Shaper:
+    """The queuing disciplines of one port."""
+
+    network: str
+    commands: tuple[tuple[str, ...], ...]
+    readback: tuple[Readback, ...]
+    expected: tuple[Expected, ...]
+
+
+def bottleneck(placement: Placement, node: str) -> Iterator[Shaper]:
+    """Yield the queuing disciplines of the bottleneck, if it is at this node."""
+    where, network = placement.topology.bottleneck
+    if node != where:
+        return
+    dev = ("dev", port_name(network))
+    rate = placement.setting.rate
+    params = placement.cell.aqm_params
+    kind, options = placement.queue.expects(params, placement.setting)
+    qdiscs, classes = _qdisc_file(network), f"class-{network}.json"
+    queue = placement.queue.tc(params, placement.setting)
+    yield Shaper(
+        network,
+        (
+            ("tc", "qdisc", "replace", *dev, "root", "handle", "1:", "htb", "default", "3"),
+            _class("add", network, rate),
+            ("tc", "qdisc", "replace", *dev, "parent", CLASS, "handle", "3:", *queue),
+        ),
+        (
+            _show_qdiscs(network),
+            _show_classes(network, classes),
+        ),
+        (
+            Expected(
+                f"htb at {network}",
+                qdiscs,
+                (("kind", "htb"), ("root", True)),
+                (Expectation("options.default", "0x3"),),
+            ),
+            _rate_expected(network, rate, classes),
+            Expected(
+                f"{kind} at {network}",
+                qdiscs,
+                (("kind", kind), ("parent", CLASS)),
+                tuple(Expectation(f"options.{item.key}", item.value, item.within) for item in options),
+            ),
+        ),
+    )
+
+
+def new_rate(network: str, rate: Rate, output: str) -> Shaper:
+    """Return how a bottleneck gets another rate: its queue keeps its packets and its state."""
+    return Shaper(
+        network,
+        (_class("change", network, rate),),
+        (_show_classes(network, output),),
+        (_rate_expected(network, rate, output),),
+    )
+
+
+def _class(verb: str, network: str, rate: Rate) -> tuple[str, ...]:
+    what = ("dev", port_name(network), "parent", "1:", "classid", CLASS)
+    return ("tc", "class", verb, *what, "htb", "rate", write(rate))
+
+
+def _show_classes(network: str, output: str) -> Readback:
+    argv = ("tc", "-s", "-j", "class", "show", "dev", port_name(network))
+    return Readback(f"class {network}", argv, output)
+
+
+def _rate_expected(network: str, rate: Rate, output: str) -> Expected:
+    rate_bytes = rate.bits_per_s // 8
+    return Expected(
+        f"htb class {CLASS} at {network}",
+        output,
+        (("class", "htb"), ("handle", CLASS)),
+        (Expectation("rate", rate_bytes), Expectation("ceil", rate_bytes), *_burst(rate_bytes)),
+    )
+
+
+def _burst(rate_bytes: int) -> Iterator[Expectation]:
+    """Return the default burst of tc: one timer tick of the rate and one packet of 1600 bytes.
+
+    With high-resolution timers a tick is 1 ns. On a kernel that has not switched to them yet (before its
+    first timer interrupt) tc uses a jiffy for a tick and makes a burst of many packets, so that the queue
+    would not see the bottleneck. The kernel stores bursts as multiples of 64 ns, so they read back rounded.
+    """
+    exact = rate_bytes // 1_000_000_000 + 1600
+    within = max(16, 2 * 64 * rate_bytes // 1_000_000_000)
+    return (Expectation(key, exact, within) for key in ("burst", "cburst"))
+
+
+def delays(placement: Placement, node: str) -> Iterator[Shaper]:
+    """Yield the round-trip time in equal parts on all ports of the delay node."""
+    for port in placement.topology.delay_ports:
+        if port.node == node:
+            yield _netem("replace", port.network, part_of_rtt(placement, placement.setting.rtt))
+
+
+def new_delay(placement: Placement, network: str, rtt: Duration, output: str) -> Shaper:
+    """Return how a port of the delay node gets its part of another round-trip time."""
+    return _netem("change", network, part_of_rtt(placement, rtt), output)
+
+
+def _netem(verb: str, network: str, delay: Duration, output: str = "") -> Shaper:
+    how = ("delay", write(delay), "limit", str(PATH_LIMIT))
+    file = output or _qdisc_file(network)
+    return Shaper(
+        network,
+        (("tc", "qdisc", verb, "dev", port_name(network), "root", "netem", *how),),
+        (_show_qdiscs(network, file),),
+        (
+            Expected(
+                f"netem at {network}",
+                file,
+                (("kind", "netem"), ("root", True)),
+                (
+                    Expectation("options.limit", PATH_LIMIT),
+                    Expectation("options.delay.delay", delay.s, 1e-7),
+                ),
+            ),
+        ),
+    )
+
+
+def _show_qdiscs(network: str, output: str = "") -> Readback:
+    argv = ("tc", "-s", "-j", "qdisc", "show", "dev", port_name(network))
+    return Readback(f"qdisc {network}", argv, output or _qdisc_file(network))
+
+
+def _qdisc_file(network: str) -> str:
+    return f"qdisc-{network}.json"
+
+
+def port_name(network: str) -> str:
+    """Return the word that stands for the node's interface on a network."""
+    return f"@{network}"

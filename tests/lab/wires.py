@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Short runs in the lab for tests of its wires."""
+
+from pathlib import Path
+
+from l4sbench.app import api
+from reports.result.load import RunTables
+
+MATRIX = """\
+matrix: wire
+topology: line6
+rate: 20mbit
+rtt: 20ms
+duration: 10s
+trials: 1
+aqm: fifo
+flows:
+  l4s:     {cc: prague}
+  classic: {cc: cubic}
+"""
+
+
+def tables(folder: Path, more: str, name: str = "runs", jobs: int = 2, aqm: str = "fifo") -> RunTables:
+    """Run the matrix with further lines; every trial must be valid."""
+    matrix = folder / "wire.yaml"
+    matrix.write_text(MATRIX.replace("fifo", aqm) + more, encoding="utf-8")
+    ended = api.run(matrix, jobs=jobs, runs=folder / name)
+    assert ended.result.failed == ended.result.invalid == 0
+    return api.load(ended)
