@@ -75,7 +75,7 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
             *_events(evidence),
             *_captures(evidence),
             *_late(evidence),
-            *_drops_elsewhere(evidence, tuple(spec.topology.bottleneck)),
+            *_drops_elsewhere(evidence, _queues(spec)),
             *(_no_bottleneck(evidence, *spec.topology.bottleneck) if spec.cell.expect_bottleneck else ()),
         )
     except BadRawError as error:
@@ -280,10 +280,16 @@ def _late(evidence: _Evidence) -> Iterator[str]:
             )
 
 
-def _drops_elsewhere(evidence: _Evidence, bottleneck: tuple[str, ...]) -> Iterator[str]:
+def _queues(spec: TrialSpec) -> frozenset[tuple[str, ...]]:
+    """Return the ports whose queues may drop packets."""
+    backwards = spec.topology.reverse_ports if spec.cell.reverse_rate is not None else ()
+    return frozenset(tuple(port) for port in (spec.topology.bottleneck, *backwards))
+
+
+def _drops_elsewhere(evidence: _Evidence, queues: frozenset[tuple[str, ...]]) -> Iterator[str]:
     for port, qdiscs in evidence.qdiscs.items():
         drops = max((_count(qdisc, "drops") for qdisc in qdiscs), default=0)
-        if port != bottleneck and drops:
+        if port not in queues and drops:
             yield f"{port[0]}: {drops} packets dropped at {port[1]}, which is not the bottleneck"
     for node, network, drops in evidence.wire_drops:
         yield f"{node}: {drops} packets dropped at {network}, which is not the bottleneck"

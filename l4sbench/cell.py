@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from l4sbench.factors import EVENT_AT, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, event_parts, factor_of, plain
-from l4sbench.units import Duration, Plain, Rate, Value, kind_of, parse_quantity
+from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Value, kind_of, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -98,6 +98,13 @@ class Cell:
     path_pause = _Factor("path.pause", Duration)
     path_pause_every = _Factor("path.pause_every", Duration)
     path_pause_at = _Factor("path.pause_at", str)
+    path_jitter = _Factor("path.jitter", Duration)
+    path_jitter_model = _Factor("path.jitter_model", str)
+    path_jitter_every = _Factor("path.jitter_every", Duration)
+    path_jitter_order = _Factor("path.jitter_order", str)
+    path_loss = _Factor("path.loss", Percent)
+    path_loss_burst = _Factor("path.loss_burst", Packets)
+    path_ecn = _Factor("path.ecn", str)
     packet_cost = _Factor("host.packet_cost", Duration)
     sample_interval = _Factor("sample.interval", Duration)
     capture = _Factor("capture", str)
@@ -204,6 +211,12 @@ class Cell:
             for name, keys in found.items()
         ]
         return tuple(sorted(events, key=lambda event: (event.at.ns, event.name)))
+
+    @property
+    def reverse_rate(self) -> Rate | None:
+        """The rate of what receivers send; None: no limit."""
+        value = self.factors.get("path.reverse_rate")
+        return value if isinstance(value, Rate) else None
 
     @property
     def highest_rate(self) -> Rate:

@@ -18,7 +18,18 @@ from typing import Final, TypeAlias
 
 from l4sbench.errors import BadValueError, did_you_mean
 from l4sbench.expressions import matches
-from l4sbench.units import EXPECTED, Duration, Kind, Packets, Plain, Rate, Size, Value, parse_quantity
+from l4sbench.units import (
+    EXPECTED,
+    Duration,
+    Kind,
+    Packets,
+    Percent,
+    Plain,
+    Rate,
+    Size,
+    Value,
+    parse_quantity,
+)
 from l4sbench.userfiles import short
 
 Condition: TypeAlias = Mapping[str, tuple[Value, ...]]
@@ -36,7 +47,14 @@ OWN: Final = "default"
 _PUNCTUATION: Final = "_.:%+/=,-"
 _WORD: Final = re.compile(f"[A-Za-z0-9{_PUNCTUATION}]+")  # the hyphen is last
 
-_UNITS: Final[Mapping[str, str]] = {"rate": "mbit", "duration": "ms", "size": "B", "packets": "p"}
+_UNITS: Final[Mapping[str, str]] = {
+    "rate": "mbit",
+    "duration": "ms",
+    "size": "B",
+    "packets": "p",
+    "percent": "%",
+}
+_Quantity: Final = Rate | Duration | Size | Packets | Percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +113,7 @@ class Parameter:
         if isinstance(raw, str) and raw in self.words:
             return raw
         try:
-            value = self._typed(str(raw) if isinstance(raw, Rate | Duration | Size | Packets) else raw)
+            value = self._typed(str(raw) if isinstance(raw, _Quantity) else raw)
             self._check_range(value)
         except BadValueError as error:
             if error.hint is None and self.words:
@@ -243,6 +261,66 @@ FACTORS: Final = _table(
         choices=("delay", "router", "receivers"),
     ),
     Parameter(
+        "path.jitter",
+        "duration",
+        "By how much the delay towards the receivers differs from its mean: bound of a walk and of uniform "
+        "values, standard deviation of normal ones; 0 turns it off. Only the virtual testbed applies it.",
+        default=Duration(0),
+        maximum=_HOUR,
+    ),
+    Parameter(
+        "path.jitter_model",
+        "str",
+        "How that delay differs: a random walk in time, or drawn for each packet, uniform or normal.",
+        default="walk",
+        choices=("walk", "uniform", "normal"),
+    ),
+    Parameter(
+        "path.jitter_every",
+        "duration",
+        "Time from one step of the walk, a tenth of its bound up or down, to the next.",
+        default=Duration(10_000_000),
+        minimum=Duration(1_000),
+        maximum=_HOUR,
+    ),
+    Parameter(
+        "path.jitter_order",
+        "str",
+        "Whether packets keep their order, or may overtake those that left earlier with a longer delay.",
+        default="keep",
+        choices=("keep", "free"),
+    ),
+    Parameter(
+        "path.loss",
+        "percent",
+        "Share of the packets towards the receivers that is lost before the bottleneck. "
+        "Only the virtual testbed applies it.",
+        default=Percent(0),
+        maximum=Percent(10**9),
+    ),
+    Parameter(
+        "path.loss_burst",
+        "packets",
+        "Mean number of packets lost in a row (Gilbert-Elliott); 0: each is lost independently of others.",
+        default=Packets(0),
+        maximum=Packets(10**6),
+    ),
+    Parameter(
+        "path.ecn",
+        "str",
+        "ECN field of packets towards the receivers before the bottleneck: pass, bleach (to Not-ECT), or "
+        "ect0 (ECT(1) becomes ECT(0)). Only the virtual testbed applies it.",
+        default="pass",
+        choices=("pass", "bleach", "ect0"),
+    ),
+    Parameter(
+        "path.reverse_rate",
+        "rate",
+        "Rate at which the router forwards what receivers send, from a FIFO; default: no limit.",
+        positive=True,
+        maximum=Rate(10**12),
+    ),
+    Parameter(
         "host.packet_cost",
         "duration",
         "Time in which each host handles one packet, one after the other. "
@@ -316,7 +394,7 @@ EVENTS: Final = "events"
 EVENT_AT: Final = "at"
 """Key of an event's instant; its other keys are the factors that it changes."""
 
-_CHANGES: Final = ("rate", "rtt")
+_CHANGES: Final = ("rate", "rtt", "path.loss", "path.ecn")
 """Factors that an event may change."""
 
 EVENT_FACTORS: Final = _table(
@@ -339,7 +417,6 @@ RESERVED: Final = frozenset({name.partition(".")[0] for name in FACTORS} | {EVEN
 """Words that are not valid names of flow groups, because factors begin with them."""
 
 _SECONDS: Final = frozenset({"duration", "warmup", "start"})
-_SUFFIX: Final[Mapping[str, str]] = {"rate": "mbps", "size": "bytes", "packets": "packets"}
 
 
 def factor_of(name: str) -> Parameter | None:
@@ -383,6 +460,8 @@ def column_of(name: str, value: Value) -> tuple[str, Plain]:
             return f"{name}_bytes", value.bytes
         case Packets():
             return f"{name}_packets", value.count
+        case Percent():
+            return f"{name}_percent", value.percent
         case _:
             return name, value
 
@@ -406,6 +485,8 @@ def _amount(value: Value) -> int | float:
             return value.bytes
         case Packets():
             return value.count
+        case Percent():
+            return value.ppb
         case str():
             raise TypeError("a word has no size")
         case _:

@@ -125,6 +125,18 @@ class Topology:
         return tuple(Port(self.delay, address.network) for address in self.by_name[self.delay].addresses)
 
     @cached_property
+    def data_port(self) -> Port:
+        """Port of the delay node by which packets leave for the router and the receivers."""
+        networks = {network.name for network in self.networks if self.router in network.nodes}
+        return next(port for port in self.delay_ports if port.network in networks)
+
+    @cached_property
+    def reverse_ports(self) -> tuple[Port, ...]:
+        """Ports of the router by which packets of receivers leave."""
+        found = (Port(self.router, address.network) for address in self.by_name[self.router].addresses)
+        return tuple(port for port in found if port != self.bottleneck)
+
+    @cached_property
     def sender_networks(self) -> Mapping[str, str]:
         """Sender -> the network its flows leave by."""
         return MappingProxyType({name: self.by_name[name].addresses[0].network for name in self.senders})

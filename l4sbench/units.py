@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Quantities with units: rates, durations, sizes, packet counts.
+"""Quantities with units: rates, durations, sizes, packet counts, percentages.
 
-Each is an exact integer of a base unit (bit/s, ns, byte, packet), so equal quantities are equal however they
-were written: `0.1gbit` is `100mbit`. `str()` gives the canonical form, which parses back to an equal value.
+Each is an exact integer of a base unit (bit/s, ns, byte, packet, 10^-9), so equal quantities are equal
+however they were written: `0.1gbit` is `100mbit`. `str()` gives the canonical form, which parses back to an
+equal value.
 """
 
 from __future__ import annotations
@@ -16,22 +17,24 @@ from typing import Literal, Self, TypeAlias, overload
 from l4sbench.errors import BadValueError
 from l4sbench.userfiles import short
 
-QuantityKind: TypeAlias = Literal["rate", "duration", "size", "packets"]
-Kind: TypeAlias = Literal["rate", "duration", "size", "packets", "int", "float", "bool", "str"]
+QuantityKind: TypeAlias = Literal["rate", "duration", "size", "packets", "percent"]
+Kind: TypeAlias = Literal["rate", "duration", "size", "packets", "percent", "int", "float", "bool", "str"]
 
-_NUMBER = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[A-Za-zµ/]*)", re.ASCII)
+_NUMBER = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[A-Za-zµ/%]*)", re.ASCII)
 _MAX = 2**63 - 1  # limit of kernel interfaces and Parquet
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 DURATION_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 PACKET_UNITS = {"p": 1}
+PERCENT_UNITS = {"%": 10**7}
 
 UNITS: dict[str, dict[str, int]] = {
     "rate": RATE_UNITS,
     "duration": DURATION_UNITS,
     "size": SIZE_UNITS,
     "packets": PACKET_UNITS,
+    "percent": PERCENT_UNITS,
 }
 # Units that str() uses: powers of ten, so nothing is ever rounded.
 _CANONICAL = {
@@ -43,8 +46,15 @@ EXPECTED: dict[str, str] = {
     "duration": "a duration such as 10ms",
     "size": "a size such as 300kB",
     "packets": "a number of packets such as 42p",
+    "percent": "a percentage such as 1%",
 }
-_BASE_UNIT = {"rate": "bit/s", "duration": "nanosecond", "size": "byte", "packets": "packet"}
+_BASE_UNIT = {
+    "rate": "bit/s",
+    "duration": "nanosecond",
+    "size": "byte",
+    "packets": "packet",
+    "percent": "10^-9",
+}
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -151,8 +161,39 @@ class Packets:
         return _format("packets", self.count)
 
 
-Quantity: TypeAlias = Rate | Duration | Size | Packets
-Value: TypeAlias = str | int | float | bool | Rate | Duration | Size | Packets
+@dataclass(frozen=True, order=True, slots=True)
+class Percent:
+    """A share, exact to 10^-7 percent; it may be more than the whole."""
+
+    ppb: int
+
+    def __hash__(self) -> int:
+        return self.ppb
+
+    def __post_init__(self) -> None:
+        _check_base(self.ppb, "percentage")
+
+    @property
+    def percent(self) -> float:
+        """The number before the percent sign."""
+        return self.ppb / 1e7
+
+    @property
+    def share(self) -> float:
+        """The share as a number; 1 is the whole."""
+        return self.ppb / 1e9
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `1%`. Raise BadValueError if it is not valid."""
+        return cls(_parse("percent", text))
+
+    def __str__(self) -> str:
+        return _format("percent", self.ppb)
+
+
+Quantity: TypeAlias = Rate | Duration | Size | Packets | Percent
+Value: TypeAlias = str | int | float | bool | Rate | Duration | Size | Packets | Percent
 Plain: TypeAlias = str | int | float | bool
 
 
@@ -165,6 +206,8 @@ def parse_quantity(kind: Literal["size"], text: str) -> Size: ...
 @overload
 def parse_quantity(kind: Literal["packets"], text: str) -> Packets: ...
 @overload
+def parse_quantity(kind: Literal["percent"], text: str) -> Percent: ...
+@overload
 def parse_quantity(kind: str, text: str) -> Quantity: ...
 def parse_quantity(kind: str, text: str) -> Quantity:
     """Read a quantity of the given kind.
@@ -175,12 +218,19 @@ def parse_quantity(kind: str, text: str) -> Quantity:
     return _CLASSES[kind](_parse(kind, text))
 
 
-_CLASSES: dict[str, type[Quantity]] = {"rate": Rate, "duration": Duration, "size": Size, "packets": Packets}
+_CLASSES: dict[str, type[Quantity]] = {
+    "rate": Rate,
+    "duration": Duration,
+    "size": Size,
+    "packets": Packets,
+    "percent": Percent,
+}
 _KINDS: dict[type, Kind] = {
     Rate: "rate",
     Duration: "duration",
     Size: "size",
     Packets: "packets",
+    Percent: "percent",
     bool: "bool",
     int: "int",
     float: "float",
@@ -231,6 +281,7 @@ _GUESSES: dict[str, dict[str, str]] = {
     | dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
     "size": {unit.lower(): unit for unit in SIZE_UNITS} | {"k": "kB", "m": "MB", "g": "GB", "bytes": "B"},
     "packets": dict.fromkeys(("pkt", "pkts", "packet", "packets"), "p"),
+    "percent": dict.fromkeys(("percent", "pct"), "%"),
 }
 
 
@@ -247,7 +298,7 @@ def _format(kind: str, base: int) -> str:
     names = _CANONICAL[kind]
     unit = next((name for name in names if base >= units[name]), names[0] if base == 0 else names[-1])
     if base == 0:
-        unit = {"rate": "bit", "duration": "s", "size": "B", "packets": "p"}[kind]
+        unit = {"rate": "bit", "duration": "s", "size": "B", "packets": "p", "percent": "%"}[kind]
     whole, rest = divmod(base, units[unit])
     if not rest:
         return f"{whole}{unit}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench.catalog.template import Field, Item, Text, holds, number, render, render_text
 from l4sbench.factors import OWN, Condition, Parameter
-from l4sbench.units import Duration, Packets, Rate, Size, Value
+from l4sbench.units import Duration, Packets, Percent, Rate, Size, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -402,4 +402,6 @@ def _shown(value: Value, unit: str | None) -> str | float | int | bool:
             return amount // 8
         case Packets(count=amount) | Size(bytes=amount):
             return amount
+        case Percent():
+            return value.share
     return value

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
+from l4sbench.factors import EVENTS, FACTORS
 from l4sbench.program.trial import seed_of, tool_of
 from l4sbench.traits import Needs
-from l4sbench.units import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,9 +40,8 @@ AUTHORS: Final = ("catalog", "program", "topology.py", "units.py")
 READERS: Final = frozenset({"check.py", "outside.py", "readback.py"})
 """Files there that only inspect cells and results: a better warning does not make a trial new."""
 
-_WIRES: Final = ("path.pause", "host.packet_cost")
-"""Factors that need wires if stated and not 0; what `host: vm` imitates, real hosts do by themselves."""
-_NONE: Final = Duration(0)
+_WIRES: Final = ("path.pause", "host.packet_cost", "path.jitter", "path.loss", "path.ecn")
+"""Factors that need wires if stated and not at the default; what `host: vm` imitates, real hosts do."""
 
 
 @cache
@@ -187,12 +186,18 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         options={name: frozenset(entry.needs.config) for name, entry in used_entries.items()},
         catalog=catalog.folders,
         capture=capture or any(kind[2] != "off" for kind in kinds),
-        wires=frozenset(
-            name
-            for name in _WIRES
-            if any(name in cell.given and cell.factors[name] != _NONE for cell in listed)
-        ),
+        wires=frozenset(_only_of_wires(listed)),
     )
+
+
+def _only_of_wires(cells: Iterable[Cell]) -> Iterator[str]:
+    """Yield the factors of these cells that only wires can apply."""
+    for cell in cells:
+        for name in _WIRES:
+            if name in cell.given and cell.factors[name] != FACTORS[name].default:
+                yield name
+        for event in cell.events:
+            yield from (f"{EVENTS}.{event.name}.{name}" for name in event.changes if name in _WIRES)
 
 
 def _hash(value: object) -> str:

@@ -24,7 +24,7 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.placement import Placed, Placement
-from l4sbench.program.shapers import bottleneck, delays, port_name
+from l4sbench.program.shapers import bottleneck, delays, port_name, reverse
 from l4sbench.program.traffic import Flow, commands
 from l4sbench.program.wires import readback, settings
 from l4sbench.units import Duration
@@ -84,7 +84,7 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
     runs, servers = _traffic(placement, node, conditions)
     if conditions.capture or placement.cell.capture == "headers":
         servers = (*servers, *_captures(placement.topology, node.name))
-    shapers = list(bottleneck(placement, node.name))
+    shapers = [*bottleneck(placement, node.name), *reverse(placement, node.name)]
     wires: tuple[tuple[str, str], ...] = ()
     if conditions.wire_seed is None:
         shapers += delays(placement, node.name)

@@ -18,11 +18,13 @@ from l4sbench.catalog import Bottleneck
 from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
+from l4sbench.factors import event_parts
 from l4sbench.program import changes
 from l4sbench.program.placement import Placement
 from l4sbench.program.traffic import whole_seconds
+from l4sbench.program.wires import loss_chances
 from l4sbench.topology import topology
-from l4sbench.units import Duration
+from l4sbench.units import Duration, Percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from l4sbench.cell import Cell
     from l4sbench.units import Rate, Value
 
+_IMPAIRING = frozenset({"path.jitter", "path.loss", "path.loss_burst"})
 PAIR_BYTES = 2 * PACKET_BYTES
 """Two full-size packets: with a smaller buffer a queue cannot keep a link busy."""
 
@@ -64,7 +67,27 @@ def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
     if cell.path_pause.ns and cell.path_pause.ns >= cell.path_pause_every.ns:
         message = f"a pause of {cell.path_pause} does not end before the next, {cell.path_pause_every} later"
         found = (*found, Problem("", "path.pause", message, "make path.pause_every longer"))
+    if _impairs(cell.given):
+        found = (*found, *_of_path(cell))
     return (*found, *changes.problems(cell)) if cell.events else found
+
+
+@lru_cache(maxsize=1024)
+def _impairs(given: frozenset[str]) -> bool:
+    return any(name in _IMPAIRING or event_parts(name) for name in given)
+
+
+def _of_path(cell: Cell) -> Iterator[Problem]:
+    """Yield why a path cannot have these jitter and losses."""
+    ports = len(topology(cell.topology).delay_ports)
+    if cell.path_jitter.ns * ports > cell.rtt.ns and cell.path_jitter_model != "normal":
+        message = f"{cell.path_jitter} of jitter would need a delay below 0: one way is {cell.rtt} / {ports}"
+        yield Problem("", "path.jitter", message, "make it smaller, or the rtt longer")
+    losses = [cell.path_loss, *(event.changes.get("path.loss") for event in cell.events)]
+    for loss in losses:
+        if isinstance(loss, Percent) and loss_chances(loss, cell.path_loss_burst)[0] > 1:
+            message = f"losses of {cell.path_loss_burst} in a row cannot be {loss} of all packets"
+            yield Problem("", "path.loss_burst", message, "make it longer")
 
 
 def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:

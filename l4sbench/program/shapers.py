@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from l4sbench.program.placement import Placement
     from l4sbench.units import Duration, Rate
 
+REVERSE_LIMIT = 1000
+"""Packets that the queue of `path.reverse_rate` holds: the length of a device's queue in Linux."""
 CLASS = "1:3"
 """HTB class of the bottleneck, as published."""
 
@@ -69,6 +71,35 @@ def bottleneck(placement: Placement, node: str) -> Iterator[Shaper]:
             ),
         ),
     )
+
+
+def reverse(placement: Placement, node: str) -> Iterator[Shaper]:
+    """Yield what limits the rate of the packets of receivers, if anything does and it is at this node."""
+    rate = placement.cell.reverse_rate
+    for where, network in placement.topology.reverse_ports if rate is not None else ():
+        if where != node or rate is None:
+            continue
+        dev = ("dev", port_name(network))
+        fifo = ("pfifo", "limit", str(REVERSE_LIMIT))
+        qdiscs, classes = _qdisc_file(network), f"class-{network}.json"
+        yield Shaper(
+            network,
+            (
+                ("tc", "qdisc", "replace", *dev, "root", "handle", "1:", "htb", "default", "3"),
+                _class("add", network, rate),
+                ("tc", "qdisc", "replace", *dev, "parent", CLASS, "handle", "3:", *fifo),
+            ),
+            (_show_qdiscs(network), _show_classes(network, classes)),
+            (
+                _rate_expected(network, rate, classes),
+                Expected(
+                    f"pfifo at {network}",
+                    qdiscs,
+                    (("kind", "pfifo"), ("parent", CLASS)),
+                    (Expectation("options.limit", REVERSE_LIMIT),),
+                ),
+            ),
+        )
 
 
 def new_rate(network: str, rate: Rate, output: str) -> Shaper:

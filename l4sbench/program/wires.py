@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Settings of the lab's wires: the path's delay, noise and pauses, and the time that packets cost a host.
+"""Settings of the lab's wires: delay, noise, jitter, losses and pauses, and the cost of packets to hosts.
 
 They are sysctls of `kernels/lab/wire`, below `net.wire` of a node (docs/guest.md), and are read back as such.
 """
@@ -8,14 +8,16 @@ They are sysctls of `kernels/lab/wire`, below `net.wire` of a node (docs/guest.m
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final, cast
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
 
 from l4sbench.program.data import Readback
-from l4sbench.units import Duration
+from l4sbench.units import Duration, Packets, Percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from l4sbench.cell import Cell
     from l4sbench.program.placement import Placement
     from l4sbench.units import Value
 
@@ -26,6 +28,9 @@ WIRE_PACKET_BYTES: Final = 1514
 DROPS: Final = "drops"
 """Last part of the name of a counter of packets that a wire dropped."""
 _ROOT: Final = "net.wire"
+_MODELS: Final = {"walk": "0", "uniform": "1", "normal": "2"}
+_ECN: Final = {"pass": "0", "bleach": "1", "ect0": "2"}
+_WHOLE: Final = 10**9
 
 
 def settings(placement: Placement, node: str, seed: int) -> tuple[tuple[str, str], ...]:
@@ -34,15 +39,23 @@ def settings(placement: Placement, node: str, seed: int) -> tuple[tuple[str, str
     Args:
         placement: The cell on its topology.
         node: The node.
-        seed: Seed of noise and pauses; each node and port draws from a seed of its own.
+        seed: Seed of noise, jitter, losses and pauses; each node and port draws from a seed of its own.
     """
-    return (*_delays(placement, node), *_noise(placement, node, seed), *_host(placement, node, seed))
+    return (
+        *_delays(placement, node),
+        *_noise(placement, node, seed),
+        *_path(placement, node, seed),
+        *_host(placement, node, seed),
+    )
 
 
 def readback(placement: Placement, node: str, set_to: tuple[tuple[str, str], ...]) -> Readback:
-    """Return the command that reads these settings back, with the counters of drops and pauses."""
+    """Return the command that reads these settings back, with the counters of what wires did."""
     networks = [address.network for address in placement.topology.by_name[node].addresses]
     counters = [*(f"{_ROOT}.{network}.{DROPS}" for network in networks), f"{_ROOT}.pauses"]
+    data = placement.topology.data_port
+    if data.node == node and impaired(placement.cell):
+        counters += [f"{_ROOT}.{data.network}.{name}" for name in ("lost", "rewritten")]
     return Readback("wires", ("sysctl", *(key for key, _ in set_to), *counters), "wires.txt")
 
 
@@ -53,14 +66,68 @@ def part_of_rtt(placement: Placement, rtt: Duration) -> Duration:
 
 def changed(placement: Placement, node: str, factor: str, value: Value) -> tuple[tuple[str, str], ...]:
     """Return the sysctls of a node's wires for a factor's new value; none if it does not concern them."""
-    if factor != "rtt":
-        return ()
-    part = part_of_rtt(placement, cast("Duration", value))
-    return tuple(
-        (f"{_ROOT}.{port.network}.delay_ns", str(part.ns))
-        for port in placement.topology.delay_ports
-        if port.node == node
+    ports = [port for port in placement.topology.delay_ports if port.node == node]
+    match factor, value:
+        case "rtt", Duration():
+            part = part_of_rtt(placement, value)
+            return tuple((f"{_ROOT}.{port.network}.delay_ns", str(part.ns)) for port in ports)
+        case "path.loss", Percent():
+            found = _loss(value, placement.cell.path_loss_burst)
+        case "path.ecn", str():
+            found = (("ecn", _ECN[value]),)
+        case _:
+            return ()
+    data = placement.topology.data_port
+    return tuple((f"{_ROOT}.{data.network}.{name}", set_to) for name, set_to in found if data in ports)
+
+
+def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield jitter, losses and ECN of the path towards the receivers, at the delay node."""
+    cell, data = placement.cell, placement.topology.data_port
+    if data.node != node or not impaired(cell):
+        return
+    port = f"{_ROOT}.{data.network}"
+    yield f"{port}.seed", _seed(seed, node, "path")
+    if cell.path_jitter.ns:
+        yield f"{port}.spread_model", _MODELS[cell.path_jitter_model]
+        yield f"{port}.spread_every_ns", str(cell.path_jitter_every.ns)
+        yield f"{port}.overtake", str(int(cell.path_jitter_order == "free"))
+        yield f"{port}.spread_ns", str(cell.path_jitter.ns)
+    if cell.path_loss.ppb:
+        yield from changed(placement, node, "path.loss", cell.path_loss)
+    if cell.path_ecn != "pass":
+        yield from changed(placement, node, "path.ecn", cell.path_ecn)
+
+
+def impaired(cell: Cell) -> bool:
+    """Return True if the path of a cell, at any time, has jitter or losses or changes the ECN field."""
+    later = {factor for event in cell.events for factor in event.changes}
+    return bool(
+        cell.path_jitter.ns
+        or cell.path_loss.ppb
+        or cell.path_ecn != "pass"
+        or not later.isdisjoint({"path.loss", "path.ecn"})
     )
+
+
+def _loss(loss: Percent, burst: Packets) -> tuple[tuple[str, str], ...]:
+    """Return the probabilities, in parts per 10^9, that losses begin and end before a packet.
+
+    The model of Gilbert ("Capacity of a burst-noise channel", Bell System Technical Journal 39, 1960) with
+    every packet lost in the bad state: bursts have the mean length 1 / leave, and the share of lost packets
+    is enter / (enter + leave). With enter = share and leave = 1 - share losses are independent.
+    """
+    enter, leave = loss_chances(loss, burst)
+    return ("loss_enter_ppb", str(round(enter * _WHOLE))), ("loss_leave_ppb", str(round(leave * _WHOLE)))
+
+
+def loss_chances(loss: Percent, burst: Packets) -> tuple[Fraction, Fraction]:
+    """Return the exact probabilities that losses begin and end; the first is above 1 if they cannot."""
+    share = Fraction(loss.ppb, _WHOLE)
+    if not burst.count or share == 1:
+        return share, 1 - share
+    leave = Fraction(1, burst.count)
+    return leave * share / (1 - share), leave
 
 
 def _delays(placement: Placement, node: str) -> Iterator[tuple[str, str]]:

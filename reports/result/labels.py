@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from l4sbench.units import Plain
 
-_UNITS: Final = {"_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "bytes", "_packets": "packets"}
+_UNITS: Final = {
+    "_mbps": "Mbit/s",
+    "_ms": "ms",
+    "_s": "s",
+    "_bytes": "bytes",
+    "_packets": "packets",
+    "_percent": "%",
+}
 """Endings of the columns of table `trials` (`l4sbench.factors.column_of`), and their units."""
 
 BUFFER: Final = "buffer_bdp"

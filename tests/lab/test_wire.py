@@ -8,16 +8,9 @@ import polars as pl
 import pytest
 
 from l4sbench.testbeds.virtual.lab import Lab
-from reports.result.load import RunTables
-from tests.lab.wires import tables
+from tests.lab.wires import sysctl, tables
 
 pytestmark = pytest.mark.lab
-
-
-def sysctl(found: RunTables, node: str, name: str) -> list[int]:
-    """Return a sysctl of the wires in every trial, as it was read back."""
-    rows = found.hosts.filter((pl.col("node") == node) & (pl.col("name") == f"net.wire.{name}"))
-    return [int(value) for value in rows["value"]]
 
 
 def test_the_path_has_its_rtt(lab: Lab, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@
 
 from pathlib import Path
 
+import polars as pl
+
 from l4sbench.app import api
 from reports.result.load import RunTables
 
@@ -28,3 +30,9 @@ def tables(folder: Path, more: str, name: str = "runs", jobs: int = 2, aqm: str 
     ended = api.run(matrix, jobs=jobs, runs=folder / name)
     assert ended.result.failed == ended.result.invalid == 0
     return api.load(ended)
+
+
+def sysctl(found: RunTables, node: str, name: str) -> list[int]:
+    """Return a sysctl of the wires in every trial, as it was read back."""
+    rows = found.hosts.filter((pl.col("node") == node) & (pl.col("name") == f"net.wire.{name}"))
+    return [int(value) for value in rows["value"]]

@@ -24,6 +24,13 @@
 
 #define WIRE_HOPS	8	/* destinations that a port remembers */
 #define WIRE_SETTINGS	6
+#define WIRE_PATH_SETTINGS	9
+
+/* Values of the setting spread_model. */
+enum wire_model { WIRE_WALK, WIRE_UNIFORM, WIRE_NORMAL };
+
+/* Values of the setting ecn. */
+enum wire_ecn { WIRE_PASS, WIRE_BLEACH, WIRE_ECT0 };
 
 struct dst_entry;
 struct neighbour;
@@ -91,6 +98,45 @@ struct wire_hop {
 };
 
 /**
+ * struct wire_path - what a path does to frames beyond their delay
+ * @acts: it does anything; read without the lock
+ * @spread_ns: by how much their delay differs from the port's: bound of a walk
+ *	       and of uniform values, standard deviation of normal ones
+ * @model: how it differs, enum wire_model
+ * @every_ns: time from one step of a walk to the next
+ * @overtake: frames may arrive before those that left earlier
+ * @loss_enter_ppb: probability of a first loss, in parts per 10^9
+ * @loss_leave_ppb: probability that a loss was the last one in a row
+ * @ecn: what happens to the ECN field, enum wire_ecn
+ * @lost: number of lost frames
+ * @rewritten: number of frames whose ECN field was changed
+ * @losing: the last frame was lost
+ * @walk_ns: where the walk is
+ * @step_at_ns: when it goes on
+ * @last_ns: no frame arrives earlier, unless frames may overtake
+ * @delays: generator of delays
+ * @losses: generator of losses
+ */
+struct wire_path {
+	bool acts;
+	unsigned long spread_ns;
+	unsigned long model;
+	unsigned long every_ns;
+	unsigned long overtake;
+	unsigned long loss_enter_ppb;
+	unsigned long loss_leave_ppb;
+	unsigned long ecn;
+	unsigned long lost;
+	unsigned long rewritten;
+	bool losing;
+	s64 walk_ns;
+	u64 step_at_ns;
+	u64 last_ns;
+	struct rnd_state delays;
+	struct rnd_state losses;
+};
+
+/**
  * struct wire_port - the private part of a port's network device
  * @dev: the device
  * @node: the node that it belongs to
@@ -106,7 +152,8 @@ struct wire_hop {
  * @random: generator of the jitter
  * @left_ns: when the last frame with jitter left
  * @more: the next frame leaves with the last one
- * @lock: protects @random, @left_ns, @more, @inbox, @timer and @hops
+ * @path: what else happens to its frames
+ * @lock: protects @random, @left_ns, @more, @path, @inbox, @timer and @hops
  * @inbox: frames under way to this port, in order of arrival
  * @timer: when the first of them arrives
  * @hops: how the node forwards frames that arrive here
@@ -127,12 +174,13 @@ struct wire_port {
 	struct rnd_state random;
 	u64 left_ns;
 	bool more;
+	struct wire_path path;
 	/* Frames come from softirq and process context, and go in softirq. */
 	spinlock_t lock;
 	struct sk_buff_head inbox;
 	struct hrtimer timer;
 	struct wire_hop hops[WIRE_HOPS];
-	struct ctl_table table[WIRE_SETTINGS];
+	struct ctl_table table[WIRE_SETTINGS + WIRE_PATH_SETTINGS];
 	struct ctl_table_header *sysctls;
 };
 
@@ -150,6 +198,14 @@ int wire_set(const struct ctl_table *table, int write, void *buffer,
 	     size_t *lenp, loff_t *ppos);
 void wire_setting(struct ctl_table *entry, const char *name,
 		  unsigned long *value, void *owner, proc_handler *handler);
+
+/* wire_path.c */
+u64 wire_path_due(struct wire_port *port, u64 at_ns);
+void wire_path_shorten(struct wire_port *port, unsigned long delay_ns);
+bool wire_path_takes(struct wire_port *port, struct sk_buff *skb);
+void wire_path_seed(struct wire_port *port);
+struct ctl_table *wire_path_settings(struct wire_port *port,
+				     struct ctl_table *entry);
 
 /* wire_forward.c */
 struct wire_port *wire_pass(struct wire_port *in, struct sk_buff *skb);

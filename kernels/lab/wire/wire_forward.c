@@ -126,8 +126,8 @@ static bool wire_forwards(const struct wire_port *in)
 
 static bool wire_leaves_at_once(const struct wire_port *out)
 {
-	return !READ_ONCE(out->jitter_ns) && !wire_has_queue(out) &&
-	       !wire_seen(out->dev);
+	return !(READ_ONCE(out->jitter_ns) | READ_ONCE(out->path.acts)) &&
+	       !wire_has_queue(out) && !wire_seen(out->dev);
 }
 
 static struct iphdr *wire_ip_header(struct sk_buff *skb)

@@ -57,7 +57,14 @@ static u64 wire_arrival(struct wire_port *from, u64 at_ns)
 		from->more = netdev_xmit_more();
 		spin_unlock(&from->lock);
 	}
-	return at_ns + READ_ONCE(from->delay_ns);
+	if (READ_ONCE(from->path.acts)) {
+		spin_lock(&from->lock);
+		at_ns = wire_path_due(from, at_ns);
+		spin_unlock(&from->lock);
+		return at_ns;
+	}
+	return max(at_ns + READ_ONCE(from->delay_ns),
+		   READ_ONCE(from->path.last_ns));
 }
 
 /* Frames from several senders may be under way, so the last in is not always
@@ -142,7 +149,8 @@ static void wire_send(struct wire_port *from, struct wire_port *to,
 /* Without delay and jitter nobody asks for the time: reading it takes time. */
 static u64 wire_now(const struct wire_port *from, u64 now_ns)
 {
-	if (now_ns || !(READ_ONCE(from->delay_ns) | READ_ONCE(from->jitter_ns)))
+	if (now_ns || !(READ_ONCE(from->delay_ns) | READ_ONCE(from->jitter_ns) |
+			READ_ONCE(from->path.acts)))
 		return now_ns;
 	return ktime_get_ns();
 }
@@ -176,6 +184,8 @@ static netdev_tx_t wire_xmit(struct sk_buff *skb, struct net_device *dev)
 		goto done;
 	}
 	for (;;) {
+		if (READ_ONCE(from->path.acts) && wire_path_takes(from, skb))
+			goto done;
 		due_ns = wire_arrival(from, wire_now(from, due_ns));
 		to = wire_find(from, eth_hdr(skb)->h_dest);
 		if (!to) {
@@ -242,11 +252,18 @@ static int wire_port_set(const struct ctl_table *table, int write, void *buffer,
 			 size_t *lenp, loff_t *ppos)
 {
 	struct wire_port *port = table->extra1;
+	unsigned long delay_ns = port->delay_ns;
 	int error = wire_set(table, write, buffer, lenp, ppos);
 
-	if (!error && write && table->data == &port->seed)
+	if (error || !write)
+		return error;
+	if (table->data == &port->seed) {
 		prandom_seed_state(&port->random, port->seed);
-	return error;
+		wire_path_seed(port);
+	}
+	if (port->delay_ns < delay_ns)
+		wire_path_shorten(port, delay_ns);
+	return 0;
 }
 
 static int wire_port_sysctls(struct wire_port *port)
@@ -259,6 +276,7 @@ static int wire_port_sysctls(struct wire_port *port)
 	wire_setting(entry++, "seed", &port->seed, port, wire_port_set);
 	wire_setting(entry++, "limit", &port->limit, port, wire_port_set);
 	wire_setting(entry++, "drops", &port->drops, port, NULL);
+	entry = wire_path_settings(port, entry);
 	snprintf(path, sizeof(path), "net/wire/%s", port->dev->name);
 	port->sysctls = register_net_sysctl_sz(dev_net(port->dev), path,
 					       port->table, entry - port->table);

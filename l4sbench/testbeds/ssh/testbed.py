@@ -172,7 +172,7 @@ class SshTestbed:
             Problem(
                 "",
                 name,
-                "only the virtual testbed can do this to a host",
+                "only the virtual testbed can do this",
                 "leave it out, or use --on virtual",
             )
             for name in sorted(needs.wires)

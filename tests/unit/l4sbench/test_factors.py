@@ -8,7 +8,7 @@ import pytest
 
 from l4sbench.errors import BadValueError
 from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, RESERVED, Parameter, column_of, factor_of
-from l4sbench.units import Duration, Packets, Plain, Rate, Size, Value
+from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Size, Value
 
 
 def test_released_defaults_never_change() -> None:
@@ -23,6 +23,13 @@ def test_released_defaults_never_change() -> None:
         "path.pause": "0s",
         "path.pause_every": "330ms",
         "path.pause_at": "delay",
+        "path.jitter": "0s",
+        "path.jitter_model": "walk",
+        "path.jitter_every": "10ms",
+        "path.jitter_order": "keep",
+        "path.loss": "0%",
+        "path.loss_burst": "0p",
+        "path.ecn": "pass",
         "host.packet_cost": "0s",
         "sample.interval": "100ms",
         "capture": "off",
@@ -46,6 +53,8 @@ def test_released_defaults_never_change() -> None:
         ("aqm.limit", Size(1000), ("aqm.limit_bytes", 1000)),
         ("aqm.limit", Packets(42), ("aqm.limit_packets", 42)),
         ("aqm.limit", "default", ("aqm.limit", "default")),
+        ("path.loss", Percent(10**7), ("path.loss_percent", 1.0)),
+        ("events.step.path.loss", Percent(5 * 10**6), ("events.step.path.loss_percent", 0.5)),
         ("events.step.at", Duration(20_000_000_000), ("events.step.at_s", 20.0)),
         ("events.step.rtt", Duration(20_000_000), ("events.step.rtt_ms", 20.0)),
         ("l4s.at", Duration(20_000_000), ("l4s.at_ms", 20.0)),
@@ -81,6 +90,8 @@ def test_factors_of_events_are_found_by_dotted_name() -> None:
         ("buffer_bdp", 1, 1.0),
         ("buffer_bdp", "0.5", 0.5),
         ("rate", Rate(5), Rate(5)),
+        ("path.loss", "0.5%", Percent(5_000_000)),
+        ("path.loss", Percent(1), Percent(1)),
         ("expect.bottleneck", "false", False),
         ("l4s.count", "3", 3),
     ],
@@ -104,6 +115,9 @@ def test_values(name: str, raw: object, value: Value) -> None:
         ("l4s.count", 10**30, "is out of range"),
         ("rate", True, "expected a rate such as 100mbit, not true"),
         ("rate", Duration(5), "expected a rate such as 100mbit"),
+        ("path.loss", 1, "expected a percentage such as 1%, but 1 has no unit"),
+        ("path.loss", "101%", "101% is out of range; it must be at most 100%"),
+        ("path.loss", "0.1", 'expected a percentage such as 1%, not "0.1"'),
         ("aqm", "", "expected a name, not an empty text"),
         ("aqm", 5, "expected a name, not 5"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from l4sbench.units import Duration, Packets, Quantity, Rate, Size, Value, kind_of, parse_quantity
+from l4sbench.units import Duration, Packets, Percent, Quantity, Rate, Size, Value, kind_of, parse_quantity
 
 AMOUNTS = st.integers(min_value=0, max_value=2**63 - 1)
 
@@ -35,6 +35,10 @@ AMOUNTS = st.integers(min_value=0, max_value=2**63 - 1)
         ("size", "64KiB", Size(65_536), "65.536kB"),
         ("size", "62500B", Size(62_500), "62.5kB"),
         ("packets", "42p", Packets(42), "42p"),
+        ("percent", "1%", Percent(10_000_000), "1%"),
+        ("percent", "0.10%", Percent(1_000_000), "0.1%"),
+        ("percent", "0%", Percent(0), "0%"),
+        ("percent", "150%", Percent(1_500_000_000), "150%"),
     ],
 )
 def test_reads(kind: str, text: str, value: Quantity, canonical: str) -> None:
@@ -59,6 +63,9 @@ def test_reads(kind: str, text: str, value: Quantity, canonical: str) -> None:
         ("size", "3kb", 'expected a size such as 300kB, not "3kb"; did you mean 3kB?'),
         ("size", "99999999999GB", 'expected a size such as 300kB, but "99999999999GB" is out of range'),
         ("packets", "1.5p", 'expected a number of packets such as 42p, but "1.5p" is not a whole packet'),
+        ("percent", "1", 'expected a percentage such as 1%, not "1"; add a unit: %'),
+        ("percent", "1percent", 'expected a percentage such as 1%, not "1percent"; did you mean 1%?'),
+        ("percent", "0.00000001%", 'expected a percentage such as 1%, but "0.00000001%" is not a whole 10^-9'),
         ("packets", "٣p", 'expected a number of packets such as 42p, not "٣p"'),
         (
             "rate",
@@ -72,7 +79,7 @@ def test_refuses_and_says_what_is_expected(kind: str, text: str, message: str) -
         parse_quantity(kind, text)
 
 
-@pytest.mark.parametrize("kind", [Rate, Duration, Size, Packets])
+@pytest.mark.parametrize("kind", [Rate, Duration, Size, Packets, Percent])
 def test_nothing_is_negative(kind: type[Rate]) -> None:
     with pytest.raises(ValueError, match="never negative"):
         kind(-1)
@@ -80,7 +87,7 @@ def test_nothing_is_negative(kind: type[Rate]) -> None:
 
 @given(AMOUNTS)
 def test_the_canonical_form_parses_back(amount: int) -> None:
-    for value in (Rate(amount), Duration(amount), Size(amount), Packets(amount)):
+    for value in (Rate(amount), Duration(amount), Size(amount), Packets(amount), Percent(amount)):
         assert type(value).parse(str(value)) == value
         assert parse_quantity(kind_of(value), str(value)) == value
 
@@ -98,8 +105,8 @@ def test_decimals_are_exact(whole: int, thousandths: int) -> None:
 
 
 def test_kinds_do_not_mix() -> None:
-    values: set[Value] = {Rate(1), Duration(1), Size(1), Packets(1), 1}
-    assert len(values) == 5
+    values: set[Value] = {Rate(1), Duration(1), Size(1), Packets(1), Percent(1), 1}
+    assert len(values) == 6
     assert [kind_of(v) for v in (Rate(1), Duration(1), Size(1), Packets(1), 1, 1.0, True, "1")] == [
         "rate",
         "duration",

@@ -588,3 +588,104 @@ def test_events_are_within_the_trial_and_apart() -> None:
     (close,) = problems(cell(**STEP, events__then__at="20001ms", events__then__rate="50mbit"), CATALOG)
     assert close.message == "step changes rate less than 10 ms before"
     assert not problems(cell(**STEP, events__then__at="20010ms", events__then__rate="50mbit"), CATALOG)
+
+
+PATH: Mapping[str, Value] = {
+    "path__jitter": "5ms",
+    "path__jitter_order": "free",
+    "path__loss": "2%",
+    "path__loss_burst": "4p",
+    "path__ecn": "bleach",
+    "rtt": "20ms",
+}
+
+
+def test_the_path_is_impaired_on_its_way_to_the_receivers() -> None:
+    made = build(cell(**PATH), wire_seed=7)
+    found = {name: value for name, value in wires(made["delay"]).items() if name.startswith("net-mid.")}
+    assert found.pop("net-mid.seed") != wires(build(cell(**PATH), wire_seed=8)["delay"])["net-mid.seed"]
+    assert found == {
+        "net-mid.delay_ns": "10000000",
+        "net-mid.limit": "60000",
+        "net-mid.spread_model": "0",
+        "net-mid.spread_every_ns": "10000000",
+        "net-mid.overtake": "1",
+        "net-mid.spread_ns": "5000000",
+        "net-mid.loss_enter_ppb": "5102041",  # a quarter of 2 / 98
+        "net-mid.loss_leave_ppb": "250000000",
+        "net-mid.ecn": "1",
+    }
+    (reading,) = [one for one in made["delay"].readback if one.name == "wires"]
+    assert reading.argv[-2:] == ("net.wire.net-mid.lost", "net.wire.net-mid.rewritten")
+    others = [made[node] for node in made if node != "delay"]
+    assert not any(name.endswith(("spread_ns", "ecn", "ppb")) for other in others for name in wires(other))
+
+
+def test_independent_losses() -> None:
+    found = wires(build(cell(path__loss="2%"), wire_seed=7)["delay"])
+    assert (found["net-mid.loss_enter_ppb"], found["net-mid.loss_leave_ppb"]) == ("20000000", "980000000")
+
+
+def test_a_path_as_it_is_by_default_has_no_further_settings() -> None:
+    assert wires(build(cell(), wire_seed=7)["delay"]).keys() == {
+        f"{network}.{name}" for network in ("net-tx", "net-mid") for name in ("delay_ns", "limit")
+    }
+
+
+def test_an_event_changes_losses_and_ecn() -> None:
+    events: dict[str, Value] = {
+        "events__off__at": "2s",
+        "events__off__path.loss": "100%",
+        "events__off__path.ecn": "ect0",
+    }
+    (ecn, loss) = sorted(
+        build(cell(path__loss_burst="3p", **events), wire_seed=7)["delay"].changes, key=lambda one: one.factor
+    )
+    assert dict(ecn.sysctls) == {"net.wire.net-mid.ecn": "2"}
+    assert dict(loss.sysctls) == {
+        "net.wire.net-mid.loss_enter_ppb": "1000000000",
+        "net.wire.net-mid.loss_leave_ppb": "0",
+    }
+
+
+@pytest.mark.parametrize("seed", [7, None])
+def test_the_reverse_rate_is_a_fifo_on_every_testbed(seed: int | None) -> None:
+    made = build(cell(path__reverse_rate="1mbit"), wire_seed=seed)["router"]
+    lines = [" ".join(command.argv) for command in made.setup if "@net-mid" in command.argv]
+    assert lines == [
+        "tc qdisc replace dev @net-mid root handle 1: htb default 3",
+        "tc class add dev @net-mid parent 1: classid 1:3 htb rate 1mbit",
+        "tc qdisc replace dev @net-mid parent 1:3 handle 3: pfifo limit 1000",
+    ]
+    assert {one.what for one in made.expected} >= {"htb class 1:3 at net-mid", "pfifo at net-mid"}
+
+
+@pytest.mark.parametrize(
+    ("factors", "path", "message"),
+    [
+        (
+            {"path__jitter": "6ms"},
+            "path.jitter",
+            "6ms of jitter would need a delay below 0: one way is 10ms / 2",
+        ),
+        (
+            {"path__loss": "60%", "path__loss_burst": "1p"},
+            "path.loss_burst",
+            "losses of 1p in a row cannot be 60% of all packets",
+        ),
+        (
+            {"path__loss_burst": "1p", "events__x__at": "1s", "events__x__path.loss": "60%"},
+            "path.loss_burst",
+            "losses of 1p in a row cannot be 60% of all packets",
+        ),
+    ],
+)
+def test_paths_that_cannot_be(factors: dict[str, Value], path: str, message: str) -> None:
+    (problem,) = problems(cell(**factors), CATALOG)
+    assert (problem.path, problem.message) == (path, message)
+
+
+def test_paths_that_can_just_be() -> None:
+    assert not problems(cell(path__jitter="5ms"), CATALOG)
+    assert not problems(cell(path__jitter="6ms", path__jitter_model="normal"), CATALOG)
+    assert not problems(cell(path__loss="100%", path__loss_burst="5p"), CATALOG)

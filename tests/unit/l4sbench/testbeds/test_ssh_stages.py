@@ -124,16 +124,31 @@ def test_hosts_that_may_boot_nothing_stay_as_they_are(tmp_path: Path, matrix: Ma
     assert "l4sbench_kernels: [debian-backports]" in ends
 
 
-def test_hosts_cannot_be_made_to_pause(tmp_path: Path) -> None:
+OF_THE_LAB = """\
+path.pause: 3ms
+path.loss: 0%
+axes: {host.packet_cost: [0s, 1us], path.jitter: [0s, 1ms]}
+events: {off: {at: 1s, path.loss: 1%, path.ecn: bleach, rate: 5mbit, rtt: 20ms}}
+path.reverse_rate: 1mbit
+"""
+
+
+def test_what_hosts_cannot_do_is_refused(tmp_path: Path) -> None:
     text = "matrix: m\nrate: 10mbit\nrtt: 10ms\nduration: 2s\naqm: fifo\nflows: {one: {cc: cubic}}\n"
-    (tmp_path / "m.yaml").write_text(text + "path.pause: 3ms\naxes: {host.packet_cost: [0s, 1us]}\n")
+    (tmp_path / "m.yaml").write_text(text + OF_THE_LAB)
     matrix = load_matrix(tmp_path / "m.yaml")
     remember(tmp_path, asked(NEW))
     path = inventory(tmp_path, None)
     testbed = SshTestbed(path, matrix.catalog, matrix.cells, contact=False, cache=tmp_path)
     found = testbed.check(needs(matrix.catalog, matrix.cells, testbed.traits))
     refused = {problem.path: problem.message for problem in found if "virtual testbed" in problem.message}
-    assert refused.keys() == {"path.pause", "host.packet_cost"}
+    assert refused.keys() == {
+        "path.pause",
+        "host.packet_cost",
+        "path.jitter",
+        "events.off.path.loss",
+        "events.off.path.ecn",
+    }
 
 
 def test_a_wrong_inventory_is_told_in_full(tmp_path: Path, matrix: Matrix) -> None:

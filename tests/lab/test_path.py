@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Jitter, losses, ECN and the reverse rate of a path, as trials see them."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from l4sbench.testbeds.virtual.lab import Lab
+from reports.result.load import RunTables
+from tests.lab.wires import sysctl, tables
+
+pytestmark = pytest.mark.lab
+
+CAPTURED = "capture: headers\npath.noise: 0\nclassic.ecn: classic\n"
+
+
+def packets(found: RunTables, group: str) -> pl.DataFrame:
+    return found.scan("packets").filter(pl.col("group") == group).collect()
+
+
+@pytest.mark.parametrize(
+    ("field", "l4s", "classic"),
+    [("pass", "ect1", "ect0"), ("bleach", "not-ect", "not-ect"), ("ect0", "ect0", "ect0")],
+)
+def test_the_queue_sees_what_the_path_leaves_of_ecn(
+    lab: Lab, tmp_path: Path, field: str, l4s: str, classic: str
+) -> None:
+    found = tables(tmp_path, f"{CAPTURED}path.ecn: {field}\n", aqm="dualpi2")
+    for group, wanted in (("l4s", l4s), ("classic", classic)):
+        own = packets(found, group)
+        # SYNs and retransmissions of classic ECN are Not-ECT in any case
+        sent = own.filter(~pl.col("retransmit"))["ecn"].value_counts(sort=True)["ecn"]
+        assert sent[0] == wanted
+        marks = int(found.flows.filter(pl.col("group") == group)["delivered_ce_packets"].sum())
+        assert (marks == 0) == (field == "bleach"), group
+    assert (field == "pass") == (not found.hosts["name"].str.ends_with("rewritten").any())
+
+
+def test_lost_packets_are_sent_again_and_no_more(lab: Lab, tmp_path: Path) -> None:
+    found = tables(tmp_path, f"{CAPTURED}path.loss: 2%\nexpect.bottleneck: false\n")
+    (lost,) = sysctl(found, "delay", "net-mid.lost")
+    arrived = found.scan("packets").collect().height
+    assert lost / (lost + arrived) == pytest.approx(0.02, rel=0.35)
+    assert lost == pytest.approx(found.flows["retransmits_packets"].sum(), rel=0.2)
+    assert sysctl(found, "delay", "net-mid.drops") == [0]
+
+
+def test_nothing_arrives_in_an_outage(lab: Lab, tmp_path: Path) -> None:
+    events = "events: {off: {at: 4s, path.loss: 100%}, on: {at: 5s, path.loss: 0%}}\n"
+    found = tables(tmp_path, CAPTURED + events)
+    arrived = found.scan("packets").collect()["t_ms"]
+    assert arrived.is_between(4011, 5009).sum() == 0
+    assert arrived.is_between(3000, 4000).sum() > 1000
+    assert arrived.is_between(7000, 8000).sum() > 1000
+
+
+def test_a_field_bleached_for_a_while(lab: Lab, tmp_path: Path) -> None:
+    events = "events: {off: {at: 4s, path.ecn: bleach}, on: {at: 6s, path.ecn: pass}}\n"
+    own = packets(tables(tmp_path, CAPTURED + events), "l4s").filter(~pl.col("retransmit"))
+    during = pl.col("t_ms").is_between(4011, 6009)
+    assert set(own.filter(during)["ecn"]) == {"not-ect"}
+    assert set(own.filter(~pl.col("t_ms").is_between(3990, 6030))["ecn"]) == {"ect1"}
+
+
+def test_a_slow_way_back_holds_acks_up(lab: Lab, tmp_path: Path) -> None:
+    """ACKs of 20 Mbit/s need some 450 kbit/s; at 100 kbit/s they queue, and data wait for them."""
+    found = tables(tmp_path, "axes: {path.reverse_rate: [100mbit, 100kbit]}\nexpect.bottleneck: false\n")
+    rates = found.trials.select("cell", "path.reverse_rate_mbps")
+    flows = (
+        found.flows.join(rates, on="cell")
+        .group_by("path.reverse_rate_mbps")
+        .agg(pl.col("goodput_mbps").sum(), pl.col("srtt_p50_ms").max())
+    )
+    slow, fast = flows.sort("path.reverse_rate_mbps").iter_rows(named=True)
+    assert fast["goodput_mbps"] > 18
+    assert fast["srtt_p50_ms"] < 60
+    assert slow["goodput_mbps"] < 10
+    assert slow["srtt_p50_ms"] > 200
+
+
+def test_a_walk_moves_the_round_trip_time_and_nobody_overtakes(lab: Lab, tmp_path: Path) -> None:
+    more = "sample.interval: 10ms\naxes: {path.jitter: [0s, 8ms]}\npath.jitter_every: 20ms\n"
+    found = tables(tmp_path, CAPTURED + more, aqm="dualpi2")
+    cells = found.trials.select("cell", "path.jitter_ms")
+    rtts = found.sockets.filter((pl.col("side") == "sender") & (pl.col("group") == "l4s"))
+    ranges = (
+        rtts.filter(pl.col("t_ms") > 2000)
+        .join(cells, on="cell")
+        .group_by("path.jitter_ms")
+        .agg(pl.col("srtt_ms").quantile(0.05).alias("low"), pl.col("srtt_ms").quantile(0.95).alias("high"))
+    )
+    still, walking = ranges.sort("path.jitter_ms").iter_rows(named=True)
+    assert walking["high"] - walking["low"] > 4 + still["high"] - still["low"]
+    # what is sent again was lost at the queue, not overtaken
+    assert found.packet_flows["lost_packets"].sum() == pytest.approx(
+        found.flows["retransmits_packets"].sum(), abs=4
+    )
+
+
+def test_overtaken_packets_look_lost_to_tcp(lab: Lab, tmp_path: Path) -> None:
+    """With steps of 0.5 ms, packets of 0.12 ms overtake, and the sender repairs what was not lost."""
+    more = "capture: headers\npath.noise: 0\npath.jitter: 5ms\naxes: {path.jitter_order: [keep, free]}\n"
+    found = tables(tmp_path, more)
+    cells = found.trials.select("cell", "path.jitter_order")
+    flows = (
+        found.packet_flows.join(cells, on="cell")
+        .group_by("path.jitter_order")
+        .agg(pl.col("retransmits_packets").sum(), pl.col("lost_packets").sum())
+    )
+    keep, free = (
+        flows.row(by_predicate=pl.col("path.jitter_order") == order, named=True) for order in ("keep", "free")
+    )
+    assert keep["retransmits_packets"] == pytest.approx(keep["lost_packets"], abs=4)
+    assert free["retransmits_packets"] > free["lost_packets"] + 4
+
+
+def test_everything_comes_from_the_seed(lab: Lab, tmp_path: Path) -> None:
+    more = (
+        "path.jitter: 3ms\npath.loss: 1%\npath.loss_burst: 2p\npath.ecn: ect0\npath.reverse_rate: 1mbit\n"
+        "expect.bottleneck: false\naxes:\n  path.jitter_model: [walk, uniform, normal]\n"
+        "events: {step: {at: 3s, rate: 10mbit, rtt: 30ms, path.loss: 2%}}\n"
+    )
+    first = tables(tmp_path, more, "first", jobs=1)
+    second = tables(tmp_path, more, "second", jobs=3)
+    for name in ("flows", "intervals", "sockets", "queues", "hosts", "events"):
+        assert getattr(first, name).equals(getattr(second, name)), name
