@@ -182,6 +182,36 @@ def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> 
     assert api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path)).plan.to_run == 0
 
 
+def test_the_path_changes_during_a_trial(hosts: NodesStatus, tmp_path: Path) -> None:
+    """On hosts an event is a command of tc at its instant, and queues keep what they counted."""
+    wanted = matrix(tmp_path, "fifo", duration="6s", name="step")
+    more = "path.reverse_rate: 5mbit\nevents: {step: {at: 3s, rate: 5mbit, rtt: 30ms}}\n"
+    wanted.write_text(wanted.read_text() + more)
+    ended = api.run(wanted, on=f"ssh:{hosts.inventory}", runs=tmp_path)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    (reasons,) = written(ended.path, "trials")["reasons"]
+    assert not reasons or re.fullmatch(
+        r"(\S+: (limited by its|its host was too busy:|step: \w+ changed \d+ ms late).*?(; )?)*", reasons
+    )
+    (raw,) = ended.path.glob("cells/*/*/raw")
+    taken = {node: json.loads((raw / node / "events.json").read_text()) for node in ("router", "delay")}
+    assert [(one["event"], one["factor"]) for node in taken.values() for one in node] == [
+        ("step", "rate"),
+        ("step", "rtt"),
+        ("step", "rtt"),
+    ]
+    assert all(one["t_ms"] >= 3000 for node in taken.values() for one in node)
+    for moment in ("event-step-rate-net-rx.json", "class-net-rx.json"):
+        (shown,) = json.loads((raw / "router" / moment).read_text())
+        assert shown["rate"] == 5_000_000 // 8
+    for moment in ("event-step-rtt-net-mid.json", "qdisc-net-mid.json"):
+        (shown,) = json.loads((raw / "delay" / moment).read_text())
+        assert shown["options"]["delay"]["delay"] == pytest.approx(0.015)
+        assert shown["packets"] > 100
+    samples = written(ended.path, "queues").filter(kind="bfifo")["sent_packets"]
+    assert not samples.len() or samples.is_sorted()
+
+
 def test_why_a_host_is_not_ready_is_told_in_its_own_words(hosts: NodesStatus) -> None:
     assert hosts.inventory
     for given, told in (

@@ -65,7 +65,11 @@ def test_reads(kind: str, text: str, value: Quantity, canonical: str) -> None:
         ("packets", "1.5p", 'expected a number of packets such as 42p, but "1.5p" is not a whole packet'),
         ("percent", "1", 'expected a percentage such as 1%, not "1"; add a unit: %'),
         ("percent", "1percent", 'expected a percentage such as 1%, not "1percent"; did you mean 1%?'),
-        ("percent", "0.00000001%", 'expected a percentage such as 1%, but "0.00000001%" is not a whole 10^-9'),
+        (
+            "percent",
+            "0.00000001%",
+            'expected a percentage such as 1%, but "0.00000001%" is not a whole 10^-9',
+        ),
         ("packets", "٣p", 'expected a number of packets such as 42p, not "٣p"'),
         (
             "rate",
