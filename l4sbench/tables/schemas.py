@@ -279,7 +279,7 @@ class LatenessTable(OfTrial):
 
 
 class EventsTable(OfTrial):
-    """One row per valid trial and change of an event: when it took effect, and what was read back."""
+    """One row per trial and change of an event: when it took effect, and what was read back."""
 
     event = text("name of the event", key=True)
     factor = text("factor that changed", key=True)
