@@ -46,22 +46,10 @@ def number_of_looks(matrix: Matrix) -> int:
     return len(looks(matrix.trials))
 
 
-def decider(matrix: Matrix) -> Decide | None:
-    """Return the function that decides whether a cell has enough trials; None when their number is fixed.
-
-    Raises:
-        InputError: the matrix's rule is unknown, or compares flow groups that no cell has.
-    """
-    from reports.result.rules import load_rule
-
-    if matrix.trials.until is None:
+def decider(matrix: Matrix, rule: Rule | None) -> Decide | None:
+    """Return the function that decides whether a cell has enough trials; None when their number is fixed."""
+    if matrix.trials.until is None or rule is None:
         return None
-    rule = load_rule(matrix.rule)
-    if not any(_compares(rule, cell) for cell in matrix.asked):
-        raise InputError(
-            f"rule {rule.rule} compares the flow groups {rule.l4s} and {rule.classic}, and no cell has both",
-            f"use a fixed number: trials: {matrix.trials.max}",
-        )
     return _Decider(rule, matrix.baseline_ids, number_of_looks(matrix))
 
 
@@ -113,18 +101,19 @@ class _Decider:
         return sum(l4s), sum(classic)
 
 
-def forecast(plan: Plan, run: Path | None) -> Forecast | None:
+def forecast(plan: Plan, rule: Rule | None, run: Path | None) -> Forecast | None:
     """Forecast the trials that a run of this plan will probably add; None when their number is fixed.
 
-    `run` is the directory of the run to resume, whose tables have the spread of its cells.
+    `rule` is how verdicts are made, `run` the directory of the run to resume, whose tables have the spread of
+    its cells.
     """
     matrix = plan.matrix
-    if matrix.trials.until is None:
+    if matrix.trials.until is None or rule is None:
         return None
     from reports.result.adaptive import still_undecided
 
     at = looks(matrix.trials)
-    ends = _known(matrix, run, at)
+    ends = _known(rule, run, at)
     trials, work_s, known = 0.0, 0.0, 0
     for planned in plan.asked:
         end = ends.get(planned.cell.id)
@@ -141,7 +130,7 @@ def forecast(plan: Plan, run: Path | None) -> Forecast | None:
     return Forecast(round(trials), plan.most_added, known, work_s)
 
 
-def _known(matrix: Matrix, run: Path | None, at: Sequence[int]) -> dict[str, tuple[int, int]]:
+def _known(rule: Rule, run: Path | None, at: Sequence[int]) -> dict[str, tuple[int, int]]:
     """Return trials in the end and trials so far, of each cell with enough rows in the run's tables."""
     if run is None:
         return {}
@@ -149,9 +138,7 @@ def _known(matrix: Matrix, run: Path | None, at: Sequence[int]) -> dict[str, tup
     from reports.result.adaptive import forecast as forecast_cells
     from reports.result.cells import cells
     from reports.result.load import load
-    from reports.result.rules import load_rule
 
-    rule = load_rule(matrix.rule)
     try:
         with tables.blaming(run / tables.FOLDER):
             found = cells(load(run), rule.l4s, rule.classic, rule.value, len(at))

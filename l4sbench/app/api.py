@@ -27,6 +27,7 @@ from l4sbench.app.prepare import (
     trusted,
 )
 from l4sbench.app.reading import copy_description, reading, writing
+from l4sbench.app.rules import require_rule
 from l4sbench.catalog.outside import keep_catalog
 from l4sbench.errors import InputError, TestbedError
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
     from reports.compare import Comparison
     from reports.result.load import RunTables
+    from reports.result.rules import Rule
     from reports.result.verdicts import Decision
 
 __all__ = [
@@ -73,8 +75,7 @@ class EndedRun:
     Attributes:
         path: The run directory.
         result: How the trials ended.
-        decision: From the tables; None when the run was interrupted, or when no cell has the flow groups that
-            the rule compares.
+        decision: From the tables; None when the run was interrupted, or when its matrix has no verdicts.
         problems: Raw files that could not be read.
     """
 
@@ -195,7 +196,7 @@ def run_matrix(
     if prepared.settled.consented:
         on_state(f"trusted from now on: the code of {', '.join(prepared.settled.consented)}")
     loaded = prepared.matrix
-    enough = decider(loaded)
+    enough = decider(loaded, prepared.rule)
     testbed = prepared.open_testbed(on_state=on_state)
     identity = testbed.identity()
     stages, enter = (testbed.stages(), testbed.enter) if isinstance(testbed, Staged) else (None, None)
@@ -228,8 +229,10 @@ def run_matrix(
         writer.check_place()
         with room(found.path), reading(found.path):
             problems = assemble(found, loaded.catalog).problems
+            if prepared.rule is None:
+                return EndedRun(found.path, result, None, problems)
             try:
-                return EndedRun(found.path, result, _decide(found.path, loaded, loaded.rule), problems)
+                return EndedRun(found.path, result, _decide(found.path, loaded, prepared.rule), problems)
             except InputError as error:
                 return EndedRun(found.path, result, None, (*problems, str(error)))
 
@@ -268,7 +271,7 @@ def plan_of(
         plan,
         prepared.traits.workers(options.jobs),
         untested,
-        forecast(plan, prepared.latest.path if prepared.latest else None),
+        forecast(plan, prepared.rule, prepared.latest.path if prepared.latest else None),
         advice,
         tuple(testbed.check(plan.needs)) if testbed and identity else (),
         prepared.settled.untrusted,
@@ -361,7 +364,7 @@ def decide(
     """
     path = find_run(run, Path(runs))
     matrix = load_matrix(path / "matrix.yaml")
-    return path, _decide(path, matrix, rule or matrix.rule, _cells(matrix, filters))
+    return path, _decide(path, matrix, require_rule(matrix, rule), _cells(matrix, filters))
 
 
 def compare(
@@ -390,7 +393,6 @@ def compare(
     from reports.compare import compare as compare_tables
     from reports.compare import load_margins
     from reports.result.load import load as load_tables
-    from reports.result.rules import load_rule
 
     paths = [find_run(run, Path(runs)) for run in (base, new)]
     matrices = [load_matrix(path / "matrix.yaml") for path in paths]
@@ -401,18 +403,17 @@ def compare(
             *tables,
             names=(str(base), str(new)),
             margins=load_margins(Path(margins)) if margins else load_margins(),
-            rule=load_rule(rule or matrices[0].rule),
+            rule=require_rule(matrices[0], rule),
             looks=(number_of_looks(matrices[0]), number_of_looks(matrices[1])),
         )
 
 
-def _decide(path: Path, matrix: Matrix, rule: str, cells: frozenset[str] | None = None) -> Decision:
+def _decide(path: Path, matrix: Matrix, rule: Rule, cells: frozenset[str] | None = None) -> Decision:
     from l4sbench.app.adaptive import number_of_looks
     from reports.result.load import load as load_tables
-    from reports.result.rules import load_rule
     from reports.result.verdicts import decide as verdicts_of
 
-    return verdicts_of(load_tables(path, cells), load_rule(rule), number_of_looks(matrix))
+    return verdicts_of(load_tables(path, cells), rule, number_of_looks(matrix))
 
 
 def _cells(matrix: Matrix, filters: Sequence[str]) -> frozenset[str] | None:

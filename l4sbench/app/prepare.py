@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.catalog.outside import CATALOG, settle
-from l4sbench.errors import InputError, did_you_mean
+from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.factors import MAX_TRIALS
 from l4sbench.userfiles import is_file, short
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from l4sbench.planning.plan import Plan
     from l4sbench.store import Run, StoreView
     from l4sbench.traits import Identity, Stages, TestbedTraits
+    from reports.result.rules import Rule
 
 RUNS: Final = Path("runs")
 """Default folder of run directories."""
@@ -95,6 +96,7 @@ class Prepared:
         latest: The latest run; None before the first.
         traits: The testbed's traits.
         settled: Which code from outside the cells use, and what of it the user trusts.
+        rule: How verdicts are made; None for a matrix without verdicts.
     """
 
     matrix: Matrix
@@ -102,6 +104,7 @@ class Prepared:
     latest: Run | None
     traits: TestbedTraits
     settled: Settled
+    rule: Rule | None
 
     def require_trust(self) -> None:
         """Raise InputError if the cells use code from outside that the user does not trust yet."""
@@ -177,15 +180,29 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
     """Load what a run of the matrix needs; touches no host.
 
     Raises:
-        InputError: the matrix, a filter or an option is wrong; it carries every problem of the matrix.
+        InputError: the matrix, its rule, a filter or an option is wrong; it carries every problem of the
+            matrix.
     """
+    from l4sbench.app.rules import find_rule
     from l4sbench.store import Run
 
     loaded = load_matrix(matrix, options.catalog, options.trials).select(filters)
+    rule = find_rule(loaded)
+    if rule is None and loaded.trials.until is not None:
+        raise InputError(
+            [
+                Problem(
+                    loaded.places.get("trials", ""),
+                    "trials",
+                    "are added until the verdict is decided, and the matrix has no verdicts",
+                    f"write trials: {loaded.trials.max}",
+                )
+            ]
+        )
     traits = _traits(options)
     settled = _settled(loaded, traits, consent=options.trust)
     latest = None if options.new else Run.latest(options.runs, loaded.name)
-    return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled)
+    return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled, rule)
 
 
 def trusted(matrix: Matrix, *, consent: bool) -> Matrix:

@@ -18,6 +18,7 @@ from l4sbench.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from l4sbench.matrix import Matrix
     from reports.page import Panel
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
@@ -130,9 +131,10 @@ def _against(args: argparse.Namespace) -> int:
     from reports.published import as_document, compare, markdown
     from reports.result.load import load
 
-    path, cells, command = _selected(args)
-    found = compare(load(path, cells), args.against)
-    text = markdown(found, command)
+    path, matrix, cells = _selected(args)
+    groups = {role: matrix.roles.get(role, role) for role in ("l4s", "classic")}
+    found = compare(load(path, cells), args.against, **groups)
+    text = markdown(found, _command(matrix, args))
     target = None if args.filters else _target(path, args.output)
     if target:
         document = target.write_beside(f"against-{args.against}.md", text)
@@ -149,9 +151,9 @@ def _claims(args: argparse.Namespace) -> int:
     from reports.published import claims
     from reports.result.load import load
 
-    path, cells, command = _selected(args)
+    path, matrix, cells = _selected(args)
     found = claims.check(load(path, cells), claims.load_study(args.claims))
-    text = claims.markdown(found, command)
+    text = claims.markdown(found, _command(matrix, args))
     answer(as_json(claims.as_document(found)) if args.json else text.rstrip())
     target = None if args.filters else _target(path, args.output)
     if target:
@@ -160,14 +162,19 @@ def _claims(args: argparse.Namespace) -> int:
     return 0
 
 
-def _selected(args: argparse.Namespace) -> tuple[Path, frozenset[str] | None, str]:
-    """Return the run directory, the ids of the cells that pass the filters (None: all), and the command."""
+def _selected(args: argparse.Namespace) -> tuple[Path, Matrix, frozenset[str] | None]:
+    """Return the run directory, its matrix, and the ids of the cells that pass the filters (None: all)."""
     from l4sbench.app import api
 
     path = api.find_run(args.run, args.runs)
     matrix = api.load_matrix(path / "matrix.yaml")
     cells = frozenset(cell.id for cell in matrix.select(args.filters).cells) if args.filters else None
-    return path, cells, f"l4sbench run {' '.join((matrix.name, *args.filters))}"
+    return path, matrix, cells
+
+
+def _command(matrix: Matrix, args: argparse.Namespace) -> str:
+    """Return the command that runs the cells which a document is about."""
+    return f"l4sbench run {' '.join((matrix.name, *args.filters))}"
 
 
 def show_decision(

@@ -183,6 +183,14 @@ class TrialsRange(BaseModel):
     until: Literal["decided"] | None = Field(None, description="When to stop adding trials.")
 
 
+class Roles(BaseModel):
+    """The flow groups that the rule compares, where they are not called `l4s` and `classic`."""
+
+    model_config = ConfigDict(extra="forbid", title="Roles")
+    l4s: GroupName | None = Field(None, description="The group that the question is about.")
+    classic: GroupName | None = Field(None, description="The group that it competes with.")
+
+
 class FlowGroup(BaseModel):
     """Flows that differ only in their ports."""
 
@@ -246,7 +254,8 @@ class MatrixFile(BaseModel):
         None, description="Folders, relative to this file, with more queues and congestion controls."
     )
     trials: Annotated[TrialsRange, BeforeValidator(_trials)] | None = None
-    rule: Name | None = Field(None, description="Rule for verdicts. Default: pam25.")
+    rule: Name | None = Field(None, description="Rule for verdicts, or none. Default: pam25.")
+    roles: Roles | None = None
     baselines: Literal["none", "solo", "solo-and-same"] | None = Field(
         None,
         description="Cells to add for comparison: each flow group alone, and, with solo-and-same, against "

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from l4sbench.catalog import Catalog
 from l4sbench.document import reported
-from l4sbench.errors import InputError, Problem
+from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.matrix.baselines import baselines
 from l4sbench.matrix.expand import expand
 from l4sbench.matrix.naming import Names
@@ -19,7 +21,7 @@ from l4sbench.matrix.writing import as_yaml
 from l4sbench.userfiles import is_folder, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from l4sbench.cell import Cell
@@ -65,7 +67,7 @@ class Matrix:
         name: also the name of its folder below `runs/`.
         description: the question it asks.
         trials: per cell.
-        rule: name of the verdict rule.
+        rule: name of the verdict rule; `none` for a matrix without verdicts.
         seed: source of the seeds of its trials.
         axes: in the order of the file.
         cells: each once, in order: the first axis changes slowest, then come included cells, then baselines.
@@ -75,6 +77,9 @@ class Matrix:
         path: the file.
         baselines: one of `l4sbench.matrix.baselines.BASELINES`.
         baseline_ids: ids of the cells that are only baselines of others.
+        roles: flow group by the role that it has for the rule, `l4s` or `classic`; roles that are not stated
+            belong to the groups of these names.
+        places: positions of the settings that the file states, such as `rule`.
     """
 
     name: str
@@ -90,6 +95,8 @@ class Matrix:
     path: Path
     baselines: str = DEFAULT_BASELINES
     baseline_ids: frozenset[str] = frozenset()
+    roles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def load(cls, path: Path, catalog: Catalog | None = None, *, catalog_dirs: Sequence[Path] = ()) -> Self:
@@ -114,6 +121,7 @@ class Matrix:
         except InputError as error:
             raise InputError(reported([*problems, *error.problems])) from None
         problems += expansion.problems
+        problems += _wrong_roles(source)
         if problems:
             raise InputError(reported(problems))
         settings = source.settings
@@ -133,6 +141,8 @@ class Matrix:
             path=path,
             baselines=wanted,
             baseline_ids=frozenset(cell.id for cell in added),
+            roles=MappingProxyType(settings.get("roles", {})),
+            places=MappingProxyType(source.places),
         )
 
     @property
@@ -174,6 +184,20 @@ def _trials(source: MatrixSource, problems: list[Problem]) -> Trials:
     if "whole" in stated or least == most:
         return Trials(least, most)
     return Trials(least, most, stated.get("until", "decided"))
+
+
+def _wrong_roles(source: MatrixSource) -> Iterator[Problem]:
+    """Yield the roles that no flow group of the matrix has, and a group that has two."""
+    roles = source.settings.get("roles", {})
+    for role, group in roles.items():
+        where = source.places.get(f"roles.{role}", "")
+        if group not in source.groups and not source.incomplete:
+            yield Problem(
+                where, f"roles.{role}", f"there is no flow group {group}", suggest(group, source.groups)
+            )
+    if len(roles) > len(set(roles.values())):
+        where = source.places.get("roles.classic", "")
+        yield Problem(where, "roles", f"{roles['classic']} cannot compete with itself", "name two groups")
 
 
 def _catalog(folders: Iterable[Path], source: MatrixSource, problems: list[Problem]) -> Catalog:

@@ -29,6 +29,7 @@ SETTINGS = (
     "catalog",
     "trials",
     "rule",
+    "roles",
     "baselines",
     "seed",
     "flows",

@@ -76,7 +76,8 @@ class MatrixSource:
     """The content of a file and those it extends.
 
     Attributes:
-        settings: those stated of `matrix`, `description`, `trials`, `rule`, `baselines`, `seed`, `catalog`.
+        settings: those stated of `matrix`, `description`, `trials`, `rule`, `roles`, `baselines`, `seed`,
+            `catalog`.
         groups: flow groups in order, with the position of each.
         incomplete: True if parts were cut out because of problems; then nothing is reported as missing.
         extended: True if it extends another file.
@@ -200,6 +201,11 @@ class _Collector:
             content = self.document.content
             whole = isinstance(content, dict) and not isinstance(content.get("trials"), dict)
             self._setting("trials", stated | {"whole": True} if whole else stated)
+        if model.roles is not None:
+            roles = model.roles.model_dump(exclude_none=True)
+            self._setting("roles", roles)
+            for role in roles:
+                source.places[f"roles.{role}"] = self.document.where(("roles", role))
         for group, flows in (model.flows or {}).items():
             source.groups[group] = self.document.where(("flows", group), key=True)
             self._fix(flows.__pydantic_extra__ or {}, ("flows", group), f"{group}.")
@@ -298,6 +304,8 @@ def merge(base: MatrixSource, own: MatrixSource) -> MatrixSource:
     if "trials" in base.settings and "trials" in own.settings and "whole" not in own.settings["trials"]:
         settings["trials"] = base.settings["trials"] | own.settings["trials"]
         settings["trials"].pop("whole", None)  # a range that extends a number is a range
+    if "roles" in base.settings and "roles" in own.settings:
+        settings["roles"] = base.settings["roles"] | own.settings["roles"]
     return MatrixSource(
         path=own.path,
         settings=settings,

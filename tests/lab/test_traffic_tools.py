@@ -34,6 +34,7 @@ axes:
 
 PAIR = """\
 matrix: pair
+rule: none
 topology: line6
 rate: 100mbit
 rtt: 10ms

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -62,7 +62,7 @@ class Rule(_Strict):
         version: Grows with every change of meaning.
         about: Its meaning.
         source: Its origin.
-        l4s: Flow group the question is about.
+        l4s: Flow group the question is about; `for_roles` changes it.
         classic: Flow group it competes with.
         metric: `l4s-goodput`: the L4S group's goodput in percent of the link's rate, which both limits are
             for. `own-goodput`: the L4S group's goodput measured by the lower limit and the classic group's by
@@ -100,6 +100,10 @@ class Rule(_Strict):
     low_latency_ms: float
     rows: tuple[Row, ...]
     columns: Columns = Columns()
+
+    def for_roles(self, roles: Mapping[str, str]) -> Rule:
+        """Return the rule for the flow groups that have the roles `l4s` and `classic` in a matrix."""
+        return self.model_copy(update={role: roles[role] for role in ("l4s", "classic") if role in roles})
 
     @property
     def value(self) -> str:

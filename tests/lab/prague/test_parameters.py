@@ -19,6 +19,7 @@ PARAMETERS = "/sys/module/tcp_prague/parameters"
 
 MATRIX = """\
 matrix: own
+rule: none
 topology: line6
 rate: 1mbit
 rtt: 20ms

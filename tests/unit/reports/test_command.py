@@ -5,14 +5,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from l4sbench import tables
 from l4sbench.cli import main
-from reports.result.load import RunTables
+from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
 
 MATRIX = """\
@@ -43,9 +45,50 @@ def run(make: Callable[[Any], RunTables], tmp_path: Path) -> Path:
     )
     (tmp_path / "matrix.yaml").write_text(MATRIX, encoding="utf-8")
     (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
-    for name in ("programs", "hosts", "queues"):
+    for name in sorted(tables.SCHEMAS.keys() - {"trials", "flows", "sockets", "catalog"}):
         write(tmp_path / "tables", name, [])
     return tmp_path
+
+
+def rename_groups(run: Path, names: Mapping[str, str]) -> None:
+    """Give the flow groups of a run other names."""
+    found = load(run)
+    columns = {
+        column: f"{names[column.split('.')[0]]}.{column.partition('.')[2]}"
+        for column in found.trials.columns
+        if column.split(".")[0] in names
+    }
+    renamed = {
+        "trials": found.trials.rename(columns),
+        "flows": found.flows.with_columns(pl.col("group").replace(names)),
+    }
+    for name, frame in renamed.items():
+        tables.write(name, [frame.lazy()], run / "tables" / f"{name}.parquet")
+
+
+def test_groups_may_have_any_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(run), "--json"]) == 0
+    before = json.loads(capsys.readouterr().out)
+    rename_groups(run, {"l4s": "new", "classic": "old"})
+    groups = "  new: {cc: prague}\n  old: {cc: cubic}\n"
+    own = MATRIX.replace("  l4s: {cc: prague}\n  classic: {cc: cubic}\n", groups)
+    (run / "matrix.yaml").write_text(own + "roles: {l4s: new, classic: old}\n", encoding="utf-8")
+    assert main(["report", str(run), "--json"]) == 0
+    after = json.loads(capsys.readouterr().out)
+    assert after["verdicts"] == before["verdicts"]
+    assert (after["rule"]["l4s"], after["rule"]["classic"]) == ("new", "old")
+    assert main(["report", str(run), "--against", "pam25"]) == 0
+    assert capsys.readouterr().out.startswith("# Beside published results: pam25")
+
+
+def test_without_verdicts_a_report_needs_a_rule(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "matrix.yaml").write_text(MATRIX.replace("pam25", "none"), encoding="utf-8")
+    assert main(["report", str(run)]) == 2
+    assert capsys.readouterr().err == (
+        "error: mine has no rule for verdicts (flow groups: l4s, classic); "
+        "--rule compares two flow groups by anrw24, l4sbench1, pam25\n"
+    )
+    assert main(["report", str(run), "--rule", "pam25"]) == 0
 
 
 def test_beside_published_results_the_report_is_whole(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app.adaptive import decider, forecast, number_of_looks
-from l4sbench.errors import InputError
 from l4sbench.events import Status
 from l4sbench.matrix import Matrix, Trials
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store import StoreView
+from reports.result.rules import load_rule
 from tests.captured import captured_trial
 from tests.unit.l4sbench import small
 
+RULE = load_rule("pam25")
 ADAPTIVE = "{min: 3, max: 10, until: decided}"
 
 MakeTrial = Callable[..., EndedTrial]
@@ -53,13 +54,13 @@ def trial(tmp_path: Path) -> MakeTrial:
 
 def test_a_fixed_number_of_trials_asks_nobody(tmp_path: Path) -> None:
     fixed = small.matrix(tmp_path)
-    assert decider(fixed) is None
+    assert decider(fixed, RULE) is None
     assert number_of_looks(fixed) == 1
-    assert forecast(plan(fixed, StoreView(), None, small.TRAITS, small.TRAITS.cost), None) is None
+    assert forecast(plan(fixed, StoreView(), None, small.TRAITS, small.TRAITS.cost), RULE, None) is None
 
 
 def test_equal_trials_are_enough_and_different_ones_are_not(wanted: Matrix, trial: MakeTrial) -> None:
-    decide = decider(wanted)
+    decide = decider(wanted, RULE)
     assert decide is not None
     one, two = trial(1), trial(2)
     assert decide(one.cell, [one]) == "more", "one trial has no interval"
@@ -68,7 +69,7 @@ def test_equal_trials_are_enough_and_different_ones_are_not(wanted: Matrix, tria
 
 
 def test_trials_that_are_all_invalid_are_enough(wanted: Matrix, trial: MakeTrial) -> None:
-    decide = decider(wanted)
+    decide = decider(wanted, RULE)
     assert decide is not None
     invalid = [trial(number, status=Status.INVALID) for number in (1, 2, 3)]
     assert decide(invalid[0].cell, invalid) == "enough"
@@ -76,7 +77,7 @@ def test_trials_that_are_all_invalid_are_enough(wanted: Matrix, trial: MakeTrial
 
 
 def test_a_trial_that_cannot_be_read_does_not_count(wanted: Matrix, trial: MakeTrial) -> None:
-    decide = decider(wanted)
+    decide = decider(wanted, RULE)
     assert decide is not None
     broken = trial(1)
     for file in broken.raw.glob("rx-l4s/flow-*.json"):
@@ -87,25 +88,9 @@ def test_a_trial_that_cannot_be_read_does_not_count(wanted: Matrix, trial: MakeT
 
 def test_baselines_get_no_more(wanted: Matrix, trial: MakeTrial) -> None:
     one = trial(1)
-    decide = decider(replace(wanted, baseline_ids=frozenset({one.cell.id})))
+    decide = decider(replace(wanted, baseline_ids=frozenset({one.cell.id})), RULE)
     assert decide is not None
     assert decide(one.cell, [one]) == "enough"
-
-
-def test_a_rule_must_have_its_groups(wanted: Matrix) -> None:
-    renamed = tuple(
-        replace(
-            cell,
-            factors={n.replace("l4s.", "new."): v for n, v in cell.factors.items()},
-            given=frozenset(n.replace("l4s.", "new.") for n in cell.given),
-            group_names=("new",),
-        )
-        for cell in wanted.cells
-    )
-    with pytest.raises(InputError, match="compares the flow groups l4s and classic"):
-        decider(replace(wanted, cells=renamed))
-    with pytest.raises(InputError, match="pam52 is not a verdict rule"):
-        decider(replace(wanted, rule="pam52"))
 
 
 def test_nothing_known_is_forecast_by_the_published_cells(wanted: Matrix, tmp_path: Path) -> None:
@@ -113,7 +98,7 @@ def test_nothing_known_is_forecast_by_the_published_cells(wanted: Matrix, tmp_pa
 
     def forecast_of(matrix: Matrix) -> int:
         planned = plan(matrix, StoreView(), None, small.TRAITS, small.TRAITS.cost)
-        found = forecast(planned, tmp_path)
+        found = forecast(planned, RULE, tmp_path)
         assert found is not None
         assert (found.most, found.known) == (planned.most_added, 0)
         return found.trials

@@ -202,7 +202,7 @@ def test_trials_until_decided_need_groups_to_decide_on(
     )
     (tmp_path / "solo.yaml").write_text(extra)
     assert main(["run", str(tmp_path / "solo.yaml")]) == 2
-    assert "compares the flow groups l4s and classic" in capsys.readouterr().err
+    assert "trials: are added until the verdict is decided" in capsys.readouterr().err
 
 
 def test_a_bug_is_4_and_its_traceback_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

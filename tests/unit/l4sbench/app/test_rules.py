@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A matrix's rule and the groups that it compares are found before anything runs, or nothing runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from l4sbench.app.rules import find_rule
+from l4sbench.cli import main
+from l4sbench.matrix import Matrix
+
+HEAD = """\
+matrix: mine
+topology: line6
+rate: 100mbit
+rtt: 10ms
+duration: 5s
+"""
+AXES = "axes: {aqm: [fifo, dualpi2]}\n"
+TWO = "flows:\n  new: {cc: prague}\n  old: {cc: cubic}\n"
+ONE = "flows: {l4s: {cc: prague}}\n"
+NO_GROUPS = "compares the flow groups l4s and classic; the matrix has no group"
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of this user's, no lab, no runs: what fails here fails before any of them is needed."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+
+
+def write(text: str) -> Path:
+    path = Path("mine.yaml")
+    path.write_text(HEAD + text + AXES, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rule: pam26\n" + TWO, "mine.yaml:6:7: rule: pam26 is not a verdict rule; did you mean pam25?"),
+        (
+            "rule: pam25\n" + TWO,
+            (
+                f"mine.yaml:6:7: roles: rule pam25 {NO_GROUPS}s l4s and classic; "
+                "write roles: {l4s: new, classic: old}, or rule: none"
+            ),
+        ),
+        (
+            "rule: anrw24\n" + TWO.replace("old", "classic"),
+            (
+                f"mine.yaml:6:7: roles: rule anrw24 {NO_GROUPS} l4s; "
+                "write roles: {l4s: new, classic: classic}, or rule: none"
+            ),
+        ),
+        (
+            "rule: pam25\n" + ONE,
+            (
+                f"mine.yaml:6:7: rule: rule pam25 {NO_GROUPS} classic; "
+                "write rule: none for a matrix without verdicts"
+            ),
+        ),
+        (
+            ONE + "trials: {min: 3, max: 10}\n",
+            (
+                "mine.yaml:7:9: trials: are added until the verdict is decided, and the matrix has no "
+                "verdicts; write trials: 10"
+            ),
+        ),
+    ],
+)
+def test_nothing_runs_by_a_rule_that_cannot_judge(
+    command: str, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(write(text))]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"error: {message}\n")
+    assert not Path("runs").exists()
+
+
+def test_without_a_stated_rule_two_groups_need_their_roles(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(write(TWO))]) == 2
+    assert "write roles: {l4s: new, classic: old}, or rule: none" in capsys.readouterr().err
+
+
+def test_roles_give_the_rule_the_matrix_s_own_groups() -> None:
+    text = TWO + "roles: {l4s: new, classic: old}\nrule: pam25\n"
+    assert main(["plan", str(write(text))]) == 0
+    rule = find_rule(Matrix.load(write(text)))
+    assert rule is not None
+    assert (rule.rule, rule.l4s, rule.classic) == ("pam25", "new", "old")
+    assert rule.limits_text.startswith("goodput of group new within")
+
+
+def test_a_role_that_is_not_stated_is_that_of_the_group_of_its_name() -> None:
+    rule = find_rule(Matrix.load(write(TWO.replace("old", "classic") + "roles: {l4s: new}\n")))
+    assert rule is not None
+    assert (rule.l4s, rule.classic) == ("new", "classic")
+
+
+def test_roles_do_not_change_cells() -> None:
+    with_roles = Matrix.load(write(TWO + "roles: {l4s: new, classic: old}\n"))
+    without = Matrix.load(write(TWO))
+    assert [cell.id for cell in with_roles.cells] == [cell.id for cell in without.cells]
+
+
+def test_an_extending_matrix_changes_one_role() -> None:
+    base = Path("base.yaml")
+    base.write_text(HEAD + TWO + AXES + "roles: {l4s: old, classic: old}\n", encoding="utf-8")
+    path = Path("child.yaml")
+    path.write_text("matrix: child\nextends: base.yaml\nroles: {l4s: new}\n", encoding="utf-8")
+    matrix = Matrix.load(path)
+    assert matrix.roles == {"l4s": "new", "classic": "old"}
+    kept = Path("kept.yaml")
+    kept.write_bytes(matrix.source)
+    assert Matrix.load(kept).roles == matrix.roles
+
+
+@pytest.mark.parametrize("text", [ONE, "rule: none\n" + TWO])
+def test_a_matrix_may_do_without_verdicts(text: str) -> None:
+    assert main(["plan", str(write(text))]) == 0
+    assert find_rule(Matrix.load(write(text))) is None
