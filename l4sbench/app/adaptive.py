@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from l4sbench.matrix import Matrix
     from l4sbench.planning.plan import Plan
     from l4sbench.program.trial import EndedTrial
+    from reports.result.load import RunTables
     from reports.result.rules import Rule
 
 
@@ -44,6 +45,17 @@ class Forecast:
 def number_of_looks(matrix: Matrix) -> int:
     """Return the number of looks that a cell of this matrix may get."""
     return len(looks(matrix.trials))
+
+
+def looks_taken(matrix: Matrix, tables: RunTables) -> int:
+    """Return how often a cell may have been looked at while trials were added to it.
+
+    At least as often as the matrix says. Where cells have other numbers of trials nevertheless, because
+    somebody ran more trials of some of them, each number from the matrix's own on counts as a look.
+    """
+    counts = tables.trials.group_by("cell").len()["len"].unique().to_list()
+    stated = looks(matrix.trials)
+    return max(len(stated), sum(count >= stated[0] for count in counts))
 
 
 def decider(matrix: Matrix, rule: Rule | None) -> Decide | None:

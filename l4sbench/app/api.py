@@ -140,6 +140,7 @@ def run(
     retry: Sequence[str] = (),
     runs: str | Path = RUNS,
     trust: bool = False,
+    sure: bool = False,
     on_state: Callable[[str], None] = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
     on_event: OnEvent = lambda _: None,
@@ -159,6 +160,7 @@ def run(
         retry: Kinds of ended trials that run again: `failed` (however often they failed), `invalid`.
         runs: Folder of run directories.
         trust: Trust the code that catalog entries from outside bring, now and in later runs.
+        sure: Add trials to the cells in doubt until their verdicts are sure, up to `trials` or 10 each.
         on_state: Called with the state of the testbed while it is prepared, in words.
         on_plan: Called with the plan before anything runs.
         on_event: Called with every event of the run, see `l4sbench.events`.
@@ -169,7 +171,7 @@ def run(
             result instead.
     """
     options = RunOptions(
-        on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs), trust, tuple(retry)
+        on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs), trust, tuple(retry), sure
     )
     return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=on_event)
 
@@ -389,7 +391,7 @@ def compare(
     Raises:
         InputError: there is no such run, rule or file, or the runs have no cell in common.
     """
-    from l4sbench.app.adaptive import number_of_looks
+    from l4sbench.app.adaptive import looks_taken
     from reports.compare import compare as compare_tables
     from reports.compare import load_margins
     from reports.result.load import load as load_tables
@@ -404,16 +406,17 @@ def compare(
             names=(str(base), str(new)),
             margins=load_margins(Path(margins)) if margins else load_margins(),
             rule=require_rule(matrices[0], rule),
-            looks=(number_of_looks(matrices[0]), number_of_looks(matrices[1])),
+            looks=(looks_taken(matrices[0], tables[0]), looks_taken(matrices[1], tables[1])),
         )
 
 
 def _decide(path: Path, matrix: Matrix, rule: Rule, cells: frozenset[str] | None = None) -> Decision:
-    from l4sbench.app.adaptive import number_of_looks
+    from l4sbench.app.adaptive import looks_taken
     from reports.result.load import load as load_tables
     from reports.result.verdicts import decide as verdicts_of
 
-    return verdicts_of(load_tables(path, cells), rule, number_of_looks(matrix))
+    tables = load_tables(path, cells)
+    return verdicts_of(tables, rule, looks_taken(matrix, tables))
 
 
 def _cells(matrix: Matrix, filters: Sequence[str]) -> frozenset[str] | None:

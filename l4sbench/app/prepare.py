@@ -52,6 +52,8 @@ class RunOptions:
         trust: Trust the code that catalog entries from outside bring, as far as the cells use them: it is
             built and loaded, now and in later runs (docs/security.md).
         retry: Kinds of ended trials that run again: `failed` (however often they failed), `invalid`.
+        sure: Add trials to cells until the verdict is decided, instead of the matrix's number; `trials` is
+            then the most that a cell gets.
     """
 
     on: str = "virtual"
@@ -64,6 +66,7 @@ class RunOptions:
     runs: Path = RUNS
     trust: bool = False
     retry: Sequence[str] = ()
+    sure: bool = False
 
     @cached_property
     def testbed(self) -> tuple[str, str]:
@@ -186,7 +189,7 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
     from l4sbench.app.rules import find_rule
     from l4sbench.store import Run
 
-    loaded = load_matrix(matrix, options.catalog, options.trials).select(filters)
+    loaded = load_matrix(matrix, options.catalog, options.trials, sure=options.sure).select(filters)
     rule = find_rule(loaded)
     if rule is None and loaded.trials.until is not None:
         raise InputError(
@@ -242,25 +245,41 @@ def _traits(options: RunOptions) -> TestbedTraits:
             return virtual.TRAITS
 
 
-def load_matrix(matrix: str | Path, catalog: Sequence[str | Path] = (), trials: int | None = None) -> Matrix:
+def load_matrix(
+    matrix: str | Path,
+    catalog: Sequence[str | Path] = (),
+    trials: int | None = None,
+    *,
+    sure: bool = False,
+) -> Matrix:
     """Load and expand a matrix by its file or name, with `trials` per cell when given.
+
+    With `sure` it adds trials until the verdict is decided, to at least `LEAST_TRIALS` and at most `trials`
+    or `MOST_TRIALS` per cell (twice the least where that is not more), and its source states so.
 
     Raises:
         InputError: it carries every problem of the file.
     """
-    from l4sbench.matrix import Matrix, Trials
+    from l4sbench.matrix import LEAST_TRIALS, MOST_TRIALS, Matrix, Trials
 
+    if trials is not None and not 1 <= trials <= MAX_TRIALS:
+        raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
+
+    def until_decided(stated: Trials) -> Trials:
+        least = max(stated.min, LEAST_TRIALS)
+        most = trials or max(stated.max, MOST_TRIALS)
+        return Trials(least, most if most > least else 2 * least, "decided")
+
+    change = until_decided if sure else None
     path = find_matrix(matrix)
     folders = [Path(folder) for folder in catalog]
     if is_file(path.parent / "manifest.json"):
         # a run directory has its own copies of the entries from outside
-        loaded = Matrix.load(path, kept_catalog(path.parent, folders))
+        loaded = Matrix.load(path, kept_catalog(path.parent, folders), change_trials=change)
     else:
-        loaded = Matrix.load(path, catalog_dirs=folders)
-    if trials is None:
+        loaded = Matrix.load(path, catalog_dirs=folders, change_trials=change)
+    if trials is None or sure:
         return loaded
-    if not 1 <= trials <= MAX_TRIALS:
-        raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
     return replace(loaded, trials=Trials(trials, trials, None))
 
 

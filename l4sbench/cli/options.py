@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -16,6 +17,7 @@ from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from l4sbench.app.prepare import RunOptions
+    from l4sbench.matrix import Matrix
 
     # the type that argparse's add_subparsers returns has no public name
     Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
@@ -93,12 +95,15 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_RUNS: Final = Path("runs")
+
+
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """Add --dir, the folder of run directories."""
     parser.add_argument(
         "--dir",
         dest="runs",
-        default=Path("runs"),
+        default=_RUNS,
         type=Path,
         metavar="RUNS",
         help="folder of run directories",
@@ -141,6 +146,11 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=count, metavar="N", help="trials at once (default: number of cores)")
     parser.add_argument("--trials", type=count, metavar="N", help="trials per cell, instead of the matrix's")
     parser.add_argument(
+        "--sure",
+        action="store_true",
+        help="add trials to the cells in doubt until their verdicts are sure, up to 10 each, or --trials N",
+    )
+    parser.add_argument(
         "--capture",
         action="store_true",
         help="capture the packets of every trial (pcap); trials that ended without run again",
@@ -169,6 +179,29 @@ def run_options(args: argparse.Namespace) -> RunOptions:
     from l4sbench.app.prepare import RunOptions
 
     return RunOptions(**{field.name: getattr(args, field.name) for field in fields(RunOptions)})
+
+
+def run_command(args: argparse.Namespace) -> str:
+    """Return the command that runs the same matrix again, from the arguments of `run`."""
+    words = ["l4sbench", "run", str(args.matrix), *args.filters]
+    words += ["--on", args.on] if args.on != "virtual" else []
+    words += [word for folder in args.catalog for word in ("--catalog", str(folder))]
+    words += ["--dir", str(args.runs)] if args.runs != _RUNS else []
+    return shlex.join(words)
+
+
+def run_command_of(run: Path, matrix: Matrix, runs: Path) -> str:
+    """Return the command that runs the matrix of a run directory again.
+
+    A matrix that ships with l4sbench is called by its name, any other by the run's copy.
+    """
+    from l4sbench import assets
+    from l4sbench.cli.terminal import as_path
+
+    shipped = assets.folder("matrices") / f"{matrix.name}.yaml"
+    same = shipped.is_file() and shipped.read_bytes() == (run / "matrix.yaml").read_bytes()
+    words = ["l4sbench", "run", matrix.name if same else as_path(run / "matrix.yaml")]
+    return shlex.join([*words, *(["--dir", str(runs)] if runs != _RUNS else [])])
 
 
 def as_filter(text: str) -> str:

@@ -131,7 +131,7 @@ def warn_of(plan: Plan) -> None:
     """Print the matrix's notes, its unusual properties, and the trials that are not tried again."""
     from l4sbench.planning.plan import Reason
 
-    for note in plan.matrix.notes:
+    for note in plan.notes:
         say(f"note: {note}")
     for caution in plan.cautions:
         warn(f"{caution.message} ({_where(caution, len(plan.cells))})")

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli import figures
-from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs
+from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command_of
 from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say, warn
 from l4sbench.errors import InputError
 
@@ -105,10 +106,11 @@ def _decision(args: argparse.Namespace) -> int:
 
         answer(as_json(document(decision, _regrets(decision, args.prevalence))))
         return 0
+    command = run_command_of(path, api.load_matrix(path / "matrix.yaml"), args.runs)
     if args.filters:
-        show(decision, args.prevalence)
+        show(decision, shlex.join([*shlex.split(command), *args.filters]), args.prevalence)
         return 0
-    page = show_decision(path, decision, args.prevalence, args.output)
+    page = show_decision(path, decision, command, args.prevalence, args.output)
     if page:
         say(f"report: {as_path(page)}")
         if args.open:
@@ -178,13 +180,17 @@ def _command(matrix: Matrix, args: argparse.Namespace) -> str:
 
 
 def show_decision(
-    run: Path, decision: Decision, prevalence: Path | None = None, output: Path | None = None
+    run: Path,
+    decision: Decision,
+    command: str,
+    prevalence: Path | None = None,
+    output: Path | None = None,
 ) -> Path | None:
     """Print a decision table and write it as the run's report, or into the folder `output`; return the page.
 
-    Returns None for a run directory that cannot be written.
+    `command` runs its matrix again. Returns None for a run directory that cannot be written.
     """
-    regrets = show(decision, prevalence)
+    regrets = show(decision, command, prevalence)
     target = _target(run, output)
     return target.write(decision, regrets) if target else None
 
@@ -244,17 +250,20 @@ class _Target:
             return pages.write(found, decision, heading, self.folder, remarks=remarks, panels=panels)
 
 
-def show(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:
-    """Print a decision table, plainly into a pipe, and the cost of switching; return the latter."""
+def show(decision: Decision, command: str, prevalence: Path | None = None) -> tuple[Regret, ...]:
+    """Print a decision table, plainly into a pipe, and the cost of switching; return the latter.
+
+    `command` runs its matrix again.
+    """
     from reports.render.terminal import as_text, terminal
 
     regrets = _regrets(decision, prevalence)
     if not is_terminal(sys.stdout):
-        answer(as_text(decision).rstrip())
+        answer(as_text(decision, command=command).rstrip())
     else:
         from rich.console import Console
 
-        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision))
+        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision, command))
     for regret in regrets:
         answer(regret.text)
     return regrets

@@ -9,7 +9,14 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices, run_options
+from l4sbench.cli.options import (
+    Subparsers,
+    add_command,
+    add_matrix,
+    add_run_choices,
+    run_command,
+    run_options,
+)
 from l4sbench.cli.terminal import Styled, answer, as_path, say, warn
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench run quickstart",
             "l4sbench run my.yaml aqm='fq*' --trials 1",
             "l4sbench run my.yaml --new            start a new run directory",
+            "l4sbench run quickstart --sure        add trials until every verdict is sure",
             "l4sbench run my.yaml --retry failed   try trials again that failed three times",
             "l4sbench run my.yaml --catalog mine   with your own queues",
         ),
@@ -60,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             on_plan=warn_of,
             on_event=on_event,
         )
-    report = show_decision(ended.path, ended.decision) if ended.decision else None
+    report = show_decision(ended.path, ended.decision, run_command(args)) if ended.decision else None
     for problem in ended.problems:
         warn(problem)
     _sum_up(ended.result, ended.path, report)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from l4sbench.matrix.model import Axis, Matrix, Trials
+from l4sbench.matrix.model import LEAST_TRIALS, MOST_TRIALS, Axis, Matrix, Trials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,4 +37,4 @@ def json_schema() -> dict[str, Any]:
     return grammar.json_schema()
 
 
-__all__ = ["Axis", "Matrix", "Trials", "json_schema", "load"]
+__all__ = ["LEAST_TRIALS", "MOST_TRIALS", "Axis", "Matrix", "Trials", "json_schema", "load"]

@@ -254,7 +254,7 @@ class MatrixFile(BaseModel):
         None, description="Folders, relative to this file, with more queues and congestion controls."
     )
     trials: Annotated[TrialsRange, BeforeValidator(_trials)] | None = None
-    rule: Name | None = Field(None, description="Rule for verdicts, or none. Default: pam25.")
+    rule: Name | None = Field(None, description="Rule for verdicts, or none. Default: l4sbench1.")
     roles: Roles | None = None
     baselines: Literal["none", "solo", "solo-and-same"] | None = Field(
         None,

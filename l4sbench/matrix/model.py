@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
@@ -21,13 +21,18 @@ from l4sbench.matrix.writing import as_yaml
 from l4sbench.userfiles import is_folder, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from l4sbench.cell import Cell
 
 DEFAULT_TRIALS = 3
-DEFAULT_RULE = "pam25"
+LEAST_TRIALS = 3
+"""Trials per cell from which confidence intervals are of use: one trial has none, and by Student's t that of
+two is 3.6 times as wide as that of three with the same spread."""
+MOST_TRIALS = 10
+"""Trials per cell up to which some are added to make verdicts sure, unless more are asked for."""
+DEFAULT_RULE = "l4sbench1"
 DEFAULT_SEED = 1
 DEFAULT_BASELINES = "none"
 
@@ -99,13 +104,22 @@ class Matrix:
     places: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
-    def load(cls, path: Path, catalog: Catalog | None = None, *, catalog_dirs: Sequence[Path] = ()) -> Self:
+    def load(
+        cls,
+        path: Path,
+        catalog: Catalog | None = None,
+        *,
+        catalog_dirs: Sequence[Path] = (),
+        change_trials: Callable[[Trials], Trials] | None = None,
+    ) -> Self:
         """Read a matrix file and expand it.
 
         Args:
             path: the file.
             catalog: replaces the catalog of l4sbench and that of the matrix's key `catalog`.
             catalog_dirs: folders with more entries, as with `--catalog`; ignored if `catalog` is given.
+            change_trials: returns the number of trials from the one that the file states; the matrix's source
+                states it, too.
 
         Raises:
             InputError: all problems of the file and of the files and folders it names.
@@ -125,6 +139,9 @@ class Matrix:
         if problems:
             raise InputError(reported(problems))
         settings = source.settings
+        if change_trials is not None:
+            trials = change_trials(trials)
+            settings["trials"] = {name: value for name, value in asdict(trials).items() if value is not None}
         wanted = settings.get("baselines", DEFAULT_BASELINES)
         added = baselines(expansion.cells, wanted, catalog)
         return cls(
@@ -137,7 +154,7 @@ class Matrix:
             cells=(*expansion.cells, *added),
             notes=tuple(expansion.notes),
             catalog=catalog,
-            source=as_yaml(source) if source.extended else data,
+            source=as_yaml(source) if source.extended or change_trials is not None else data,
             path=path,
             baselines=wanted,
             baseline_ids=frozenset(cell.id for cell in added),

@@ -20,6 +20,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.matrix import LEAST_TRIALS
 from l4sbench.matrix.expand import collector_paused
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.trial import draw_unit
@@ -171,6 +172,20 @@ class Plan:
     batches: tuple[Batch, ...]
     traits: TestbedTraits
     capture: bool = False
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks of the matrix, and one on trials that are too few to be sure of anything."""
+        matrix, trials = self.matrix, looks(self.matrix.trials)[0]
+        if trials >= LEAST_TRIALS or matrix.rule == "none" or len(matrix.asked[0].group_names) < 2:
+            return matrix.notes
+        few = "1 trial per cell has no" if trials == 1 else f"{trials} trials per cell have a wide"
+        none = "no" if trials == 1 else "hardly any"
+        note = (
+            f"{few} confidence interval, so that {none} verdict will be sure; "
+            f"{LEAST_TRIALS} or more can be, and --sure adds trials where they are needed"
+        )
+        return (*matrix.notes, note)
 
     @cached_property
     def asked(self) -> tuple[CellPlan, ...]:
@@ -482,7 +497,7 @@ def as_json(plan: Plan, jobs: int) -> dict[str, object]:
         "wall_s": round(plan.wall_s(jobs), 1),
         "memory_mb": plan.memory_mb(jobs),
         "stages": [_batch_json(batch) for batch in plan.batches if batch.stage],
-        "notes": list(plan.matrix.notes),
+        "notes": list(plan.notes),
         "warnings": [{"message": c.message, "cells": list(c.cells)} for c in plan.cautions],
     }
 

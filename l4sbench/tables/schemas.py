@@ -344,6 +344,10 @@ class VerdictsTable(dy.Schema):
     bimodal_cells = count("cells with a bimodal distribution of trials")
     delay_ms = real("largest cell mean of the L4S flow's delay", "ms", minimum=None)
     version = count("version of the rule")
+    sure = dy.Bool(
+        nullable=True,
+        description="true if confidence intervals alone give the verdict; false for `undecided`, `invalid`",
+    )
 
 
 SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from reports.render.words import GLYPHS
+from reports.render.words import GLYPHS, why_unsure
 from reports.result.cells import GroupResult, factors_of
 from reports.result.labels import BUFFER, Label
 from reports.result.metrics import cell_metrics
@@ -152,7 +152,7 @@ def _placed(decision: Decision, cell: JudgedCell, entry: Entry) -> dict[str, obj
         "word": cell.word.value,
         "glyph": GLYPHS[cell.word],
         "limits": limits and (limits.low, limits.high),
-        "straddles": cell.straddles,
+        "unsure": why_unsure(cell),
         "bimodal": bool(result.bimodal),
         "valid": result.valid,
         "left_out": result.left_out,

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from reports.render.words import BIMODAL, NO_TRIAL, between, number, plural
+from reports.render.words import BIMODAL, NO_TRIAL, UNSURE, between, number, plural, why_unsure
 from reports.result.grid import Grid, across_of, heat_grid
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def spoken(cell: JudgedCell) -> str:
     parts.append(plural(result.valid, "trial"))
     if result.left_out:
         parts.append(f"{result.left_out} left out")
-    if cell.straddles:
-        parts.append("the interval straddles a limit")
+    if why := why_unsure(cell):
+        parts.append(f"{UNSURE}: {'the interval ' if cell.straddles else ''}{why}")
     if result.bimodal:
         parts.append(BIMODAL)
     return "; ".join(parts)

@@ -163,6 +163,7 @@ def templates() -> Environment:
         between=words.between,
         spoken=spoken,
         worst=_worst,
+        sentence=_sentence,
         tone=_tone,
         delay_tone=_delay_tone,
     )
@@ -172,6 +173,14 @@ def templates() -> Environment:
 def _worst(verdict: Verdict) -> str:
     """Return the cell that decides, with its numbers; no line ends before a percent sign."""
     return words.worst_text(verdict).replace(" %", "\u00a0%")
+
+
+def _sentence(text: str) -> Markup:
+    """Return a note as a sentence in HTML, what is between backquotes as code."""
+    parts = f"{text[0].upper()}{text[1:]}.".split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)
+    )
 
 
 def _tone(cell: JudgedCell) -> int | None:

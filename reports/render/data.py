@@ -44,6 +44,7 @@ def cell_rows(decision: Decision) -> list[dict[str, object]]:
             "decided": cell.judged.decided,
             **{column: cell.result.value(column) for column in decision.columns},
             "verdict": cell.word.value,
+            "sure": cell.sure,
             "outside_percent": cell.judged.outside_percent,
         }
         for cell in decision.cells

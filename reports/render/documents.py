@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reports.render.data import cells_csv, document, entries_csv
 from reports.render.templating import Latex, Markdown, latex_templates, markdown_templates, md, table, tex
-from reports.render.words import BIMODAL, GLYPHS, NO_TRIAL, STAR, notes, number, worst_text
+from reports.render.words import BIMODAL, GLYPHS, NO_TRIAL, STAR, doubt_text, notes, number, worst_text
 from reports.result.grid import heat_grid
 from reports.result.judging import Word
 from reports.result.labels import BUFFER, Label
@@ -64,7 +64,8 @@ def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.Dat
 
 
 def _entry(verdict: Verdict) -> Markdown:
-    signs = (GLYPHS[verdict.word], f"**{verdict.word}**", STAR[verdict.low_latency])
+    word = f"**{verdict.word}**{doubt_text(verdict)}"
+    signs = (GLYPHS[verdict.word], word, STAR[verdict.low_latency])
     return Markdown(f"{' '.join(filter(None, signs))}<br>{md(worst_text(verdict))}")
 
 
@@ -141,6 +142,7 @@ def latex(decision: Decision, regrets: Sequence[Regret] = ()) -> str:
         commands=_COMMANDS,
         definitions=[Latex(rf"\providecommand{{\{name}}}{{{sign}}}") for name, sign in _COMMANDS.values()],
         small=small,
+        doubt=doubt_text,
         texts=lambda question: [*lines, *(own.text for own in regrets if own.question == question)],
     )
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from l4sbench.printable import printable
-from reports.render.words import GLYPHS, STAR, notes, worst_text
+from reports.render.words import GLYPHS, RUN_AGAIN, STAR, doubt_text, notes, verdict_text, worst_text
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
@@ -32,21 +32,24 @@ _STYLES: Final[Mapping[Word, str]] = {
 }
 
 
-def terminal(decision: Decision) -> RenderableType:
-    """Return the decision table for a rich console, which leaves out colours it cannot print."""
+def terminal(decision: Decision, command: str = RUN_AGAIN) -> RenderableType:
+    """Return the decision table for a rich console, which leaves out colours it cannot print.
+
+    `command` runs the matrix again.
+    """
     parts: list[RenderableType] = []
     for question in decision.questions:
         parts += [_question(decision, question), ""]
-    for note in notes(decision):
+    for note in notes(decision, command):
         parts += [_text(note.text), *(_text(f"  {line}") for line in note.details)]
     return Group(*parts)
 
 
-def as_text(decision: Decision, width: int = 120) -> str:
+def as_text(decision: Decision, width: int = 120, command: str = RUN_AGAIN) -> str:
     """Return the decision table as plain text without colours."""
     console = Console(width=width, color_system=None, force_terminal=False, record=False)
     with console.capture() as captured:
-        console.print(terminal(decision))
+        console.print(terminal(decision, command))
     return captured.get()
 
 
@@ -76,7 +79,8 @@ def _text(text: object, style: str = "") -> Text:
 def _entry(verdict: Verdict | None) -> RenderableType:
     if verdict is None:
         return Text("not run", style="dim")
-    head = Text(f"{GLYPHS[verdict.word]} {verdict.word}", style=f"bold {_STYLES[verdict.word]}")
+    style = _STYLES[Word.UNDECIDED] if doubt_text(verdict) else _STYLES[verdict.word]
+    head = Text(f"{GLYPHS[verdict.word]} {verdict_text(verdict)}", style=f"bold {style}")
     if star := STAR[verdict.low_latency]:
         head.append(f" {star}", style="yellow")
     return Group(head, Padding(_text(worst_text(verdict), style="default"), (0, 0, 0, 2)))

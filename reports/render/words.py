@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.matrix import MOST_TRIALS
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
@@ -29,10 +30,42 @@ STAR: Final = {"all": "★", "some": "☆", "none": ""}
 BIMODAL: Final = "two modes"
 """Remark on a cell whose trials fall into two groups."""
 
+UNSURE: Final = "unsure"
+"""Remark on a verdict of means that confidence intervals do not bear out."""
+
 NO_TRIAL: Final = "no valid trial"
+
+RUN_AGAIN: Final = "l4sbench run matrix.yaml"
+"""Command that runs the matrix of a run again, in the run directory."""
 
 LISTED: Final = 5
 """Cells and trials are listed up to this many; all are in the tables."""
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """Return a verdict with its certainty: `ok`, `ok, unsure (2 trials)`, `undecided (2 trials)`."""
+    return f"{verdict.word}{doubt_text(verdict)}"
+
+
+def doubt_text(verdict: Verdict) -> str:
+    """Return what stands behind the word of a verdict that is not sure: `, unsure (2 trials)`.
+
+    The trials are those of the cells in doubt. A verdict of means is unsure where the confidence intervals
+    alone would not give it.
+    """
+    cells = verdict.unsure_cells
+    if verdict.sure or verdict.word is Word.INVALID or not cells:
+        return ""
+    each = span(cell.result.valid for cell in cells)
+    trials = f"({each} {'trial' if each == '1' else 'trials'})"
+    return f" {trials}" if verdict.word is Word.UNDECIDED else f", {UNSURE} {trials}"
+
+
+def why_unsure(cell: JudgedCell) -> str:
+    """Return why a cell's verdict is not sure: `straddles a limit`, `1 trial`; empty for a sure one."""
+    if cell.sure or not cell.result.valid:
+        return ""
+    return "straddles a limit" if cell.straddles else plural(cell.result.valid, "trial")
 
 
 def worst_text(verdict: Verdict) -> str:
@@ -88,15 +121,41 @@ class Note:
     details: tuple[str, ...] = ()
 
 
-def notes(decision: Decision) -> list[Note]:
-    """Return what a decision table must state about itself: rule, limits, trials, kernels and so on."""
+def notes(decision: Decision, command: str = RUN_AGAIN) -> list[Note]:
+    """Return what a decision table must state about itself: rule, limits, trials, kernels and so on.
+
+    `command` runs the matrix again.
+    """
     rule, shown = decision.rule, {verdict.word for verdict in decision.verdicts}
     lines = [f"ok: {rule.limits_text}, {sureness(decision)}. Each entry shows the cell that decides."]
     lines += [f"{GLYPHS[word]} {word}: {text}" for word, text in meanings(decision).items() if word in shown]
+    if any(UNSURE in doubt_text(verdict) for verdict in decision.verdicts):
+        lines.append(f"{UNSURE}: {unsure_meaning(decision)}")
     if any(verdict.low_latency != "none" for verdict in decision.verdicts):
         lines.append(f"★: {low_latency_text(decision)}")
     lines += _low_latency_notes(decision)
-    return [*(Note(line) for line in lines), *_provenance(decision)]
+    remedy = [Note(text)] if (text := make_sure(decision, command)) else []
+    return [*(Note(line) for line in lines), *remedy, *_provenance(decision)]
+
+
+def unsure_meaning(decision: Decision) -> str:
+    """Return the meaning of `unsure`."""
+    over = " over seeds" if decision.testbeds == ("virtual",) else ""
+    return f"the means say so, but their 95 % confidence intervals{over} do not rule out another verdict"
+
+
+def make_sure(decision: Decision, command: str = RUN_AGAIN) -> str:
+    """Return the command that adds trials to the cells in doubt, in a sentence; empty where there are none.
+
+    `command` runs the matrix again.
+    """
+    cells = decision.in_doubt
+    if not cells:
+        return ""
+    most = max(cell.result.valid + cell.result.left_out for cell in cells)
+    more = f" --trials {2 * most}" if most >= MOST_TRIALS else ""
+    up_to = 2 * most if more else MOST_TRIALS
+    return f"to make it sure: `{command} --sure{more}` adds trials to the cells in doubt, up to {up_to} each"
 
 
 def low_latency_text(decision: Decision) -> str:
@@ -119,7 +178,7 @@ def sureness(decision: Decision) -> str:
 
 
 def meanings(decision: Decision) -> Mapping[Word, str]:
-    """Return the meaning of each verdict except ok by the decision's rule."""
+    """Return the meaning of each verdict except ok that the decision's rule can give."""
     rule = decision.rule
     low, high = rule.limits_percent.low, rule.limits_percent.high
     if rule.metric == "l4s-goodput":
@@ -127,11 +186,12 @@ def meanings(decision: Decision) -> Mapping[Word, str]:
     else:
         kind = ", and less than beside its own kind" if rule.own_kind else ""
         starved = (f"{rule.l4s} gets less", f"{rule.classic} gets less{kind}")
+    undecided = {Word.UNDECIDED: "the confidence interval straddles a limit, or there is none (1 trial)"}
     return {
         Word.L4S_STARVED: starved[0],
         Word.CLASSIC_STARVED: starved[1],
         Word.BOTH: "one in some cells, the other in others",
-        Word.UNDECIDED: "the confidence interval straddles a limit",
+        **({} if rule.intervals == "none" else undecided),
         Word.INVALID: "a cell without a valid trial",
     }
 
@@ -192,7 +252,7 @@ def _adaptive(decision: Decision, cells: Sequence[JudgedCell]) -> Note:
     ]
     if len(more) > LISTED:
         listed.append(f"... and {plural(len(more) - LISTED, 'more cell')}")
-    text = f"trials were added until the verdict was decided: {counts_text(decision)}"
+    text = f"trials were added to cells in doubt: {counts_text(decision)}"
     return Note(text, tuple(listed))
 
 

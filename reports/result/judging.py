@@ -52,18 +52,23 @@ class Judged:
 
     Attributes:
         word: The cell's own verdict.
+        by_intervals: The verdict that the confidence intervals give, whatever the rule looks at.
         decided: Whether the intervals leave no doubt about it, even where the rule looks at means alone.
         outside_percent: Distance of the farther side from its limit, in percent; negative within both, None
             without a valid trial.
     """
 
     word: Word
+    by_intervals: Word
     decided: bool
     outside_percent: float | None
 
 
-NOTHING: Final = Judged(Word.INVALID, decided=False, outside_percent=None)
+NOTHING: Final = Judged(Word.INVALID, Word.INVALID, decided=False, outside_percent=None)
 """The verdict on a cell without a valid trial."""
+
+OPEN: Final = frozenset({Word.UNDECIDED, Word.INVALID})
+"""Verdicts that leave the question open."""
 
 DIRECTIONS: Final = {
     (False, False): Word.OK,
@@ -90,12 +95,10 @@ def judge(rule: Rule, cell: Measured) -> Judged:
             classic = False if less is False else (classic if less else None)
         below[1] = below[1] and cell.classic_kept.value < kind.value
     decided = l4s is not None and classic is not None
-    if rule.intervals == "none":
-        word = DIRECTIONS[below[0], below[1]]
-    else:
-        word = DIRECTIONS[l4s is True, classic is True]
-        word = Word.UNDECIDED if word is Word.OK and not decided else word
-    return Judged(word, decided, max(limit - side.value for side, limit in sides))
+    by_intervals = DIRECTIONS[l4s is True, classic is True]
+    by_intervals = Word.UNDECIDED if by_intervals is Word.OK and not decided else by_intervals
+    word = DIRECTIONS[below[0], below[1]] if rule.intervals == "none" else by_intervals
+    return Judged(word, by_intervals, decided, max(limit - side.value for side, limit in sides))
 
 
 def _surely_below(side: Estimate, limit: float) -> bool | None:

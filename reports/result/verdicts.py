@@ -27,7 +27,7 @@ from reports.result.cells import (
     varying,
 )
 from reports.result.grid import Grid, grid
-from reports.result.judging import NOTHING, Judged, Measured, Word, judge, together
+from reports.result.judging import NOTHING, OPEN, Judged, Measured, Word, judge, together
 from reports.result.labels import BUFFER, Label, Setting
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class JudgedCell:
         return self.judged.word
 
     @property
+    def sure(self) -> bool:
+        """True if the confidence intervals alone give its verdict; False for an open one."""
+        return self.word not in OPEN and self.judged.by_intervals is self.word
+
+    @property
     def straddles(self) -> bool:
         """True if its confidence interval has a limit in it, so that more trials may turn the verdict."""
         return self.result.share is not None and self.result.share.low is not None and not self.judged.decided
@@ -98,6 +103,16 @@ class Verdict:
     low_latency_in: tuple[str, ...]
     cells: tuple[JudgedCell, ...]
     worst: JudgedCell
+
+    @property
+    def sure(self) -> bool:
+        """True if the confidence intervals of its cells alone give the verdict; False for an open one."""
+        return self.word not in OPEN and together(c.judged.by_intervals for c in self.cells) is self.word
+
+    @property
+    def unsure_cells(self) -> tuple[JudgedCell, ...]:
+        """The cells with valid trials whose own verdicts are not sure."""
+        return tuple(cell for cell in self.cells if not cell.sure and cell.result.valid)
 
     @property
     def trials(self) -> int:
@@ -163,6 +178,11 @@ class Decision:
     def trials_per_cell(self) -> Mapping[int, int]:
         """Numbers of cells by their number of valid trials."""
         return dict(sorted(Counter(cell.result.valid for cell in self.cells).items()))
+
+    @property
+    def in_doubt(self) -> tuple[JudgedCell, ...]:
+        """The cells that more trials may help: those in doubt behind entries that are not sure."""
+        return tuple(cell for verdict in self.verdicts if not verdict.sure for cell in verdict.unsure_cells)
 
     @property
     def questions(self) -> tuple[Label, ...]:
@@ -345,6 +365,7 @@ def _as_row(rule: Rule, verdict: Verdict) -> dict[str, object]:
     return {
         "rule": rule.rule,
         "version": rule.version,
+        "sure": verdict.sure,
         "l4s": str(verdict.question),
         "row": verdict.row,
         "column": str(verdict.column),

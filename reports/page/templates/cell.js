@@ -40,7 +40,7 @@ function cellNumbers(cell, trials) {
   }
   const both = (name) => `${fixed(mean(cell.l4s[name]))} v ${fixed(mean(cell.classic[name]))}`;
   const items = [
-    [`${cell.glyph} ${cell.word}`, "verdict of this cell alone"],
+    [`${cell.glyph} ${cell.word}${cell.unsure && cell.word !== "undecided" ? ", unsure" : ""}`, `verdict of this cell alone${cell.unsure ? `; ? ${cell.unsure}` : ""}`],
     [`${fixed(mean(cell.share))} %`, `of the link's rate${ends(cell.share)}`],
     [both("goodput"), `Mbit/s, ${l4s} v ${classic}`],
     [both("delay"), "ms, smoothed RTT minus base RTT"],
@@ -52,7 +52,6 @@ function cellNumbers(cell, trials) {
     if (delay_harm) items.push([percent(delay_harm), `harm to ${group}'s RTT`]);
     if (same_harm) items.push([percent(same_harm), `harm to ${group} beside its own kind`]);
   }
-  if (cell.straddles) items.push(["? close", "a limit is within the interval of the mean"]);
   if (cell.bimodal) items.push(["two modes", "trials fall into two groups; the mean describes neither"]);
   return numberList([...items, ...more]);
 }

@@ -9,7 +9,7 @@ let texts = null;
 function searchText(cell) {
   const flags = cell.trials.flatMap((row) => [row[1], row[2], row[3]]);
   const factors = Object.entries({ ...data().fixed, ...cell.factors }).map(([name, value]) => `${name}=${value}`);
-  return [cell.label, cell.question, cell.row, cell.column && `against ${cell.column}`, cell.company, cell.word, cell.bimodal && "two modes bimodal", cell.left_out && "left out", cell.id, ...new Set(flags), ...factors]
+  return [cell.label, cell.question, cell.row, cell.column && `against ${cell.column}`, cell.company, cell.word, cell.unsure && "unsure", cell.bimodal && "two modes bimodal", cell.left_out && "left out", cell.id, ...new Set(flags), ...factors]
     .filter(Boolean).join(" ").toLowerCase();
 }
 

@@ -15,7 +15,6 @@ from l4sbench.document import Flaw, load_model
 from l4sbench.errors import InputError, suggest
 
 FOLDER: Final = Path(__file__).parent
-DEFAULT: Final = "pam25"
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 
@@ -153,7 +152,7 @@ def offered() -> tuple[str, ...]:
 
 
 @cache
-def load_rule(name: str = DEFAULT) -> Rule:
+def load_rule(name: str) -> Rule:
     """Return a rule by its name.
 
     Raises:

@@ -13,7 +13,9 @@ import polars as pl
 import pytest
 
 from l4sbench import tables
+from l4sbench.app.api import decide
 from l4sbench.cli import main
+from l4sbench.matrix import Matrix
 from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
 
@@ -35,19 +37,63 @@ axes:
 DOCUMENTS = {"decision.md", "decision.csv", "cells.csv", "decision.json", "decision.tex", "metrics.csv"}
 
 
+FIFO: Mapping[str, Any] = {"aqm": "fifo", "l4s": [45.0, 46.0, 44.0], "classic": [50.0] * 3}
+DUALPI2: Mapping[str, Any] = {"aqm": "dualpi2", "l4s": [43.0] * 3, "classic": [52.0] * 3}
+
+Measure = Callable[..., None]
+
+
 @pytest.fixture
-def run(make: Callable[[Any], RunTables], tmp_path: Path) -> Path:
-    make(
-        [
-            {"aqm": "fifo", "l4s.fallback": "off", "l4s": [45.0, 46.0, 44.0], "classic": [50.0] * 3},
-            {"aqm": "dualpi2", "l4s.fallback": "off", "l4s": [43.0] * 3, "classic": [52.0] * 3},
-        ]
-    )
+def measure(make: Callable[[Any], RunTables], tmp_path: Path) -> Measure:
+    """Makes the tables of cells, whose ids are those of the matrix's cells with their queues."""
+
+    def measured(*cells: Mapping[str, Any]) -> None:
+        make([{"l4s.fallback": "off", **cell} for cell in cells])
+        own = {str(cell.aqm): cell.id for cell in Matrix.load(tmp_path / "matrix.yaml").cells}
+        ids = {f"cell-{number:04d}": own.get(cell["aqm"], "former") for number, cell in enumerate(cells)}
+        for name in ("trials", "flows"):
+            path = tmp_path / "tables" / f"{name}.parquet"
+            frame = pl.read_parquet(path).with_columns(pl.col("cell").replace(ids))
+            tables.write(name, [tables.conform(name, frame).lazy()], path)
+
+    return measured
+
+
+@pytest.fixture
+def run(measure: Measure, tmp_path: Path) -> Path:
     (tmp_path / "matrix.yaml").write_text(MATRIX, encoding="utf-8")
+    measure(FIFO, DUALPI2)
     (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
     for name in sorted(tables.SCHEMAS.keys() - {"trials", "flows", "sockets", "catalog"}):
         write(tmp_path / "tables", name, [])
     return tmp_path
+
+
+def test_the_command_that_makes_it_sure_names_the_run(
+    run: Path, measure: Measure, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure({**FIFO, "l4s": [45.0]}, {**DUALPI2, "l4s": [43.0]})
+    assert main(["report", str(run)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"`l4sbench run {run}/matrix.yaml --sure` adds trials" in text
+    assert main(["report", str(run), "aqm=fifo"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"`l4sbench run {run}/matrix.yaml aqm=fifo --sure` adds trials" in text
+
+
+def test_more_trials_of_some_cells_are_further_looks(run: Path, measure: Measure) -> None:
+    def narrow() -> tuple[int, float]:
+        decision = decide(run)[1]
+        (share,) = (cell.result.share for cell in decision.cells if cell.label.head == "FIFO")
+        assert share is not None
+        assert share.interval is not None
+        return decision.looks, share.interval[1] - share.interval[0]
+
+    assert narrow()[0] == 1
+    width = narrow()[1]
+    measure(FIFO, {**DUALPI2, "l4s": [43.0, 44.0, 43.5, 42.0, 43.0], "classic": [50.0] * 5})
+    assert narrow()[0] == 2
+    assert narrow()[1] > width, "an interval that holds together with others is wider"
 
 
 def rename_groups(run: Path, names: Mapping[str, str]) -> None:

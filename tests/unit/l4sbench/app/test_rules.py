@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench import assets
+from l4sbench.app.prepare import load_matrix
 from l4sbench.app.rules import find_rule
 from l4sbench.cli import main
-from l4sbench.matrix import Matrix
+from l4sbench.matrix import Matrix, Trials
 
 HEAD = """\
 matrix: mine
@@ -119,6 +121,38 @@ def test_an_extending_matrix_changes_one_role() -> None:
     kept = Path("kept.yaml")
     kept.write_bytes(matrix.source)
     assert Matrix.load(kept).roles == matrix.roles
+
+
+def test_intervals_decide_unless_a_study_is_reproduced() -> None:
+    shipped = {path.stem: find_rule(load_matrix(path)) for path in assets.folder("matrices").glob("*.yaml")}
+    rules = {name: rule and rule.rule for name, rule in shipped.items()}
+    assert {name for name, rule in rules.items() if rule == "l4sbench1"} == {"quickstart", "sure"}
+    assert {name for name, rule in rules.items() if rule is None} == {"segsize26", "segsize26-losses"}
+    by_default = find_rule(load_matrix(write(TWO + "roles: {l4s: new, classic: old}\n")))
+    assert by_default is not None
+    assert (by_default.rule, by_default.intervals) == ("l4sbench1", "decide")
+
+
+@pytest.mark.parametrize(
+    ("stated", "most", "expected"),
+    [
+        ("", None, Trials(3, 10, "decided")),
+        ("trials: 1\n", None, Trials(3, 10, "decided")),
+        ("trials: 5\n", None, Trials(5, 10, "decided")),
+        ("trials: 20\n", None, Trials(20, 40, "decided")),
+        ("trials: {min: 4, max: 30}\n", None, Trials(4, 30, "decided")),
+        ("trials: 3\n", 24, Trials(3, 24, "decided")),
+    ],
+)
+def test_sure_adds_trials_where_they_are_needed(stated: str, most: int | None, expected: Trials) -> None:
+    text = stated + TWO + "roles: {l4s: new, classic: old}\n"
+    matrix = load_matrix(write(text), trials=most, sure=True)
+    assert matrix.trials == expected
+    kept = Path("kept.yaml")
+    kept.write_bytes(matrix.source)
+    again = Matrix.load(kept)
+    assert (again.trials, again.roles) == (expected, matrix.roles), "the run's copy states the looks"
+    assert [cell.id for cell in again.cells] == [cell.id for cell in Matrix.load(write(text)).cells]
 
 
 @pytest.mark.parametrize("text", [ONE, "rule: none\n" + TWO])

@@ -6,10 +6,36 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench.cli import main
 from l4sbench.cli.plan import warn_of
 from l4sbench.planning.plan import plan
 from l4sbench.store import StoreView
 from tests.unit.l4sbench import small
+
+
+@pytest.mark.parametrize(
+    ("trials", "note"),
+    [
+        (1, "1 trial per cell has no confidence interval, so that no verdict will be sure"),
+        (2, "2 trials per cell have a wide confidence interval, so that hardly any verdict will be sure"),
+        (3, None),
+    ],
+)
+def test_too_few_trials_to_be_sure_are_noted(
+    trials: int,
+    note: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["plan", "quickstart", "--trials", str(trials)]) == 0
+    shown = capsys.readouterr().err
+    assert ("will be sure" in shown) is (note is not None)
+    assert note is None or f"note: {note}; 3 or more can be, and --sure adds trials" in shown
+    assert main(["plan", "segsize26", "--trials", "1"]) == 0
+    assert "will be sure" not in capsys.readouterr().err, "it has no verdicts"
 
 
 def test_trials_that_are_not_tried_again_are_listed(

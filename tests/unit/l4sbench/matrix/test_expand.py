@@ -59,7 +59,12 @@ def table(matrix: Matrix, *names: str) -> list[tuple[str, ...]]:
 
 def test_quickstart_is_what_the_design_says() -> None:
     matrix = load(MATRICES / "quickstart.yaml")
-    assert (matrix.name, matrix.trials, matrix.rule, matrix.seed) == ("quickstart", Trials(3, 3), "pam25", 1)
+    assert (matrix.name, matrix.trials, matrix.rule, matrix.seed) == (
+        "quickstart",
+        Trials(3, 3),
+        "l4sbench1",
+        1,
+    )
     assert matrix.axes == (
         Axis("aqm", ("aqm",), 7),
         Axis("buffer_bdp", ("buffer_bdp",), 2),

@@ -132,8 +132,37 @@ def test_a_rule_that_looks_at_intervals(small: RunTables) -> None:
     assert doubtful
     cells = {cell["id"]: cell for cell in embedded(text)["cells"]}
     for cell in doubtful:
-        assert cells[cell.id]["straddles"]
+        assert cells[cell.id]["unsure"] == ("straddles a limit" if cell.straddles else "1 trial")
         assert cells[cell.id]["limits"] is None, "its limits are not for percents of the link's rate"
+
+
+def test_a_page_shows_how_sure_its_verdicts_are(make: Callable[[Any], RunTables]) -> None:
+    cells = [
+        {"aqm": "fifo", "l4s": [45.0], "classic": [50.0]},
+        {"aqm": "codel", "l4s": [21.0, 45.0, 40.0], "classic": [50.0] * 3},
+        {"aqm": "dualpi2", "l4s": [45.0, 45.1, 45.2], "classic": [50.0] * 3},
+    ]
+    tables = make(cells)
+    for table in ("programs", "hosts"):
+        schema.write(table, [schema.empty(table).lazy()], tables.folder / f"{table}.parquet")
+    text = text_of(tables)
+    shown = re.findall(r'<span class="word">(.*?)</span><span class="doubt">(.*?)</span>', text)
+    assert shown == [("ok", ", unsure (1 trial)"), ("ok", ", unsure (3 trials)"), ("ok", "")]
+    assert re.findall(r'<td role="gridcell" class="w-ok( unsure)?"', text) == [" unsure", " unsure", ""]
+    assert re.findall(r'<span class="small of-share">[?] (.*?)</span>', text) == [
+        "1 trial",
+        "straddles a limit",
+    ]
+    assert "<code>l4sbench run matrix.yaml --sure</code>" in text
+    assert [cell["unsure"] for cell in embedded(text)["cells"]] == ["1 trial", "straddles a limit", ""]
+
+
+@pytest.mark.parametrize(("rule", "said"), [("pam25", "unsure"), ("l4sbench1", "undecided")])
+def test_the_legend_has_only_what_the_rule_can_say(small: RunTables, rule: str, said: str) -> None:
+    text = render(small, decide(small, load_rule(rule)), HEADING)
+    legend = text.split('<dl class="legend"')[1].split("</dl>")[0]
+    listed = [word for word in ("unsure", "undecided") if f"{word}</dt>" in legend]
+    assert listed == [said]
 
 
 def test_baselines_are_cells_of_the_page(make: Callable[[Any], RunTables]) -> None:

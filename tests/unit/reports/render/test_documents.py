@@ -56,6 +56,25 @@ def test_csv_and_json_hold_the_cells_and_entries(decision: Decision, tmp_path: P
     assert document["left_out"][0]["status"] == "failed"
 
 
+def test_documents_say_which_verdicts_are_sure(make: Make, tmp_path: Path) -> None:
+    cells = [
+        {"aqm": "fifo", "l4s": [40.0, 50.0], "classic": [50.0, 49.0]},
+        {"aqm": "dualpi2", "l4s": [44.0, 44.0, 44.0], "classic": [51.0, 51.0, 51.0]},
+    ]
+    texts = documents(decide(make(cells), load_rule("pam25")))
+    document = json.loads(texts["decision.json"])
+    assert [(entry["verdict"], entry["sure"]) for entry in document["verdicts"]] == [
+        ("ok", True),
+        ("ok", False),
+    ], "by the key: DualPI2, single queue"
+    assert [cell["sure"] for cell in document["cells"]] == [False, True]
+    (tmp_path / "decision.csv").write_text(texts["decision.csv"])
+    assert pl.read_csv(tmp_path / "decision.csv")["sure"].to_list() == [True, False]
+    assert "✓ **ok**, unsure (2 trials)<br>" in texts["decision.md"]
+    assert r"\LsbOk{} ok, unsure (2 trials)" in texts["decision.tex"]
+    assert "`l4sbench run matrix.yaml --sure`" in texts["decision.md"].replace("\\`", "`")
+
+
 def test_further_figures_are_in_the_markdown_and_a_file_of_their_own(make: Make) -> None:
     tables = make(CELLS)
     metrics = cell_metrics(tables)

@@ -44,7 +44,7 @@ def decision(make: Make) -> Decision:
 
 def test_a_verdict_is_glyph_word_and_numbers(decision: Decision) -> None:
     text = as_text(decision, 160)
-    assert "✓ ok ★" in text
+    assert "✓ ok, unsure (1 trial) ★" in text
     assert "▲ classic-starved" in text
     assert re.search(r"CoDel \(\+ECN\), [14] BDP: 88\.6 % \(88\.6 v 6\.4 Mbit/s\)", text)
     assert "not run" in text, "there is no DualPI2 against CUBIC with ECN"
@@ -67,6 +67,51 @@ def test_only_words_that_occur_are_explained(decision: Decision) -> None:
     assert "▲ classic-starved: l4s gets more than 80 %" in text
     assert "undecided" not in text
     assert "without a valid trial" not in text
+
+
+@pytest.mark.parametrize(
+    ("rule", "goodputs", "verdict"),
+    [
+        ("pam25", [50.0], "✓ ok, unsure (1 trial)"),
+        ("pam25", [40.0, 60.0], "✓ ok, unsure (2 trials)"),
+        ("pam25", [40.0, 40.1, 39.9], "✓ ok"),
+        ("pam25", [10.0, 19.0, 2.0], "▼ l4s-starved, unsure (3 trials)"),
+        ("pam25", [10.0, 10.2, 10.1], "▼ l4s-starved"),
+        ("l4sbench1", [50.0], "? undecided (1 trial)"),
+        ("l4sbench1", [40.0, 40.1, 39.9], "✓ ok"),
+    ],
+)
+def test_a_verdict_shows_how_sure_it_is(make: Make, rule: str, goodputs: list[float], verdict: str) -> None:
+    tables = make([{"aqm": "fifo", "l4s": goodputs, "classic": [95 - own for own in goodputs]}])
+    decision = decide(tables, load_rule(rule))
+    text = as_text(decision, 200, "l4sbench run mine.yaml")
+    assert re.search(rf"^ Single queue \(drop\) +{re.escape(verdict)} *$", text, re.MULTILINE)
+    sure = "unsure" not in verdict and "undecided" not in verdict
+    remedy = (
+        "to make it sure: `l4sbench run mine.yaml --sure` adds trials to the cells in doubt, up to 10 each"
+    )
+    assert (remedy in text) is not sure
+    assert ("unsure: the means say so" in text) is ("unsure" in verdict)
+    glyph, word = verdict.split(" ", 1)
+    assert f"{glyph} **{word.split(',')[0].split(' (')[0]}**" in markdown(decision)
+    assert (", unsure (" in markdown(decision)) is ("unsure" in verdict)
+
+
+def test_an_unsure_tick_is_not_green(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for goodputs, colour in (([50.0], "33"), ([50.0, 50.1, 50.2], "32")):
+        tables = make([{"aqm": "fifo", "l4s": goodputs, "classic": [40.0] * len(goodputs)}])
+        out = io.StringIO()
+        Console(file=out, force_terminal=True, width=140).print(terminal(decide(tables, load_rule("pam25"))))
+        assert f"\x1b[1;{colour}m✓ ok" in out.getvalue()
+
+
+def test_where_many_trials_leave_doubt_more_are_offered(make: Make) -> None:
+    goodputs = [10.0, 35.0] * 6
+    tables = make([{"aqm": "fifo", "l4s": goodputs, "classic": [60.0] * 12}])
+    text = as_text(decide(tables, load_rule("pam25")), 200)
+    assert "`l4sbench run matrix.yaml --sure --trials 24` adds trials to the cells in doubt, up to 24" in text
 
 
 def test_no_colours_where_there_is_no_terminal(decision: Decision, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,21 @@ def test_ours_by_intervals(l4s: Three, classic: Three, word: Word) -> None:
 
 
 @pytest.mark.parametrize(
+    ("l4s", "word", "by_intervals"),
+    [
+        ((30, 45, 60), Word.OK, Word.OK),
+        ((19, 45, 60), Word.OK, Word.UNDECIDED),
+        ((10, 15, 25), Word.L4S_STARVED, Word.UNDECIDED),
+        ((10, 15, 19), Word.L4S_STARVED, Word.L4S_STARVED),
+        ((79, 85, 90), Word.CLASSIC_STARVED, Word.UNDECIDED),
+    ],
+)
+def test_means_decide_and_intervals_tell_how_surely(l4s: Three, word: Word, by_intervals: Word) -> None:
+    judged = judge(PAM25, cell(l4s, (50, 50, 50)))
+    assert (judged.word, judged.by_intervals) == (word, by_intervals)
+
+
+@pytest.mark.parametrize(
     ("own_kind", "word", "decided"),
     [
         (None, Word.CLASSIC_STARVED, True),

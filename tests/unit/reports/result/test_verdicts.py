@@ -62,6 +62,39 @@ def test_cell_means_decide_and_not_trials(make: Make) -> None:
     assert (share(verdict), goodput(verdict.worst.result.classic), verdict.trials) == (30, 65, 3)
 
 
+def test_a_verdict_is_sure_if_intervals_alone_give_it(make: Make) -> None:
+    def verdict_of(*cells: list[float]) -> Verdict:
+        rows = [
+            {"aqm": "fifo", "buffer_bdp": n + 1.0, "l4s": own, "classic": [95 - mbps for mbps in own]}
+            for n, own in enumerate(cells)
+        ]
+        return only(decide(make(rows), PAM25))
+
+    low, high, even, open_ = [5.0, 5.1, 5.2], [90.0, 90.1, 90.2], [50.0, 50.1, 50.2], [18.0, 40.0, 24.0]
+    found = {
+        name: verdict_of(*cells)
+        for name, cells in {
+            "ok": (even, even),
+            "ok in doubt": (even, open_),
+            "starved": (low, open_),
+            "starved in doubt": (even, [18.0, 18.1, 22.0]),
+            "both": (low, high),
+            "both in doubt": (low, [78.0, 85.0, 82.0]),
+            "one trial": ([50.0],),
+        }.items()
+    }
+    assert {name: verdict.sure for name, verdict in found.items()} == {
+        "ok": True,
+        "ok in doubt": False,
+        "starved": True,
+        "starved in doubt": False,
+        "both": True,
+        "both in doubt": False,
+        "one trial": False,
+    }
+    assert [len(verdict.unsure_cells) for verdict in found.values()] == [0, 1, 1, 1, 0, 1, 1]
+
+
 def test_percent_is_of_the_links_rate(make: Make) -> None:
     cells = [{"aqm": "fifo", "rate_mbps": 10.0, "l4s": [1.9], "classic": [7.5]}]
     assert only(decide(make(cells), PAM25)).word is Word.L4S_STARVED
@@ -368,7 +401,6 @@ def test_directions_in_the_published_cells(make: Make) -> None:
 
 
 def test_the_rules(make: Make) -> None:
-    assert load_rule().rule == "pam25"
     assert load_rule("anrw24").limits_percent.low == 23
     with pytest.raises(InputError, match="did you mean pam25"):
         load_rule("pam24")
