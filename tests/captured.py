@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from collectors.validity import judge
 from l4sbench.cell import Cell
 from l4sbench.events import Status
+from l4sbench.matrix import Matrix
 from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
 from l4sbench.store import Ending, Run, locked
@@ -92,3 +94,18 @@ def captured_trial(name: str) -> CapturedTrial:
         {node: Program.from_json(program) for node, program in plain.items()},
         case / "raw",
     )
+
+
+def as_matrix(name: str, *trials: CapturedTrial) -> tuple[bytes, list[CapturedTrial]]:
+    """Return a matrix that has the trials' cells, and the trials as those of its cells.
+
+    Cells that were captured long ago have other ids than the same cells of a matrix of today.
+    """
+    stated = [{key: str(trial.cell.factors[key]) for key in sorted(trial.cell.given)} for trial in trials]
+    lines = [f"matrix: {name}", "rule: pam25", "flows: {l4s: {}, classic: {}}", "include:"]
+    source = "\n".join([*lines, *(f"  - {json.dumps(own)}" for own in stated), ""]).encode()
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "matrix.yaml")
+        path.write_bytes(source)
+        cells = Matrix.load(path).cells
+    return source, [replace(trial, cell=cell) for trial, cell in zip(trials, cells, strict=True)]

@@ -53,7 +53,7 @@ def looks_taken(matrix: Matrix, tables: RunTables) -> int:
     At least as often as the matrix says. Where cells have other numbers of trials nevertheless, because
     somebody ran more trials of some of them, each number from the matrix's own on counts as a look.
     """
-    counts = tables.trials.group_by("cell").len()["len"].unique().to_list()
+    counts: list[int] = tables.trials.group_by("cell").len()["len"].unique().to_list()
     stated = looks(matrix.trials)
     return max(len(stated), sum(count >= stated[0] for count in counts))
 

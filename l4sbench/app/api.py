@@ -11,7 +11,7 @@ Only this package picks a testbed, collectors and reports for the engine, which 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -45,12 +45,13 @@ if TYPE_CHECKING:
     from reports.compare import Comparison
     from reports.result.load import RunTables
     from reports.result.rules import Rule
-    from reports.result.verdicts import Decision
+    from reports.result.verdicts import Decision, Former
 
 __all__ = [
     "EndedRun",
     "Planned",
     "RunOptions",
+    "cells_of",
     "collect",
     "compare",
     "decide",
@@ -110,13 +111,14 @@ class Planned:
     unbuilt: tuple[str, ...] = ()
 
 
-def load(run: RunLike, *filters: str, runs: str | Path = RUNS) -> RunTables:
+def load(run: RunLike, *filters: str, runs: str | Path = RUNS, every: bool = False) -> RunTables:
     """Load the tables of a run as polars frames: `load("quickstart").flows`. docs/tables.md has all columns.
 
     Args:
         run: The value that `run` returned, a run directory, or a matrix's name for its latest run.
         filters: `FACTOR=PATTERN`, only cells of the run's matrix that match all of them.
         runs: Folder of run directories.
+        every: Also the rows of former cells, which the run's matrix no longer has.
 
     Raises:
         InputError: there is no such run, or it has no tables.
@@ -124,7 +126,7 @@ def load(run: RunLike, *filters: str, runs: str | Path = RUNS) -> RunTables:
     from reports.result.load import load as load_tables
 
     path = run.path if isinstance(run, EndedRun) else find_run(run, Path(runs))
-    return load_tables(path, _cells(load_matrix(path / "matrix.yaml"), filters))
+    return load_tables(path, cells_of(path, load_matrix(path / "matrix.yaml"), filters, every=every))
 
 
 def run(
@@ -234,7 +236,8 @@ def run_matrix(
             if prepared.rule is None:
                 return EndedRun(found.path, result, None, problems)
             try:
-                return EndedRun(found.path, result, _decide(found.path, loaded, prepared.rule), problems)
+                whole = load_matrix(found.path / "matrix.yaml")
+                return EndedRun(found.path, result, _decide(found.path, whole, prepared.rule), problems)
             except InputError as error:
                 return EndedRun(found.path, result, None, (*problems, str(error)))
 
@@ -351,7 +354,12 @@ def collect(
 
 
 def decide(
-    run: str | Path, filters: Sequence[str] = (), *, rule: str | None = None, runs: str | Path = RUNS
+    run: str | Path,
+    filters: Sequence[str] = (),
+    *,
+    rule: str | None = None,
+    runs: str | Path = RUNS,
+    every: bool = False,
 ) -> tuple[Path, Decision]:
     """Return the run directory and its decision table, from its tables alone.
 
@@ -360,13 +368,14 @@ def decide(
         filters: `FACTOR=PATTERN`, only cells of the run's matrix that match all of them.
         rule: The verdict rule, instead of the matrix's.
         runs: Folder of run directories.
+        every: Count former cells, which the run's matrix no longer has, too.
 
     Raises:
         InputError: there is no such run or rule, or nothing to decide on.
     """
     path = find_run(run, Path(runs))
     matrix = load_matrix(path / "matrix.yaml")
-    return path, _decide(path, matrix, require_rule(matrix, rule), _cells(matrix, filters))
+    return path, _decide(path, matrix, require_rule(matrix, rule), filters, every=every)
 
 
 def compare(
@@ -377,6 +386,7 @@ def compare(
     rule: str | None = None,
     margins: str | Path | None = None,
     runs: str | Path = RUNS,
+    every: bool = False,
 ) -> Comparison:
     """Compare two runs cell by cell, from their tables alone.
 
@@ -387,6 +397,7 @@ def compare(
         rule: The verdict rule for both, instead of that of the base's matrix.
         margins: A file with the differences that matter, instead of the default.
         runs: Folder of run directories.
+        every: Compare former cells, which the runs' matrices no longer have, too.
 
     Raises:
         InputError: there is no such run, rule or file, or the runs have no cell in common.
@@ -398,8 +409,10 @@ def compare(
 
     paths = [find_run(run, Path(runs)) for run in (base, new)]
     matrices = [load_matrix(path / "matrix.yaml") for path in paths]
-    chosen = [_cells(matrix, filters) for matrix in matrices]
     with reading(*paths):
+        chosen = [
+            cells_of(path, matrix, filters, every=every) for path, matrix in zip(paths, matrices, strict=True)
+        ]
         tables = [load_tables(path, cells) for path, cells in zip(paths, chosen, strict=True)]
         return compare_tables(
             *tables,
@@ -410,18 +423,57 @@ def compare(
         )
 
 
-def _decide(path: Path, matrix: Matrix, rule: Rule, cells: frozenset[str] | None = None) -> Decision:
+def _decide(
+    path: Path, matrix: Matrix, rule: Rule, filters: Sequence[str] = (), *, every: bool = False
+) -> Decision:
     from l4sbench.app.adaptive import looks_taken
     from reports.result.load import load as load_tables
+    from reports.result.verdicts import Former
     from reports.result.verdicts import decide as verdicts_of
 
-    tables = load_tables(path, cells)
-    return verdicts_of(tables, rule, looks_taken(matrix, tables))
+    tables = load_tables(path, cells_of(path, matrix, filters, every=every))
+    former = Former() if every else _former(path, matrix)
+    if filters and not tables.trials.height:
+        raise InputError("the run has no trial of a cell that matches all filters")
+    if former.trials and not tables.trials.height:
+        raise InputError(
+            f"the run has no trial of its matrix's cells, but {former.trials} of former cells",
+            "--all reports them",
+        )
+    return replace(verdicts_of(tables, rule, looks_taken(matrix, tables)), former=former)
 
 
-def _cells(matrix: Matrix, filters: Sequence[str]) -> frozenset[str] | None:
-    """Ids of the cells that pass the filters; None without filters, for all cells."""
-    return frozenset(cell.id for cell in matrix.select(filters).cells) if filters else None
+def cells_of(
+    path: Path, matrix: Matrix, filters: Sequence[str] = (), *, every: bool = False
+) -> frozenset[str] | None:
+    """Return the ids of the cells of a run that count: those of its matrix that pass the filters.
+
+    None for all cells in the run's tables: with `every`, which counts former cells, too, or where there are
+    no others.
+
+    Raises:
+        InputError: a filter is wrong, or former cells are to pass it.
+    """
+    if filters and every:
+        raise InputError("filters choose from the matrix's cells", "leave out either the filters or --all")
+    if filters:
+        return frozenset(cell.id for cell in matrix.select(filters).cells)
+    return None if every or not _former(path, matrix).trials else _ids(matrix)
+
+
+def _ids(matrix: Matrix) -> frozenset[str]:
+    return frozenset(cell.id for cell in matrix.cells)
+
+
+def _former(path: Path, matrix: Matrix) -> Former:
+    """Return how many trials in a run's tables are of cells that its matrix does not have."""
+    from reports.result.load import load as load_tables
+    from reports.result.verdicts import Former
+
+    ids = _ids(matrix)
+    counts = load_tables(path).scan("trials").select("cell").collect()["cell"].value_counts()
+    former = [count for cell, count in counts.iter_rows() if cell not in ids]
+    return Former(sum(former), len(former))
 
 
 def _provenance() -> dict[str, str]:

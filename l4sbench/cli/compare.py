@@ -34,6 +34,9 @@ def add_parser(commands: Subparsers) -> None:
         )
     add_filters(parser)
     parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: that of the base's matrix)")
+    parser.add_argument(
+        "--all", action="store_true", help="compare former cells, not in the matrices now, too"
+    )
     parser.add_argument("--margins", type=Path, metavar="FILE", help="which differences matter, as YAML")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
     parser.add_argument(
@@ -49,7 +52,13 @@ def compare(args: argparse.Namespace) -> int:
     from reports.compare.render import as_document, as_junit, as_text
 
     found = api.compare(
-        args.base, args.new, args.filters, rule=args.rule, margins=args.margins, runs=args.runs
+        args.base,
+        args.new,
+        args.filters,
+        rule=args.rule,
+        margins=args.margins,
+        runs=args.runs,
+        every=args.all,
     )
     answer(as_json(as_document(found)) if args.json else as_text(found))
     if args.junit:

@@ -51,10 +51,10 @@ def write(args: argparse.Namespace) -> int:
     from reports.figures import write as write_figures
 
     forms = formats(args.format)
-    path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
+    path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs, every=args.all)
     report = args.output or path / "report"
     folder = Path(args.figures) if args.figures else report / "figures" / _below(args.filters)
-    tables = api.load(path, *args.filters)
+    tables = api.load(path, *args.filters, every=args.all)
     with writing(folder, "--figures DIR writes them into another folder"):
         written = write_figures(
             figures(tables, decision, args.series, lambda why: warn(f"not drawn: {why}")),

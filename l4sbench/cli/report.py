@@ -47,6 +47,7 @@ def add_parser(commands: Subparsers) -> None:
     add_run(parser)
     add_filters(parser)
     parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: the matrix's)")
+    parser.add_argument("--all", action="store_true", help="count former cells, not in the matrix now, too")
     parser.add_argument("--json", action="store_true", help="print the decision as JSON")
     parser.add_argument(
         "--prevalence",
@@ -100,7 +101,7 @@ def report(args: argparse.Namespace) -> int:
 def _decision(args: argparse.Namespace) -> int:
     from l4sbench.app import api
 
-    path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs)
+    path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs, every=args.all)
     if args.json:
         from reports.render.data import document
 
@@ -110,7 +111,7 @@ def _decision(args: argparse.Namespace) -> int:
     if args.filters:
         show(decision, shlex.join([*shlex.split(command), *args.filters]), args.prevalence)
         return 0
-    page = show_decision(path, decision, command, args.prevalence, args.output)
+    page = show_decision(path, decision, command, args.prevalence, args.output, every=args.all)
     if page:
         say(f"report: {as_path(page)}")
         if args.open:
@@ -137,10 +138,10 @@ def _against(args: argparse.Namespace) -> int:
     groups = {role: matrix.roles.get(role, role) for role in ("l4s", "classic")}
     found = compare(load(path, cells), args.against, **groups)
     text = markdown(found, _command(matrix, args))
-    target = None if args.filters else _target(path, args.output)
+    target = None if args.filters else _target(path, args.output, every=args.all)
     if target:
         document = target.write_beside(f"against-{args.against}.md", text)
-        _, decision = api.decide(path, rule=args.rule)
+        _, decision = api.decide(path, rule=args.rule, every=args.all)
         regrets = _regrets(decision, args.prevalence)
         page = target.write(decision, regrets, [pages.beside_published(found)])
         say(f"report: {as_path(document)}\npage:   {as_path(page)}")
@@ -170,7 +171,7 @@ def _selected(args: argparse.Namespace) -> tuple[Path, Matrix, frozenset[str] | 
 
     path = api.find_run(args.run, args.runs)
     matrix = api.load_matrix(path / "matrix.yaml")
-    cells = frozenset(cell.id for cell in matrix.select(args.filters).cells) if args.filters else None
+    cells = api.cells_of(path, matrix, args.filters, every=args.all)
     return path, matrix, cells
 
 
@@ -185,35 +186,39 @@ def show_decision(
     command: str,
     prevalence: Path | None = None,
     output: Path | None = None,
+    *,
+    every: bool = False,
 ) -> Path | None:
     """Print a decision table and write it as the run's report, or into the folder `output`; return the page.
 
-    `command` runs its matrix again. Returns None for a run directory that cannot be written.
+    `command` runs its matrix again; with `every` the page has former cells, too. Returns None for a run
+    directory that cannot be written.
     """
     regrets = show(decision, command, prevalence)
-    target = _target(run, output)
+    target = _target(run, output, every=every)
     return target.write(decision, regrets) if target else None
 
 
-def _target(run: Path, output: Path | None) -> _Target | None:
+def _target(run: Path, output: Path | None, *, every: bool = False) -> _Target | None:
     """Return where the report is written; None, with a warning, for a run directory that cannot be."""
     from l4sbench.app.reading import writable
 
     if output is not None:
-        return _Target(run, output, output / "verdicts.parquet")
+        return _Target(run, output, output / "verdicts.parquet", every)
     if writable(run):
-        return _Target(run, run / "report", run / "tables" / "verdicts.parquet")
+        return _Target(run, run / "report", run / "tables" / "verdicts.parquet", every)
     warn(f"{as_path(run)} cannot be written, so that its report is not; -o DIR writes it into another folder")
     return None
 
 
 @dataclass(frozen=True)
 class _Target:
-    """A run, the folder of its report, and the file of its table `verdicts`."""
+    """A run, the folder of its report, the file of its table `verdicts`, and whether former cells count."""
 
     run: Path
     folder: Path
     verdicts: Path
+    every: bool = False
 
     def write_beside(self, name: str, text: str) -> Path:
         """Write a document of its own into the report."""
@@ -234,13 +239,12 @@ class _Target:
         from l4sbench.tables import write
         from reports import page as pages
         from reports.render.documents import documents
-        from reports.result.load import load
         from reports.result.metrics import cell_metrics
 
         with reading(self.run), writing(self.folder, _ELSEWHERE):
             self.folder.mkdir(parents=True, exist_ok=True)
             write("verdicts", [decision.frame().lazy()], self.verdicts)
-            found = load(self.run)
+            found = api.load(self.run, every=self.every)
             metrics = cell_metrics(found, decision.rule.l4s, decision.rule.classic)
             for name, text in documents(decision, regrets, metrics).items():
                 write_whole(self.folder / name, text)

@@ -104,6 +104,7 @@ def document(
         "same_in_all_cells": {column: setting.value for column, setting in decision.fixed.items()},
         "left_out": [asdict(trial) for trial in decision.left_out],
         "flags": dict(decision.flagged),
+        "former": asdict(decision.former),
         "cells_without_a_competitor": decision.solo,
         "regret": [
             {

@@ -234,6 +234,8 @@ def _provenance(decision: Decision) -> Iterator[Note]:
         yield Note(f"flagged {flag}: {plural(valid, 'valid trial')}")
     if decision.solo:
         yield Note(f"not in the table: {plural(decision.solo, 'cell')} without both flow groups")
+    if former := former_text(decision):
+        yield Note(former)
     if out := decision.left_out:
         listed = [f"{trial.status} {trial.cell}/{trial.trial}: {trial.reasons}" for trial in out[:LISTED]]
         if len(out) > LISTED:
@@ -259,6 +261,17 @@ def _adaptive(decision: Decision, cells: Sequence[JudgedCell]) -> Note:
 def counts_text(decision: Decision) -> str:
     """Return how many cells have how many valid trials: `3 in 7 cells, 5 in 1 cell`."""
     return ", ".join(f"{n} in {plural(cells, 'cell')}" for n, cells in decision.trials_per_cell.items())
+
+
+def former_text(decision: Decision) -> str:
+    """Return how much of the run does not count because its matrix no longer has it; empty for nothing."""
+    former = decision.former
+    if not former.trials:
+        return ""
+    cells = plural(former.cells, "former cell")
+    return (
+        f"not counted: {plural(former.trials, 'trial')} of {cells}, not in the matrix now; --all counts them"
+    )
 
 
 _FIXED: Final = {

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from reports.result.rules import Rule
     from reports.result.stats import Estimate
 
-__all__ = ["Decision", "JudgedCell", "LeftOut", "Verdict", "Word", "decide"]
+__all__ = ["Decision", "Former", "JudgedCell", "LeftOut", "Verdict", "Word", "decide"]
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,14 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
+class Former:
+    """Trials, and the cells they are of, that a run has and its matrix no longer: they do not count."""
+
+    trials: int = 0
+    cells: int = 0
+
+
+@dataclass(frozen=True)
 class Decision:
     """A decision table with everything it must state about itself.
 
@@ -153,6 +161,7 @@ class Decision:
         baselines: Number of cells that others are measured against.
         looks: How often a cell may have been looked at while trials were added: the intervals of all looks
             hold together with 95 %.
+        former: Trials of the run that its matrix no longer has, and that are left out.
     """
 
     rule: Rule
@@ -168,6 +177,7 @@ class Decision:
     solo: int
     baselines: int = 0
     looks: int = 1
+    former: Former = Former()
 
     @property
     def trials(self) -> int:

@@ -799,19 +799,13 @@ def make_run(folder: Path) -> Path:
     from collectors.assemble import collect
     from l4sbench.catalog import Catalog
     from l4sbench.store import Run
-    from tests.captured import captured_trial
+    from tests.captured import as_matrix, captured_trial
 
     names = ("captured-dualpi2", "lean-codel-warmup")
-    cells = [captured_trial(name).cell for name in names]
-    lines = ["matrix: base", "flows: {l4s: {cc: prague}, classic: {cc: cubic}}", "include:"]
-    lines += [f"  - {json.dumps({name: str(v) for name, v in _stated(cell).items()})}" for cell in cells]
-    run = Run.create(folder, "base", "\n".join(lines).encode() + b"\n", 1, {})
-    for name in names:
+    source, trials = as_matrix("base", *map(captured_trial, names))
+    run = Run.create(folder, "base", source, 1, {})
+    for trial in trials:
         for number in (1, 2):
-            captured_trial(name).store(run, number)
+            trial.store(run, number)
     collect(run, Catalog.load())
     return run.path
-
-
-def _stated(cell: Any) -> dict[str, Any]:
-    return {name: cell.factors[name] for name in ("rate", "rtt", "duration", "aqm")}

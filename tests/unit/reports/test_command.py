@@ -14,6 +14,7 @@ import pytest
 
 from l4sbench import tables
 from l4sbench.app.api import decide
+from l4sbench.app.api import load as load_run
 from l4sbench.cli import main
 from l4sbench.matrix import Matrix
 from reports.result.load import RunTables, load
@@ -81,6 +82,40 @@ def test_the_command_that_makes_it_sure_names_the_run(
     assert f"`l4sbench run {run}/matrix.yaml aqm=fifo --sure` adds trials" in text
 
 
+def test_cells_that_the_matrix_no_longer_has_do_not_decide(
+    run: Path, measure: Measure, capsys: pytest.CaptureFixture[str]
+) -> None:
+    former = {"aqm": "codel", "l4s": [3.0, 3.1, 3.2, 3.0], "classic": [90.0] * 4}
+    measure(FIFO, DUALPI2, former)
+    assert main(["report", str(run)]) == 0
+    text = capsys.readouterr().out
+    assert "l4s-starved" not in text
+    assert "not counted: 4 trials of 1 former cell, not in the matrix now; --all counts them" in text
+    report = run / "report"
+    page, document = (report / "index.html").read_text(), json.loads((report / "decision.json").read_text())
+    assert "<b>4</b> trials of former cells not counted" in page
+    assert (document["former"], len(document["cells"])) == ({"trials": 4, "cells": 1}, 2)
+    assert "codel" not in (report / "cells.csv").read_text() + (report / "metrics.csv").read_text()
+    assert set(load_run(run).trials["aqm"]) == {"fifo", "dualpi2"}
+    assert set(load_run(run, every=True).flows["cell"]) > set(load_run(run).flows["cell"])
+    assert main(["report", str(run), "--all"]) == 0
+    text = capsys.readouterr().out
+    assert "l4s-starved" in text
+    assert "not counted" not in text
+    assert '"former"' in (report / "index.html").read_text()
+    assert main(["report", str(run), "--all", "aqm=fifo"]) == 2
+    assert "leave out either the filters or --all" in capsys.readouterr().err
+
+
+def test_a_run_of_former_cells_alone(run: Path, measure: Measure, capsys: pytest.CaptureFixture[str]) -> None:
+    measure({**FIFO, "aqm": "codel"})
+    assert main(["report", str(run)]) == 2
+    assert capsys.readouterr().err == (
+        "error: the run has no trial of its matrix's cells, but 3 of former cells; --all reports them\n"
+    )
+    assert main(["report", str(run), "--all"]) == 0
+
+
 def test_more_trials_of_some_cells_are_further_looks(run: Path, measure: Measure) -> None:
     def narrow() -> tuple[int, float]:
         decision = decide(run)[1]
@@ -97,8 +132,10 @@ def test_more_trials_of_some_cells_are_further_looks(run: Path, measure: Measure
 
 
 def rename_groups(run: Path, names: Mapping[str, str]) -> None:
-    """Give the flow groups of a run other names."""
+    """Give the flow groups of a run other names, and its cells the ids that they have in its matrix."""
+    own = {str(cell.aqm): cell.id for cell in Matrix.load(run / "matrix.yaml").cells}
     found = load(run)
+    ids = {cell: own[aqm] for cell, aqm in found.trials.select("cell", "aqm").iter_rows()}
     columns = {
         column: f"{names[column.split('.')[0]]}.{column.partition('.')[2]}"
         for column in found.trials.columns
@@ -109,19 +146,21 @@ def rename_groups(run: Path, names: Mapping[str, str]) -> None:
         "flows": found.flows.with_columns(pl.col("group").replace(names)),
     }
     for name, frame in renamed.items():
-        tables.write(name, [frame.lazy()], run / "tables" / f"{name}.parquet")
+        conform = tables.conform(name, frame.with_columns(pl.col("cell").replace(ids)))
+        tables.write(name, [conform.lazy()], run / "tables" / f"{name}.parquet")
 
 
 def test_groups_may_have_any_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run), "--json"]) == 0
     before = json.loads(capsys.readouterr().out)
-    rename_groups(run, {"l4s": "new", "classic": "old"})
     groups = "  new: {cc: prague}\n  old: {cc: cubic}\n"
     own = MATRIX.replace("  l4s: {cc: prague}\n  classic: {cc: cubic}\n", groups)
     (run / "matrix.yaml").write_text(own + "roles: {l4s: new, classic: old}\n", encoding="utf-8")
+    rename_groups(run, {"l4s": "new", "classic": "old"})
     assert main(["report", str(run), "--json"]) == 0
     after = json.loads(capsys.readouterr().out)
-    assert after["verdicts"] == before["verdicts"]
+    words = [[(own["row"], own["verdict"], own["trials"]) for own in t["verdicts"]] for t in (before, after)]
+    assert words[0] == words[1]
     assert (after["rule"]["l4s"], after["rule"]["classic"]) == ("new", "old")
     assert main(["report", str(run), "--against", "pam25"]) == 0
     assert capsys.readouterr().out.startswith("# Beside published results: pam25")

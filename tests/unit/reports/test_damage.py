@@ -21,22 +21,8 @@ import pytest
 from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.store import Run
-from tests.captured import captured_trial
+from tests.captured import as_matrix, captured_trial
 
-MATRIX: Final = """\
-matrix: mine
-topology: line6
-rate: 10mbit
-rtt: 10ms
-duration: 5s
-trials: 2
-rule: pam25
-flows:
-  l4s: {cc: prague}
-  classic: {cc: cubic}
-axes:
-  aqm: [dualpi2, fifo, codel]
-"""
 ROOT: Final = Path(__file__).parents[3]
 META: Final = {"l4sbench.format": "1"}
 
@@ -44,10 +30,12 @@ META: Final = {"l4sbench.format": "1"}
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of captured trials with its tables and its report."""
-    run = Run.create(tmp_path_factory.mktemp("whole"), "mine", MATRIX.encode(), 1, {})
+    names = ("lean-dualpi2", "captured-dualpi2")
+    source, (lean, captured) = as_matrix("mine", *map(captured_trial, names))
+    run = Run.create(tmp_path_factory.mktemp("whole"), "mine", source, 1, {})
     for number in (1, 2):
-        captured_trial("lean-dualpi2").store(run, number)
-    captured_trial("captured-dualpi2").store(run)
+        lean.store(run, number)
+    captured.store(run)
     assert main(["collect", str(run.path)]) == 0
     assert main(["report", str(run.path)]) == 0
     return run.path
