@@ -107,6 +107,21 @@ def collect(
     return work.collect(full=True)
 
 
+def behind(run: Run) -> int:
+    """Return how many trials have ended that the tables of a run lack.
+
+    It is 0 if trials that the tables have are gone: tables that outlived their trials stay as they are.
+
+    Raises:
+        InputError: a newer l4sbench wrote the tables, or a trial's `trial.json` is damaged.
+    """
+    folders = run.view().folders
+    known = _known(run.tables)
+    if any(name not in folders.get(cell, ()) for (cell, _), name in known.items()):
+        return 0
+    return sum(ended is not None for _, _, ended in _wanted(run, known))
+
+
 @dataclass(frozen=True)
 class _Work:
     run: Run

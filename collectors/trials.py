@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from l4sbench.program.trial import EndedTrial
 
 SEPARATOR: Final = "; "
+AGAIN: Final = "../../../again"
+"""Folder for repeated cells, as seen from a run directory `runs/<matrix>/<time>`: beside `runs`."""
+
 _TOOLS: Final = {"lab-traffic": "lean", "iperf3": "iperf3"}
 
 
@@ -99,11 +102,6 @@ def _steps(program: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _rerun(trial: EndedTrial) -> str:
-    """Return the command that runs this cell again, selected by every factor that its matrix sets."""
-    stated = trial.cell.canonical()
-    filters = [f"{name}={_plain(stated[name])}" for name in sorted(trial.cell.given)]
-    return shlex.join(["l4sbench", "run", "matrix.yaml", *filters])
-
-
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """Return the command that runs this cell again, in a new run directory beside the folder of all runs."""
+    place = ["--new", "--dir", AGAIN]
+    return shlex.join(["l4sbench", "run", "matrix.yaml", f"cell={trial.cell.id}", *place])

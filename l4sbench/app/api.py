@@ -26,7 +26,7 @@ from l4sbench.app.prepare import (
     prepare,
     trusted,
 )
-from l4sbench.app.reading import copy_description, reading, writing
+from l4sbench.app.reading import copy_description, reading, writable, writing
 from l4sbench.app.rules import require_rule
 from l4sbench.catalog.outside import keep_catalog
 from l4sbench.errors import InputError, TestbedError
@@ -48,9 +48,11 @@ if TYPE_CHECKING:
     from reports.result.verdicts import Decision, Former
 
 __all__ = [
+    "CaughtUp",
     "EndedRun",
     "Planned",
     "RunOptions",
+    "catch_up",
     "cells_of",
     "collect",
     "compare",
@@ -351,6 +353,38 @@ def collect(
         copy = Run(copy_description(found.path, Path(into)))
         with locked(copy), steady(copy.path):
             return copy.tables, assemble(found, kept_catalog(found.path), full=full, folder=copy.tables)
+
+
+@dataclass(frozen=True)
+class CaughtUp:
+    """Trials that `catch_up` took into the tables, and raw files of them that could not be read."""
+
+    trials: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def catch_up(run: str | Path, *, runs: str | Path = RUNS) -> CaughtUp:
+    """Take trials that have ended since into the tables of a run, also while it goes on.
+
+    Where there is nothing to add, or the run directory cannot be written, nothing happens.
+
+    Raises:
+        InputError: there is no such run, or a trial's folder is damaged.
+        RunLocked: another process writes the tables or the report for long.
+    """
+    from collectors.assemble import behind
+    from collectors.assemble import collect as assemble
+    from l4sbench.store import Run
+
+    path = find_run(run, Path(runs))
+    found = Run(path)
+    if not writable(path):
+        return CaughtUp()
+    with reading(path):
+        if not behind(found):
+            return CaughtUp()
+        collected = assemble(found, kept_catalog(path))
+        return CaughtUp(collected.parsed, collected.problems)
 
 
 def decide(

@@ -162,7 +162,9 @@ class Prepared:
             )
         if kind == "ssh":
             from l4sbench.testbeds.ssh import SshTestbed
+            from l4sbench.testbeds.ssh.inventory import require_inventory
 
+            require_inventory(Path(place))  # what is missing is reported before Ansible, which may be, too
             catalog, cells = self.matrix.catalog, self.matrix.cells
             return SshTestbed(Path(place), catalog, cells, contact=contact)
         from l4sbench.planning.inputs import needs

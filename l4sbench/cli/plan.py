@@ -135,6 +135,9 @@ def warn_of(plan: Plan) -> None:
         say(f"note: {note}")
     for caution in plan.cautions:
         warn(f"{caution.message} ({_where(caution, len(plan.cells))})")
+    if bare := plan.trials[Reason.NO_CAPTURES]:
+        many = counted(bare, "trial")
+        say(f"note: {many} ended without captures, to be repeated with them; all results are kept")
     if given_up := sum(batch.given_up for batch in plan.batches):
         many = counted(given_up, "trial")
         warn(f"{many} {Reason.GIVEN_UP.value} and will not be tried again; --retry failed tries again")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli import figures
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command_of
-from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say, warn
+from l4sbench.cli.terminal import answer, as_json, as_path, colour, counted, is_terminal, say, warn
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def report(args: argparse.Namespace) -> int:
         raise InputError("--open is for the page of a whole run", "l4sbench report RUN --open")
     args.run = api.find_run(args.run, args.runs)
     with reading(args.run):
+        _catch_up(args.run)
         if with_figures:
             return figures.write(args)
         if args.against:
@@ -96,6 +97,20 @@ def report(args: argparse.Namespace) -> int:
         if args.claims:
             return _claims(args)
         return _decision(args)
+
+
+def _catch_up(run: Path) -> None:
+    """Take in what has ended since the tables were written, and print whether the run goes on."""
+    from l4sbench.app import api
+    from l4sbench.store import user_of
+
+    caught = api.catch_up(run)
+    for problem in caught.problems:
+        warn(problem)
+    if caught.trials:
+        say(f"collected {counted(caught.trials, 'trial')} that had ended since")
+    if (user := user_of(run)) is not None:
+        say(f"the run goes on, so that this is preliminary: {user}")
 
 
 def _decision(args: argparse.Namespace) -> int:

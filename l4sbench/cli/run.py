@@ -104,11 +104,19 @@ def _detach(args: argparse.Namespace) -> int:
             start_new_session=True,
             pass_fds=(held.fileno(),),
         )
-        stop = f"`kill -INT {process.pid}` stops it, the same command resumes it"
+        stop = f"`kill -INT {process.pid}` stops it, {_resume('the run that it starts')}"
         out.write(f"process {process.pid}: l4sbench {shlex.join(words)}; {stop}\n".encode())
     say(f"running as process {process.pid}; {stop}")
     answer(str(log))
     return 0
+
+
+def _resume(run: str) -> str:
+    """Return how to resume a run: by the same command, but without --new, which would begin another."""
+    if "--new" not in sys.argv[1:]:
+        return "the same command resumes it"
+    words = [word for word in sys.argv[1:] if word not in ("--new", "--detach")]
+    return f"`{shlex.join(['l4sbench', *words])}`, without --new, resumes {run}"
 
 
 def _sum_up(result: RunResult, path: Path, report: Path | None) -> None:
@@ -128,6 +136,6 @@ def _sum_up(result: RunResult, path: Path, report: Path | None) -> None:
         if lost is not result.error:
             warn(f"{lost.message}; the run continued without it")
     if result.interrupted:
-        say("interrupted; the same command resumes the run")
+        say(f"interrupted; {_resume(f'{path.parent.name}/{path.name}')}")
     if result.error is not None:
         say(Styled("error:", "red"), f" {result.error}")

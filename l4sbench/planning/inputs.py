@@ -37,8 +37,8 @@ DIGITS: Final = 12
 AUTHORS: Final = ("catalog", "program", "topology.py", "units.py")
 """Packages and modules of l4sbench that make programs and conditions."""
 
-READERS: Final = frozenset({"check.py", "outside.py", "readback.py"})
-"""Files there that only inspect cells and results: a better warning does not make a trial new."""
+READERS: Final = frozenset({"check.py", "describe.py", "outside.py", "readback.py", "__main__.py"})
+"""Files there that only inspect cells and results, or describe: better words do not make a trial new."""
 
 _WIRES: Final = ("path.pause", "host.packet_cost", "path.jitter", "path.loss", "path.ecn")
 """Factors that need wires if stated and not at the default; what `host: vm` imitates, real hosts do."""
@@ -96,6 +96,13 @@ class TrialInputs:
         variants = (self._capture, True) if cell.capture == "off" and not self._capture else (self._capture,)
         numbers = tuple(trials)
         return list(zip(*(self._digests(cell, numbers, capture=one) for one in variants), strict=True))
+
+    def without_capture(self, cell: Cell, trials: Iterable[int]) -> list[str]:
+        """Return the digests of these trials without captures; empty where these inputs ask for none."""
+        numbers = tuple(trials)
+        if not self._capture or cell.capture != "off":
+            return [""] * len(numbers)
+        return self._digests(cell, numbers, capture=False)
 
     def _digests(self, cell: Cell, trials: Iterable[int], *, capture: bool) -> list[str]:
         total = self._base.copy()

@@ -54,6 +54,7 @@ class Reason(StrEnum):
     GIVEN_UP = f"failed {MOST_TRIES} times"
     INVALID_BEFORE = "invalid before"
     INPUTS_CHANGED = "inputs changed"
+    NO_CAPTURES = "ended without captures"
 
     @property
     def runs(self) -> bool:
@@ -406,12 +407,16 @@ def _trials(
     if inputs is None:
         return tuple(PlannedTrial(number, "", _unknown(ended, number)) for number in numbers)
     if not ended:
-        found = inputs.digests(cell, numbers)
-        return tuple([PlannedTrial(n, one, Reason.NEW) for n, one in zip(numbers, found, strict=True)])
-    return tuple(
-        PlannedTrial(number, digests[0], reason_of(ended, number, *digests))
-        for number, digests in zip(numbers, inputs.accepted(cell, numbers), strict=True)
-    )
+        new = inputs.digests(cell, numbers)
+        return tuple([PlannedTrial(n, one, Reason.NEW) for n, one in zip(numbers, new, strict=True)])
+    each = zip(numbers, inputs.accepted(cell, numbers), inputs.without_capture(cell, numbers), strict=True)
+    found = []
+    for number, digests, bare in each:
+        reason = reason_of(ended, number, *digests)
+        if reason is Reason.INPUTS_CHANGED and f"{number}-{bare}" in ended:
+            reason = Reason.NO_CAPTURES
+        found.append(PlannedTrial(number, digests[0], reason))
+    return tuple(found)
 
 
 def _unknown(ended: Sequence[str], trial: int) -> Reason:

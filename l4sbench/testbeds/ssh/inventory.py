@@ -73,11 +73,16 @@ def read_inventory(path: Path) -> dict[str, dict[str, object]]:
     return variables
 
 
-def _refuse_all_but_data(path: Path) -> None:
-    """Raise InputError for anything but a file or folder of data, OSError if it cannot be read."""
+def require_inventory(path: Path) -> None:
+    """Raise InputError if there is no inventory at `path`; needs no Ansible."""
     if not path.exists():
         hint = "l4sbench lab up prints the inventory of a local lab; docs/ssh.md describes the format"
         raise InputError(f"inventory {path} does not exist", hint)
+
+
+def _refuse_all_but_data(path: Path) -> None:
+    """Raise InputError for anything but a file or folder of data, OSError if it cannot be read."""
+    require_inventory(path)
     files = list(islice(_files(path), MOST_FILES + 1))
     if len(files) > MOST_FILES:
         raise InputError(

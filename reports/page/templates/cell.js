@@ -156,7 +156,8 @@ function trialTable(cell, trials, chosen) {
 function rerun(cell) {
   if (!cell.rerun) return [];
   return [el("h3", {}, "Run this cell again"),
-    el("p", {}, "In the run directory, where the matrix is (", el("code", {}, "l4sbench bundle"), " packs it for another machine):"),
+    el("p", {}, "In the run directory, where the matrix is (", el("code", {}, "l4sbench bundle"), " packs it for another machine); the "
+      + "result goes into the folder ", el("code", {}, "again"), " beside that of all runs:"),
     copyable(cell.rerun, "Command")];
 }
 

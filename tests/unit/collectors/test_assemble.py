@@ -20,7 +20,7 @@ import polars as pl
 import pytest
 
 from collectors import assemble
-from collectors.assemble import Collected, collect
+from collectors.assemble import Collected, behind, collect
 from l4sbench import tables
 from l4sbench.catalog import Catalog
 from l4sbench.events import Status
@@ -125,6 +125,25 @@ def test_the_newest_counts(run: Run, captured: Load, catalog: Catalog) -> None:
     assert new == 2 * old
     assert read(run, "trials")["inputs"].to_list() == ["fedcba9876543210", "0123456789abcdef"]
     assert collect(run, catalog) == Collected(0, 2)
+
+
+def test_how_far_the_tables_are_behind(run: Run, captured: Load, catalog: Catalog) -> None:
+    assert behind(run) == 0
+    trial = captured("lean-dualpi2")
+    folder = trial.store(run, 1)
+    trial.store(run, 2)
+    assert behind(run) == 2
+    collect(run, catalog)
+    assert behind(run) == 0
+    trial.store(run, 3)
+    trial.store(run, 1, inputs="fedcba9876543210")
+    assert behind(run) == 2
+    collect(run, catalog)
+    shutil.rmtree(folder)  # a result that does not count any more
+    assert behind(run) == 0
+    shutil.rmtree(folder.with_name("2-0123456789abcdef"))  # one that counts: the tables have outlived it
+    trial.store(run, 4)
+    assert behind(run) == 0
 
 
 def test_what_is_gone_from_the_store_is_gone_from_the_tables(

@@ -38,6 +38,7 @@ def test_everything_is_new_at_first(tmp_path: Path) -> None:
         Reason.GIVEN_UP: 0,
         Reason.INVALID_BEFORE: 0,
         Reason.INPUTS_CHANGED: 0,
+        Reason.NO_CAPTURES: 0,
     }
     assert first.to_run == 12
     # Two seconds at 100 Mbit/s: 1 s fixed, 0.2 s for the time, 2 s for the megabits.
@@ -45,6 +46,23 @@ def test_everything_is_new_at_first(tmp_path: Path) -> None:
     assert first.wall_s(4) == pytest.approx(3 * 3.2)
     assert first.wall_s(100) == pytest.approx(3.2)
     assert first.memory_mb(2) == 20
+
+
+def test_trials_that_ended_without_captures_are_named(tmp_path: Path) -> None:
+    wanted = small.matrix(tmp_path)
+    first = planned(wanted)
+    cell_id, one = folder_of(first, 0, 1)
+    view = StoreView({cell_id: (one, "2-0123456789ab")})
+    captured = plan(wanted, view, small.IDENTITY, small.TRAITS, COST, capture=True)
+    reasons = [trial.reason for trial in captured.cells[0].trials]
+    assert reasons == [Reason.NO_CAPTURES, Reason.INPUTS_CHANGED]
+    assert captured.to_run == first.to_run
+    assert as_json(captured, 1)["trials"] == {
+        **{reason.value: 0 for reason in Reason},
+        "new": 10,
+        "ended without captures": 1,
+        "inputs changed": 1,
+    }
 
 
 def test_every_reason(tmp_path: Path) -> None:
@@ -80,7 +98,7 @@ def test_three_failed_tries_are_enough() -> None:
     ]
     assert reason_of(tries, 1, "bb") is Reason.INPUTS_CHANGED
     assert reason_of(("1-aa.invalid",), 1, "aa") is Reason.INVALID_BEFORE
-    assert [reason.runs for reason in Reason] == [True, False, True, False, True, True]
+    assert [reason.runs for reason in Reason] == [True, False, True, False, True, True, True]
 
 
 def test_without_a_testbed_what_stands_is_believed(tmp_path: Path) -> None:
