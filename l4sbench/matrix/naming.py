@@ -92,7 +92,7 @@ class Names:
 
     def _unknown(self, name: str, head: str, rest: str) -> Problem:
         """Return the problem of an unknown name, with similar names as a hint."""
-        if head in FACTORS and rest:
+        if rest and head in FACTORS and not any(factor.startswith(f"{head}.") for factor in FACTORS):
             return Problem("", name, f"unknown key: {head} has no parameters", did_you_mean(name, FACTORS))
         core = did_you_mean(name, FACTORS)
         if not rest:
@@ -101,9 +101,9 @@ class Names:
                     "", name, "unknown key", f"write factors of a flow group dotted, such as {name}.ecn"
                 )
             return Problem("", name, "unknown key", did_you_mean(name, self._offered()))
-        if core is not None:
-            return Problem("", name, "unknown key", core)
         dotted = [f"{group}.{rest}" for group in self.groups] if did_you_mean(head, self.groups) else ()
+        if core is not None and not dotted:
+            return Problem("", name, "unknown key", core)
         hint = did_you_mean(name, dotted) or suggest(head, self.groups)
         return Problem("", name, f"there is no flow group {head}", hint)
 
