@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from reports.result.rules import Rule
 
 NO_RULE: Final = "none"
-"""What a matrix without verdicts states as its rule."""
+"""The rule of a matrix without verdicts."""
 
 
 def find_rule(matrix: Matrix, name: str | None = None) -> Rule | None:

@@ -200,11 +200,19 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
 def _only_of_wires(cells: Iterable[Cell]) -> Iterator[str]:
     """Yield the factors of these cells that only wires can apply."""
     for cell in cells:
-        for name in _WIRES:
-            if name in cell.given and cell.factors[name] != FACTORS[name].default:
+        names, events = _stated(cell.given)
+        for name in names:
+            if cell.factors[name] != FACTORS[name].default:
                 yield name
-        for event in cell.events:
-            yield from (f"{EVENTS}.{event.name}.{name}" for name in event.changes if name in _WIRES)
+        if events:
+            for event in cell.events:
+                yield from (f"{EVENTS}.{event.name}.{name}" for name in event.changes if name in _WIRES)
+
+
+@lru_cache(maxsize=4096)
+def _stated(given: frozenset[str]) -> tuple[tuple[str, ...], bool]:
+    """Return which factors of `_WIRES` are given, and whether events are."""
+    return tuple(name for name in _WIRES if name in given), any(n.startswith(f"{EVENTS}.") for n in given)
 
 
 def _hash(value: object) -> str:
