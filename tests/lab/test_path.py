@@ -100,8 +100,9 @@ def test_a_walk_moves_the_round_trip_time_and_nobody_overtakes(lab: Lab, tmp_pat
 
 
 def test_overtaken_packets_look_lost_to_tcp(lab: Lab, tmp_path: Path) -> None:
-    """With steps of 0.5 ms, packets of 0.12 ms overtake, and the sender repairs what was not lost."""
-    more = "capture: headers\npath.noise: 0\npath.jitter: 5ms\naxes: {path.jitter_order: [keep, free]}\n"
+    """With a delay drawn for each packet many overtake, and the sender repairs what was not lost."""
+    jitter = "path.jitter: 5ms\npath.jitter_model: uniform\n"
+    more = f"capture: headers\npath.noise: 0\n{jitter}axes: {{path.jitter_order: [keep, free]}}\n"
     found = tables(tmp_path, more)
     cells = found.trials.select("cell", "path.jitter_order")
     flows = (
@@ -113,7 +114,7 @@ def test_overtaken_packets_look_lost_to_tcp(lab: Lab, tmp_path: Path) -> None:
         flows.row(by_predicate=pl.col("path.jitter_order") == order, named=True) for order in ("keep", "free")
     )
     assert keep["retransmits_packets"] == pytest.approx(keep["lost_packets"], abs=4)
-    assert free["retransmits_packets"] > free["lost_packets"] + 4
+    assert free["retransmits_packets"] > 10 * free["lost_packets"]
 
 
 def test_everything_comes_from_the_seed(lab: Lab, tmp_path: Path) -> None:
