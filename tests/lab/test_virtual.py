@@ -202,7 +202,9 @@ def test_packets_agree_with_what_tcp_and_the_queue_count(lab: Lab, tmp_path: Pat
     matrix.write_text(f"{text}capture: headers\n", encoding="utf-8")
     tables = api.load(api.run(matrix, runs=tmp_path / "runs"))
     packets, flows = tables.packet_flows, tables.flows
-    assert packets["retransmits_packets"].to_list() == flows["retransmits_packets"].to_list()
+    # what TCP sent again at the very end has not arrived yet
+    for ours, tcps in zip(packets["retransmits_packets"], flows["retransmits_packets"], strict=True):
+        assert tcps - 1 <= ours <= tcps
     last = tables.queues.filter(pl.col("kind") == "dualpi2").row(-1, named=True)
     lost = tables.scan("packets").filter(pl.col("lost") & (pl.col("t_ms") <= last["t_ms"])).collect().height
     assert last["drops_packets"] > 50

@@ -31,7 +31,7 @@ RTT_DEPENDENT = "prague_rtt_transition=4294967295"
 @pytest.mark.parametrize(
     ("rtts_ms", "params", "least", "most"),
     [
-        ((2, 10, 25), "-", 1, 1.4),
+        ((2, 10, 25), "-", 1, 1.5),  # 1.28 to 1.41 for six other starts
         ((2, 25), "-", 1, 1.25),
         ((2, 25), RTT_DEPENDENT, 5, 25),
         pytest.param((2, 10), "-", 1, 1.25, marks=pytest.mark.long),
