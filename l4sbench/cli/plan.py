@@ -60,11 +60,17 @@ def add_parser(commands: Subparsers) -> None:
 
 def plan(args: argparse.Namespace) -> int:
     """Print the plan."""
-    from l4sbench.app.api import plan_of
-    from l4sbench.planning.plan import as_json as plan_as_json
+    from l4sbench.matrix.expand import collector_paused
 
     if args.export is not None:
         return _export(args)
+    with collector_paused():  # until the end: a plan holds millions of objects, and hardly any are garbage
+        return _plan(args)
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from l4sbench.app.api import plan_of
+    from l4sbench.planning.plan import as_json as plan_as_json
 
     planned = plan_of(args.matrix, args.filters, run_options(args))
     if args.json:

@@ -55,7 +55,7 @@ class Looks:
         """Take note of the trials of a batch; returns the looks at cells all of whose trials have ended."""
         if len(self._at) <= 1 or batch.inputs is None:
             return []
-        self._waiting |= {cell.cell.id: sum(trial.runs for trial in cell.trials) for cell in batch.cells}
+        self._waiting |= {cell.cell.id: cell.to_run for cell in batch.cells}
         return [CellLook(cell, self._at[0]) for cell in batch.cells if not self._waiting[cell.cell.id]]
 
     def give_up(self, tasks: Sequence[Task]) -> None:

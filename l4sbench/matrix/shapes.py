@@ -49,7 +49,7 @@ class Shape:
         problems: problems of all cells of this shape.
     """
 
-    base: Mapping[str, Value]
+    base: MappingProxyType[str, Value]
     defaults: Mapping[str, Value]
     given: frozenset[str]
     updates: tuple[tuple[Update, ...], ...]
@@ -212,7 +212,7 @@ class Shaper:
                 settled, wrong = self._settle(draft, resolved)
                 values |= settled
                 problems += wrong
-        return Update(MappingProxyType(values), tuple(problems))
+        return Update(values, tuple(problems))
 
     def _settle(self, draft: _Draft, resolved: Resolved) -> tuple[dict[str, Value], list[Problem]]:
         """Return the value of a stated parameter if its owner has it; else drop it or return problems."""

@@ -59,9 +59,12 @@ class Reason(StrEnum):
     @property
     def runs(self) -> bool:
         """True if a run starts trials with this reason."""
-        return self is not Reason.ENDED and self is not Reason.GIVEN_UP
+        return self in _RUNS
 
     __hash__ = str.__hash__  # that of enumerations is slow, and a plan counts reasons by the million
+
+
+_RUNS: Final = frozenset(Reason) - {Reason.ENDED, Reason.GIVEN_UP}
 
 
 class PlannedTrial(NamedTuple):
@@ -83,6 +86,16 @@ class CellPlan(NamedTuple):
     cell: Cell
     trials: tuple[PlannedTrial, ...]
     trial_s: float
+
+    @property
+    def to_run(self) -> int:
+        """Number of its trials that would run."""
+        return sum([trial.reason in _RUNS for trial in self.trials])
+
+    @property
+    def work_s(self) -> float:
+        """Estimated wall seconds of one worker for them."""
+        return self.trial_s * self.to_run
 
 
 @dataclass(frozen=True)
@@ -136,7 +149,7 @@ class Batch:
     @property
     def to_run(self) -> int:
         """Number of trials that would run, before any adaptive ones are added."""
-        return sum(trial.runs for planned in self.cells for trial in planned.trials)
+        return sum(planned.to_run for planned in self.cells)
 
     @property
     def given_up(self) -> int:
@@ -146,7 +159,7 @@ class Batch:
     @property
     def work_s(self) -> float:
         """Estimated wall seconds of one worker for all trials that would run."""
-        return sum(cell.trial_s * sum(trial.runs for trial in cell.trials) for cell in self.cells)
+        return sum(planned.work_s for planned in self.cells)
 
     def in_order(self, order_seed: int) -> list[tuple[CellPlan, PlannedTrial]]:
         """Return the trials that would run, shuffled so that a machine's drift does not favour a cell."""
@@ -229,9 +242,7 @@ class Plan:
 
     def wall_s(self, jobs: int) -> float:
         """Return the estimated wall seconds with this many workers."""
-        longest_s = max(
-            (cell.trial_s for cell in self.cells if any(t.runs for t in cell.trials)), default=0.0
-        )
+        longest_s = max((cell.trial_s for cell in self.cells if cell.to_run), default=0.0)
         return max(self.work_s / max(1, jobs), longest_s) + self.change_s
 
     def memory_mb(self, jobs: int) -> int:
@@ -485,7 +496,7 @@ def _row(axes: Sequence[tuple[str, ...]], members: Sequence[CellPlan]) -> PlanRo
         cells=len(members),
         complete=prod(len(spread.values) for spread in spreads) == len(members),
         trials={reason: counted[reason] for reason in Reason},
-        work_s=sum(planned.trial_s * sum(trial.runs for trial in planned.trials) for planned in members),
+        work_s=sum(planned.work_s for planned in members),
     )
 
 
