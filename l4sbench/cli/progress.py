@@ -12,14 +12,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench import events
 from l4sbench.cli.terminal import Styled, as_duration, counted, is_terminal, kernels_text, say
+from l4sbench.errors import L4sbenchError
 from l4sbench.printable import printable
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
 _Line: TypeAlias = "tuple[str | Styled, ...]"
 """The parts of a line; none of a line that is not printed."""
+
+TableOf: TypeAlias = "Callable[[Path], RenderableType]"
+"""Returns the table of a run directory."""
 
 _MARKS = {"ok": ("ok", "green"), "invalid": ("invalid", "yellow"), "failed": ("FAILED", "red")}
 
@@ -37,25 +43,85 @@ def wants_bar() -> bool:
 
 
 @contextmanager
-def run_progress() -> Iterator[Callable[[events.Event], None]]:
-    """Yield a listener for the events of a run: a bar on a terminal, one line per trial otherwise."""
+def run_progress(table_of: TableOf | None = None) -> Iterator[Callable[[events.Event], None]]:
+    """Yield a listener for the events of a run: a bar on a terminal, one line per trial otherwise.
+
+    `table_of` makes a table of a run directory, which the bar stands below; it is made anew as trials end.
+    """
     if not wants_bar():
         yield _Lines()
         return
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.live import Live
     from rich.progress import BarColumn, Progress, TextColumn
 
     console = Console(stderr=True, highlight=False)
-    with Progress(
+    bar = Progress(
         BarColumn(bar_width=30),
         TextColumn("{task.description}", markup=False),
         console=console,
-        transient=True,
         auto_refresh=False,
-    ) as bar:
-        sink = _Bar(bar)
-        with sink.ticking():
-            yield sink
+    )
+    with ExitStack() as stack:
+        table = stack.enter_context(_Table(table_of).working()) if table_of else None
+        shown = (lambda: Group(table.shown, bar)) if table else (lambda: bar)
+        live = Live(
+            get_renderable=shown, console=console, transient=True, auto_refresh=False, redirect_stderr=False
+        )
+        stack.enter_context(live)
+        sink = _Bar(bar, live.refresh)
+        stack.enter_context(sink.ticking())
+
+        def hear(event: events.Event) -> None:
+            sink(event)
+            if table is not None and isinstance(event, events.TrialEnded):
+                table.ended(event.path)
+
+        yield hear
+
+
+class _Table:
+    """The decision table of a run that goes on, made by a thread of its own whenever trials have ended."""
+
+    def __init__(self, table_of: TableOf) -> None:
+        self.shown: RenderableType = ""
+        self._table_of = table_of
+        self._run: Path | None = None
+        self._wake = threading.Event()
+        self._over = threading.Event()
+
+    def ended(self, trial: Path) -> None:
+        """Take note of a trial that has ended, by its folder `<run>/cells/<cell>/<trial>`."""
+        self._run = trial.parents[2]
+        self._wake.set()
+
+    @contextmanager
+    def working(self) -> Iterator[_Table]:
+        """Make tables until the end; what is wrong with one of them is shown in its place."""
+        worker = threading.Thread(target=self._work, daemon=True)
+        worker.start()
+        try:
+            yield self
+        finally:
+            self._over.set()
+            self._wake.set()
+            worker.join()
+
+    def _work(self) -> None:
+        while self._wake.wait() and not self._over.is_set():
+            self._wake.clear()
+            began_s = time.monotonic()
+            if self._run is not None:
+                try:
+                    self.shown = self._table_of(self._run)
+                except L4sbenchError as error:
+                    self.shown = printable(f"no table yet: {error.message}")
+            self._over.wait(max(_PAUSE_S, _PAUSES * (time.monotonic() - began_s)))
+
+
+_PAUSE_S = 1.0
+_PAUSES = 9.0
+"""Least time between two tables, and in tables' times: making them must not slow the trials down."""
 
 
 class _Lines:
@@ -86,8 +152,9 @@ class _Lines:
 class _Bar:
     """A bar with counts, rate and time left; only events that need attention are printed above it."""
 
-    def __init__(self, bar: Bar) -> None:
+    def __init__(self, bar: Bar, refresh: Callable[[], None]) -> None:
         self._bar = bar
+        self._refresh = refresh
         self._task: TaskID | None = None
         self._progress = events.Progress()
         self._lock = threading.Lock()
@@ -139,7 +206,7 @@ class _Bar:
             self._bar.update(
                 self._task, completed=self._progress.fraction, description=_state(self._progress, now_s)
             )
-            self._bar.refresh()
+            self._refresh()
 
 
 def _state(progress: events.Progress, now_s: float) -> str:

@@ -19,6 +19,8 @@ from l4sbench.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import RenderableType
+
     from l4sbench.matrix import Matrix
     from reports.page import Panel
     from reports.result.regret import Regret
@@ -267,6 +269,15 @@ class _Target:
             heading = pages.Heading(matrix.name, matrix.description)
             remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
             return pages.write(found, decision, heading, self.folder, remarks=remarks, panels=panels)
+
+
+def preliminary(run: Path) -> RenderableType:
+    """Return the decision table of a run that goes on, from the trials that have ended so far."""
+    from l4sbench.app import api
+    from reports.render.terminal import terminal
+
+    api.catch_up(run)
+    return terminal(api.decide(run)[1])
 
 
 def show(decision: Decision, command: str, prevalence: Path | None = None) -> tuple[Regret, ...]:

@@ -35,6 +35,7 @@ def add_parser(commands: Subparsers) -> None:
         examples=(
             "l4sbench run quickstart",
             "l4sbench run my.yaml aqm='fq*' --trials 1",
+            "l4sbench run my.yaml --watch          see the table grow",
             "l4sbench run my.yaml --new            start a new run directory",
             "l4sbench run quickstart --sure        add trials until every verdict is sure",
             "l4sbench run my.yaml --retry failed   try trials again that failed three times",
@@ -43,6 +44,9 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_matrix(parser)
     add_run_choices(parser)
+    parser.add_argument(
+        "--watch", action="store_true", help="redraw the decision table on the terminal as trials end"
+    )
     parser.add_argument(
         "--detach",
         action="store_true",
@@ -54,12 +58,14 @@ def run(args: argparse.Namespace) -> int:
     """Run, and print the decision table and the paths of the results."""
     from l4sbench.app import api
     from l4sbench.cli.plan import warn_of
-    from l4sbench.cli.progress import run_progress
-    from l4sbench.cli.report import show_decision
+    from l4sbench.cli.progress import run_progress, wants_bar
+    from l4sbench.cli.report import preliminary, show_decision
 
     if args.detach:
         return _detach(args)
-    with run_progress() as on_event:
+    if args.watch and not wants_bar():
+        say("note: --watch redraws the table on a terminal; here it is printed at the end")
+    with run_progress(preliminary if args.watch else None) as on_event:
         ended = api.run_matrix(
             args.matrix,
             args.filters,
