@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench import __version__
+from l4sbench.document import read
 from l4sbench.factors import FACTORS, GROUP_FACTORS
 from l4sbench.matrix.grammar import MatrixFile
 
@@ -51,6 +53,16 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [target for target, _ in targets if not target.exists()] == []
     anchored = [(target, anchor) for target, anchor in targets if anchor and target.suffix == ".md"]
     assert [anchor for target, anchor in anchored if anchor not in anchors_of(target)] == []
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = read(ROOT / "CITATION.cff").content
+    assert isinstance(citation, dict)
+    assert citation["cff-version"] == "1.2.0"
+    assert all(citation[key] for key in ("message", "title", "authors", "license"))
+    released = f"## [{citation['version']}] - {citation['date-released']}"
+    assert citation["version"] == __version__
+    assert released in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("page", ["docs/notebook.md", "docs/figures.md", "notebooks/fabric.ipynb"])

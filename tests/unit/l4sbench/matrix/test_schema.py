@@ -60,3 +60,10 @@ def test_it_accepts_every_shipped_matrix(file: Path) -> None:
 @pytest.mark.parametrize("case", sorted(SHAPELY))
 def test_it_refuses_what_an_editor_can_know_to_be_wrong(case: str) -> None:
     assert not SCHEMA.is_valid(read(ROOT / "tests" / "errors" / "matrix" / f"{case}.yaml").content)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "matrices").glob("*.yaml")), ids=lambda file: file.stem)
+def test_editors_find_the_schema_of_our_matrices(file: Path) -> None:
+    first = [line for line in file.read_text(encoding="utf-8").splitlines() if "SPDX" not in line][0]
+    assert first == "# yaml-language-server: $schema=matrix.schema.json"
+    assert (file.parent / "matrix.schema.json").is_file()
