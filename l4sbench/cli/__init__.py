@@ -131,7 +131,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the arguments; filters may follow options, which argparse alone does not accept."""
     parser = _parser()
-    args, rest = parser.parse_known_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    before, after = (words[: (cut := words.index("--"))], words[cut + 1 :]) if "--" in words else (words, [])
+    args, rest = parser.parse_known_args(before)
+    if after:
+        if "words" not in args:
+            parser.error("-- and what follows it are for l4sbench lab shell")
+        args.words = after
     unknown = [word for word in rest if word.startswith("-") or "filters" not in args]
     if unknown:
         parser.error(f"unknown argument {unknown[0]}")

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +19,13 @@ from l4sbench.cli.options import (
     add_subcommands,
     count,
 )
-from l4sbench.cli.terminal import answer, as_json, say
+from l4sbench.cli.terminal import answer, as_json, as_table, say
 
 if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
+    from l4sbench.cell import Cell
     from l4sbench.testbeds.virtual.lab import LabStatus
+    from l4sbench.topology import Topology
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -67,10 +72,16 @@ def add_parser(commands: Subparsers) -> None:
         own,
         "shell",
         shell,
-        help="open a shell in a guest with a cell's nodes, links and queues but no flows",
-        examples=("l4sbench lab shell quickstart aqm=dualpi2", "ip netns exec router tc -s qdisc   (inside)"),
+        help="open a shell, or run commands, in a guest with a cell's nodes, links and queues but no flows",
+        examples=(
+            "l4sbench lab shell quickstart aqm=dualpi2",
+            "router tc -s qdisc                            (inside: a node's name runs a command there)",
+            "l4sbench lab shell quickstart aqm=dualpi2 -- router tc -s qdisc",
+            "echo 'tx-l4s ping -c 3 rx-l4s' | l4sbench lab shell quickstart",
+        ),
     )
     add_matrix(looking)
+    looking.set_defaults(words=())  # what follows --, see l4sbench.cli
     nodes.add_parsers(own)
 
 
@@ -110,18 +121,43 @@ def status(args: argparse.Namespace) -> int:
 
 
 def shell(args: argparse.Namespace) -> int:
-    """Boot the first matching cell and connect the terminal to its guest."""
+    """Boot the first matching cell; connect the terminal to its guest, or run commands in virtual time."""
     from l4sbench.app.api import load_matrix, programs_of
     from l4sbench.planning.inputs import entries, kernel_options, uses
     from l4sbench.testbeds.virtual import TRAITS
+    from l4sbench.testbeds.virtual import shell as shells
     from l4sbench.testbeds.virtual.lab import Lab
-    from l4sbench.testbeds.virtual.shell import open_shell
 
     cell, topology, programs = programs_of(args.matrix, args.filters, args.catalog)
     catalog = load_matrix(args.matrix, args.catalog).catalog
     options = kernel_options(entries(catalog, uses(cell, TRAITS)))
-    say(f"{cell.id}: nodes {', '.join(programs)}; run a command on a node: ip netns exec NODE COMMAND")
-    return open_shell(Lab.locate(needs=options), programs, topology, options)
+    lab = Lab.locate(needs=options)
+    if args.words or not sys.stdin.isatty():
+        commands = shells.commands_of(args.words) if args.words else shells.piped_commands()
+        ended = shells.run_commands(lab, programs, topology, commands, options)
+        for stream, text in ((sys.stderr, ended.err), (sys.stdout, ended.out)):
+            stream.buffer.write(text)
+            stream.flush()
+        return ended.code
+    for line in _banner(cell, topology, catalog):
+        say(line)
+    return shells.open_shell(lab, programs, topology, options)
+
+
+def _banner(cell: Cell, topology: Topology, catalog: Catalog) -> Iterator[str]:
+    """Yield the nodes of a guest with their addresses, and commands to try."""
+    yield cell.id
+    rows = [
+        {"node": node.name, "addresses": ", ".join(f"{a.ip} on {a.network}" for a in node.addresses)}
+        for node in topology.nodes
+    ]
+    yield from (f"  {line}" for line in as_table(rows))
+    yield "a node's name runs a command there, or a shell; names resolve; exit ends the guest. To try:"
+    yield f"  {topology.router} tc -s qdisc show dev {topology.bottleneck.network}"
+    for group, pair in topology.place(cell.nodes).items():
+        name = catalog.congestion_control(str(cell.factors[f"{group}.cc"])).kernel_name
+        server, client = f"{pair.receiver} iperf3 -s -1 -D", f"{pair.sender} iperf3 -c {pair.receiver}"
+        yield f"  {server}; {client} -C {name} -t 5"
 
 
 def _print(state: LabStatus) -> None:

@@ -95,21 +95,22 @@ def guest_script(
     linux: Sequence[str] = (),
     *,
     seed: int = 0,
-    interactive: bool = False,
+    session: Sequence[str] = (),
+    session_ms: int = 0,
 ) -> GuestScript:
     """Compile the programs of one trial.
 
     `linux` are modules of Linux to load, in load order. `seed` draws when samples begin, at most an interval
-    after the start instant. `interactive` stops after the setup and hands the console to a shell instead of
-    running flows.
+    after the start instant. `session` is a program that runs after the setup in place of flows, for up to
+    `session_ms`.
 
     Raises:
         InputError: two nodes need different parameters of one kernel module; all nodes share a kernel.
     """
     writer = _Writer()
     _build(writer, programs, topology, linux)
-    if interactive:
-        writer.line("console")
+    if session:
+        writer.line("run", "-", str(session_ms), "-", "-", *session)
         return GuestScript(writer.text(), writer.files, tuple(programs))
     for node, program in programs.items():
         for server in program.servers:

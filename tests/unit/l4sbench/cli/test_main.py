@@ -141,6 +141,7 @@ def test_every_problem_of_a_file_is_shown(tmp_path: Path, capsys: pytest.Capture
         (["plan", "quickstart", "--jobs", "2", "aqm"], "'aqm' is not a valid FACTOR=PATTERN"),
         (["plan", "quickstart", "aqn=codel"], "did you mean aqm?"),
         (["plan", "quickstart", "--job", "2"], "--job"),
+        (["plan", "quickstart", "--", "ls"], "-- and what follows it are for l4sbench lab shell"),
         (["plan", "quickstart", "--jobs", "0"], "at least 1"),
         (["run", "quickstart", "--on", "vitual"], "did you mean virtual?"),
         (["report", "quickstart"], "there is no run quickstart"),

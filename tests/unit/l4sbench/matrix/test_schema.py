@@ -64,6 +64,6 @@ def test_it_refuses_what_an_editor_can_know_to_be_wrong(case: str) -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "matrices").glob("*.yaml")), ids=lambda file: file.stem)
 def test_editors_find_the_schema_of_our_matrices(file: Path) -> None:
-    first = [line for line in file.read_text(encoding="utf-8").splitlines() if "SPDX" not in line][0]
+    first = next(line for line in file.read_text(encoding="utf-8").splitlines() if "SPDX" not in line)
     assert first == "# yaml-language-server: $schema=matrix.schema.json"
     assert (file.parent / "matrix.schema.json").is_file()
