@@ -80,6 +80,7 @@ def collect(
     catalog: Catalog,
     *,
     full: bool = False,
+    mend: bool = True,
     folder: Path | None = None,
     on_trial: Callable[[int], None] | None = None,
 ) -> Collected:
@@ -89,10 +90,12 @@ def collect(
         run: The run.
         catalog: Has the queues and congestion controls that the run's cells name.
         full: Parse every trial again.
+        mend: Do the same where the tables turn out to be damaged; a problem says so.
         folder: Folder of the tables; default: that of the run.
         on_trial: Called with the number of trials parsed so far.
 
     Raises:
+        DamagedTable: a table is damaged, and neither `full` nor `mend` is set.
         InputError: a newer l4sbench wrote the tables, or a trial's `trial.json` is damaged.
     """
     work = _Work(run, catalog, folder or run.tables, on_trial)
@@ -101,6 +104,8 @@ def collect(
             with tables.blaming(work.folder):
                 return work.collect(full=False)
         except tables.DamagedTable as damaged:
+            if not mend:
+                raise
             problem = damaged.problems[0].message
         again = work.collect(full=True)
         return replace(again, problems=(f"{problem}; parsed every trial again", *again.problems))
@@ -108,18 +113,24 @@ def collect(
 
 
 def behind(run: Run) -> int:
-    """Return how many trials have ended that the tables of a run lack.
+    """Return how many trials have ended that the tables of a run lack; without table `trials`, all of them.
 
     It is 0 if trials that the tables have are gone: tables that outlived their trials stay as they are.
 
     Raises:
+        DamagedTable: trials have ended since, but a table is missing or damaged; the message names it.
         InputError: a newer l4sbench wrote the tables, or a trial's `trial.json` is damaged.
     """
     folders = run.view().folders
-    known = _known(run.tables)
+    begun = (run.tables / "trials.parquet").exists()  # it is written last
+    known = _listed(run.tables) if begun else {}
     if any(name not in folders.get(cell, ()) for (cell, _), name in known.items()):
         return 0
-    return sum(ended is not None for _, _, ended in _wanted(run, known))
+    count = sum(ended is not None for _, _, ended in _wanted(run, known))
+    if begun and count:
+        for name in tables.OF_TRIALS:
+            tables.scan(run.tables / f"{name}.parquet")
+    return count
 
 
 @dataclass(frozen=True)
@@ -152,6 +163,11 @@ def _known(folder: Path) -> dict[tuple[str, int], str]:
     formats = [tables.format_of(folder / f"{name}.parquet") for name in tables.OF_TRIALS]
     if any(version is None or version < tables.FORMAT for version in formats):
         return {}
+    return _listed(folder)
+
+
+def _listed(folder: Path) -> dict[tuple[str, int], str]:
+    """Return the trials that table `trials` has, with their folders."""
     frame = tables.scan(folder / "trials.parquet").select("cell", "trial", "folder").collect()
     return {(cell, trial): name for cell, trial, name in frame.iter_rows()}
 

@@ -366,10 +366,11 @@ class CaughtUp:
 def catch_up(run: str | Path, *, runs: str | Path = RUNS) -> CaughtUp:
     """Take trials that have ended since into the tables of a run, also while it goes on.
 
-    Where there is nothing to add, or the run directory cannot be written, nothing happens.
+    Where there is nothing to add, or the run directory cannot be written, nothing happens. Damaged tables
+    stay as they are: `collect` writes them again.
 
     Raises:
-        InputError: there is no such run, or a trial's folder is damaged.
+        InputError: there is no such run, or a table or a trial's folder is damaged.
         RunLocked: another process writes the tables or the report for long.
     """
     from collectors.assemble import behind
@@ -383,7 +384,7 @@ def catch_up(run: str | Path, *, runs: str | Path = RUNS) -> CaughtUp:
     with reading(path):
         if not behind(found):
             return CaughtUp()
-        collected = assemble(found, kept_catalog(path))
+        collected = assemble(found, kept_catalog(path), mend=False)
         return CaughtUp(collected.parsed, collected.problems)
 
 

@@ -181,26 +181,20 @@ def run_options(args: argparse.Namespace) -> RunOptions:
     return RunOptions(**{field.name: getattr(args, field.name) for field in fields(RunOptions)})
 
 
-def run_command(args: argparse.Namespace) -> str:
-    """Return the command that runs the same matrix again, from the arguments of `run`."""
-    words = ["l4sbench", "run", str(args.matrix), *args.filters]
-    words += ["--on", args.on] if args.on != "virtual" else []
-    words += [word for folder in args.catalog for word in ("--catalog", str(folder))]
-    words += ["--dir", str(args.runs)] if args.runs != _RUNS else []
-    return shlex.join(words)
+def run_command(
+    run: Path, matrix: Matrix, runs: Path, filters: Sequence[str] = (), on: str = "virtual"
+) -> str:
+    """Return the command that resumes a run, also where a bundle of it was unpacked.
 
-
-def run_command_of(run: Path, matrix: Matrix, runs: Path) -> str:
-    """Return the command that runs the matrix of a run directory again.
-
-    A matrix that ships with l4sbench is called by its name, any other by the run's copy.
+    A matrix that ships with l4sbench is called by its name, any other by the run's copy beside its catalog.
     """
     from l4sbench import assets
     from l4sbench.cli.terminal import as_path
 
     shipped = assets.folder("matrices") / f"{matrix.name}.yaml"
     same = shipped.is_file() and shipped.read_bytes() == (run / "matrix.yaml").read_bytes()
-    words = ["l4sbench", "run", matrix.name if same else as_path(run / "matrix.yaml")]
+    words = ["l4sbench", "run", matrix.name if same else as_path(run / "matrix.yaml"), *filters]
+    words += ["--on", on] if on != "virtual" else []
     return shlex.join([*words, *(["--dir", str(runs)] if runs != _RUNS else [])])
 
 

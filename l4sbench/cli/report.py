@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli import figures
-from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command_of
+from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command
 from l4sbench.cli.terminal import answer, as_json, as_path, colour, counted, is_terminal, say, warn
 from l4sbench.errors import InputError
 
@@ -110,7 +109,7 @@ def _catch_up(run: Path) -> None:
     for problem in caught.problems:
         warn(problem)
     if caught.trials:
-        say(f"collected {counted(caught.trials, 'trial')} that had ended since")
+        say(f"collected {counted(caught.trials, 'trial')} that the tables did not have")
     if (user := user_of(run)) is not None:
         say(f"the run goes on, so that this is preliminary: {user}")
 
@@ -124,9 +123,10 @@ def _decision(args: argparse.Namespace) -> int:
 
         answer(as_json(document(decision, _regrets(decision, args.prevalence))))
         return 0
-    command = run_command_of(path, api.load_matrix(path / "matrix.yaml"), args.runs)
+    matrix = api.load_matrix(path / "matrix.yaml")
+    command = run_command(path, matrix, args.runs, args.filters, _testbed_of(decision))
     if args.filters:
-        show(decision, shlex.join([*shlex.split(command), *args.filters]), args.prevalence)
+        show(decision, command, args.prevalence)
         return 0
     page = show_decision(path, decision, command, args.prevalence, args.output, every=args.all)
     if page:
@@ -134,6 +134,12 @@ def _decision(args: argparse.Namespace) -> int:
         if args.open:
             _open(page)
     return 0
+
+
+def _testbed_of(decision: Decision) -> str:
+    """Return the testbed of a decision's trials as the argument of --on; tables do not have inventories."""
+    others = [name for name in decision.testbeds if name != "virtual"]
+    return {"ssh": "ssh:INVENTORY"}.get(others[0], others[0]) if others else "virtual"
 
 
 def _open(page: Path) -> None:

@@ -74,7 +74,11 @@ def run(args: argparse.Namespace) -> int:
             on_plan=warn_of,
             on_event=on_event,
         )
-    report = show_decision(ended.path, ended.decision, run_command(args)) if ended.decision else None
+    report = None
+    if ended.decision:
+        matrix = api.load_matrix(ended.path / "matrix.yaml")
+        command = run_command(ended.path, matrix, args.runs, args.filters, args.on)
+        report = show_decision(ended.path, ended.decision, command)
     for problem in ended.problems:
         warn(problem)
     _sum_up(ended.result, ended.path, report)

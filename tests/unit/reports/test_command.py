@@ -80,6 +80,12 @@ def test_the_command_that_makes_it_sure_names_the_run(
     assert main(["report", str(run), "aqm=fifo"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert f"`l4sbench run {run}/matrix.yaml aqm=fifo --sure` adds trials" in text
+    trials = run / "tables" / "trials.parquet"
+    on_hosts = pl.read_parquet(trials).with_columns(testbed=pl.lit("ssh"))
+    tables.write("trials", [tables.conform("trials", on_hosts).lazy()], trials)
+    assert main(["report", str(run)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"`l4sbench run {run}/matrix.yaml --on ssh:INVENTORY --sure` adds trials" in text
 
 
 def test_cells_that_the_matrix_no_longer_has_do_not_decide(
