@@ -46,7 +46,8 @@ def wants_bar() -> bool:
 def run_progress(table_of: TableOf | None = None) -> Iterator[Callable[[events.Event], None]]:
     """Yield a listener for the events of a run: a bar on a terminal, one line per trial otherwise.
 
-    `table_of` makes a table of a run directory, which the bar stands below; it is made anew as trials end.
+    `table_of` makes a table of a run directory, shown below the bar, as far as the terminal has room, and made
+    anew as trials end.
     """
     if not wants_bar():
         yield _Lines()
@@ -64,10 +65,8 @@ def run_progress(table_of: TableOf | None = None) -> Iterator[Callable[[events.E
     )
     with ExitStack() as stack:
         table = stack.enter_context(_Table(table_of).working()) if table_of else None
-        shown = (lambda: Group(table.shown, bar)) if table else (lambda: bar)
-        live = Live(
-            get_renderable=shown, console=console, transient=True, auto_refresh=False, redirect_stderr=False
-        )
+        shown = (lambda: Group(bar, table.shown)) if table else (lambda: bar)
+        live = Live(get_renderable=shown, console=console, transient=True, auto_refresh=False)
         stack.enter_context(live)
         sink = _Bar(bar, live.refresh)
         stack.enter_context(sink.ticking())

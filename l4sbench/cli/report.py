@@ -277,13 +277,16 @@ class _Target:
             return pages.write(found, decision, heading, self.folder, remarks=remarks, panels=panels)
 
 
-def preliminary(run: Path) -> RenderableType:
-    """Return the decision table of a run that goes on, from the trials that have ended so far."""
+def preliminary(run: Path, command: str) -> RenderableType:
+    """Return the decision table of a run that goes on, from the trials that have ended so far.
+
+    `command` runs its matrix again.
+    """
     from l4sbench.app import api
     from reports.render.terminal import terminal
 
     api.catch_up(run)
-    return terminal(api.decide(run)[1])
+    return terminal(api.decide(run)[1], command)
 
 
 def show(decision: Decision, command: str, prevalence: Path | None = None) -> tuple[Regret, ...]:

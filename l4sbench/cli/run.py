@@ -22,6 +22,8 @@ from l4sbench.cli.terminal import Styled, answer, as_path, say, warn
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rich.console import RenderableType
+
     from l4sbench.engine.loop import RunResult
 
 
@@ -65,7 +67,14 @@ def run(args: argparse.Namespace) -> int:
         return _detach(args)
     if args.watch and not wants_bar():
         say("note: --watch redraws the table on a terminal; here it is printed at the end")
-    with run_progress(preliminary if args.watch else None) as on_event:
+
+    def command(run: Path) -> str:
+        return run_command(run, api.load_matrix(run / "matrix.yaml"), args.runs, args.filters, args.on)
+
+    def table_of(run: Path) -> RenderableType:
+        return preliminary(run, command(run))
+
+    with run_progress(table_of if args.watch else None) as on_event:
         ended = api.run_matrix(
             args.matrix,
             args.filters,
@@ -76,9 +85,7 @@ def run(args: argparse.Namespace) -> int:
         )
     report = None
     if ended.decision:
-        matrix = api.load_matrix(ended.path / "matrix.yaml")
-        command = run_command(ended.path, matrix, args.runs, args.filters, args.on)
-        report = show_decision(ended.path, ended.decision, command)
+        report = show_decision(ended.path, ended.decision, command(ended.path))
     for problem in ended.problems:
         warn(problem)
     _sum_up(ended.result, ended.path, report)

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import pty
+import re
 import shlex
 import signal
 import subprocess
@@ -137,3 +138,5 @@ def test_watching_redraws_the_table(lab: Lab, matrix: Path) -> None:
     os.close(ours)
     assert b"Is it okay to switch to Prague?" in shown  # which the answer on stdout is not part of
     assert b"no table yet" not in shown
+    table = shown.rpartition(b"to make it sure: ")[2].decode().replace("\r\n", " ")
+    assert re.match(r"`l4sbench run runs/small/\w+/matrix.yaml --sure` adds", table)
