@@ -46,7 +46,7 @@ def wants_bar() -> bool:
 def run_progress(table_of: TableOf | None = None) -> Iterator[Callable[[events.Event], None]]:
     """Yield a listener for the events of a run: a bar on a terminal, one line per trial otherwise.
 
-    `table_of` makes a table of a run directory, shown below the bar, as far as the terminal has room, and made
+    `table_of` makes a table of a run directory, shown below the bar as far as the terminal has room, and made
     anew as trials end.
     """
     if not wants_bar():
