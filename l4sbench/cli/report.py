@@ -298,13 +298,11 @@ def show(decision: Decision, command: str, prevalence: Path | None = None) -> tu
 
     regrets = _regrets(decision, prevalence)
     if not is_terminal(sys.stdout):
-        answer(as_text(decision, command=command).rstrip())
+        answer(as_text(decision, command=command, regrets=regrets).rstrip())
     else:
         from rich.console import Console
 
-        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision, command))
-    for regret in regrets:
-        answer(regret.text)
+        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision, command, regrets))
     return regrets
 
 

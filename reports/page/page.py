@@ -25,6 +25,8 @@ from reports.page.series import digest, scripts
 from reports.page.writing import write_drawing, write_page, write_series
 from reports.published import difference_maps
 from reports.render import words
+from reports.render.answer import answers, scope_text
+from reports.result.regret import MEANING
 
 if TYPE_CHECKING:
     from reports.published import StudyComparison
@@ -114,6 +116,9 @@ def render(
             rule=decision.rule,
             questions=asked,
             words=words,
+            answers=tuple(answers(decision)),
+            scope=scope_text(decision),
+            regret_meaning=MEANING,
             remarks=remarks,
             panels=panels,
             steps=2 * STEPS + 1,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from reports.render.answer import answers, scope_text
+
 if TYPE_CHECKING:
     from reports.result.cells import CellResult
     from reports.result.regret import Regret
@@ -95,6 +97,8 @@ def document(
     return {
         "format": FORMAT,
         "rule": decision.rule.model_dump(mode="json"),
+        "answers": [{"l4s": str(question), "answer": text} for question, text in answers(decision)],
+        "beyond": scope_text(decision),
         "verdicts": decision.frame().to_dicts(),
         "cells": cell_rows(decision),
         "metrics": [] if metrics is None else metrics.to_dicts(),
@@ -116,6 +120,7 @@ def document(
                 "delay_ms": regret.delay_ms,
                 "classic_delay_ms": regret.classic_delay_ms,
                 "missing_percent": regret.missing_percent,
+                "text": regret.text,
             }
             for regret in regrets
         ],

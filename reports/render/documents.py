@@ -9,12 +9,23 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from reports.render.answer import answers, scope_text
 from reports.render.data import cells_csv, document, entries_csv
 from reports.render.templating import Latex, Markdown, latex_templates, markdown_templates, md, table, tex
-from reports.render.words import BIMODAL, GLYPHS, NO_TRIAL, STAR, doubt_text, notes, number, worst_text
+from reports.render.words import (
+    BIMODAL,
+    GLYPHS,
+    NO_TRIAL,
+    STAR,
+    doubt_text,
+    notes,
+    number,
+    worst_text,
+)
 from reports.result.grid import heat_grid
 from reports.result.judging import Word
 from reports.result.labels import BUFFER, Label
+from reports.result.regret import MEANING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,6 +65,10 @@ def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.Dat
     template = markdown_templates(TEMPLATES).get_template("decision.md.j2")
     return template.render(
         decision=decision,
+        answers=dict(answers(decision)),
+        scope=scope_text(decision),
+        definition=Markdown("[definition](#expected-regret)"),
+        meaning=MEANING,
         entry=_entry,
         notes=notes(decision),
         regrets=regrets,
@@ -136,7 +151,7 @@ def latex(decision: Decision, regrets: Sequence[Regret] = ()) -> str:
     }
     templates = latex_templates(TEMPLATES, glyphs)
     templates.filters |= {"command": command, "short": _short}
-    lines = [note.text for note in notes(decision)]
+    lines = [*(note.text for note in notes(decision)), scope_text(decision)]
     return templates.get_template("decision.tex.j2").render(
         decision=decision,
         commands=_COMMANDS,

@@ -13,13 +13,24 @@ from rich.table import Table
 from rich.text import Text
 
 from l4sbench.printable import printable
-from reports.render.words import GLYPHS, RUN_AGAIN, STAR, doubt_text, notes, verdict_text, worst_text
+from reports.render.answer import answer_text, scope_text
+from reports.render.words import (
+    GLYPHS,
+    REGRET_DEFINITION,
+    RUN_AGAIN,
+    STAR,
+    doubt_text,
+    notes,
+    verdict_text,
+    worst_text,
+)
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from reports.result.labels import Label
+    from reports.result.regret import Regret
     from reports.result.verdicts import Decision, Verdict
 
 _STYLES: Final[Mapping[Word, str]] = {
@@ -32,31 +43,41 @@ _STYLES: Final[Mapping[Word, str]] = {
 }
 
 
-def terminal(decision: Decision, command: str = RUN_AGAIN) -> RenderableType:
-    """Return the decision table for a rich console, which leaves out colours it cannot print.
+def terminal(decision: Decision, command: str = RUN_AGAIN, regrets: Sequence[Regret] = ()) -> RenderableType:
+    """Return the answers and the decision table for a rich console, which leaves out colours it cannot print.
 
-    `command` runs the matrix again.
+    `command` runs the matrix again, `regrets` are the costs of switching.
     """
     parts: list[RenderableType] = []
     for question in decision.questions:
-        parts += [_question(decision, question), ""]
+        parts.append(
+            Text.assemble(
+                _text(f"Is it okay to switch to {question}? ", "bold"), _text(answer_text(decision, question))
+            )
+        )
+        mine = (own.text for own in regrets if own.question == question)
+        parts += [_text(f"{text[0].upper()}{text[1:]} ({REGRET_DEFINITION}).") for text in mine]
+        parts += ["", _question(decision, question), ""]
+    parts.append(_text(scope_text(decision)))
     for note in notes(decision, command):
         parts += [_text(note.text), *(_text(f"  {line}") for line in note.details)]
     return Group(*parts)
 
 
-def as_text(decision: Decision, width: int = 120, command: str = RUN_AGAIN) -> str:
+def as_text(
+    decision: Decision, width: int = 120, command: str = RUN_AGAIN, regrets: Sequence[Regret] = ()
+) -> str:
     """Return the decision table as plain text without colours."""
     console = Console(width=width, color_system=None, force_terminal=False, record=False)
     with console.capture() as captured:
-        console.print(terminal(decision, command))
+        console.print(terminal(decision, command, regrets))
     return captured.get()
 
 
 def _question(decision: Decision, question: Label) -> Table:
     rule, grid = decision.rule, decision.table(question)
     table = Table(
-        title=_text(f"Is it okay to switch to {question}? (rule {rule.rule}, version {rule.version})"),
+        title=_text(f"Switching to {question}, by rule {rule.rule}, version {rule.version}"),
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,

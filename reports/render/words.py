@@ -35,6 +35,9 @@ UNSURE: Final = "unsure"
 
 NO_TRIAL: Final = "no valid trial"
 
+REGRET_DEFINITION: Final = "docs/decision.md#expected-regret"
+"""Where the expected regret is defined."""
+
 RUN_AGAIN: Final = "l4sbench run matrix.yaml"
 """Command that runs the matrix of a run again, in the run directory."""
 

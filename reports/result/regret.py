@@ -53,6 +53,14 @@ class Prevalence(BaseModel):
 
 UNIFORM = Prevalence()
 
+MEANING = (
+    "A flow that gets less than its fair share of the goodput that both groups carry lacks the difference; "
+    "what it gets beyond its fair share, its competitors lack. The expected regret is the mean of both over "
+    "the pairs of queue and competitor, weighted by how common these are; the cells of a pair count alike. "
+    "0 % is no loss to anybody, 100 % a group that gets nothing anywhere."
+)
+"""The definition of the expected regret, for readers of reports."""
+
 
 def load_prevalence(path: Path) -> Prevalence:
     """Read the weights of a file.
@@ -94,18 +102,19 @@ class Regret:
 
     @property
     def text(self) -> str:
-        """The regret in one line."""
+        """The regret in plain words."""
+        common = "all equally common" if self.prevalence == UNIFORM.prevalence else f"as in {self.prevalence}"
+        pairs = f"{self.pairs} {'pair' if self.pairs == 1 else 'pairs'}"
         line = (
-            f"expected regret of switching to {self.question}: {self.regret_percent:.0f} % of a fair share "
-            f"({self.cost_percent:.0f} % its own, {self.harm_percent:.0f} % its competitors'), "
-            f"prevalence {self.prevalence}, {self.pairs} pairs of queue and competitor"
+            f"expected regret of switching to {self.question}: {self.regret_percent:.0f} % of a fair share. "
+            f"On average over {pairs} of queue and competitor, {common}, it lacks "
+            f"{self.cost_percent:.0f} % of its fair share of the goodput and its competitors lack "
+            f"{self.harm_percent:.0f} % of theirs"
         )
         if self.delay_ms is not None and self.classic_delay_ms is not None:
-            line += (
-                f"; delay {self.delay_ms:.1f} ms where its competitors have {self.classic_delay_ms:.1f} ms"
-            )
+            line += f"; its delay is {self.delay_ms:.1f} ms, theirs {self.classic_delay_ms:.1f} ms"
         if self.missing_percent:
-            line += f"; left out: {self.missing_percent:.0f} % of the weight, without valid trials"
+            line += f"; {self.missing_percent:.0f} % of the pairs, by weight, have no valid trial"
         return line
 
 

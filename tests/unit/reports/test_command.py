@@ -190,7 +190,7 @@ def test_beside_published_results_the_report_is_whole(run: Path, capsys: pytest.
     report = run / "report"
     assert {path.name for path in report.iterdir()} >= DOCUMENTS | {"against-pam25.md", "index.html"}
     page = (report / "index.html").read_text(encoding="utf-8")
-    assert "prevalence home" in page
+    assert "as in home, it lacks" in page
     assert 'aria-label="Prague against CUBIC, ECN off: ours minus published"' in page
     document = json.loads((report / "decision.json").read_text(encoding="utf-8"))
     assert document["regret"][0]["prevalence"] == "home"

@@ -118,7 +118,12 @@ def test_beside_published_results(make: Callable[[Any], RunTables]) -> None:
 def test_remarks(small: RunTables) -> None:
     decision = decide(small, load_rule("pam25"))
     text = render(small, decision, HEADING, remarks=["switching costs < 3 %"])
-    assert '<p class="remark">switching costs &lt; 3 %</p>' in text
+    assert '<p class="remark">switching costs &lt; 3 % <a href="#expected-regret">' in text
+    assert 'id="expected-regret"' in text
+    body = text.split("</h1>")[1]
+    answer = '<p class="answer">Not everywhere: ok in '
+    assert body.lstrip().startswith(answer), "the first sentence answers the question"
+    assert "This says nothing about short or application-limited flows" in body.split("<table")[0]
 
 
 def test_a_rule_that_looks_at_intervals(small: RunTables) -> None:

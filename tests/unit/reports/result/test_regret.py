@@ -36,13 +36,17 @@ def test_all_alike_without_weights(make: Make) -> None:
     assert (found.cost_percent, found.harm_percent) == pytest.approx((80 / 3, 50 / 3))
     assert (found.delay_ms, found.classic_delay_ms) == pytest.approx((3.0, 7.0))
     assert (found.pairs, found.missing_percent) == (3, 0)
-    assert "43 % of a fair share (27 % its own, 17 % its competitors')" in found.text
+    assert found.text == (
+        "expected regret of switching to Prague: 43 % of a fair share. On average over 3 pairs of queue and "
+        "competitor, all equally common, it lacks 27 % of its fair share of the goodput and its competitors "
+        "lack 17 % of theirs; its delay is 3.0 ms, theirs 7.0 ms"
+    )
 
 
 def test_weights_of_queues(make: Make) -> None:
     found = of(make, CELLS, Prevalence(prevalence="mine", queues={"fifo": 1, "dualpi2": 3}))
     assert (found.cost_percent, found.harm_percent) == pytest.approx((20, 0))
-    assert "prevalence mine, 2 pairs" in found.text
+    assert "over 2 pairs of queue and competitor, as in mine, it lacks 20 %" in found.text
 
 
 def test_cells_behind_a_pair_count_alike_and_modes_share_a_competitors_weight(make: Make) -> None:
@@ -69,7 +73,7 @@ def test_uneven_numbers_of_flows_have_uneven_fair_shares(make: Make) -> None:
 def test_pairs_without_valid_trials_are_left_out_and_said(make: Make) -> None:
     found = of(make, [CELLS[2], {"aqm": "codel", "status": ["failed"]}])
     assert (found.pairs, found.missing_percent) == (1, 50)
-    assert "left out: 50 % of the weight" in found.text
+    assert "50 % of the pairs, by weight, have no valid trial" in found.text
 
 
 def test_weights_of_what_the_run_lacks_are_input_errors(make: Make) -> None:

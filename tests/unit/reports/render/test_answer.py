@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The first sentence of a report: yes or no, how surely, and who loses where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from reports.render.answer import answer_text, scope_text
+from reports.render.terminal import as_text
+from reports.result.load import RunTables
+from reports.result.regret import regret
+from reports.result.rules import load_rule
+from reports.result.verdicts import Decision, decide
+
+Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
+
+
+def cell(aqm: str, l4s: float, trials: int = 3, *, rest: float = 95.0, **more: Any) -> dict[str, Any]:
+    """A cell of steady trials: what one group does not get, the other does."""
+    own = [l4s + 0.01 * number for number in range(trials)]
+    return {"aqm": aqm, "l4s": own, "classic": [rest - mbps for mbps in own], **more}
+
+
+def decision_of(make: Make, *cells: Mapping[str, Any], rule: str = "pam25") -> Decision:
+    return decide(make(cells), load_rule(rule))
+
+
+def answer(decision: Decision) -> str:
+    (question,) = decision.questions
+    return answer_text(decision, question)
+
+
+BBR = {"classic.cc": "bbr1"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        ([cell("fifo", 45)], "Yes: ok in 1 of 1 entry."),
+        ([cell("fifo", 45, 1)], "Probably: ok in 1 of 1 entry, which is unsure."),
+        (
+            [cell("fifo", 45), cell("codel", 40, 1), cell("dualpi2", 45)],
+            "Probably: ok in 3 of 3 entries, 1 of them unsure.",
+        ),
+        (
+            [cell("fifo", 8, **BBR), cell("dualpi2", 19.6, **BBR), cell("fifo", 45), cell("fq-codel", 46)],
+            (
+                "Not everywhere: ok in 2 of 4 entries. Behind FIFO and DualPI2 against BBRv1, Prague gets "
+                "8-20 % of the link."
+            ),
+        ),
+        (
+            [cell("codel", 89, buffer_bdp=b) for b in (1.0, 4.0)],
+            "No: ok in 0 of 1 entry. Behind CoDel (+ECN) against CUBIC, CUBIC is left with 6 % of the link.",
+        ),
+        (
+            [cell("fifo-ecn", 0.2)],
+            (
+                "No: ok in 0 of 1 entry. Behind FIFO (+ECN) against CUBIC, Prague gets less than 1 % of "
+                "the link."
+            ),
+        ),
+        (
+            [cell("fifo", 18, 1), cell("dualpi2", 45)],
+            (
+                "Probably not everywhere: ok in 1 of 2 entries. Behind FIFO against CUBIC, Prague gets 18 % "
+                "of the link."
+            ),
+        ),
+        (
+            [cell("fifo", 45), {"aqm": "dualpi2", "status": ["invalid"]}],
+            "Not known yet: ok in 1 of 2 entries, 1 without a valid trial in some cell.",
+        ),
+    ],
+)
+def test_the_answer(make: Make, cells: list[dict[str, Any]], text: str) -> None:
+    shown = answer(decision_of(make, *cells)).replace(" (ECN off)", "")
+    assert shown == text
+
+
+def test_undecided_is_not_known_yet(make: Make) -> None:
+    found = decision_of(make, cell("fifo", 45, 1), cell("dualpi2", 45), rule="l4sbench1")
+    assert answer(found) == "Not known yet: ok in 1 of 2 entries, 1 undecided."
+
+
+def test_competitors_with_the_same_queues_share_a_sentence(make: Make) -> None:
+    cells = [cell("codel", 89, **{"classic.ecn": ecn}) for ecn in ("off", "classic")]
+    assert answer(decision_of(make, *cells)).endswith(
+        "Behind CoDel (+ECN) against CUBIC (ECN off or ECN classic), CUBIC is left with 6 % of the link."
+    )
+
+
+def test_of_many_cases_the_table_shows_the_rest(make: Make) -> None:
+    ccs = ("cubic", "bbr1", "reno", "bbr3")
+    queues = ("fifo", "codel", "dualpi2", "fq")
+    cells = [cell(aqm, 5, **{"classic.cc": cc}) for cc, aqm in zip(ccs, queues, strict=True)]
+    text = answer(decision_of(make, *cells))
+    assert text.count("Behind") == 3
+    assert text.endswith("The table shows 1 more case.")
+
+
+def test_the_terminal_begins_with_the_answer(make: Make) -> None:
+    found = decision_of(make, cell("fifo", 45), cell("dualpi2", 45))
+    lines = as_text(found, 1000, regrets=regret(found)).splitlines()
+    assert lines[0].rstrip() == "Is it okay to switch to Prague? Yes: ok in 2 of 2 entries."
+    assert lines[1].startswith("Expected regret of switching to Prague: 5 % of a fair share. On average")
+    assert lines[1].rstrip().endswith("(docs/decision.md#expected-regret).")
+
+
+def test_what_a_verdict_does_not_say(make: Make) -> None:
+    assert scope_text(decision_of(make, cell("fifo", 45))) == (
+        "This says nothing about short or application-limited flows (all flows here are bulk transfers), "
+        "about several bottlenecks in a row (there is one here), about other paths than 100 Mbit/s and "
+        "10 ms, or about other kernels than 7.3.4."
+    )
+    two = decision_of(make, cell("fifo", 45), cell("dualpi2", 4.5, rest=9.5, rate_mbps=10.0))
+    assert "about other paths" not in scope_text(two)
