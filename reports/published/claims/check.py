@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from l4sbench.document import Flaw
 from l4sbench.errors import InputError
 from reports.published.claims.measures import measures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from l4sbench.document import KeyPath
     from reports.published.claims.model import Claim, Shown, Study
     from reports.result.load import RunTables
 
@@ -87,12 +89,10 @@ def check(tables: RunTables, study: Study) -> ClaimsReport:
         InputError: the run lacks factors that the study is about, or valid trials.
     """
     found = measures(tables)
-    lacking = [name for name in (study.factor, *study.settings) if name not in found.columns]
-    if lacking or not found.height:
-        raise InputError(
-            f"the run has no {', '.join(lacking) or 'valid trials'}",
-            f"the claims of {study.study} are about these",
-        )
+    if lacking := [study.problem(flaw) for flaw in _lacking(study, found.columns)]:
+        raise InputError(lacking)
+    if not found.height:
+        raise InputError("the run has no valid trials", f"the claims of {study.study} are about these")
     counts = found.group_by("cell").len()["len"].to_list()
     groups = {"l4s": found} | {s.group: measures(tables, s.group) for s in study.shown if s.group != "l4s"}
     return ClaimsReport(
@@ -103,11 +103,20 @@ def check(tables: RunTables, study: Study) -> ClaimsReport:
     )
 
 
+def _lacking(study: Study, columns: Sequence[str]) -> Iterator[Flaw]:
+    """Yield the parts of a study that name factors which the run lacks."""
+    named: list[tuple[KeyPath, str]] = [(("factor",), study.factor)]
+    named += ((("settings", number), name) for number, name in enumerate(study.settings))
+    for number, claim in enumerate(study.claims):
+        named += ((("claims", number, "where", key), column) for key, column in claim.named())
+    for path, name in named:
+        if name not in columns:
+            yield Flaw(path, f"the run has no {name}", f"the claims of {study.study} are about it")
+
+
 def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[ClaimSetting]:
     cells = found
     for name, values in claim.columns().items():
-        if name not in cells.columns:
-            raise InputError(f"claim {claim.name}: the run has no {name}")
         cells = cells.filter(pl.col(name).is_in(values))
     settings = []
     for key, own in cells.sort(study.settings).group_by(study.settings, maintain_order=True):

@@ -4,13 +4,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
-from l4sbench.document import load_model
-from l4sbench.errors import BadValueError, InputError, did_you_mean, suggest
+from l4sbench.document import Document, Flaw, load_model, read
+from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
 from l4sbench.factors import column_of, factor_of
 from reports.published.claims.measures import MEASURES
 
@@ -82,6 +91,11 @@ class Claim(_Strict):
         """Return `where` as columns of table `trials` with the values they may have."""
         return _columns(self.where)
 
+    def named(self) -> Iterator[tuple[str, str]]:
+        """Yield every key of `where` with each column of table `trials` that it is about."""
+        for key, raw in self.where.items():
+            yield from ((key, column) for column in _columns({key: raw}))
+
 
 def _columns(where: dict[str, Scalar | list[Scalar]]) -> dict[str, list[Scalar]]:
     found: dict[str, list[Scalar]] = {}
@@ -125,6 +139,24 @@ class Study(_Strict):
     settings: Schemes
     claims: tuple[Claim, ...] = ()
     shown: tuple[Shown, ...] = ()
+    _document: Document = PrivateAttr(Document("", None))
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a user's file; problems that are found later have their positions in it.
+
+        Raises:
+            InputError: all problems of the file.
+        """
+        document = read(path)
+        study = document.validate(cls)
+        document.refuse(())
+        study._document = document  # noqa: SLF001  (its own)
+        return study
+
+    def problem(self, flaw: Flaw) -> Problem:
+        """Return why the claims cannot be checked, with its position in the user's file if there is one."""
+        return self._document.problem(flaw)
 
 
 def offered() -> tuple[str, ...]:
@@ -139,7 +171,7 @@ def load_study(name: str) -> Study:
         InputError: the name is unknown, or the file is not a file of claims.
     """
     if name.endswith((".yml", ".yaml")):
-        return load_model(Path(name), Study)
+        return Study.read(Path(name))
     if name not in offered():
         hint = did_you_mean(name, offered()) or f"choose from {', '.join(offered())}, or name a .yml file"
         raise InputError(f"no claims of {name} were found", hint)

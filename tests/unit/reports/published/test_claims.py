@@ -162,6 +162,23 @@ def test_runs_that_cannot_be_asked(run: MakeRun, tmp_path: Path) -> None:
         check(load(tmp_path), study(of=["rtt"], at_least=1))
 
 
+def test_factors_that_the_run_lacks_are_reported_where_the_file_names_them(
+    run: MakeRun, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yml"
+    path.write_text(
+        OWN.replace("l4s.cc", "codel").replace("rate_mbps", "rtt_ms, taste").replace("rate:", "smell:"),
+        encoding="utf-8",
+    )
+    with pytest.raises(InputError) as raised:
+        check(run(), load_study(str(path)))
+    assert str(raised.value).splitlines() == [
+        f"{path}:4:9: factor: the run has no codel; the claims of mine are about it",
+        f"{path}:6:20: settings[1]: the run has no taste; the claims of mine are about it",
+        f"{path}:8:46: claims[0].where.smell: the run has no smell; the claims of mine are about it",
+    ]
+
+
 @pytest.mark.parametrize("name", ["segsize26", "segsize26-cubic", "segsize26-losses"])
 def test_shipped_studies_are_sound(name: str) -> None:
     assert name in offered()
