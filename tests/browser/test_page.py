@@ -65,7 +65,7 @@ def test_clicks_from_table_to_program(visit: Open) -> None:
     program.get_by_text("Program of tx-l4s").click()
     expect(program.get_by_text(re.compile(r"netem .* seed [0-9]{9,}"))).to_be_visible()
     expect(program.get_by_text("sysctl -w net.ipv4.tcp_ecn=3")).to_be_visible()
-    expect(cell).to_contain_text("l4sbench run matrix.yaml aqm=")
+    expect(cell).to_contain_text("l4sbench run matrix.yaml cell=")
 
     cell.get_by_role("link", name="Trial 2").click()
     expect(page).to_have_url(re.compile(f"{re.escape(STARVED)}/2$"))

@@ -34,7 +34,7 @@ def answer(decision: Decision) -> str:
     return answer_text(decision, question)
 
 
-BBR = {"classic.cc": "bbr1"}
+BBR: Mapping[str, Any] = {"classic.cc": "bbr1"}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_undecided_is_not_known_yet(make: Make) -> None:
 
 
 def test_competitors_with_the_same_queues_share_a_sentence(make: Make) -> None:
-    cells = [cell("codel", 89, **{"classic.ecn": ecn}) for ecn in ("off", "classic")]
+    cells = [{**cell("codel", 89), "classic.ecn": ecn} for ecn in ("off", "classic")]
     assert answer(decision_of(make, *cells)).endswith(
         "Behind CoDel (+ECN) against CUBIC (ECN off or ECN classic), CUBIC is left with 6 % of the link."
     )
@@ -97,7 +97,7 @@ def test_competitors_with_the_same_queues_share_a_sentence(make: Make) -> None:
 def test_of_many_cases_the_table_shows_the_rest(make: Make) -> None:
     ccs = ("cubic", "bbr1", "reno", "bbr3")
     queues = ("fifo", "codel", "dualpi2", "fq")
-    cells = [cell(aqm, 5, **{"classic.cc": cc}) for cc, aqm in zip(ccs, queues, strict=True)]
+    cells = [{**cell(aqm, 5), "classic.cc": cc} for cc, aqm in zip(ccs, queues, strict=True)]
     text = answer(decision_of(make, *cells))
     assert text.count("Behind") == 3
     assert text.endswith("The table shows 1 more case.")
