@@ -22,6 +22,7 @@ from collectors import COLLECTORS, BadRawError
 from collectors.hostinfo import read_kernel
 from collectors.lateness import REMARKABLE
 from collectors.trials import SEPARATOR
+from collectors.validity import HOST_LIMITED, limited_at_start
 from l4sbench import tables
 from l4sbench.errors import InputError
 from l4sbench.events import Status
@@ -402,6 +403,7 @@ def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
         *unread,
         *(["low-utilisation"] if _underused(ended, frames.get("flows")) else []),
         *(["busy-host"] if _busy(frames.get("lateness")) else []),
+        *(["limited-start"] if _limited_at_start(ended, frames.get("flows")) else []),
     ]
     if flags:
         noted = pl.lit(SEPARATOR.join(dict.fromkeys(flags))).alias("flags")
@@ -419,6 +421,15 @@ def _underused(ended: EndedTrial, flows: pl.DataFrame | None) -> bool:
     if flows is None or not flows.height:
         return False
     return float(flows["goodput_mbps"].sum()) < LOW_UTILISATION * ended.cell.rate.mbps
+
+
+def _limited_at_start(ended: EndedTrial, flows: pl.DataFrame | None) -> bool:
+    if flows is None or not flows.height:
+        return False
+    limited = pl.max_horizontal("rwnd_limited_ms", "sndbuf_limited_ms")
+    measured = pl.col("busy_ms") - ended.cell.warmup.ms  # the least that it may be
+    suspect = flows.select((limited > HOST_LIMITED * measured).any()).item()
+    return bool(suspect) and limited_at_start(ended)
 
 
 def _busy(lateness: pl.DataFrame | None) -> bool:

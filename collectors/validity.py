@@ -8,6 +8,7 @@ has no code for any particular queue.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -40,10 +41,15 @@ from l4sbench.traits import LATE_MS, MOST_LATE
 
 if TYPE_CHECKING:
     from l4sbench.program import Expected, Program
-    from l4sbench.program.trial import TrialSpec
+    from l4sbench.program.trial import EndedTrial, TrialSpec
 
 HOST_LIMITED: Final = 0.01
-"""Share of its busy time in which a flow may be limited by its host's buffers."""
+"""Share of its busy time, after the warm-up, in which a flow may be limited by its host's buffers."""
+
+START_MS: Final = 1000.0
+START_LIMITED: Final = 0.02
+"""A flow may also be limited in its first second for this share of its busy time, while the receiver's window
+grows: with the whole link for that time its share of the link would be at most two points higher."""
 
 SHORT_BY: Final = 0.01
 SHORT_BY_S: Final = 0.1
@@ -66,7 +72,7 @@ NEGOTIATED: Final[Mapping[str, str]] = {
 
 def judge(spec: TrialSpec, raw: Path) -> Judgement:
     """Return `ok`, or `invalid` with every reason, from a trial's raw files."""
-    evidence = _Evidence(spec.programs, raw)
+    evidence = _Evidence(spec.programs, raw, spec.cell.warmup.ms)
     try:
         reasons = (
             *_hosts(evidence),
@@ -89,9 +95,10 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
 class _Evidence:
     """The raw files of a trial, each read when it is first needed."""
 
-    def __init__(self, programs: Mapping[str, Program], raw: Path) -> None:
+    def __init__(self, programs: Mapping[str, Program], raw: Path, warmup_ms: float) -> None:
         self.programs = programs
         self.raw = raw
+        self.warmup_ms = warmup_ms
 
     @cached_property
     def flows(self) -> tuple[FlowResult, ...]:
@@ -131,10 +138,16 @@ class _Evidence:
                     if root == ["net", "wire"] and what == DROPS and value != "0":
                         yield node, network, int(value)
 
-    def last_sample(self, flow: str, side: str) -> dict[str, object]:
-        """Return the last sample of a flow's socket; empty when there is none."""
+    def last_sample(self, flow: str, side: str, until_ms: float = math.inf) -> dict[str, object]:
+        """Return the last sample of a flow's socket up to a time; empty when there is none."""
         own = self.sockets.filter((pl.col("flow") == flow) & (pl.col("side") == side))
+        own = own.filter(pl.col("t_ms") <= until_ms)
         return own.row(-1, named=True) if own.height else {}
+
+    def first_ms(self, flow: str) -> float:
+        """Return the time of the first sample of a flow's sender; 0 without samples."""
+        own = self.sockets.filter((pl.col("flow") == flow) & (pl.col("side") == "sender"))
+        return float(own["t_ms"][0]) if own.height else 0.0
 
 
 def _hosts(evidence: _Evidence) -> Iterator[str]:
@@ -183,20 +196,58 @@ def _ecn(evidence: _Evidence, flow: FlowResult) -> Iterator[str]:
 
 
 def _host_limited(evidence: _Evidence, flow: FlowResult) -> Iterator[str]:
-    sender = flow.sender
-    if sender is not None and sender.busy_ms is not None:
-        busy, rwnd, sndbuf = sender.busy_ms, sender.rwnd_limited_ms, sender.sndbuf_limited_ms
-    else:
-        last = evidence.last_sample(flow.run.flow, "sender")
-        busy = _number(last.get("busy_ms")) or 0.0
-        rwnd, sndbuf = _number(last.get("rwnd_limited_ms")), _number(last.get("sndbuf_limited_ms"))
-    if not busy:
+    limited = _limited(evidence, flow)
+    if limited is None:
         yield f"{flow.run.flow}: no file has the time for which it was limited"
         return
-    for limited, by in ((rwnd, "its receiver's window"), (sndbuf, "its send buffer")):
-        share = (limited or 0.0) / busy
-        if share > HOST_LIMITED:
+    for by, share, later in limited:
+        if share > START_LIMITED or (share > HOST_LIMITED and later > HOST_LIMITED):
             yield f"{flow.run.flow}: limited by {by} for {share:.1%} of its busy time"
+
+
+def limited_at_start(trial: EndedTrial) -> bool:
+    """Return True if a flow of a valid trial was limited by its host as long as only its start may be."""
+    evidence = _Evidence(trial.programs, trial.raw, trial.cell.warmup.ms)
+    try:
+        shares = [_limited(evidence, flow) or [] for flow in evidence.flows]
+    except (Exception, pl.exceptions.PanicException):  # noqa: BLE001
+        return False  # the tables that need these raw files report them
+    return any(share > HOST_LIMITED for own in shares for _, share, _ in own)
+
+
+def _limited(evidence: _Evidence, flow: FlowResult) -> list[tuple[str, float, float]] | None:
+    """Return what limited a flow's sender, for which share of its busy time, and for which after its start.
+
+    Both are of the measured time, after the warm-up, where samples of the socket have its counters then. None
+    if no file has them.
+    """
+    name, sender = flow.run.flow, flow.sender
+    if sender is not None and sender.busy_ms is not None:
+        ends = (sender.busy_ms, sender.rwnd_limited_ms or 0.0, sender.sndbuf_limited_ms or 0.0)
+    else:
+        ends = _counters(evidence.last_sample(name, "sender"))
+    if not ends[0]:
+        return None
+    warm = _counters(evidence.last_sample(name, "sender", evidence.warmup_ms))
+    if not evidence.warmup_ms or warm[0] >= ends[0]:
+        warm = (0.0, 0.0, 0.0)
+    start_ms = max(evidence.warmup_ms, evidence.first_ms(name) + START_MS)
+    started = _counters(evidence.last_sample(name, "sender", start_ms))
+    if not evidence.sockets.height or started[0] >= ends[0]:
+        started = warm
+
+    def share(number: int, since: tuple[float, float, float]) -> float:
+        return (ends[number] - since[number]) / (ends[0] - since[0])
+
+    limits = ("its receiver's window", "its send buffer")
+    return [(by, share(number, warm), share(number, started)) for number, by in enumerate(limits, start=1)]
+
+
+def _counters(sample: Mapping[str, object]) -> tuple[float, float, float]:
+    busy, rwnd, sndbuf = (
+        _number(sample.get(name)) or 0.0 for name in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
+    )
+    return busy, rwnd, sndbuf
 
 
 def _number(value: object) -> float | None:

@@ -39,7 +39,8 @@ class TrialsTable(OfTrial):
     status = text("`ok`, `invalid` (the setup was not as its cell says) or `failed` (the trial broke)")
     reasons = text("reasons why a trial is invalid or failed, joined by `; `", null=True)
     flags = text(
-        "remarks that do not make a trial invalid: `low-utilisation`, `busy-host`, `unread-<table>`",
+        "remarks that do not make a trial invalid: `low-utilisation`, `busy-host`, `limited-start`, "
+        "`unread-<table>`",
         null=True,
     )
     seed = text("seed of the trial, as a decimal number")

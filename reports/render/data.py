@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from reports.render.answer import answers, scope_text
+from reports.render.words import left_out_advice
 
 if TYPE_CHECKING:
     from reports.result.cells import CellResult
@@ -107,6 +108,10 @@ def document(
         "testbeds": list(decision.testbeds),
         "same_in_all_cells": {column: setting.value for column, setting in decision.fixed.items()},
         "left_out": [asdict(trial) for trial in decision.left_out],
+        "hints": [
+            {"hint": remedy.hint, "see": remedy.place, "trials": trials}
+            for remedy, trials in left_out_advice(decision).items()
+        ],
         "flags": dict(decision.flagged),
         "former": asdict(decision.former),
         "cells_without_a_competitor": decision.solo,

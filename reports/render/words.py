@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.matrix import MOST_TRIALS
+from l4sbench.remedies import advice
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
+    from l4sbench.remedies import Remedy
     from reports.result.stats import Estimate
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 
@@ -208,6 +210,14 @@ def _low_latency_notes(decision: Decision) -> Iterator[str]:
         yield f"☆ {row} against {'; '.join(columns)}: {', '.join(queues)}"
 
 
+FLAGS: Final = {
+    "low-utilisation": "all flows together used less than 80 % of the link",
+    "busy-host": "a node's host was late at more instants than usual, but few enough",
+    "limited-start": "a host's buffers limited a flow in its first second, for 1 to 2 % of its time",
+}
+"""Remarks on valid trials, explained; docs/troubleshooting.md says more."""
+
+
 def _provenance(decision: Decision) -> Iterator[Note]:
     every = [cell for verdict in decision.verdicts for cell in verdict.cells]
     trials, cells = plural(decision.trials, "valid trial"), plural(len(every), "cell")
@@ -234,7 +244,8 @@ def _provenance(decision: Decision) -> Iterator[Note]:
     if forms := forms_text(decision):
         yield Note(f"queue forms: {forms}")
     for flag, valid in decision.flagged.items():
-        yield Note(f"flagged {flag}: {plural(valid, 'valid trial')}")
+        meaning = (FLAGS[flag],) if flag in FLAGS else ()
+        yield Note(f"flagged {flag}: {plural(valid, 'valid trial')}", meaning)
     if decision.solo:
         yield Note(f"not in the table: {plural(decision.solo, 'cell')} without both flow groups")
     if former := former_text(decision):
@@ -243,6 +254,7 @@ def _provenance(decision: Decision) -> Iterator[Note]:
         listed = [f"{trial.status} {trial.cell}/{trial.trial}: {trial.reasons}" for trial in out[:LISTED]]
         if len(out) > LISTED:
             listed.append(f"... and {len(out) - LISTED} more, in table trials")
+        listed += left_out_hints(decision)
         yield Note(f"left out: {plural(len(out), 'trial')}", tuple(listed))
 
 
@@ -264,6 +276,17 @@ def _adaptive(decision: Decision, cells: Sequence[JudgedCell]) -> Note:
 def counts_text(decision: Decision) -> str:
     """Return how many cells have how many valid trials: `3 in 7 cells, 5 in 1 cell`."""
     return ", ".join(f"{n} in {plural(cells, 'cell')}" for n, cells in decision.trials_per_cell.items())
+
+
+def left_out_hints(decision: Decision) -> list[str]:
+    """Return a hint for every reason for which trials were left out, with the number of trials."""
+    found = left_out_advice(decision)
+    return [f"hint for {plural(trials, 'trial')}: {remedy.text}" for remedy, trials in found.items()]
+
+
+def left_out_advice(decision: Decision) -> Mapping[Remedy, int]:
+    """Return the advice on the trials that were left out, with the number of trials of each."""
+    return advice((trial.status, trial.reasons) for trial in decision.left_out)
 
 
 def former_text(decision: Decision) -> str:

@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from collectors.assemble import rows_of
+from collectors.trials import SEPARATOR
 from l4sbench.events import Status
 from l4sbench.program import Readback
+from l4sbench.remedies import remedy
 
 Load = Callable[[str], Any]
 
@@ -20,6 +23,7 @@ Load = Callable[[str], Any]
 def reasons(trial: Any) -> tuple[str, ...]:
     judged = trial.judged()
     assert (judged.status is Status.INVALID) == bool(judged.reasons)
+    assert "other-reasons" not in {remedy(reason).section for reason in judged.reasons}
     return tuple(judged.reasons)
 
 
@@ -113,15 +117,58 @@ def test_drops_elsewhere(captured: Load) -> None:
     assert reasons(trial) == ("delay: 3 packets dropped at net-mid, which is not the bottleneck",)
 
 
-@pytest.mark.parametrize(
-    ("field", "by"), [("rwnd_limited_us", "its receiver's window"), ("sndbuf_limited_us", "its send buffer")]
-)
+def flags(trial: Any) -> list[str]:
+    frames, problems = rows_of(trial.ended)
+    assert not problems
+    return (frames["trials"]["flags"].item() or "").split(SEPARATOR)
+
+
+LIMITS = [("rwnd_limited", "its receiver's window"), ("sndbuf_limited", "its send buffer")]
+
+
+def limit(trial: Any, field: str, until_ms: Mapping[float, float], busy_ms: float = 1000.0) -> None:
+    """Make a flow limited for so many ms in all up to each time, in its samples and in the end."""
+    ends = {"busy_us": int(busy_ms * 1000), f"{field}_us": int(max(until_ms.values()) * 1000)}
+    trial.edit("tx-l4s/flow-l4s-0.sender.json", lambda sender: sender.update(ends))
+    path = trial.raw / "sockets.jsonl"
+    samples = [json.loads(line) for line in path.read_text().splitlines()]
+    last_ms = max(sample["t_ms"] for sample in samples if "t_ms" in sample)
+    for sample in samples:
+        if sample.get("node") == "tx-l4s" and "busy_time" in sample:
+            known = [ms for at, ms in until_ms.items() if at <= sample["t_ms"]]
+            sample["busy_time"] = int(busy_ms * 1000 * min(1.0, max(0.0, sample["t_ms"] / last_ms)))
+            sample[field] = int(max(known, default=0.0) * 1000)
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+
+
+@pytest.mark.parametrize(("field", "by"), LIMITS)
 def test_a_flow_limited_by_its_host(captured: Load, field: str, by: str) -> None:
     trial = captured("lean-dualpi2")
-    trial.edit("tx-l4s/flow-l4s-0.sender.json", lambda s: s.update({"busy_us": 1_000_000, field: 10_000}))
+    limit(trial, field, {2500: 10.0})
     assert reasons(trial) == (), "1 % is allowed"
-    trial.edit("tx-l4s/flow-l4s-0.sender.json", lambda s: s.update({field: 10_100}))
+    limit(trial, field, {2500: 10.1})
     assert reasons(trial) == (f"l4s-0: limited by {by} for 1.0% of its busy time",)
+
+
+@pytest.mark.parametrize(("field", "by"), LIMITS)
+def test_a_flow_limited_at_its_start_alone_is_flagged(captured: Load, field: str, by: str) -> None:
+    trial = captured("lean-dualpi2")
+    limit(trial, field, {0: 9.0})
+    assert "limited-start" not in flags(trial)
+    limit(trial, field, {0: 19.0})
+    assert reasons(trial) == ()
+    assert "limited-start" in flags(trial)
+    limit(trial, field, {0: 21.0})
+    assert reasons(trial) == (f"l4s-0: limited by {by} for 2.1% of its busy time",)
+
+
+def test_a_flow_limited_before_the_measured_time_is_not(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    limit(trial, "rwnd_limited", {0: 300.0})
+    assert reasons(trial) == ("l4s-0: limited by its receiver's window for 30.0% of its busy time",)
+    warm = trial.having(warmup="2s")
+    assert reasons(warm) == ()
+    assert "limited-start" not in flags(warm)
 
 
 def idle(trial: Any) -> None:

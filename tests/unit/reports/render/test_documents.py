@@ -56,6 +56,8 @@ def test_csv_and_json_hold_the_cells_and_entries(decision: Decision, tmp_path: P
     assert [entry["verdict"] for entry in document["verdicts"]] == decision.frame()["verdict"].to_list()
     assert document["rule"]["rule"] == "pam25"
     assert document["left_out"][0]["status"] == "failed"
+    (hint,) = document["hints"]
+    assert (hint["trials"], hint["see"]) == (1, "docs/troubleshooting.md#a-trial-that-failed")
 
 
 def test_documents_say_which_verdicts_are_sure(make: Make, tmp_path: Path) -> None:
