@@ -67,6 +67,15 @@ class TrialSeries:
     rate_mbps: float
     fair_mbps: float
 
+    @property
+    def flat(self) -> tuple[str, ...]:
+        """The measures that are zero, or were never sampled, all the time."""
+        own = (self.flows.select(_FLOW_MEASURES), self.queue.select("delay_ms"))
+        return tuple(name for frame in own for name in frame.columns if not frame[name].max())
+
+
+_FLOW_MEASURES: Final = ("goodput_mbps", "srtt_ms", "ce_percent", "cwnd_packets")
+
 
 def trial_series(tables: RunTables, cell: str, trial: int, points: int = POINTS) -> TrialSeries:
     """Return the series of one valid trial.
@@ -273,12 +282,12 @@ def datasets(series: TrialSeries) -> dict[str, Rows]:
 
 def _lines(data: str, field: str, title: str, series: TrialSeries, *, last: bool = False) -> alt.Chart:
     axis = alt.Axis(title="time since the trial's start, s") if last else alt.Axis(title=None, labels=False)
+    # zero alone makes an axis of one tick, halfway up
+    upright = alt.Scale(domain=[0, 1]) if field in series.flat else alt.Scale(zero=True)
     chart: alt.Chart = alt.Chart(alt.NamedData(name=data), name=field).mark_line(clip=True)
     return chart.encode(
         x=alt.X("t_s:Q", scale=alt.Scale(domain=[0, series.end_s], nice=False), axis=axis),
-        y=alt.Y(
-            f"{field}:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, titleX=-38)
-        ),
+        y=alt.Y(f"{field}:Q", title=title, scale=upright, axis=alt.Axis(tickCount=4, titleX=-38)),
         tooltip=[alt.Tooltip("t_s:Q", title="s"), alt.Tooltip(f"{field}:Q", title=title)],
     ).properties(width=WIDTH, height=HEIGHT)
 

@@ -94,7 +94,7 @@ class _Specifications:
         from reports.figures import time_series
 
         queues = tuple(series.queue["queue"].unique().sort())
-        key = (series.groups, series.end_s, series.warmup_s, series.bin_ms, queues)
+        key = (series.groups, series.end_s, series.warmup_s, series.bin_ms, queues, series.flat)
         if key not in self._places:
             plain = time_series(series).to_dict()
             kept = {name: plain[name] for name in ("$schema", "vconcat")}

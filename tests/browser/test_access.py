@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Open
-from tests.browser.test_page import ENTRY, STARVED
+from tests.browser.test_page import ENTRY, MODES, STARVED
 
 pytestmark = pytest.mark.browser
 
@@ -54,6 +54,31 @@ def test_contrast(visit: Open, scheme: str, width: int) -> None:
     assert page.evaluate(LOW_CONTRAST) == []
     grounds = page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
     assert (sum(int(part) for part in grounds[4:-1].split(",")) > 380) == (scheme == "light")
+
+
+BOXES = """texts => texts.map((text) => {
+    const {left, right, top, bottom} = text.getBoundingClientRect();
+    return [text.textContent, left, right, top, bottom];
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_label_covers_another_beside_the_trials(visit: Open, width: int) -> None:
+    for cell in (STARVED, MODES):
+        page = visit(f"#cell/{cell}", viewport={"width": width, "height": 800})
+        expect(page.locator(".dots")).to_be_visible()
+        labels = page.locator(".dots text").evaluate_all(BOXES)
+        assert {name for name, *_ in labels} == {"0", "20 %", "80 %", "100 %", "mean"}
+        for (name, left, right, top, bottom), other in combinations(labels, 2):
+            apart = right <= other[1] or other[2] <= left or bottom <= other[3] or other[4] <= top
+            assert apart, f"{name} covers {other[0]}"
+
+
+def test_the_trials_are_shown_whole_on_a_desktop(visit: Open) -> None:
+    page = visit(f"#cell/{STARVED}", viewport={"width": 1280, "height": 800})
+    region = page.get_by_role("region", name="Trials of this cell")
+    expect(region.get_by_role("columnheader", name="ECN")).to_be_visible()
+    assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
 
 
 def test_every_step_of_the_scales_is_readable(visit: Open) -> None:

@@ -79,22 +79,27 @@ function further(cell, l4s, classic) {
   return items;
 }
 
+/* An end of the scale has no label where a limit's would touch it, on a phone. */
+const APART_PERCENT = 17;
+
 /** The trials' shares as dots between the limits. The table has the same numbers, so screen readers skip the dots. */
 function dots(cell, trials) {
   const [low, high] = cell.limits ?? [], x = (percent) => 20 + percent * 5.6;
   const shares = trials.map((trial) => shareOf(cell, trial)).filter((share) => share !== null);
-  const label = (percent, text) => el("text", { x: x(percent), y: 58, "text-anchor": "middle" }, text);
+  const label = (percent, text) => el("text", { x: x(percent), y: 72, "text-anchor": "middle" }, text);
   const marks = shares.map((share, place) =>
-    el("circle", { cx: x(share), cy: 22 + ((place * 7) % 13) - 6, r: 4.5, fill: "var(--link)", "fill-opacity": 0.65, stroke: "var(--ground)" }));
+    el("circle", { cx: x(share), cy: 34 + ((place * 7) % 13) - 6, r: 4.5, fill: "var(--link)", "fill-opacity": 0.65, stroke: "var(--ground)" }));
   const [percent, from, to] = cell.share ?? [null, null, null];
-  const bar = from === null ? [] : [el("line", { x1: x(from), x2: x(to), y1: 38, y2: 38, stroke: "var(--ink)", "stroke-width": 3 })];
-  const middle = percent === null ? [] : [el("line", { x1: x(percent), x2: x(percent), y1: 8, y2: 43, stroke: "var(--ink)", "stroke-width": 2 })];
-  return el("svg", { class: "dots", viewBox: "0 0 600 64", "aria-hidden": "true" },
-    el("rect", { x: x(0), y: 8, width: x(100) - x(0), height: 30, fill: "var(--sunk)" }),
-    cell.limits ? el("rect", { x: x(low), y: 8, width: x(high) - x(low), height: 30, fill: "var(--ok-ground)" }) : null,
+  const bar = from === null ? [] : [el("line", { x1: x(from), x2: x(to), y1: 50, y2: 50, stroke: "var(--ink)", "stroke-width": 3 })];
+  const middle = percent === null ? [] : [el("line", { x1: x(percent), x2: x(percent), y1: 17, y2: 55, stroke: "var(--ink)", "stroke-width": 2 })];
+  const limits = cell.limits ? [low, high].map((limit) => [limit, `${+limit.toFixed(1)} %`]) : [];
+  const edges = [[0, "0"], [100, "100 %"]].filter(([end]) => limits.every(([limit]) => Math.abs(end - limit) > APART_PERCENT));
+  return el("svg", { class: "dots", viewBox: "0 0 600 78", "aria-hidden": "true" },
+    el("rect", { x: x(0), y: 20, width: x(100) - x(0), height: 30, fill: "var(--sunk)" }),
+    cell.limits ? el("rect", { x: x(low), y: 20, width: x(high) - x(low), height: 30, fill: "var(--ok-ground)" }) : null,
     marks, bar, middle,
-    label(0, "0"), label(100, "100 %"), cell.limits ? [label(low, `${+low.toFixed(1)} %`), label(high, `${+high.toFixed(1)} %`)] : null,
-    percent === null ? null : el("text", { x: Math.min(540, x(percent) + 5), y: 54 }, "mean"));
+    [...edges, ...limits].map(([at, text]) => label(at, text)),
+    percent === null ? null : el("text", { x: Math.min(Math.max(x(percent), 36), 564), y: 13, "text-anchor": "middle" }, "mean"));
 }
 
 function groupsOf(trial) {
@@ -118,37 +123,42 @@ const GROUP_NUMBERS = [
   ["retransmits_packets", "sent again", 0],
 ];
 
+const TOOLS = { lean: "l4sbench's own tool" };
+
 function trialTable(cell, trials, chosen) {
   const groups = [...new Set(trials.flatMap((trial) => groupsOf(trial).map((group) => group.group)))];
   const any = (name) => trials.some((trial) => groupsOf(trial).some((group) => group[name] !== null));
   const numbers = GROUP_NUMBERS.filter(([name]) => any(name));
   const compared = Boolean(cell.entry);
   const remarks = trials.some((trial) => trial.reasons || trial.flags);
-  const top = el("tr", {}, el("th", { scope: "col", rowspan: 2 }, "Trial"), el("th", { scope: "col", rowspan: 2 }, "Status"),
-    compared ? el("th", { scope: "col", rowspan: 2, class: "n" }, "% of rate") : null,
-    groups.map((group) => el("th", { scope: "colgroup", colspan: numbers.length + 1, class: "group" }, group)),
-    el("th", { scope: "col", rowspan: 2, class: "n" }, "used %"),
-    remarks ? el("th", { scope: "col", rowspan: 2 }, "Remarks") : null);
-  const second = el("tr", {}, groups.map(() => [
-    ...numbers.map(([, words]) => el("th", { scope: "col", class: "n" }, words)), el("th", { scope: "col" }, "ECN")]));
-  const rows = trials.map((trial) => {
+  const top = el("tr", {}, el("th", { scope: "col" }, "Trial"), el("th", { scope: "col" }, "Status"),
+    compared ? el("th", { scope: "col", class: "n" }, "% of rate") : null,
+    el("th", { scope: "col", class: "n" }, "used %"),
+    el("th", { scope: "col" }, "Group"),
+    numbers.map(([, words]) => el("th", { scope: "col", class: "n" }, words)), el("th", { scope: "col" }, "ECN"),
+    remarks ? el("th", { scope: "col" }, "Remarks") : null);
+  /* one line per flow group: side by side, two groups are wider than a page */
+  const bodies = trials.map((trial) => {
     const own = new Map(groupsOf(trial).map((group) => [group.group, group]));
+    const shown = groups.filter((group) => own.has(group));
+    const all = { rowspan: Math.max(1, shown.length) };
     const rate = cell.factors.rate_mbps ?? data().fixed.rate_mbps;
     const sum = [...own.values()].reduce((total, group) => total + (group.goodput_mbps ?? 0), 0);
-    return el("tr", { "aria-current": trial === chosen ? "true" : null },
-      el("th", { scope: "row" }, el("a", { href: cellLink(cell.id, trial.trial), "aria-label": `Trial ${trial.trial}` }, trial.trial)),
-      el("td", {}, trial.status),
-      compared ? el("td", { class: "n" }, fixed(shareOf(cell, trial))) : null,
-      groups.map((group) => [
-        ...numbers.map(([name, , digits]) => el("td", { class: "n" }, fixed(own.get(group)?.[name], digits))),
-        el("td", {}, own.get(group)?.ecn || "–")]),
-      el("td", { class: "n" }, own.size && rate ? fixed((sum / rate) * 100) : "–"),
-      remarks ? el("td", { class: "wide" }, [trial.reasons, trial.flags].filter(Boolean).join("; ")) : null);
+    return el("tbody", { "aria-current": trial === chosen ? "true" : null }, (shown.length ? shown : [null]).map((group, at) => el("tr", {},
+      at ? null : [
+        el("th", { scope: "rowgroup", ...all }, el("a", { href: cellLink(cell.id, trial.trial), "aria-label": `Trial ${trial.trial}` }, trial.trial)),
+        el("td", all, trial.status),
+        compared ? el("td", { class: "n", ...all }, fixed(shareOf(cell, trial))) : null,
+        el("td", { class: "n", ...all }, own.size && rate ? fixed((sum / rate) * 100) : "–")],
+      el("td", {}, group ?? "–"),
+      numbers.map(([name, , digits]) => el("td", { class: "n" }, fixed(own.get(group)?.[name], digits))),
+      el("td", {}, own.get(group)?.ecn || "–"),
+      remarks && !at ? el("td", { class: "wide", ...all }, [trial.reasons, trial.flags].filter(Boolean).join("; ")) : null)));
   });
   const about = named(data().group_columns, chosen.groups[0] ?? []);
   return el("div", {}, el("h3", {}, "Trials"),
-    scrolling("Trials of this cell", el("table", { class: "plain" }, el("thead", {}, top, second), el("tbody", {}, rows))),
-    el("p", { class: "quiet" }, `Trial ${chosen.trial}: seed ${chosen.seed}, ${chosen.testbed ?? "testbed not known"}, traffic by ${chosen.traffic ?? "an unknown tool"}`
+    scrolling("Trials of this cell", el("table", { class: "plain trials" }, el("thead", {}, top), bodies)),
+    el("p", { class: "quiet" }, `Trial ${chosen.trial}: seed ${chosen.seed}, ${chosen.testbed ? `on testbed ${chosen.testbed}` : "testbed not known"}, traffic from ${TOOLS[chosen.traffic] ?? chosen.traffic ?? "an unknown tool"}`
       + `${about.flows > 1 ? `, ${about.flows} flows of ${about.group}` : ""}`
       + `${chosen.skew_ms === null ? "" : `, nodes began within ${chosen.skew_ms} ms`}, raw files in cells/${cell.id}/${chosen.folder}/`));
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -74,6 +75,21 @@ def test_the_specification_keeps_its_rows_apart(real: RunTables, theme: str) -> 
         assert zoom["views"] == names
         assert len(names) >= 4
         assert series.fair_mbps == series.rate_mbps / 2
+
+
+@pytest.mark.parametrize("nothing", [0.0, None])
+def test_an_axis_of_zeros_has_more_than_one_tick(real: RunTables, nothing: float | None) -> None:
+    series = trial_series(real, cell_of(real, "dualpi2"), 1)
+    assert series.flat == ()
+    marks = pl.lit(nothing, dtype=pl.Float64)
+    series = replace(series, flows=series.flows.with_columns(ce_percent=marks))
+    assert series.flat == ("ce_percent",)
+    panels = {
+        panel["name"]: panel for panel in specification(time_series(series))["vconcat"] if "name" in panel
+    }
+    scales = {name: panel["encoding"]["y"]["scale"] for name, panel in panels.items()}
+    assert scales["ce_percent"] == {"domain": [0, 1]}
+    assert scales["srtt_ms"] == {"zero": True}
 
 
 SEEN = 3.0
