@@ -38,7 +38,7 @@ UNSURE: Final = "unsure"
 NO_TRIAL: Final = "no valid trial"
 
 REGRET_DEFINITION: Final = "docs/decision.md#expected-regret"
-"""Where the expected regret is defined."""
+"""Section that defines the expected regret."""
 
 RUN_AGAIN: Final = "l4sbench run matrix.yaml"
 """Command that runs the matrix of a run again, in the run directory."""

@@ -100,6 +100,7 @@ def test_nothing_to_show(real: RunTables, tmp_path: Path, capsys: pytest.Capture
     assert main(["report", str(run), "--figures", "--format", "bmp"]) == 2
     assert "figures cannot be written as bmp" in capsys.readouterr().err
     (run / "tables" / "trials.parquet").unlink()
+    shutil.rmtree(run / "cells")  # otherwise report collects them
     assert main(["report", str(run), "--figures"]) == 2
     assert "has no tables" in capsys.readouterr().err
 
