@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The l4sbench authors
+/*
+ * Packets at a rate that nothing changes: UDP, or SYNs as of a flood.
+ *
+ * The n-th packet leaves n intervals after the start, whenever those before it did.
+ * Beyond MOST_WAKES packets a second several leave at once, as a wake of the
+ * program costs far more than a packet.
+ *
+ * The receiver's kernel counts for it, by packet sockets that keep nothing but
+ * their statistics, one for each codepoint of the ECN field: the program sleeps
+ * from interval to interval.
+ */
+
+#include "traffic.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MOST_WAKES   20000 /* a second */
+#define MOST_AT_ONCE 1024  /* UIO_MAXIOV */
+#define MOST_PAYLOAD 65507
+#define SYN_BYTES    40
+#define FIRST_PORT   1024 /* source ports of a flood, one after the other as hping3 takes them */
+#define CODEPOINTS   4	  /* values of the ECN field */
+
+static const char *const codepoints[CODEPOINTS] = { "not_ect", "ect1", "ect0", "ce" };
+
+/* -- the sender ---------------------------------------------------------------- */
+
+struct syn {
+	struct iphdr ip;
+	struct tcphdr tcp;
+};
+
+struct source {
+	const struct options *o;
+	int fd;
+	int at_once;
+	struct mmsghdr messages[MOST_AT_ONCE];
+	struct iovec pieces[MOST_AT_ONCE];
+	struct syn syns[MOST_AT_ONCE];
+	struct sockaddr_in to;
+	struct in_addr from;
+	uint64_t sent;
+};
+
+/* The Internet checksum (RFC 1071) of whole 16-bit words, added to @sum. */
+static uint32_t add_words(uint32_t sum, const void *data, size_t length)
+{
+	const uint16_t *words = data;
+
+	for (size_t i = 0; i < length / 2; i++)
+		sum += words[i];
+	return sum;
+}
+
+static uint16_t folded(uint32_t sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~(sum + (sum >> 16));
+}
+
+/* The number of a SYN makes its source port and its sequence number. */
+static void make_syn(struct syn *syn, const struct source *source, uint64_t number)
+{
+	struct {
+		struct in_addr from, to;
+		uint8_t zero, protocol;
+		uint16_t length;
+	} pseudo = { source->from, source->to.sin_addr, 0, IPPROTO_TCP, htons(sizeof(syn->tcp)) };
+
+	*syn = (struct syn){
+		.ip = { .version = 4,
+			.ihl = sizeof(syn->ip) / 4,
+			.tos = source->o->codepoint,
+			.tot_len = htons(SYN_BYTES),
+			.ttl = 64,
+			.protocol = IPPROTO_TCP,
+			.saddr = source->from.s_addr,
+			.daddr = source->to.sin_addr.s_addr },
+		.tcp = { .source = htons(FIRST_PORT + number % (65536 - FIRST_PORT)),
+			 .dest = source->to.sin_port,
+			 .seq = htonl((uint32_t)number * 2654435761u),
+			 .doff = sizeof(syn->tcp) / 4,
+			 .syn = 1,
+			 .window = htons(512) },
+	};
+	syn->tcp.check = folded(
+		add_words(add_words(0, &pseudo, sizeof(pseudo)), &syn->tcp, sizeof(syn->tcp)));
+}
+
+/* The address that packets to the receiver come from. */
+static struct in_addr own_address(const struct sockaddr_in *to)
+{
+	struct sockaddr_in own = { 0 };
+	socklen_t length = sizeof(own);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&own, &length) < 0)
+		die_errno(errno, "no way to the receiver");
+	close(fd);
+	return own.sin_addr;
+}
+
+static void open_source(struct source *source)
+{
+	const struct options *o = source->o;
+	static char payload[MOST_PAYLOAD];
+
+	source->to = peer(o);
+	source->from = own_address(&source->to);
+	source->fd = o->syn ? socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW)
+			    : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (source->fd < 0)
+		die_errno(errno, "socket");
+	if (!o->syn && setsockopt(source->fd, IPPROTO_IP, IP_TOS, &o->codepoint, sizeof(int)) < 0)
+		die_errno(errno, "IP_TOS");
+	if (!o->syn && connect(source->fd, (struct sockaddr *)&source->to, sizeof(source->to)) < 0)
+		die_errno(errno, "cannot connect to %s port %d", o->to, o->port);
+	for (int i = 0; i < MOST_AT_ONCE; i++) {
+		struct msghdr *header = &source->messages[i].msg_hdr;
+
+		source->pieces[i] = o->syn ? (struct iovec){ &source->syns[i], SYN_BYTES }
+					   : (struct iovec){ payload, o->size };
+		header->msg_iov = &source->pieces[i];
+		header->msg_iovlen = 1;
+		if (o->syn) {
+			header->msg_name = &source->to;
+			header->msg_namelen = sizeof(source->to);
+		}
+	}
+}
+
+/* An unreachable receiver (ICMP) is no reason to stop: nothing changes the rate. */
+static void emit(struct source *source, int number)
+{
+	if (source->o->syn)
+		for (int i = 0; i < number; i++)
+			make_syn(&source->syns[i], source, source->sent + i);
+	while (number) {
+		int sent = sendmmsg(source->fd, source->messages, number, 0);
+
+		if (sent < 0 && errno != ECONNREFUSED && errno != EINTR)
+			die_errno(errno, "cannot send to %s", source->o->to);
+		if (sent <= 0)
+			continue;
+		source->sent += sent;
+		if (source->o->syn && sent < number)
+			memmove(source->syns, source->syns + sent,
+				(number - sent) * sizeof(*source->syns));
+		number -= sent;
+	}
+}
+
+static void record_sent(struct text *intervals, int64_t end_ns, const struct source *source)
+{
+	text_interval(intervals, end_ns);
+	text_field_u64(intervals, "packets_sent", source->sent);
+	text_puts(intervals, "}");
+}
+
+/* When packet @number leaves, after the start: exact, however large the number. */
+static int64_t due_ns(const struct options *o, uint64_t number)
+{
+	return (__int128)number * o->frame_bits * NSEC_PER_SEC / o->rate;
+}
+
+void pace(const struct options *o)
+{
+	static struct source source;
+	struct text intervals = { 0 };
+	struct text t = { 0 };
+	int64_t end_ns = o->interval_ns;
+	int64_t start_ns;
+
+	source.o = o;
+	source.at_once = o->rate / o->frame_bits / MOST_WAKES + 1;
+	if (source.at_once > MOST_AT_ONCE)
+		die("%lld packets a second are too many", (long long)(o->rate / o->frame_bits));
+	open_source(&source);
+	start_ns = announce_start(o);
+	for (;;) {
+		int64_t next_ns = due_ns(o, source.sent);
+
+		while (end_ns <= next_ns && end_ns < o->seconds_ns) {
+			record_sent(&intervals, end_ns, &source);
+			end_ns += o->interval_ns;
+		}
+		if (next_ns >= o->seconds_ns)
+			break;
+		sleep_until(start_ns + next_ns);
+		emit(&source, source.at_once);
+	}
+	record_sent(&intervals, o->seconds_ns, &source);
+	text_role(&t, "pacer", o, start_ns, o->seconds_ns);
+	text_field_s64(&t, "payload", o->size);
+	text_field_u64(&t, "packets_sent", source.sent);
+	print_result(&t, &intervals);
+	exit(0);
+}
+
+/* -- the receiver --------------------------------------------------------------- */
+
+/* A packet socket that counts the flow's packets with one codepoint, and keeps nothing. */
+static int counter(const struct options *o, int codepoint)
+{
+	/* Offsets are those of the IP header; a fragment has no port, and none is sent. */
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 9),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->syn ? IPPROTO_TCP : IPPROTO_UDP, 0, 10),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 1),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 3),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, codepoint, 0, 7),
+		BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
+		BPF_STMT(BPF_LD | BPF_H | BPF_IND, 2),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->port, 0, 4),
+		BPF_JUMP(BPF_JMP | BPF_JA, o->syn ? 0 : 2, 0, 0),
+		BPF_STMT(BPF_LD | BPF_B | BPF_IND, 13), /* the flags: what has no ACK is a SYN */
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x10, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog filter = { ARRAY_SIZE(code), code };
+	struct sockaddr_ll all = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP) };
+	int least = 0;
+	int fd;
+
+	/* Its filter must be there before the first packet is. */
+	fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)) < 0 ||
+	    bind(fd, (struct sockaddr *)&all, sizeof(all)) < 0)
+		die_errno(errno, "cannot count packets to port %d", o->port);
+	return fd;
+}
+
+/* Somebody who listens for UDP, so that no ICMP answers it; nothing reaches the program. */
+static void discard_udp(const struct options *o)
+{
+	struct sock_filter code[] = { BPF_STMT(BPF_RET | BPF_K, 0) };
+	struct sock_fprog filter = { ARRAY_SIZE(code), code };
+	struct sockaddr_in address = here(o);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) < 0 ||
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		die_errno(errno, "cannot listen for UDP on port %d", o->port);
+}
+
+static void update(const int *counters, uint64_t *packets)
+{
+	for (int i = 0; i < CODEPOINTS; i++) {
+		struct tpacket_stats since;
+		socklen_t length = sizeof(since);
+
+		if (getsockopt(counters[i], SOL_PACKET, PACKET_STATISTICS, &since, &length) < 0)
+			die_errno(errno, "PACKET_STATISTICS");
+		packets[i] += since.tp_packets;
+	}
+}
+
+static void report_packets(struct text *t, const uint64_t *packets)
+{
+	text_field(t, "packets_received");
+	for (int i = 0; i < CODEPOINTS; i++) {
+		text_puts(t, i ? "," : "{");
+		text_json(t, codepoints[i], strlen(codepoints[i]));
+		text_puts(t, ":");
+		text_u64(t, packets[i]);
+	}
+	text_puts(t, "}");
+}
+
+void count(const struct options *o)
+{
+	uint64_t packets[CODEPOINTS] = { 0 };
+	struct pollfd first[CODEPOINTS];
+	struct text intervals = { 0 };
+	struct text t = { 0 };
+	int counters[CODEPOINTS];
+	int64_t end_ns = 0;
+	int64_t start_ns;
+
+	for (int i = 0; i < CODEPOINTS; i++) {
+		counters[i] = counter(o, i);
+		first[i] = (struct pollfd){ .fd = counters[i], .events = POLLIN };
+	}
+	if (!o->syn)
+		discard_udp(o);
+	while (poll(first, CODEPOINTS, -1) < 0)
+		if (errno != EINTR)
+			die_errno(errno, "poll");
+	start_ns = learn_start(o);
+	do {
+		end_ns += o->interval_ns;
+		if (end_ns > o->seconds_ns)
+			end_ns = o->seconds_ns;
+		sleep_until(start_ns + end_ns);
+		update(counters, packets);
+		text_interval(&intervals, end_ns);
+		report_packets(&intervals, packets);
+		text_puts(&intervals, "}");
+	} while (end_ns < o->seconds_ns);
+	text_role(&t, "counter", o, start_ns, o->seconds_ns);
+	text_field_s64(&t, "payload", o->size);
+	report_packets(&t, packets);
+	print_result(&t, &intervals);
+	exit(0);
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The l4sbench authors
+/*
+ * Short TCP connections, opened at fixed intervals whatever became of those before.
+ *
+ * Each carries a given payload. With --answer the receiver then sends as much back
+ * and the sender closes: a request and its response, whose times are reported one by
+ * one. Without, the sender closes at once and the receiver after it: connections of
+ * a flood, which are only counted.
+ */
+
+#include "traffic.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define MOST_OPEN     (1 << 20)
+#define MOST_EVENTS   256
+#define MOST_WAKES_NS 50000 /* with less between two connections several are opened at once */
+#define BACKLOG	      65535
+#define PIECE	      (64 * 1024)
+
+static char nothing[PIECE];
+
+/* One connection; at the sender also its times after its opening, -1 while they are not known. */
+struct connection {
+	int fd;
+	bool established;
+	int64_t sent, received; /* payload */
+	int64_t begun_ns, handshake_ns, response_ns;
+};
+
+struct side {
+	const struct options *o;
+	int epoll, timer;
+	int64_t start_ns;
+	struct connection **all; /* the sender's, in order of their numbers */
+	uint64_t opened, established, ended, failed;
+	uint64_t bytes_received;
+	struct tcpinfo info; /* of an established connection */
+	int info_length;
+	struct text intervals;
+};
+
+static void allow_many_files(void)
+{
+	struct rlimit limit = { MOST_OPEN, MOST_OPEN };
+
+	setrlimit(RLIMIT_NOFILE, &limit); /* the usual number will do for most */
+}
+
+static void watch(const struct side *side, int fd, uint32_t events, void *data)
+{
+	struct epoll_event event = { .events = events, .data.ptr = data };
+
+	if (epoll_ctl(side->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+		die_errno(errno, "epoll_ctl");
+}
+
+static void prepare(struct side *side, const struct options *o)
+{
+	side->o = o;
+	allow_many_files();
+	side->epoll = epoll_create1(EPOLL_CLOEXEC);
+	side->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (side->epoll < 0 || side->timer < 0)
+		die_errno(errno, "epoll or timerfd");
+	watch(side, side->timer, EPOLLIN, NULL);
+}
+
+static void wake_at(const struct side *side, int64_t when_ns)
+{
+	struct itimerspec t = {
+		.it_value = { .tv_sec = when_ns / NSEC_PER_SEC, .tv_nsec = when_ns % NSEC_PER_SEC },
+	};
+
+	if (timerfd_settime(side->timer, TFD_TIMER_ABSTIME, &t, NULL) < 0)
+		die_errno(errno, "timerfd_settime");
+}
+
+static void end(struct connection *connection)
+{
+	close(connection->fd);
+	connection->fd = -1;
+}
+
+/* Send what is left; false once the connection is broken. */
+static bool push(struct connection *connection, int64_t size)
+{
+	while (connection->sent < size) {
+		int64_t left = size - connection->sent;
+		ssize_t n = send(connection->fd, nothing, left < PIECE ? left : PIECE,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR;
+		connection->sent += n;
+	}
+	return true;
+}
+
+/* Take what has arrived: 1, 0 at the end of the connection, or -1 once it is broken. */
+static int pull(struct connection *connection)
+{
+	for (;;) {
+		ssize_t n = recv(connection->fd, NULL, PIECE, MSG_TRUNC | MSG_DONTWAIT);
+
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 1 : -1;
+		if (!n)
+			return 0;
+		connection->received += n;
+	}
+}
+
+/* -- the sender ------------------------------------------------------------------- */
+
+static void open_next(struct side *side)
+{
+	const struct options *o = side->o;
+	struct connection *connection = calloc(1, sizeof(*connection));
+	struct sockaddr_in to = peer(o);
+	int one = 1;
+
+	if (!connection)
+		die("out of memory");
+	side->opened++;
+	connection->begun_ns = now_ns();
+	connection->handshake_ns = connection->response_ns = -1;
+	if (o->answer) {
+		side->all = realloc(side->all, side->opened * sizeof(*side->all));
+		if (!side->all)
+			die("out of memory");
+		side->all[side->opened - 1] = connection;
+	}
+	connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (connection->fd < 0)
+		die_errno(errno, "socket");
+	if (side->opened == 1)
+		set_congestion_control(connection->fd, o->cc);
+	else
+		setsockopt(connection->fd, IPPROTO_TCP, TCP_CONGESTION, o->cc, strlen(o->cc));
+	setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (connect(connection->fd, (struct sockaddr *)&to, sizeof(to)) < 0 &&
+	    errno != EINPROGRESS) {
+		side->failed++;
+		end(connection);
+		if (!o->answer)
+			free(connection);
+		return;
+	}
+	watch(side, connection->fd, EPOLLOUT | EPOLLIN | EPOLLET, connection);
+}
+
+static void finish(struct side *side, struct connection *connection, bool whole)
+{
+	if (whole)
+		side->ended++;
+	else
+		side->failed++;
+	end(connection);
+	if (!side->o->answer)
+		free(connection);
+}
+
+static void advance(struct side *side, struct connection *connection, uint32_t events)
+{
+	const struct options *o = side->o;
+	int open;
+
+	if (connection->fd < 0)
+		return;
+	if (!connection->established && events & (EPOLLERR | EPOLLHUP)) {
+		finish(side, connection, false);
+		return;
+	}
+	if (!connection->established && events & EPOLLOUT) {
+		connection->established = true;
+		connection->handshake_ns = now_ns() - connection->begun_ns;
+		if (!side->established++)
+			side->info_length = tcpinfo_read(connection->fd, &side->info);
+	}
+	if (!connection->established)
+		return;
+	if (!push(connection, o->size)) {
+		finish(side, connection, false);
+		return;
+	}
+	if (!o->answer) {
+		if (connection->sent == o->size)
+			finish(side, connection, true);
+		return;
+	}
+	open = pull(connection);
+	if (connection->received >= o->size) {
+		connection->response_ns = now_ns() - connection->begun_ns;
+		finish(side, connection, true);
+	} else if (open <= 0) {
+		finish(side, connection, false);
+	}
+}
+
+static void record_sender(struct side *side, int64_t end_ns)
+{
+	struct text *t = &side->intervals;
+
+	text_interval(t, end_ns);
+	text_field_u64(t, "opened", side->opened);
+	text_field_u64(t, "established", side->established);
+	text_field_u64(t, "ended", side->ended);
+	text_field_u64(t, "failed", side->failed);
+	text_puts(t, "}");
+}
+
+static void report_requests(const struct side *side, struct text *t)
+{
+	text_field(t, "requests");
+	text_puts(t, "[");
+	for (uint64_t i = 0; i < side->opened; i++) {
+		const struct connection *one = side->all[i];
+
+		text_puts(t, i ? ",[" : "[");
+		text_s64(t, one->begun_ns - side->start_ns);
+		text_puts(t, ",");
+		text_s64(t, one->handshake_ns);
+		text_puts(t, ",");
+		text_s64(t, one->response_ns);
+		text_puts(t, "]");
+	}
+	text_puts(t, "]");
+}
+
+static void report_sender(const struct side *side)
+{
+	struct text t = { 0 };
+
+	text_role(&t, "requester", side->o, side->start_ns, side->o->seconds_ns);
+	text_field_json(&t, "cc", side->o->cc);
+	if (side->info_length > 0)
+		tcpinfo_ecn(&t, &side->info, side->info_length);
+	text_field_u64(&t, "opened", side->opened);
+	text_field_u64(&t, "established", side->established);
+	text_field_u64(&t, "ended", side->ended);
+	text_field_u64(&t, "failed", side->failed);
+	if (side->o->answer)
+		report_requests(side, &t);
+	print_result(&t, &side->intervals);
+}
+
+static void take_events(struct side *side,
+			void (*take)(struct side *, struct connection *, uint32_t))
+{
+	struct epoll_event events[MOST_EVENTS];
+	int n = epoll_wait(side->epoll, events, MOST_EVENTS, -1);
+
+	for (int i = 0; i < n; i++)
+		if (events[i].data.ptr)
+			take(side, events[i].data.ptr, events[i].events);
+}
+
+void request(const struct options *o)
+{
+	struct side side = { 0 };
+	int64_t end_ns = o->interval_ns;
+
+	prepare(&side, o);
+	side.start_ns = announce_start(o);
+	sleep_until(side.start_ns);
+	for (;;) {
+		int64_t next_ns = (int64_t)side.opened * o->every_ns;
+		int64_t at_ns = now_ns() - side.start_ns;
+
+		for (; next_ns <= at_ns && next_ns < o->seconds_ns; next_ns += o->every_ns)
+			open_next(&side);
+		for (; end_ns <= at_ns && end_ns < o->seconds_ns; end_ns += o->interval_ns)
+			record_sender(&side, end_ns);
+		if (at_ns >= o->seconds_ns)
+			break;
+		if (next_ns < at_ns + MOST_WAKES_NS)
+			next_ns = at_ns + MOST_WAKES_NS;
+		if (next_ns > end_ns)
+			next_ns = end_ns;
+		if (next_ns > o->seconds_ns)
+			next_ns = o->seconds_ns;
+		wake_at(&side, side.start_ns + next_ns);
+		take_events(&side, advance);
+	}
+	record_sender(&side, o->seconds_ns);
+	report_sender(&side);
+	exit(0);
+}
+
+/* -- the receiver ------------------------------------------------------------------- */
+
+static struct connection listener;
+
+static void accept_all(struct side *side)
+{
+	int one = 1;
+	int fd;
+
+	while ((fd = accept4(listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+		struct connection *connection = calloc(1, sizeof(*connection));
+
+		if (!connection)
+			die("out of memory");
+		connection->fd = fd;
+		side->opened++;
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		watch(side, fd, EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, connection);
+	}
+}
+
+static void serve(struct side *side, struct connection *connection, uint32_t events)
+{
+	const struct options *o = side->o;
+	int64_t before;
+	int open;
+
+	(void)events;
+	if (connection == &listener) {
+		accept_all(side);
+		return;
+	}
+	before = connection->received;
+	open = pull(connection);
+	side->bytes_received += connection->received - before;
+	if (open > 0 && o->answer && connection->received >= o->size && !push(connection, o->size))
+		open = -1;
+	if (open > 0)
+		return;
+	side->ended++;
+	end(connection);
+	free(connection);
+}
+
+static void record_receiver(struct side *side, int64_t end_ns)
+{
+	struct text *t = &side->intervals;
+
+	text_interval(t, end_ns);
+	text_field_u64(t, "accepted", side->opened);
+	text_field_u64(t, "bytes_received", side->bytes_received);
+	text_puts(t, "}");
+}
+
+static void listen_here(const struct options *o)
+{
+	struct sockaddr_in address = here(o);
+	int one = 1;
+
+	listener.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (listener.fd < 0)
+		die_errno(errno, "socket");
+	setsockopt(listener.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(listener.fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    listen(listener.fd, BACKLOG) < 0)
+		die_errno(errno, "cannot listen on port %d", o->port);
+}
+
+void answer(const struct options *o)
+{
+	struct side side = { 0 };
+	struct text t = { 0 };
+	int64_t end_ns = o->interval_ns;
+
+	prepare(&side, o);
+	listen_here(o);
+	watch(&side, listener.fd, EPOLLIN | EPOLLET, &listener);
+	take_events(&side, serve); /* sleeps until the first connection is there */
+	side.start_ns = learn_start(o);
+	for (;;) {
+		int64_t at_ns = now_ns() - side.start_ns;
+
+		for (; end_ns <= at_ns && end_ns < o->seconds_ns; end_ns += o->interval_ns)
+			record_receiver(&side, end_ns);
+		if (at_ns >= o->seconds_ns)
+			break;
+		wake_at(&side, side.start_ns + (end_ns < o->seconds_ns ? end_ns : o->seconds_ns));
+		take_events(&side, serve);
+	}
+	record_receiver(&side, o->seconds_ns);
+	text_role(&t, "answerer", o, side.start_ns, o->seconds_ns);
+	text_field_u64(&t, "accepted", side.opened);
+	text_field_u64(&t, "bytes_received", side.bytes_received);
+	print_result(&t, &side.intervals);
+	exit(0);
+}

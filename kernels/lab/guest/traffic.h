@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The l4sbench authors */
+/*
+ * The parts of lab-traffic: one kind of traffic per file, each with its sender and
+ * its receiver, and what they share (traffic-shared.c).
+ *
+ * A flow's instants count in CLOCK_MONOTONIC from its planned start (LAB_START_NS
+ * of its sender), which the receiver reads from /run/lab-flow/PORT.
+ */
+#ifndef LAB_TRAFFIC_H
+#define LAB_TRAFFIC_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tcpinfo.h"
+#include "text.h"
+#include "util.h"
+
+/* The command line; what was not given is 0 or NULL. */
+struct options {
+	const char *to;
+	int port;
+	const char *cc;
+	const char *id;
+	int64_t seconds_ns;
+	int64_t interval_ns;
+	int64_t bytes;		  /* send, receive: payload of the flow */
+	int64_t size;		  /* payload of a packet, a request, a connection */
+	int64_t rate, frame_bits; /* pace: RATE / BITS frames a second */
+	int codepoint;		  /* pace: the ECN field */
+	int64_t every_ns;	  /* request: from one connection to the next */
+	bool syn;		  /* pace, count: SYNs instead of UDP */
+	bool answer;		  /* request, answer: the receiver sends as much back */
+};
+
+/* traffic-bulk.c: one TCP connection at full speed, or of a given size */
+void send_bulk(const struct options *o) __attribute__((noreturn));
+void receive_bulk(const struct options *o) __attribute__((noreturn));
+
+/* traffic-paced.c: UDP packets or SYNs at a rate */
+void pace(const struct options *o) __attribute__((noreturn));
+void count(const struct options *o) __attribute__((noreturn));
+
+/* traffic-requests.c: short TCP connections at a rate */
+void request(const struct options *o) __attribute__((noreturn));
+void answer(const struct options *o) __attribute__((noreturn));
+
+/* traffic-shared.c */
+
+/* The start instant of a sender, which is written where its receiver will read it. */
+int64_t announce_start(const struct options *o);
+
+/* The start instant of a receiver's flow. */
+int64_t learn_start(const struct options *o);
+
+/* The address of --to, and of a receiver. */
+struct sockaddr_in peer(const struct options *o);
+struct sockaddr_in here(const struct options *o);
+
+/* Request the congestion control by name, and verify that it is in use. */
+void set_congestion_control(int fd, const char *cc);
+
+/* Decimal seconds with at least one digit after the point. */
+void text_seconds(struct text *t, int64_t ns);
+
+/* Begin an object of `intervals`, with the time of its end since the start. */
+void text_interval(struct text *t, int64_t end_ns);
+
+/* Begin the result of a sender or receiver, and end it with its intervals: it is printed. */
+void text_role(struct text *t, const char *role, const struct options *o, int64_t start_ns,
+	       int64_t length_ns);
+void print_result(struct text *t, const struct text *intervals);
+
+#endif
