@@ -13,7 +13,7 @@ from collectors.lateness import parse_lateness
 from collectors.packets import parse_packet_flows, parse_packets
 from collectors.queues import parse_queues, parse_tc
 from collectors.sockets import parse_sockets, parse_ss_text
-from collectors.traffic import parse_flows, parse_intervals
+from collectors.traffic import parse_flows, parse_intervals, parse_requests
 from collectors.trials import parse_programs, parse_trials
 
 COLLECTORS: tuple[Collector, ...] = (
@@ -24,6 +24,7 @@ COLLECTORS: tuple[Collector, ...] = (
     Collector("changes", "events", parse_events),
     Collector("traffic", "flows", parse_flows),
     Collector("traffic", "intervals", parse_intervals),
+    Collector("traffic", "requests", parse_requests),
     Collector("netlink", "sockets", parse_sockets),
     Collector("ss", "sockets", parse_ss_text),
     Collector("netlink", "queues", parse_queues),

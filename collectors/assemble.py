@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors import COLLECTORS, BadRawError
+from collectors.collector import SEPARATOR
+from collectors.faults import HOST_LIMITED, limited_at_start
 from collectors.hostinfo import read_kernel
 from collectors.lateness import REMARKABLE
-from collectors.trials import SEPARATOR
-from collectors.validity import HOST_LIMITED, limited_at_start
 from l4sbench import tables
 from l4sbench.errors import InputError
 from l4sbench.events import Status
@@ -43,7 +43,7 @@ CHECKED_ROWS: Final = 30_000
 SPILL_ROWS: Final = 300_000
 """Number of parsed rows that are held in memory."""
 
-MEASUREMENTS: Final = frozenset({"flows", "intervals", "packets", "packet_flows"})
+MEASUREMENTS: Final = frozenset({"flows", "intervals", "requests", "packets", "packet_flows"})
 """Tables without rows of invalid trials: a trial with the wrong apparatus gives no numbers."""
 
 OF_FAILED: Final = frozenset({"trials", "programs"})
@@ -402,6 +402,7 @@ def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
     flags = [
         *unread,
         *(["low-utilisation"] if _underused(ended, frames.get("flows")) else []),
+        *(["left-out-flows"] if _without_some(frames.get("flows")) else []),
         *(["busy-host"] if _busy(frames.get("lateness")) else []),
         *(["limited-start"] if _limited_at_start(ended, frames.get("flows")) else []),
     ]
@@ -409,6 +410,10 @@ def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
         noted = pl.lit(SEPARATOR.join(dict.fromkeys(flags))).alias("flags")
         frames["trials"] = frames["trials"].with_columns(noted)
     return frames, problems
+
+
+def _without_some(flows: pl.DataFrame | None) -> bool:
+    return flows is not None and flows["left_out"].null_count() < flows.height
 
 
 def _applies(table: str, status: Status) -> bool:

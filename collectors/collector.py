@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -14,6 +14,10 @@ from l4sbench import tables
 
 if TYPE_CHECKING:
     from l4sbench.program.trial import EndedTrial
+
+
+SEPARATOR: Final = "; "
+"""Between the items of a list that is one text of a table."""
 
 
 class BadRawError(Exception):

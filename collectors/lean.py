@@ -8,10 +8,11 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from collectors.result import Interval, Result, ecn_name
+from collectors.result import Interval, Request, Result, ecn_name, rate_mbps
+from l4sbench.program import SYN_BYTES, UDP_HEADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 def parse_lean(raw: Mapping[str, Any]) -> Result:
@@ -20,18 +21,44 @@ def parse_lean(raw: Mapping[str, Any]) -> Result:
     Raises:
         KeyError, TypeError: a field is missing or has another type.
     """
-    ecn = ecn_name(raw["ecn"]["mode"]) if "ecn" in raw else None
+    parse = {
+        "receiver": _receiver,
+        "pacer": _pacer,
+        "counter": _counter,
+        "requester": _requester,
+        "answerer": _answerer,
+    }
+    return parse.get(raw["role"], _sender)(raw)
+
+
+def _ecn(raw: Mapping[str, Any]) -> str | None:
+    return ecn_name(raw["ecn"]["mode"]) if "ecn" in raw else None
+
+
+def _completed_s(raw: Mapping[str, Any]) -> float | None:
+    return (raw["completed_ns"] - raw["start_ns"]) / 1e9 if "completed_ns" in raw else None
+
+
+def _receiver(raw: Mapping[str, Any]) -> Result:
+    return Result(
+        "lean",
+        float(raw["seconds"]),
+        int(raw["bytes_received"]),
+        tuple(_received(raw["intervals"])),
+        ecn=_ecn(raw),
+        completed_s=_completed_s(raw),
+    )
+
+
+def _sender(raw: Mapping[str, Any]) -> Result:
     seconds = float(raw["seconds"])
-    if raw["role"] == "receiver":
-        intervals = tuple(_received(raw["intervals"]))
-        return Result("lean", seconds, int(raw["bytes_received"]), intervals, ecn=ecn)
     return Result(
         tool="lean",
         seconds=seconds,
         bytes=int(raw["bytes_acked"]),
         intervals=tuple(_sent(raw["intervals"])),
         cc=raw["cc"],
-        ecn=ecn,
+        ecn=_ecn(raw),
         mss_bytes=raw["mss"],
         retransmits=raw["retransmits"],
         delivered=raw.get("delivered"),
@@ -39,7 +66,76 @@ def parse_lean(raw: Mapping[str, Any]) -> Result:
         busy_ms=raw["busy_us"] / 1e3,
         rwnd_limited_ms=raw["rwnd_limited_us"] / 1e3,
         sndbuf_limited_ms=raw["sndbuf_limited_us"] / 1e3,
+        completed_s=_completed_s(raw),
     )
+
+
+def _pacer(raw: Mapping[str, Any]) -> Result:
+    payload, sent = int(raw["payload"]), int(raw["packets_sent"])
+    intervals = tuple(_steps_of(raw["intervals"], lambda now: now["packets_sent"] * payload))
+    seconds = float(raw["seconds"])
+    return Result(
+        "lean", seconds, sent * payload, intervals, frames_mbps=_frames_mbps(sent, payload, seconds)
+    )
+
+
+def _counter(raw: Mapping[str, Any]) -> Result:
+    payload, seconds = int(raw["payload"]), float(raw["seconds"])
+    packets = sum(raw["packets_received"].values())
+    return Result(
+        "lean",
+        seconds,
+        packets * payload,
+        tuple(_steps_of(raw["intervals"], lambda now: sum(now["packets_received"].values()) * payload)),
+        delivered=packets,
+        delivered_ce=raw["packets_received"]["ce"],
+        frames_mbps=_frames_mbps(packets, payload, seconds),
+    )
+
+
+def _frames_mbps(packets: int, payload: int, seconds: float) -> float | None:
+    """Return the rate of frames: UDP with this payload, or SYNs, which have none."""
+    return rate_mbps(packets * (payload + UDP_HEADERS if payload else SYN_BYTES), seconds)
+
+
+def _requester(raw: Mapping[str, Any]) -> Result:
+    requests = tuple(
+        Request(begun / 1e9, _ms(handshake), _ms(response), size)
+        for begun, handshake, response, size in raw.get("requests", ())
+    )
+    intervals = tuple(_steps_of(raw["intervals"], lambda _: 0))
+    opened = int(raw["opened"])
+    return Result(
+        "lean",
+        float(raw["seconds"]),
+        0,
+        intervals,
+        cc=raw["cc"],
+        ecn=_ecn(raw),
+        connections=opened,
+        requests=requests,
+    )
+
+
+def _ms(ns: int) -> float | None:
+    return ns / 1e6 if ns >= 0 else None
+
+
+def _answerer(raw: Mapping[str, Any]) -> Result:
+    intervals = tuple(_received(raw["intervals"]))
+    accepted = int(raw["accepted"])
+    return Result("lean", float(raw["seconds"]), int(raw["bytes_received"]), intervals, connections=accepted)
+
+
+def _steps_of(
+    listed: list[Mapping[str, Any]], total: Callable[[Mapping[str, Any]], int]
+) -> Iterator[Interval]:
+    """Yield the intervals of a side; `total` gives its bytes so far."""
+    before_s, before = 0.0, 0
+    for now in listed:
+        end_s, amount = float(now["end_s"]), total(now)
+        yield Interval(before_s, end_s, amount - before)
+        before_s, before = end_s, amount
 
 
 def _steps(listed: list[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:

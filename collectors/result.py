@@ -35,6 +35,23 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Request:
+    """One connection of `send: requests`; times from its opening, None if it had not come so far.
+
+    Attributes:
+        begun_s: When it was opened, from the flow's start.
+        handshake_ms: Until it was established: SYN and SYN/ACK.
+        response_ms: Until the whole response had arrived.
+        bytes: Payload.
+    """
+
+    begun_s: float
+    handshake_ms: float | None
+    response_ms: float | None
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Result:
     """One side of one flow, over the whole flow.
 
@@ -46,6 +63,10 @@ class Result:
         far: The receiver's result as sent to the sender (iperf3), for when the receiver left no file.
         cc: Kernel name of the congestion control.
         ecn: As negotiated: `off`, `classic`, `accecn`, `pending`, or `on` when the kind is not known.
+        completed_s: When all data of a flow of a given size had arrived, from its planned start.
+        frames_mbps: Rate of the frames of a flow at a given rate: sent, or at a receiver arrived.
+        connections: Connections that were opened.
+        requests: Of `send: requests`, each of them.
     """
 
     tool: str
@@ -62,6 +83,10 @@ class Result:
     busy_ms: float | None = None
     rwnd_limited_ms: float | None = None
     sndbuf_limited_ms: float | None = None
+    completed_s: float | None = None
+    frames_mbps: float | None = None
+    connections: int | None = None
+    requests: tuple[Request, ...] = ()
 
     @property
     def whole_mbps(self) -> float | None:

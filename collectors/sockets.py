@@ -173,10 +173,10 @@ def of_flows(samples: pl.DataFrame, programs: Mapping[str, Program]) -> pl.DataF
 
 
 def _ends(programs: Mapping[str, Program]) -> pl.DataFrame:
-    """Return the node and port of each flow's sockets."""
+    """Return the node and port of each flow's sockets, of flows that are one connection."""
     rows = []
     for node, program in programs.items():
-        for run in program.flows:
+        for run in (run for run in program.flows if run.send == "bulk"):
             rows.append((node, run.port, run.flow, run.group, "sender"))
             rows.append((run.receiver, run.port, run.flow, run.group, "receiver"))
     schema = {"node": pl.String, "port": pl.Int64, "flow": pl.String, "group": pl.String, "side": pl.String}

@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Results of traffic tools -> tables `flows` and `intervals`."""
+"""Results of traffic tools -> tables `flows`, `intervals` and `requests`."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from collectors.collector import BadRawError
-from collectors.iperf3 import parse_iperf3
-from collectors.lean import parse_lean
+from collectors.collector import SEPARATOR
+from collectors.faults import faults, left_out, may_leave_out
+from collectors.flows import FlowResult, read_flows
 from collectors.result import Interval, Result, goodput_mbps
 from collectors.sockets import socket_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from l4sbench.program import FlowRun, Program
     from l4sbench.program.trial import EndedTrial
 
 QUANTILES: Final[Mapping[str, float]] = {
@@ -31,94 +27,16 @@ QUANTILES: Final[Mapping[str, float]] = {
 }
 
 
-@dataclass(frozen=True)
-class FlowResult:
-    """One flow of a trial with the results of both its sides.
-
-    A side whose file is missing or unreadable is None; `problems` has the reasons.
-    """
-
-    run: FlowRun
-    sender_node: str
-    sender: Result | None
-    receiver: Result | None
-    problems: tuple[str, ...]
-
-    @property
-    def received(self) -> Result | None:
-        """The receiver's result: its own file, or else what the sender got from it."""
-        return self.receiver or (self.sender.far if self.sender else None)
-
-
-def read_flows(programs: Mapping[str, Program], raw: Path) -> tuple[FlowResult, ...]:
-    """Read the results of all flows of a trial, sorted by name. Never raises for what is in the files."""
-    found = []
-    for node, program in programs.items():
-        for run in program.flows:
-            problems: list[str] = []
-            sender = _read(raw / node / run.output, f"{run.flow}: the sender's result", problems)
-            output = _receiver_output(programs, run)
-            receiver = None
-            if output is not None:
-                path = raw / run.receiver / output
-                reported = sender is not None and sender.far is not None
-                if not reported or path.is_file():
-                    receiver = _read(path, f"{run.flow}: the receiver's result", problems)
-            found.append(FlowResult(run, node, sender, receiver, tuple(problems)))
-    return tuple(sorted(found, key=lambda flow: flow.run.flow))
-
-
-def _receiver_output(programs: Mapping[str, Program], run: FlowRun) -> str | None:
-    servers = programs[run.receiver].servers if run.receiver in programs else ()
-    return next((server.output for server in servers if server.id == run.flow), None)
-
-
-def _read(path: Path, what: str, problems: list[str]) -> Result | None:
-    if not path.is_file():
-        problems.append(f"{what} is missing")
-        return None
-    try:
-        return parse_result(path.read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        problems.append(f"{what} cannot be read: {error.strerror}")
-    except BadRawError as error:
-        problems.append(f"{what} {error}")
-    return None
-
-
-def parse_result(text: str) -> Result:
-    """Parse a traffic tool's JSON; its keys show which tool wrote it.
-
-    Raises:
-        BadRawError: not JSON, cut short, from an unknown tool, or the tool's own error message.
-    """
-    if not text.strip():
-        raise BadRawError("is empty")
-    try:
-        plain = json.loads(text)
-    except json.JSONDecodeError as error:
-        where = "is cut short" if error.pos >= len(text.rstrip()) - 1 else f"is not JSON at byte {error.pos}"
-        raise BadRawError(where) from error
-    keys = plain.keys() if isinstance(plain, dict) else set[str]()
-    if "role" in keys:
-        parse = parse_lean
-    elif "error" in keys or {"start", "intervals", "end"} <= keys:
-        parse = parse_iperf3
-    else:
-        raise BadRawError("is not from a known traffic tool")
-    try:
-        return parse(plain)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise BadRawError(f"lacks a field of every result: {type(error).__name__} {error}") from error
-
-
 def parse_flows(trial: EndedTrial) -> pl.DataFrame | None:
     """Return table `flows`. A flow without results has a row of nulls, so that the gap is visible."""
     flows = read_flows(trial.programs, trial.raw)
     if not flows:
         return None
     samples = socket_rows(trial.programs, trial.raw)
-    return pl.DataFrame([_flow_row(trial, flow, samples) for flow in flows], infer_schema_length=None)
+    found = faults(flows, trial.cell, lambda: samples) if may_leave_out(flows) else {}
+    without = {name: SEPARATOR.join(found[name]) for name in left_out(found, flows)}
+    rows = [_flow_row(trial, flow, samples) | {"left_out": without.get(flow.run.flow)} for flow in flows]
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _flow_row(trial: EndedTrial, flow: FlowResult, samples: pl.DataFrame) -> dict[str, object]:
@@ -127,17 +45,24 @@ def _flow_row(trial: EndedTrial, flow: FlowResult, samples: pl.DataFrame) -> dic
     own = samples.filter((pl.col("flow") == run.flow) & (pl.col("side") == "sender"))
     last = own.row(-1, named=True) if own.height else {}
     start_ms = run.start.ms
+    group = next((group for group in trial.cell.groups if group.name == run.group), None)
+    base = (group and group.rtt) or trial.cell.rtt
     row: dict[str, object] = {
         "flow": run.flow,
         "group": run.group,
-        "cc": next((group.cc for group in trial.cell.groups if group.name == run.group), run.cc),
+        "send": run.send,
+        "cc": group.cc if group else run.cc or None,
         "sender": flow.sender_node,
         "receiver": run.receiver,
         "start_ms": start_ms,
         "seconds": sender.seconds if sender else None,
         "goodput_whole_mbps": received.whole_mbps if received else None,
         "goodput_mbps": _measured_mbps(received, warmup_s),
-        "srtt_minus_base_ms": _srtt_minus_base_ms(sender, warmup_s, trial.cell.rtt.ms),
+        "srtt_minus_base_ms": _srtt_minus_base_ms(sender, warmup_s, base.ms),
+        "completed_ms": _completed_ms(flow),
+        "offered_mbps": sender.frames_mbps if sender else None,
+        "arrived_mbps": received.frames_mbps if received else None,
+        "connections": sender.connections if sender else None,
         "sent_bytes": last.get("acked_bytes"),
         "received_bytes": received.bytes if received else None,
         "mss_bytes": last.get("mss_bytes"),
@@ -148,6 +73,8 @@ def _flow_row(trial: EndedTrial, flow: FlowResult, samples: pl.DataFrame) -> dic
     for name in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms"):
         row[name] = last.get(name)
     row |= _reported(sender) if sender else {}
+    if received is not None and run.send == "paced":
+        row |= {"delivered_packets": received.delivered, "delivered_ce_packets": received.delivered_ce}
     measured = pl.col("t_ms").is_between(start_ms + warmup_s * 1e3, start_ms + run.seconds * 1e3)
     return row | _srtt_quantiles(own.filter(measured)["srtt_ms"])
 
@@ -166,6 +93,34 @@ def _reported(sender: Result) -> dict[str, object]:
         "sent_bytes": sender.bytes if sender.tool == "lean" else None,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _completed_ms(flow: FlowResult) -> float | None:
+    """Return when all data had arrived; by the sender's clock where the receiver reports nothing."""
+    for side in (flow.receiver, flow.sender):
+        if side is not None and side.completed_s is not None:
+            return side.completed_s * 1e3
+    return None
+
+
+def parse_requests(trial: EndedTrial) -> pl.DataFrame | None:
+    """Return table `requests`; None in trials without any."""
+    rows = [
+        {
+            "flow": flow.run.flow,
+            "request": number,
+            "group": flow.run.group,
+            "t_ms": flow.run.start.ms + request.begun_s * 1e3,
+            "handshake_ms": request.handshake_ms,
+            "response_ms": request.response_ms,
+            "payload_bytes": request.bytes,
+            "warmup": request.begun_s < trial.cell.warmup.s,
+        }
+        for flow in read_flows(trial.programs, trial.raw)
+        if flow.sender is not None
+        for number, request in enumerate(flow.sender.requests, start=1)
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None) if rows else None
 
 
 def _measured_mbps(received: Result | None, warmup_s: float) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from collectors.collector import BadRawError
+from collectors.collector import SEPARATOR, BadRawError
 from collectors.hostinfo import read_kernel
 from l4sbench.factors import column_of
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from l4sbench.program import Program
     from l4sbench.program.trial import EndedTrial
 
-SEPARATOR: Final = "; "
 AGAIN: Final = "../../../again"
 """Folder for repeated cells, as seen from a run directory `runs/<matrix>/<time>`: beside `runs`."""
 

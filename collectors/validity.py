@@ -8,7 +8,6 @@ has no code for any particular queue.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -20,6 +19,8 @@ import polars as pl
 from collectors.changes import read_taken
 from collectors.collector import BadRawError, unreadable
 from collectors.exported import mark_counters
+from collectors.faults import faults, left_out
+from collectors.flows import FlowResult, read_flows
 from collectors.hostinfo import (
     is_qdisc,
     parse_offloads,
@@ -33,27 +34,15 @@ from collectors.lateness import read_lateness
 from collectors.pcap import find_capture
 from collectors.queues import queue_rows
 from collectors.sockets import socket_rows
-from collectors.traffic import FlowResult, read_flows
 from l4sbench.events import Status
 from l4sbench.program import DROPS, differences
 from l4sbench.program.trial import Judgement
 from l4sbench.traits import LATE_MS, MOST_LATE
 
 if TYPE_CHECKING:
+    from l4sbench.cell import Cell
     from l4sbench.program import Expected, Program
-    from l4sbench.program.trial import EndedTrial, TrialSpec
-
-HOST_LIMITED: Final = 0.01
-"""Share of its busy time, after the warm-up, in which a flow may be limited by its host's buffers."""
-
-START_MS: Final = 1000.0
-START_LIMITED: Final = 0.02
-"""A flow may also be limited in its first second for this share of its busy time, while the receiver's window
-grows: with the whole link for that time its share of the link would be at most two points higher."""
-
-SHORT_BY: Final = 0.01
-SHORT_BY_S: Final = 0.1
-"""A flow may end early by this share of its time or by this many seconds, as iperf3's clock is coarse."""
+    from l4sbench.program.trial import TrialSpec
 
 EVENT_LATE_MS: Final = 100.0
 """An event may take effect this much after its instant."""
@@ -61,22 +50,14 @@ EVENT_LATE_MS: Final = 100.0
 QUEUED_PACKETS: Final = 2
 """A backlog of this many packets is a queue; a single packet is the one being sent."""
 
-NEGOTIATED: Final[Mapping[str, str]] = {
-    "off": "off",
-    "classic": "classic",
-    "accecn": "accecn",
-    "dctcp": "classic",
-}
-"""The ECN that each `ecn` of a flow group must negotiate. DCTCP's own echo is negotiated as classic ECN."""
-
 
 def judge(spec: TrialSpec, raw: Path) -> Judgement:
     """Return `ok`, or `invalid` with every reason, from a trial's raw files."""
-    evidence = _Evidence(spec.programs, raw, spec.cell.warmup.ms)
+    evidence = _Evidence(spec.programs, raw)
     try:
         reasons = (
             *_hosts(evidence),
-            *_flows(evidence),
+            *_flows(evidence, spec.cell),
             *_readbacks(evidence),
             *_events(evidence),
             *_captures(evidence),
@@ -95,10 +76,9 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
 class _Evidence:
     """The raw files of a trial, each read when it is first needed."""
 
-    def __init__(self, programs: Mapping[str, Program], raw: Path, warmup_ms: float) -> None:
+    def __init__(self, programs: Mapping[str, Program], raw: Path) -> None:
         self.programs = programs
         self.raw = raw
-        self.warmup_ms = warmup_ms
 
     @cached_property
     def flows(self) -> tuple[FlowResult, ...]:
@@ -138,17 +118,6 @@ class _Evidence:
                     if root == ["net", "wire"] and what == DROPS and value != "0":
                         yield node, network, int(value)
 
-    def last_sample(self, flow: str, side: str, until_ms: float = math.inf) -> dict[str, object]:
-        """Return the last sample of a flow's socket up to a time; empty when there is none."""
-        own = self.sockets.filter((pl.col("flow") == flow) & (pl.col("side") == side))
-        own = own.filter(pl.col("t_ms") <= until_ms)
-        return own.row(-1, named=True) if own.height else {}
-
-    def first_ms(self, flow: str) -> float:
-        """Return the time of the first sample of a flow's sender; 0 without samples."""
-        own = self.sockets.filter((pl.col("flow") == flow) & (pl.col("side") == "sender"))
-        return float(own["t_ms"][0]) if own.height else 0.0
-
 
 def _hosts(evidence: _Evidence) -> Iterator[str]:
     """Report descriptions of hosts that cannot be read: what the trial ran on is not known."""
@@ -159,99 +128,13 @@ def _hosts(evidence: _Evidence) -> Iterator[str]:
             yield str(error)
 
 
-def _flows(evidence: _Evidence) -> Iterator[str]:
-    for flow in evidence.flows:
-        yield from flow.problems
-        if flow.sender is None or flow.received is None:
-            continue
-        yield from _time(flow)
-        if flow.sender.cc is not None and flow.sender.cc != flow.run.cc:
-            yield f"{flow.run.flow}: ran {flow.sender.cc}, not {flow.run.cc}"
-        yield from _ecn(evidence, flow)
-        yield from _host_limited(evidence, flow)
-
-
-def _time(flow: FlowResult) -> Iterator[str]:
-    asked = flow.run.seconds
-    least = asked - max(SHORT_BY * asked, SHORT_BY_S)
-    for side, result in (("sender", flow.sender), ("receiver", flow.received)):
-        if result is None:
-            continue
-        ran = min(result.seconds, result.intervals[-1].end_s) if result.intervals else result.seconds
-        if ran < least:
-            yield f"{flow.run.flow}: the {side} ran {ran:.3g} s of {asked:g} s"
-    if flow.received is not None and flow.received.bytes == 0:
-        yield f"{flow.run.flow}: no data arrived"
-
-
-def _ecn(evidence: _Evidence, flow: FlowResult) -> Iterator[str]:
-    wanted = NEGOTIATED[flow.run.ecn]
-    for side, result in (("sender", flow.sender), ("receiver", flow.receiver)):
-        shown = (result.ecn if result else None) or evidence.last_sample(flow.run.flow, side).get("ecn")
-        if shown is None:
-            if side == "sender":
-                yield f"{flow.run.flow}: no file has the negotiated ECN"
-        elif shown != wanted and not (shown == "on" and wanted != "off"):
-            yield f"{flow.run.flow}: the {side} negotiated ECN {shown}, not {wanted}"
-
-
-def _host_limited(evidence: _Evidence, flow: FlowResult) -> Iterator[str]:
-    limited = _limited(evidence, flow)
-    if limited is None:
-        yield f"{flow.run.flow}: no file has the time for which it was limited"
-        return
-    for by, share, later in limited:
-        if share > START_LIMITED or (share > HOST_LIMITED and later > HOST_LIMITED):
-            yield f"{flow.run.flow}: limited by {by} for {share:.1%} of its busy time"
-
-
-def limited_at_start(trial: EndedTrial) -> bool:
-    """Return True if a flow of a valid trial was limited by its host as long as only its start may be."""
-    evidence = _Evidence(trial.programs, trial.raw, trial.cell.warmup.ms)
-    try:
-        shares = [_limited(evidence, flow) or [] for flow in evidence.flows]
-    except (Exception, pl.exceptions.PanicException):  # noqa: BLE001
-        return False  # the tables that need these raw files report them
-    return any(share > HOST_LIMITED for own in shares for _, share, _ in own)
-
-
-def _limited(evidence: _Evidence, flow: FlowResult) -> list[tuple[str, float, float]] | None:
-    """Return what limited a flow's sender, for which share of its busy time, and for which after its start.
-
-    Both are of the measured time, after the warm-up, where samples of the socket have its counters then. None
-    if no file has them.
-    """
-    name, sender = flow.run.flow, flow.sender
-    if sender is not None and sender.busy_ms is not None:
-        ends = (sender.busy_ms, sender.rwnd_limited_ms or 0.0, sender.sndbuf_limited_ms or 0.0)
-    else:
-        ends = _counters(evidence.last_sample(name, "sender"))
-    if not ends[0]:
-        return None
-    warm = _counters(evidence.last_sample(name, "sender", evidence.warmup_ms))
-    if not evidence.warmup_ms or warm[0] >= ends[0]:
-        warm = (0.0, 0.0, 0.0)
-    start_ms = max(evidence.warmup_ms, evidence.first_ms(name) + START_MS)
-    started = _counters(evidence.last_sample(name, "sender", start_ms))
-    if not evidence.sockets.height or started[0] >= ends[0]:
-        started = warm
-
-    def share(number: int, since: tuple[float, float, float]) -> float:
-        return (ends[number] - since[number]) / (ends[0] - since[0])
-
-    limits = ("its receiver's window", "its send buffer")
-    return [(by, share(number, warm), share(number, started)) for number, by in enumerate(limits, start=1)]
-
-
-def _counters(sample: Mapping[str, object]) -> tuple[float, float, float]:
-    busy, rwnd, sndbuf = (
-        _number(sample.get(name)) or 0.0 for name in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
-    )
-    return busy, rwnd, sndbuf
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+def _flows(evidence: _Evidence, cell: Cell) -> Iterator[str]:
+    """Report faults of flows, but not of the few that a group can do without."""
+    found = faults(evidence.flows, cell, lambda: evidence.sockets)
+    without = left_out(found, evidence.flows)
+    for name, reasons in found.items():
+        if name not in without:
+            yield from reasons
 
 
 def _readbacks(evidence: _Evidence) -> Iterator[str]:

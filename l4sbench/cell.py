@@ -17,8 +17,19 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
-from l4sbench.factors import EVENT_AT, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, event_parts, factor_of, plain
-from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Value, kind_of, parse_quantity
+from l4sbench.factors import (
+    EVENT_AT,
+    EVENTS,
+    FACTORS,
+    GROUP_FACTORS,
+    HOSTS,
+    SENDS,
+    Send,
+    event_parts,
+    factor_of,
+    plain,
+)
+from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Size, Value, kind_of, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,16 +47,34 @@ class Group:
     """A named group of flows that differ only in their ports: a view of the factors `<name>.*`.
 
     `nodes` are the factors `<name>.from` and `<name>.to`, None if the group runs on its own pair of nodes.
-    `params` are the parameters of its congestion control, without the group's name.
+    `params` are the parameters of its congestion control, without the group's name. `cc` and `ecn` are None
+    for what TCP does not send. The others are as in `l4sbench.factors.GROUP_FACTORS`, None where not stated.
     """
 
     name: str
-    cc: str
+    send: str
+    cc: str | None
     count: int
-    ecn: str
+    ecn: str | None
     start: Duration
     nodes: tuple[str | None, str | None]
     params: Mapping[str, Value]
+    every: Duration | None = None
+    lifetime: Duration | None = None
+    stop: Duration | None = None
+    rtt: Duration | None = None
+    bytes: Size | None = None
+    rate: Rate | None = None
+    codepoint: str | None = None
+    period: Duration | None = None
+    size: Size | None = None
+    workload: str | None = None
+    load: Percent | None = None
+
+    @property
+    def kind(self) -> Send:
+        """The kind of traffic that it sends."""
+        return SENDS[self.send]
 
 
 @dataclass(frozen=True)
@@ -128,15 +157,18 @@ class Cell:
             KeyError: a required factor is missing.
         """
         if group_names is None:
-            group_names = tuple(dict.fromkeys(n[: -len(".cc")] for n in stated if n.endswith(".cc")))
+            named = (n.rpartition(".") for n in stated)
+            group_names = tuple(dict.fromkeys(group for group, _, rest in named if rest in {"cc", "send"}))
         declared = dict(FACTORS)
         for group in group_names:
             declared |= {f"{group}.{name}": factor for name, factor in GROUP_FACTORS.items()}
         declared |= {name: f for name in stated if event_parts(name) and (f := factor_of(name)) is not None}
         defaults = {name: f.default for name, f in declared.items() if f.default is not None}
         defaults |= HOSTS.get(str(stated.get("host")), {})
-        needed = [name for name, factor in declared.items() if factor.required]
-        needed += [f"{group}.ecn" for group in group_names]
+        sends = {group: SENDS[str(stated.get(f"{group}.send", "bulk"))] for group in group_names}
+        optional = {f"{group}.cc" for group, kind in sends.items() if not kind.tcp}
+        needed = [name for name, factor in declared.items() if factor.required and name not in optional]
+        needed += [f"{group}.ecn" for group, kind in sends.items() if kind.tcp]
         for name in needed:
             if name not in stated:
                 raise KeyError(name)
@@ -176,12 +208,12 @@ class Cell:
         factors = self.factors
         parts = [_word(factors["aqm"]), f"{_word(factors['buffer_bdp'])}bdp"]
         parts += [_word(factors["rate"]), _word(factors["rtt"])]
-        groups, shown = _in_slug(self.group_names)
-        for cc, count, ecn in groups:
-            text = _word(factors[cc])
+        groups, shown = _in_slug(self.group_names, self.given)
+        for kind, count, ecn in groups:
+            text = _word(factors[kind])
             if factors[count] != 1:
                 text = f"{factors[count]}x{text}"
-            if self._differs(ecn):
+            if ecn in factors and self._differs(ecn):
                 text = f"{text}.{_word(factors[ecn])}"
             parts.append(text)
         parts += [_word(f"{name}-{plain(value)}") for name, value in differing if name not in shown]
@@ -233,12 +265,24 @@ class Cell:
         own = self._below(name)
         return Group(
             name=name,
-            cc=cast("str", own["cc"]),
+            send=cast("str", own.get("send", "bulk")),
+            cc=cast("str | None", own.get("cc")),
             count=cast("int", own["count"]),
-            ecn=cast("str", own["ecn"]),
+            ecn=cast("str | None", own.get("ecn")),
             start=cast("Duration", own["start"]),
             nodes=cast("tuple[str | None, str | None]", (own.get("from"), own.get("to"))),
             params=MappingProxyType({key: v for key, v in own.items() if key not in GROUP_FACTORS}),
+            every=cast("Duration | None", own.get("every")),
+            lifetime=cast("Duration | None", own.get("lifetime")),
+            stop=cast("Duration | None", own.get("stop")),
+            rtt=cast("Duration | None", own.get("rtt")),
+            bytes=cast("Size | None", own.get("bytes")),
+            rate=cast("Rate | None", own.get("rate")),
+            codepoint=cast("str | None", own.get("codepoint")),
+            period=cast("Duration | None", own.get("period")),
+            size=cast("Size | None", own.get("size")),
+            workload=cast("str | None", own.get("workload")),
+            load=cast("Percent | None", own.get("load")),
         )
 
     def _below(self, prefix: str) -> Mapping[str, Value]:
@@ -316,9 +360,15 @@ def _value(data: Plain, kind: str) -> Value:
 
 
 @lru_cache(maxsize=1024)
-def _in_slug(groups: tuple[str, ...]) -> tuple[tuple[tuple[str, str, str], ...], frozenset[str]]:
-    """Factors of each group that the slug shows in its own way, and all names that it does not list."""
-    own = tuple((f"{name}.cc", f"{name}.count", f"{name}.ecn") for name in sorted(groups))
+def _in_slug(
+    groups: tuple[str, ...], given: frozenset[str]
+) -> tuple[tuple[tuple[str, str, str], ...], frozenset[str]]:
+    """Factors of each group that the slug shows in its own way, and all names that it does not list.
+
+    A group without a congestion control shows what it sends.
+    """
+    kinds = {name: f"{name}.cc" if f"{name}.cc" in given else f"{name}.send" for name in groups}
+    own = tuple((kinds[name], f"{name}.count", f"{name}.ecn") for name in sorted(groups))
     return own, _SLUG_SKIPS.union(*own)
 
 

@@ -364,8 +364,58 @@ FACTORS: Final = _table(
 
 ECN_MODES: Final = ("off", "classic", "accecn", "dctcp")
 
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One kind of traffic that the flows of a group may send: a value of `<group>.send`.
+
+    Attributes:
+        tcp: True if the kernel's TCP sends it, so that the group has a congestion control and ECN.
+        needs: factors of the group without which it is not defined.
+        takes: factors that it may have; all others of `OF_SEND` do not apply.
+        lean_only: True if iperf3 cannot send it.
+    """
+
+    tcp: bool
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    lean_only: bool = False
+
+
+SENDS: Final[Mapping[str, Send]] = MappingProxyType(
+    {
+        "bulk": Send(tcp=True, takes=("bytes",)),
+        "requests": Send(tcp=True, needs=("period", "size"), lean_only=True),
+        "paced": Send(tcp=False, needs=("rate", "codepoint"), takes=("size",)),
+        "syn-flood": Send(tcp=False, needs=("rate", "codepoint"), lean_only=True),
+        "connect-flood": Send(tcp=True, needs=("rate", "size"), lean_only=True),
+        "workload": Send(tcp=True, needs=("workload", "load"), lean_only=True),
+    }
+)
+"""Values of `<group>.send`."""
+
+OF_SEND: Final = ("bytes", "rate", "codepoint", "period", "size", "workload", "load")
+"""Factors of a flow group that only some kinds of traffic have."""
+
+CODEPOINTS: Final = ("not-ect", "ect1", "ect0")
+"""Codepoints of the ECN field in the order of their numbers (RFC 3168 section 5), without CE."""
+
 GROUP_FACTORS: Final = _table(
-    Parameter("cc", "str", "Congestion control of the group, by its name in the catalog.", required=True),
+    Parameter(
+        "send",
+        "str",
+        "Kind of traffic: bulk (one TCP connection as fast as it can), requests (a TCP connection for each), "
+        "paced (UDP at a rate), syn-flood (SYNs at a rate), connect-flood (short connections), workload "
+        "(connections of many sizes).",
+        default="bulk",
+        choices=tuple(SENDS),
+    ),
+    Parameter(
+        "cc",
+        "str",
+        "Congestion control of the group, by its name in the catalog; required of what TCP sends.",
+        required=True,
+    ),
     Parameter("count", "int", "Number of flows.", default=1, minimum=1, maximum=1000),
     Parameter(
         "ecn",
@@ -382,6 +432,82 @@ GROUP_FACTORS: Final = _table(
         default=Duration(0),
         maximum=_DAY,
         unit="s",
+    ),
+    Parameter(
+        "every",
+        "duration",
+        "Time from the start of one flow of the group to the start of the next; all then start equally late.",
+        positive=True,
+        maximum=_DAY,
+        unit="s",
+    ),
+    Parameter(
+        "lifetime",
+        "duration",
+        "How long each flow lasts; default: warmup and duration.",
+        positive=True,
+        maximum=_DAY,
+        unit="s",
+    ),
+    Parameter(
+        "stop",
+        "duration",
+        "When all flows of the group end that have not ended before, after the trial's start.",
+        positive=True,
+        maximum=_DAY,
+        unit="s",
+    ),
+    Parameter(
+        "rtt",
+        "duration",
+        "Round-trip time of the group without queues, at least that of the cell: its senders delay what they "
+        "send by the difference.",
+        positive=True,
+        maximum=_HOUR,
+    ),
+    Parameter(
+        "bytes",
+        "size",
+        "Payload after whose delivery a flow of send: bulk ends, if it has not ended before.",
+        positive=True,
+        maximum=Size(10**15),
+        unit="MB",
+    ),
+    Parameter(
+        "rate",
+        "rate",
+        "Rate of each flow, counted as the bottleneck's queue does: Ethernet frames without their checksum.",
+        positive=True,
+        maximum=Rate(10**12),
+    ),
+    Parameter(
+        "codepoint",
+        "str",
+        "Codepoint of the ECN field of each packet of what is not TCP's own.",
+        choices=CODEPOINTS,
+    ),
+    Parameter(
+        "period",
+        "duration",
+        "send: requests: time from one request to the next.",
+        minimum=Duration(100_000),
+        maximum=_HOUR,
+    ),
+    Parameter(
+        "size",
+        "size",
+        "Payload: of each packet (paced; default: 1472B, a full packet), of each request and of its response "
+        "(requests), of each connection (connect-flood).",
+        minimum=Size(1),
+        maximum=Size(10**12),
+    ),
+    Parameter("workload", "str", "send: workload: sizes and arrivals of its connections, by name."),
+    Parameter(
+        "load",
+        "percent",
+        "send: workload: payload that arrives for each of its flows, of the rate of the bottleneck.",
+        positive=True,
+        maximum=Percent(10**10),
     ),
     Parameter("from", "str", "Node its flows come from; default: its own."),
     Parameter("to", "str", "Node its flows go to; default: its own."),
@@ -416,7 +542,7 @@ EVENT_FACTORS: Final = _table(
 RESERVED: Final = frozenset({name.partition(".")[0] for name in FACTORS} | {EVENTS})
 """Words that are not valid names of flow groups, because factors begin with them."""
 
-_SECONDS: Final = frozenset({"duration", "warmup", "start"})
+_SECONDS: Final = frozenset({"duration", "warmup", "start", "stop", "every", "lifetime"})
 
 
 def factor_of(name: str) -> Parameter | None:
@@ -446,7 +572,8 @@ def column_of(name: str, value: Value) -> tuple[str, Plain]:
     """Return the table column of a factor, with its unit in the name, and the value stored there.
 
     `rate` = 100mbit gives `("rate_mbps", 100.0)`, `aqm.target` = 5ms gives `("aqm.target_ms", 5.0)`;
-    `duration`, `warmup`, `<group>.start` and `events.<event>.at` are in seconds.
+    durations and instants at the scale of a trial (`duration`, `<group>.start`, `events.<event>.at`) are in
+    seconds.
     """
     parts = event_parts(name)
     match value:

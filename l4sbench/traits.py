@@ -96,7 +96,8 @@ class Needs:
 
     `options` are kernel options without `CONFIG_`, by the catalog entry that needs them; `catalog` are the
     folders from outside that entries come from; with `capture` packets of some trial are captured; `wires`
-    are factors, set in some cell, that only a testbed with wires can apply.
+    are factors, set in some cell, that only a testbed with wires can apply, and `lean` those that its traffic
+    tool cannot.
     """
 
     topologies: frozenset[str] = frozenset()
@@ -108,6 +109,7 @@ class Needs:
     catalog: tuple[Path, ...] = ()
     capture: bool = False
     wires: frozenset[str] = frozenset()
+    lean: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ PLACES: Final = {
     "tables": (5.6, "schemas"),
     "matrix": (4.95, "YAML to cells"),
     "catalog": (4.95, "queues, cc"),
+    "workloads": (3.8, "sizes, arrivals"),
     "traits": (0.6, "needs and facts"),
     "cell": (1.8, "factors, id"),
     "document": (4.6, "YAML, positions"),

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 BASELINES: Final = ("none", "solo", "solo-and-same")
 """Values of `baselines` in a matrix."""
 
-OF_PLACE: Final = ("count", "start", "from", "to")
-"""Factors of a group for the number, start and nodes of its flows, as opposed to their kind."""
+OF_PLACE: Final = ("count", "start", "every", "lifetime", "stop", "from", "to")
+"""Factors of a group for the number, times and nodes of its flows, as opposed to their kind."""
 
 _V = TypeVar("_V")
 
 
 def baselines(cells: Iterable[Cell], wanted: str, catalog: Catalog) -> tuple[Cell, ...]:
     """Return the baselines of these cells, each once, without those that are among the cells.
+
+    Groups that TCP does not send have none.
 
     `solo`: for every cell and flow group, the same cell with that group alone, on the same nodes.
     `solo-and-same` adds, for every group that is not L4S beside one that is, the same cell with the group's
@@ -52,6 +54,8 @@ def _of(cell: Cell, wanted: str, catalog: Catalog, seen: set[object]) -> Iterato
     """Yield the baselines of a cell except those in `seen`: among many cells few baselines are new."""
     if len(cell.group_names) > 1:
         for name in cell.group_names:
+            if f"{name}.cc" not in cell.factors:
+                continue
             others = tuple(f"{other}." for other in cell.group_names if other != name)
             key = (name, tuple(item for item in cell.factors.items() if not item[0].startswith(others)))
             if key not in seen:
@@ -61,12 +65,12 @@ def _of(cell: Cell, wanted: str, catalog: Catalog, seen: set[object]) -> Iterato
         l4s = {name for name in cell.group_names if _is_l4s(cell, name, catalog)}
         for replaced in sorted(l4s):
             for kind in cell.group_names:
-                if kind not in l4s:
+                if kind not in l4s and f"{kind}.cc" in cell.factors:
                     yield _same(cell, replaced, kind)
 
 
 def _is_l4s(cell: Cell, group: str, catalog: Catalog) -> bool:
-    control = catalog.congestion_controls.get(str(cell.factors[f"{group}.cc"]))
+    control = catalog.congestion_controls.get(str(cell.factors.get(f"{group}.cc")))
     return control is not None and control.l4s
 
 

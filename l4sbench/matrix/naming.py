@@ -40,6 +40,12 @@ SETTINGS = (
 )
 
 
+def _workload(name: str, path: str) -> object:
+    from l4sbench.workloads import workload
+
+    return workload(name, path)
+
+
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """The meaning of a name: a declared factor, or a parameter of `owner` (`aqm` or a flow group)."""
@@ -60,6 +66,7 @@ class Names:
             "aqm": lambda name, _path: catalog.queue(name),
             "cc": catalog.congestion_control,
             "topology": lambda name, _path: topology(name),
+            "workload": _workload,
         }
 
     def meaning(self, name: str) -> Meaning | Problem:

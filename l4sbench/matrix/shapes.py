@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from l4sbench.catalog import CongestionControl
 from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.factors import EVENT_AT, EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, event_parts
+from l4sbench.factors import (
+    EVENT_AT,
+    EVENT_FACTORS,
+    EVENTS,
+    FACTORS,
+    GROUP_FACTORS,
+    HOSTS,
+    SENDS,
+    event_parts,
+)
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
 from l4sbench.topology import TOPOLOGIES
 
@@ -125,8 +134,15 @@ class Shaper:
             self._params(draft, "aqm", queue)
 
     def _group(self, draft: _Draft, group: str) -> None:
+        by_tcp, sends = True, SENDS["bulk"]
         for rest, factor in GROUP_FACTORS.items():
-            self._declared(draft, f"{group}.{rest}", factor.default, required=factor.required)
+            self._declared(draft, f"{group}.{rest}", factor.default, required=factor.required and by_tcp)
+            if rest == "send":  # it is the first: the others depend on it
+                sends = SENDS[str(draft.values[f"{group}.send"])]
+                by_tcp = sends.tcp and f"{group}.send" not in self._broken
+        if not sends.tcp:
+            self._without_cc(draft, group)
+            return
         control = self._names.catalog.congestion_controls.get(str(draft.values.get(f"{group}.cc")))
         if control is None:
             return
@@ -136,6 +152,20 @@ class Shaper:
         draft.values.setdefault(ecn, control.ecn_default)
         if (resolved := draft.chosen.get(ecn)) is not None:
             draft.problems += self._ecn(draft, resolved)
+
+    def _without_cc(self, draft: _Draft, group: str) -> None:
+        """Report what only a group with a congestion control has: that, its ECN, its parameters."""
+        send = draft.values[f"{group}.send"]
+        for name, resolved in draft.chosen.items():
+            if resolved.meaning.owner != group:
+                continue
+            if resolved.meaning.factor is None:
+                self.used.add(resolved.statement)
+            elif resolved.meaning.factor.name not in {"cc", "ecn"}:
+                continue
+            message = f"does not apply to {group}.send: {send}, which TCP does not send"
+            draft.problems.append(Problem(resolved.statement.key_where, name, message))
+            draft.values.pop(name, None)
 
     def _events(self, draft: _Draft) -> None:
         """Set the factors of the events that these cells have: those of which a factor is stated."""
@@ -287,7 +317,7 @@ def shaping_names(names: Names) -> frozenset[str]:
     """Return the factors whose values determine which other factors a cell has, or whether they are valid."""
     found = {"aqm", "topology", "host"}
     for group in names.groups:
-        found.update(f"{group}.{name}" for name in ("cc", "from", "to"))
+        found.update(f"{group}.{name}" for name in ("send", "cc", "from", "to"))
         found.update(f"{group}.{name}" for name in _selectors(names.entries(group).values()))
     found.update(f"aqm.{name}" for name in _selectors(names.entries("aqm").values()))
     return frozenset(found)

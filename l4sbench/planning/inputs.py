@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.factors import EVENTS, FACTORS
-from l4sbench.program.trial import seed_of, tool_of
+from l4sbench.program.timing import lean_only
+from l4sbench.program.trial import seed_of, tool_of, traffic_of
 from l4sbench.traits import Needs
+from l4sbench.workloads import digest as digest_of_workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,12 +36,13 @@ if TYPE_CHECKING:
 DIGITS: Final = 12
 """Hex digits of an inputs digest, which distinguishes the inputs of one trial of one cell."""
 
-AUTHORS: Final = ("catalog", "program", "topology.py", "units.py")
+AUTHORS: Final = ("catalog", "program", "topology.py", "units.py", "workloads.py")
 """Packages and modules of l4sbench that make programs and conditions."""
 
 READERS: Final = frozenset({"check.py", "describe.py", "outside.py", "readback.py", "__main__.py"})
 """Files there that only inspect cells and results, or describe: better words do not make a trial new."""
 
+LEAN: Final = "lean"
 _WIRES: Final = ("path.pause", "host.packet_cost", "path.jitter", "path.loss", "path.ecn")
 """Factors that need wires if stated and not at the default; what `host: vm` imitates, real hosts do."""
 
@@ -108,6 +111,9 @@ class TrialInputs:
         total = self._base.copy()
         total.update(self._part(uses(cell, self._traits)))
         total.update("\0".join((cell.id, *cell.group_names)).encode())
+        for group in cell.group_names:
+            if (name := cell.factors.get(f"{group}.workload")) is not None:
+                total.update(f"\0{digest_of_workload(str(name))}".encode())
         if capture and cell.capture == "off":  # otherwise the cell's id says so
             total.update(b"\0capture")
         found = []
@@ -139,13 +145,14 @@ class TrialInputs:
 
 def uses(cell: Cell, traits: TestbedTraits) -> tuple[str, ...]:
     """Return what a cell uses by name: queue, traffic tool, congestion controls in order of the groups."""
-    queue, asked, *ccs = _used(cell.group_names)(cell.factors)
+    queue, asked, *ccs = _used(cell.group_names, cell.given)(cell.factors)
     return queue, tool_of(asked, traits), *ccs
 
 
 @lru_cache(maxsize=1024)
-def _used(groups: tuple[str, ...]) -> Callable[[Mapping[str, Value]], tuple[str, ...]]:
-    return itemgetter("aqm", "traffic.tool", *(f"{group}.cc" for group in groups))
+def _used(groups: tuple[str, ...], given: frozenset[str]) -> Callable[[Mapping[str, Value]], tuple[str, ...]]:
+    ccs = (f"{group}.cc" for group in groups)
+    return itemgetter("aqm", "traffic.tool", *(cc for cc in ccs if cc in given))
 
 
 def entries(catalog: Catalog, names: tuple[str, ...]) -> list[Queue | CongestionControl]:
@@ -193,6 +200,9 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         options={name: frozenset(entry.needs.config) for name, entry in used_entries.items()},
         catalog=catalog.folders,
         capture=capture or any(kind[2] != "off" for kind in kinds),
+        lean=frozenset(
+            name for cell in listed if traffic_of(cell, traits) != LEAN for name in lean_only(cell)
+        ),
         wires=frozenset(_only_of_wires(listed)),
     )
 

@@ -18,6 +18,7 @@ from l4sbench.program.build import programs
 from l4sbench.program.check import findings, problems, warnings
 from l4sbench.program.data import (
     CHANGES_FILE,
+    INPUT,
     Change,
     Command,
     Conditions,
@@ -32,11 +33,15 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.readback import differences, found_values
+from l4sbench.program.traffic import SYN_BYTES, UDP_HEADERS
 from l4sbench.program.wires import DROPS
 
 __all__ = [
     "CHANGES_FILE",
     "DROPS",
+    "INPUT",
+    "SYN_BYTES",
+    "UDP_HEADERS",
     "Change",
     "Command",
     "Conditions",

@@ -14,7 +14,6 @@ from l4sbench.program.data import (
     OFFLOADS,
     Command,
     Conditions,
-    FlowRun,
     Link,
     Module,
     Program,
@@ -23,11 +22,10 @@ from l4sbench.program.data import (
     Sampler,
     Server,
 )
+from l4sbench.program.flows import flows_of
 from l4sbench.program.placement import Placed, Placement
 from l4sbench.program.shapers import bottleneck, delays, port_name, reverse
-from l4sbench.program.traffic import Flow, commands
 from l4sbench.program.wires import readback, settings
-from l4sbench.units import Duration
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -59,31 +57,36 @@ def programs(
     return MappingProxyType({node.name: _program(placement, node, conditions) for node in topology.nodes})
 
 
-def _captures(topology: Topology, node: str) -> tuple[Server, ...]:
+def _captures(placement: Placement, node: str) -> tuple[Server, ...]:
     """Return packet captures on both sides of the bottleneck's queue; none for any other node.
 
     Where flows arrive only incoming packets are captured: data before the queue. After the queue both
     directions are captured: data that left, and returning ACKs. Captures start before any flow and contain
     headers only.
     """
-    where, out = topology.bottleneck
+    where, out = placement.topology.bottleneck
     if node != where:
         return ()
-    arriving = [address.network for address in topology.by_name[where].addresses if address.network != out]
-    return tuple(_capture(network, ("-Q", "in") if network != out else ()) for network in (*arriving, out))
+    addresses = placement.topology.by_name[where].addresses
+    arriving = [address.network for address in addresses if address.network != out]
+    by_udp = any(placed.group.send == "paced" for placed in placement.groups)
+    what = ("tcp", "or", "udp") if by_udp else ("tcp",)
+    return tuple(
+        _capture(network, ("-Q", "in") if network != out else (), what) for network in (*arriving, out)
+    )
 
 
-def _capture(network: str, direction: tuple[str, ...]) -> Server:
+def _capture(network: str, direction: tuple[str, ...], packets: tuple[str, ...]) -> Server:
     what = ("-i", port_name(network), *direction, "-s", str(SNAP_BYTES), "-B", str(CAPTURE_BUFFER_KIB))
     how = ("-n", "-Z", "root", "--time-stamp-precision", "nano", "-w", "-")
-    return Server(f"capture-{network}", ("tcpdump", *what, *how, "tcp"), f"{network}.pcap")
+    return Server(f"capture-{network}", ("tcpdump", *what, *how, *packets), f"{network}.pcap")
 
 
 def _program(placement: Placement, node: Node, conditions: Conditions) -> Program:
     touching = list(placement.on(node.name))
-    runs, servers = _traffic(placement, node, conditions)
+    runs, servers = flows_of(placement, node.name, conditions)
     if conditions.capture or placement.cell.capture == "headers":
-        servers = (*servers, *_captures(placement.topology, node.name))
+        servers = (*servers, *_captures(placement, node.name))
     shapers = [*bottleneck(placement, node.name), *reverse(placement, node.name)]
     wires: tuple[tuple[str, str], ...] = ()
     if conditions.wire_seed is None:
@@ -131,9 +134,8 @@ def _sysctls(placement: Placement, touching: Sequence[tuple[str, Placed]]) -> tu
 def _modules(placement: Placement, node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Module, ...]:
     found: dict[str, Module] = {}
     for _, placed in touching:
-        if (module := placed.cc.module) is not None:
-            params = placed.cc.module_params(placed.group.params)
-            found[module.name] = Module(module.name, params, ours=module.source is not None)
+        if placed.cc is not None and (module := placed.cc.module) is not None:
+            found[module.name] = Module(module.name, placed.module_params, ours=module.source is not None)
     if node.name == placement.topology.router and (module := placement.queue.module) is not None:
         params = placement.queue.module_params(placement.cell.aqm_params, placement.setting)
         found[module.name] = Module(module.name, params, ours=module.source is not None)
@@ -147,48 +149,14 @@ def _routes(node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Route, 
     return tuple(Route(route.to, route.via, options) for route in node.routes)
 
 
-def _traffic(
-    placement: Placement, node: Node, conditions: Conditions
-) -> tuple[tuple[FlowRun, ...], tuple[Server, ...]]:
-    runs: list[FlowRun] = []
-    servers: list[Server] = []
-    for placed, index, port in placement.flows:
-        if node.name not in placed.pair:
-            continue
-        group, pair = placed.group, placed.pair
-        name = f"{group.name}-{index}"
-        address = placement.topology.by_name[pair.receiver].addresses[0].ip
-        flow = Flow(name, address, port, placed.cc.kernel_name, placement.length)
-        both = commands(conditions.traffic, flow)
-        if pair.receiver == node.name:
-            servers.append(Server(name, both.receiver, f"flow-{name}.receiver.json"))
-        if pair.sender == node.name:
-            later = conditions.start_offsets.get(name, Duration(0))
-            runs.append(
-                FlowRun(
-                    flow=name,
-                    group=group.name,
-                    index=index,
-                    argv=both.sender,
-                    output=f"flow-{name}.sender.json",
-                    start=Duration(group.start.ns + later.ns),
-                    seconds=placement.length.s,
-                    receiver=pair.receiver,
-                    port=port,
-                    cc=placed.cc.kernel_name,
-                    ecn=group.ecn,
-                )
-            )
-    return tuple(runs), tuple(servers)
-
-
 def _samplers(
     placement: Placement, node: Node, touching: Sequence[tuple[str, Placed]]
 ) -> tuple[Sampler, ...]:
     interval = placement.cell.sample_interval
     found: list[Sampler] = []
     if touching:
-        reported = dict.fromkeys(placed.cc.exports for _, placed in touching if placed.cc.exports is not None)
+        ccs = (placed.cc for _, placed in touching)
+        reported = dict.fromkeys(cc.exports for cc in ccs if cc is not None and cc.exports is not None)
         found.append(Sampler("sockets", interval, exports=tuple(reported)))
     where, network = placement.topology.bottleneck
     if where == node.name:

@@ -19,7 +19,7 @@ from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
 from l4sbench.factors import event_parts
-from l4sbench.program import changes
+from l4sbench.program import changes, timing
 from l4sbench.program.placement import Placement
 from l4sbench.program.traffic import whole_seconds
 from l4sbench.program.wires import loss_chances
@@ -29,9 +29,9 @@ from l4sbench.units import Duration, Percent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from l4sbench.catalog import Catalog
+    from l4sbench.catalog import Catalog, CongestionControl
     from l4sbench.catalog.entries import Queue
-    from l4sbench.cell import Cell
+    from l4sbench.cell import Cell, Group
     from l4sbench.units import Rate, Value
 
 _IMPAIRING = frozenset({"path.jitter", "path.loss", "path.loss_burst"})
@@ -69,7 +69,9 @@ def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
         found = (*found, Problem("", "path.pause", message, "make path.pause_every longer"))
     if _impairs(cell.given):
         found = (*found, *_of_path(cell))
-    return (*found, *changes.problems(cell)) if cell.events else found
+    if cell.events:
+        found = (*found, *changes.problems(cell))
+    return (*found, *timing.problems(cell))
 
 
 @lru_cache(maxsize=1024)
@@ -137,16 +139,22 @@ class _Shape:
 
     @cached_property
     def _sends_l4s(self) -> bool:
-        ccs = (
-            (self.catalog.congestion_control(group.cc, f"{group.name}.cc"), group)
-            for group in self.cell.groups
+        return any(cc.l4s and group.ecn == "accecn" for group, cc in self._by_tcp) or any(
+            group.codepoint == "ect1" for group in self.cell.groups
         )
-        return any(cc.l4s and group.ecn == "accecn" for cc, group in ccs)
+
+    @cached_property
+    def _by_tcp(self) -> tuple[tuple[Group, CongestionControl], ...]:
+        """The groups that have a congestion control."""
+        return tuple(
+            (group, self.catalog.congestion_control(group.cc, f"{group.name}.cc"))
+            for group in self.cell.groups
+            if group.cc is not None
+        )
 
     def _of_ecn(self) -> Iterator[str]:
         queue = self.catalog.queue(self.cell.aqm)
-        for group in self.cell.groups:
-            cc = self.catalog.congestion_control(group.cc, f"{group.name}.cc")
+        for group, cc in self._by_tcp:
             if group.ecn != "off" and group.ecn not in cc.ecn_reacts:
                 yield f"{group.name}.ecn is {group.ecn}, but {cc.name} does not react to marks"
         if queue.l4s and not self._sends_l4s:
@@ -213,7 +221,7 @@ def _shape(cell: Cell, catalog: Catalog) -> _Shape:
 @lru_cache(maxsize=1024)
 def _decisive(given: frozenset[str], groups: tuple[str, ...]) -> Callable[[Mapping[str, Value]], object]:
     """Select the given values that make a shape: topology, queue and parameters, everything of the groups."""
-    always = {"topology", "aqm", *(f"{group}.cc" for group in groups)}
+    always = {"topology", "aqm"}
     owners = {"aqm", *groups}
     return itemgetter(*sorted(always.union(name for name in given if name.partition(".")[0] in owners)))
 

@@ -15,6 +15,8 @@ from l4sbench.units import Duration
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+INPUT = "%input"
+"""Argument that stands for the path of a file with the flow's `input`."""
 OFFLOADS = ("tso", "gso", "gro", "lro")
 """Off on every port, as in the published experiments. One that a device lacks counts as off."""
 
@@ -85,9 +87,12 @@ class FlowRun:
         start: After the start instant, including the drawn offset.
         seconds: Warm-up and measured time.
         receiver: Node it sends to.
-        port: TCP port it sends to.
-        cc: Kernel name of its congestion control.
-        ecn: ECN that it must negotiate: `off`, `classic`, `accecn` or `dctcp`.
+        port: Port it sends to.
+        cc: Kernel name of its congestion control; empty: TCP does not send it.
+        ecn: ECN that it must negotiate: `off`, `classic`, `accecn` or `dctcp`; empty without `cc`.
+        send: Kind of traffic, as in the factor `<group>.send`.
+        bytes: Payload after whose delivery it ends; None: when its time is over.
+        input: Content of a file that its command reads, whose place is where `INPUT` is among the arguments.
     """
 
     flow: str
@@ -101,6 +106,9 @@ class FlowRun:
     port: int
     cc: str
     ecn: str
+    send: str = "bulk"
+    bytes: int | None = None
+    input: str = ""
 
 
 @dataclass(frozen=True)
@@ -242,6 +250,7 @@ class Conditions:
         wire_seed: Seed of noise and pauses of the lab's wires; None: the networks are not wires, so netem
             delays, and the testbed has noise of its own.
         start_offsets: Flow id -> delay of its start after its group's `start`.
+        workload_seed: Seed of sizes and arrivals of workloads.
         capture: Capture packets although the cell does not ask for it.
     """
 
@@ -249,6 +258,7 @@ class Conditions:
     wire_seed: int | None = None
     start_offsets: Mapping[str, Duration] = field(default_factory=dict)
     capture: bool = False
+    workload_seed: int = 0
 
 
 _PROGRAM = TypeAdapter(Program)

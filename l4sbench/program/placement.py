@@ -16,9 +16,11 @@ from l4sbench.units import Duration
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, Exports
+    from l4sbench.catalog.entries import EcnMode
     from l4sbench.cell import Cell, Group
     from l4sbench.topology import NodePair, Topology
 
+RTT = "the round-trip time"
 NO_ECN_FALLBACK = "net.ipv4.tcp_ecn_fallback"
 """Sysctl for how a host repeats a SYN that was not answered: 1 is without ECN, 0 with it."""
 SOCKET_SHARE = 4
@@ -28,16 +30,23 @@ memory as the data, and slow start may have twice as much in flight before it de
 
 @dataclass(frozen=True)
 class Placed:
-    """A flow group with its nodes and its congestion control."""
+    """A flow group with its nodes and its congestion control; None: TCP does not send it."""
 
     group: Group
     pair: NodePair
-    cc: CongestionControl
+    cc: CongestionControl | None
 
     @property
     def receiver_cc(self) -> str | None:
         """Congestion control of its receiver: by its ECN mode, or else by its own congestion control."""
-        return self.cc.ecn_modes[self.group.ecn].receiver_cc or self.cc.receiver_cc
+        mode = self._ecn_mode
+        if self.cc is None or mode is None:
+            return None
+        return mode.receiver_cc or self.cc.receiver_cc
+
+    @property
+    def _ecn_mode(self) -> EcnMode | None:
+        return None if self.cc is None or self.group.ecn is None else self.cc.ecn_modes[self.group.ecn]
 
     def sysctls(self, role: str) -> tuple[tuple[str, str], ...]:
         """Return the sysctls that it sets on its sending or receiving node.
@@ -45,9 +54,20 @@ class Placed:
         A SYN that is lost would be sent again without asking for ECN (RFC 3168 section 6.1.1.1), and a flow
         without the ECN of its group makes its trial invalid; so that fallback is off.
         """
-        mode = self.cc.ecn_modes[self.group.ecn]
+        mode = self._ecn_mode
+        if self.cc is None or mode is None:
+            return ()
         ecn = {NO_ECN_FALLBACK: "0", **(mode.sender if role == "sender" else mode.receiver)}
-        return (*ecn.items(), *self.cc.role_sysctls(role, self.group.params))
+        return (*ecn.items(), *self.own_sysctls(role))
+
+    def own_sysctls(self, role: str) -> tuple[tuple[str, str], ...]:
+        """Return those of the sysctls that its congestion control needs whatever its ECN."""
+        return () if self.cc is None else self.cc.role_sysctls(role, self.group.params)
+
+    @property
+    def module_params(self) -> tuple[tuple[str, str], ...]:
+        """Parameters of the kernel module of its congestion control."""
+        return () if self.cc is None else self.cc.module_params(self.group.params)
 
 
 class Placement:
@@ -61,7 +81,11 @@ class Placement:
         self.setting = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
         places = topology.place(cell.nodes)
         self.groups = tuple(
-            Placed(group, places[group.name], catalog.congestion_control(group.cc, f"{group.name}.cc"))
+            Placed(
+                group,
+                places[group.name],
+                None if group.cc is None else catalog.congestion_control(group.cc, f"{group.name}.cc"),
+            )
             for group in cell.groups
         )
 
@@ -87,18 +111,19 @@ class Placement:
         return () if found is None else (found,)
 
     @property
-    def length(self) -> Duration:
-        """Running time of every flow."""
-        return Duration(self.cell.warmup.ns + self.cell.duration.ns)
-
-    @property
     def socket_bytes(self) -> int:
         """Minimum size of socket buffers that leaves the network as the limit, whatever events change."""
         held = self.queue.limit_bytes(self.cell.aqm_params, self.setting)
         changes = [event.changes for event in self.cell.events]
         rtts = [self.cell.rtt, *(cast("Duration", change["rtt"]) for change in changes if "rtt" in change)]
-        most = Bottleneck(self.cell.highest_rate, max(rtts), self.cell.buffer_bdp)
+        own = [placed.group.rtt for placed in self.groups if placed.group.rtt is not None]
+        most = Bottleneck(self.cell.highest_rate, max([*rtts, *own]), self.cell.buffer_bdp)
         return SOCKET_SHARE * (held + most.bdp_bytes)
+
+    def extra_delay(self, node: str) -> Duration:
+        """Return how long a sender delays what it sends: its groups may have a longer round-trip time."""
+        own = (placed.group.rtt for role, placed in self.on(node) if role == "sender")
+        return Duration(max((rtt.ns - self.setting.rtt.ns for rtt in own if rtt is not None), default=0))
 
     def problems(self) -> list[Problem]:
         """Return the reasons why this cell cannot run; empty when it can."""
@@ -106,19 +131,19 @@ class Placement:
         if found:
             return found
         for node in self.topology.nodes:
-            found += _clashes(node.name, list(self.on(node.name)))
+            found += _clashes(node.name, list(self.on(node.name)), self.setting.rtt)
         return found + _module_clashes(self.groups)
 
 
 def _ecn_problems(placed: Placed) -> list[Problem]:
     group, cc = placed.group, placed.cc
-    if group.ecn in cc.ecn_allowed:
+    if cc is None or group.ecn in cc.ecn_allowed:
         return []
     message = f"{cc.name} does not run with ECN {group.ecn}; it runs with {', '.join(cc.ecn_allowed)}"
     return [Problem("", f"{group.name}.ecn", message)]
 
 
-def _clashes(node: str, groups: Sequence[tuple[str, Placed]]) -> list[Problem]:
+def _clashes(node: str, groups: Sequence[tuple[str, Placed]], rtt: Duration) -> list[Problem]:
     """Report settings of a whole node for which two of its groups want different values."""
     hint = "put the groups on different nodes with from and to"
     wanted: dict[str, tuple[str, Placed]] = {}
@@ -127,11 +152,13 @@ def _clashes(node: str, groups: Sequence[tuple[str, Placed]]) -> list[Problem]:
         settings = list(placed.sysctls(role))
         if role == "receiver" and placed.receiver_cc is not None:
             settings.append(("receiving congestion control", placed.receiver_cc))
+        if role == "sender":
+            settings.append((RTT, str(placed.group.rtt or rtt)))
         for key, value in settings:
             other, whose = wanted.setdefault(key, (value, placed))
             if other != value:
                 first, second = whose.group, placed.group
-                of_ecn = key not in dict(placed.cc.role_sysctls(role, second.params))
+                of_ecn = key != RTT and key not in dict(placed.own_sysctls(role))
                 ecn = [f" (ECN {group.ecn})" if of_ecn else "" for group in (first, second)]
                 message = (
                     f"{first.name}{ecn[0]} and {second.name}{ecn[1]} share {node}, "
@@ -150,8 +177,8 @@ def _module_clashes(groups: Sequence[Placed]) -> list[Problem]:
     wanted: dict[tuple[str, str], tuple[str, str]] = {}
     found: list[Problem] = []
     for placed in groups:
-        name = placed.cc.module.name if placed.cc.module else ""
-        for key, value in placed.cc.module_params(placed.group.params):
+        name = placed.cc.module.name if placed.cc and placed.cc.module else ""
+        for key, value in placed.module_params:
             other, whose = wanted.setdefault((name, key), (value, placed.group.name))
             if other != value:
                 message = (

@@ -145,10 +145,12 @@ def _burst(rate_bytes: int) -> Iterator[Expectation]:
 
 
 def delays(placement: Placement, node: str) -> Iterator[Shaper]:
-    """Yield the round-trip time in equal parts on all ports of the delay node."""
+    """Yield the round-trip time in equal parts on all ports of the delay node, and what senders add to it."""
     for port in placement.topology.delay_ports:
         if port.node == node:
             yield _netem("replace", port.network, part_of_rtt(placement, placement.setting.rtt))
+    if (extra := placement.extra_delay(node)).ns:
+        yield _netem("replace", placement.topology.sender_networks[node], extra)
 
 
 def new_delay(placement: Placement, network: str, rtt: Duration, output: str) -> Shaper:

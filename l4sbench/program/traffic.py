@@ -13,25 +13,41 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.factors import CODEPOINTS
+from l4sbench.program.data import INPUT
+from l4sbench.program.timing import NOT_BY_IPERF3
 
 if TYPE_CHECKING:
+    from l4sbench.cell import Group
     from l4sbench.units import Duration
 
 FIRST_PORT = 5001
 """Port of the first flow; the others follow in the order of the matrix."""
 INTERVAL_S = 1
 """Length of the intervals in the tools' results, as in the published experiments."""
+UDP_HEADERS = 14 + 20 + 8
+"""Bytes of the Ethernet, IPv4 and UDP headers; the queue at the bottleneck counts all of them."""
+MOST_UDP_BYTES = 1472
+"""Payload of a full UDP packet of 1500 bytes."""
+SYN_BYTES = 14 + 20 + 20
+"""Length of a frame with a SYN without options, as of hping3."""
+MSS_BYTES = 1448
+"""Payload of a full TCP segment with timestamps."""
+PACING_TIMER_US = 100
+"""Time between two looks of iperf3 whether a packet is due; its default of 1,000 makes bursts of them."""
+_CODES = {name: code for code, name in enumerate(CODEPOINTS)}
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Parameters of one flow for a traffic tool."""
+    """Parameters of one flow for a traffic tool; `kernel_cc` is empty if TCP does not send it."""
 
     id: str
     address: str
     port: int
     kernel_cc: str
     length: Duration
+    group: Group
 
 
 @dataclass(frozen=True)
@@ -46,7 +62,7 @@ def commands(tool: str, flow: Flow) -> FlowCommands:
     """Return the argument lists of a flow's two ends; the testbed resolves the paths of the tools.
 
     Raises:
-        InputError: no such tool, or a fraction of a second for iperf3.
+        InputError: no such tool, a fraction of a second for iperf3, or traffic that it cannot send.
     """
     if tool == "lean":
         return _lean(flow)
@@ -71,10 +87,73 @@ def _lean(flow: Flow) -> FlowCommands:
     # No low-water mark: lab-traffic sleeps in one system call anyway, and with a mark the kernel would
     # underestimate the reader's speed and keep the window small.
     common = ("--port", str(flow.port), "--seconds", _seconds(flow.length), "--interval", str(INTERVAL_S))
+    group = flow.group
+    to, name = ("--to", flow.address, *common), ("--flow", flow.id)
+    match group.send:
+        case "paced" | "syn-flood":
+            what = ("--syn",) if group.send == "syn-flood" else ("--size", str(_packet_bytes(group)))
+            rate = (
+                "--frames",
+                _frames_per_s(group),
+                "--codepoint",
+                str(_CODES[group.codepoint or "not-ect"]),
+            )
+            return FlowCommands(
+                ("lab-traffic", "pace", *to, *what, *rate, *name), ("lab-traffic", "count", *common, *what)
+            )
+        case "workload":
+            return FlowCommands(
+                ("lab-traffic", "request", *to, "--schedule", INPUT, "--cc", flow.kernel_cc, *name),
+                ("lab-traffic", "answer", *common),
+            )
+        case "requests" | "connect-flood":
+            size = ("--size", str(group.size.bytes if group.size else 1))
+            answers = ("--answer",) if group.send == "requests" else ()
+            every = ("--every-ns", str(_connection_every_ns(group)), "--cc", flow.kernel_cc)
+            return FlowCommands(
+                ("lab-traffic", "request", *to, *size, *every, *answers, *name),
+                ("lab-traffic", "answer", *common, *size, *answers),
+            )
+    ends = ("--bytes", str(group.bytes.bytes)) if group.bytes else ()
     return FlowCommands(
-        ("lab-traffic", "send", "--to", flow.address, *common, "--cc", flow.kernel_cc, "--flow", flow.id),
-        ("lab-traffic", "receive", *common),
+        ("lab-traffic", "send", *to, "--cc", flow.kernel_cc, *ends, *name),
+        ("lab-traffic", "receive", *common, *ends),
     )
+
+
+def _packet_bytes(group: Group) -> int:
+    """Payload of a UDP packet."""
+    return group.size.bytes if group.size else MOST_UDP_BYTES
+
+
+def frame_bytes(group: Group) -> int:
+    """Return the length of a frame of `send: paced` or `syn-flood`."""
+    return SYN_BYTES if group.send == "syn-flood" else _packet_bytes(group) + UDP_HEADERS
+
+
+def _rate(group: Group) -> int:
+    return group.rate.bits_per_s if group.rate else 1
+
+
+def _frames_per_s(group: Group) -> str:
+    """Return the exact rate as a fraction: frames, and the nanoseconds in which they leave."""
+    return f"{_rate(group)}/{frame_bytes(group) * 8}"
+
+
+def _connection_every_ns(group: Group) -> int:
+    """Return the time from one connection to the next."""
+    if group.send == "requests":
+        return group.period.ns if group.period else 1_000_000_000
+    return max(1, round(connection_bytes(group) * 8e9 / _rate(group)))
+
+
+def connection_bytes(group: Group) -> int:
+    """Return the length of all frames that the opener of a connection of `connect-flood` sends without loss.
+
+    SYN, ACK, payload in full segments, FIN, and the ACK of the other FIN, with timestamps.
+    """
+    payload = group.size.bytes if group.size else 1
+    return 74 + 66 + payload + 66 * -(-payload // MSS_BYTES) + 66 + 66
 
 
 def _iperf3(flow: Flow) -> FlowCommands:
@@ -83,9 +162,16 @@ def _iperf3(flow: Flow) -> FlowCommands:
         raise InputError(
             [Problem("", "duration", message, "use traffic.tool: lean, or round warmup + duration")]
         )
+    if flow.group.kind.lean_only or flow.group.bytes is not None:
+        raise InputError([Problem("", f"{flow.group.name}.send", NOT_BY_IPERF3, "use traffic.tool: lean")])
     port, seconds = str(flow.port), str(flow.length.ns // 1_000_000_000)
     every = ("-i", str(INTERVAL_S), "-J")
-    return FlowCommands(
-        ("iperf3", "-c", flow.address, "-p", port, "-t", seconds, "-C", flow.kernel_cc, *every),
-        ("iperf3", "-s", "-1", "-p", port, *every),
-    )
+    receiver = ("iperf3", "-s", "-1", "-p", port, *every)
+    to = ("iperf3", "-c", flow.address, "-p", port, "-t", seconds)
+    if flow.group.send == "paced":
+        payload = _packet_bytes(flow.group)
+        bits = round(_rate(flow.group) * payload / frame_bytes(flow.group))
+        tos = str(_CODES[flow.group.codepoint or "not-ect"])  # the ECN field is its two lowest bits
+        paced = ("-u", "-b", str(bits), "-l", str(payload), "-S", tos, "--pacing-timer", str(PACING_TIMER_US))
+        return FlowCommands((*to, *paced, *every), receiver)
+    return FlowCommands((*to, "-C", flow.kernel_cc, *every), receiver)

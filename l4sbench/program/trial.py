@@ -112,19 +112,22 @@ def draw_seed(seed: int, *names: str | int) -> int:
 def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits, *, capture: bool = False) -> Conditions:
     """Draw the conditions of one trial: start offsets, noise, and the traffic tool.
 
-    Every flow `<group>-<index>` starts uniformly 0 to 1 s after its nominal start. A testbed with wires gets
-    a seed for their noise and pauses.
+    Every flow `<group>-<index>` starts uniformly 0 to 1 s after its nominal start; those of a group with
+    `every` all start equally late, so that the time between them is exact. A testbed with wires gets a seed
+    for their noise and pauses.
     """
     offsets = {
-        flow: Duration(int(draw_unit(seed, "start", flow) * START_SPREAD_NS))
+        f"{group.name}-{index}": Duration(int(draw_unit(seed, "start", drawn) * START_SPREAD_NS))
         for group in cell.groups
-        for flow in (f"{group.name}-{index}" for index in range(group.count))
+        for index in range(group.count)
+        for drawn in [f"{group.name}-{0 if group.every else index}"]
     }
     return Conditions(
         traffic=traffic_of(cell, traits),
         wire_seed=draw_seed(seed, "noise") if traits.wires else None,
         start_offsets=offsets,
         capture=capture,
+        workload_seed=draw_seed(seed, "workload"),
     )
 
 

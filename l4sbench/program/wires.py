@@ -41,12 +41,14 @@ def settings(placement: Placement, node: str, seed: int) -> tuple[tuple[str, str
         node: The node.
         seed: Seed of noise, jitter, losses and pauses; each node and port draws from a seed of its own.
     """
-    return (
-        *_delays(placement, node),
-        *_noise(placement, node, seed),
-        *_path(placement, node, seed),
-        *_host(placement, node, seed),
+    parts = (
+        _delays(placement, node),
+        _own_rtt(placement, node),
+        _noise(placement, node, seed),
+        _path(placement, node, seed),
+        _host(placement, node, seed),
     )
+    return tuple(dict(setting for part in parts for setting in part).items())
 
 
 def readback(placement: Placement, node: str, set_to: tuple[tuple[str, str], ...]) -> Readback:
@@ -137,6 +139,15 @@ def _delays(placement: Placement, node: str) -> Iterator[tuple[str, str]]:
         if port.node == node:
             yield f"{_ROOT}.{port.network}.delay_ns", str(part.ns)
             yield f"{_ROOT}.{port.network}.limit", str(PATH_LIMIT)
+
+
+def _own_rtt(placement: Placement, node: str) -> Iterator[tuple[str, str]]:
+    """Yield the delay of a sender whose groups have a longer round-trip time than the path."""
+    extra = placement.extra_delay(node)
+    if extra.ns:
+        port = f"{_ROOT}.{placement.topology.sender_networks[node]}"
+        yield f"{port}.delay_ns", str(extra.ns)
+        yield f"{port}.limit", str(PATH_LIMIT)
 
 
 def _noise(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:

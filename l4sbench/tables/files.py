@@ -173,7 +173,7 @@ def _metadata_bytes(path: Path) -> int:
 
 
 def scan(path: Path) -> pl.LazyFrame:
-    """Return a table as a lazy frame.
+    """Return a table as a lazy frame; columns that are newer than the file are null.
 
     Raises:
         DamagedTable: there is no table.
@@ -188,7 +188,12 @@ def scan(path: Path) -> pl.LazyFrame:
             f"{path} has format {version}, but this l4sbench reads only up to {FORMAT}",
             "install a newer l4sbench",
         )
-    return pl.scan_parquet(path)
+    frame = pl.scan_parquet(path)
+    there = set(frame.collect_schema().names())
+    own = columns(path.stem) if path.stem in SCHEMAS else {}
+    return frame.with_columns(
+        pl.lit(None, kind).alias(name) for name, kind in own.items() if name not in there
+    )
 
 
 def mend(folder: Path) -> str:

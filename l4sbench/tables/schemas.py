@@ -40,7 +40,7 @@ class TrialsTable(OfTrial):
     reasons = text("reasons why a trial is invalid or failed, joined by `; `", null=True)
     flags = text(
         "remarks that do not make a trial invalid: `low-utilisation`, `busy-host`, `limited-start`, "
-        "`unread-<table>`",
+        "`left-out-flows`, `unread-<table>`",
         null=True,
     )
     seed = text("seed of the trial, as a decimal number")
@@ -58,7 +58,8 @@ class FlowsTable(OfTrial):
 
     flow = text("id of the flow, `<group>-<index>`", key=True)
     group = text("flow group")
-    cc = text("congestion control of the group")
+    send = text("kind of traffic, as in the factor `<group>.send`", null=True)
+    cc = text("congestion control of the group; null for what TCP does not send", null=True)
     sender = text("sending node")
     receiver = text("receiving node")
     start_ms = real("start of the flow, from the start instant", "ms")
@@ -81,7 +82,15 @@ class FlowsTable(OfTrial):
     srtt_p95_ms = real("95 % quantile of the same; null with fewer than 200 samples", "ms")
     srtt_p99_ms = real("99 % quantile of the same; null with fewer than 1,000 samples", "ms")
     srtt_samples = count("number of samples of the smoothed RTT", null=True)
-    sent_bytes = count("payload acknowledged by the receiver", "bytes", null=True)
+    completed_ms = real(
+        "time from the flow's start until all of its `bytes` had arrived; null if they had not within its "
+        "lifetime, and for flows without `bytes`",
+        "ms",
+    )
+    offered_mbps = real("rate of the Ethernet frames that a paced flow or a flood of SYNs sent", "Mbit/s")
+    arrived_mbps = real("the same of those that arrived at the receiver", "Mbit/s")
+    connections = count("connections that requests or a flood of connections opened", null=True)
+    sent_bytes = count("payload acknowledged by the receiver; of a paced flow, sent", "bytes", null=True)
     received_bytes = count("payload that reached the receiver", "bytes", null=True)
     retransmits_packets = count("retransmitted segments", "packets", null=True)
     delivered_packets = count("segments delivered, as the sender counts", "packets", null=True)
@@ -91,6 +100,11 @@ class FlowsTable(OfTrial):
     busy_ms = real("time with data in flight or to send", "ms")
     rwnd_limited_ms = real("of this, limited by the receiver's window", "ms")
     sndbuf_limited_ms = real("of this, limited by the send buffer", "ms")
+    left_out = text(
+        "why the flow is left out of its group's figures, because it did not do what its cell says; null: it "
+        "counts. At most 5 % of a group's flows are; with more the trial is invalid",
+        null=True,
+    )
 
 
 class IntervalsTable(OfTrial):
@@ -108,6 +122,26 @@ class IntervalsTable(OfTrial):
     delivered_packets = count("segments delivered in the interval", "packets", null=True)
     delivered_ce_packets = count("of these, with a CE mark", "packets", null=True)
     warmup = dy.Bool(nullable=False, description="true if the interval began in the warm-up")
+
+
+class RequestsTable(OfTrial):
+    """One row per valid trial, flow of `send: requests` or `workload`, and TCP connection, with its times.
+
+    Times count from the opening of the connection; null: it had not come so far at the flow's end.
+    """
+
+    flow = text("id of the flow", key=True)
+    request = count("number of the connection within its flow, from 1", key=True)
+    group = text("flow group")
+    t_ms = real("opening of the connection, from the start instant", "ms", null=False)
+    handshake_ms = real("time until the connection was established: a round trip of two small packets", "ms")
+    response_ms = real(
+        "time until the whole response had arrived; of a workload its completion time, until the receiver "
+        "has closed the connection because it has everything",
+        "ms",
+    )
+    payload_bytes = count("payload of the request, and of its response", "bytes")
+    warmup = dy.Bool(nullable=False, description="true if it began in the warm-up")
 
 
 class SocketsTable(OfTrial):
@@ -355,6 +389,7 @@ SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {
     "trials": TrialsTable,
     "flows": FlowsTable,
     "intervals": IntervalsTable,
+    "requests": RequestsTable,
     "sockets": SocketsTable,
     "queues": QueuesTable,
     "packets": PacketsTable,

@@ -127,11 +127,11 @@ def _group_names(tables: RunTables, about: Mapping[str, Any], sockets: pl.DataFr
     groups = sockets["group"].unique().to_list()
 
     def order(group: str) -> tuple[bool, str]:
-        return (not ccs.get(about[f"{group}.cc"], {}).get("l4s", False), group)
+        return (not ccs.get(about.get(f"{group}.cc"), {}).get("l4s", False), group)
 
     names = {}
     for group in sorted(groups, key=order):
-        cc = about[f"{group}.cc"]
+        cc = about.get(f"{group}.cc") or about[f"{group}.send"]
         mode = about.get(f"{group}.ecn")
         ecn = f", {Setting('ecn', mode)}" if mode else ""
         names[group] = f"{group}: {ccs.get(cc, {}).get('label', cc)}{ecn}"

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from reports.render.words import GLYPHS, why_unsure
-from reports.result.cells import GroupResult, factors_of
+from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
+from reports.result.load import COUNTED, sum_of_all
 from reports.result.metrics import cell_metrics
 from reports.result.stats import Estimate
 
@@ -199,14 +200,14 @@ def _others(
 
 def _company(factors: Mapping[str, Setting]) -> str:
     """Return `CUBIC, ECN off, alone` or `CUBIC, ECN off beside CUBIC, ECN off`."""
-    groups = [name.removesuffix(".cc") for name in factors if name.endswith(".cc")]
+    groups = groups_of(factors)
     named = [_flows(factors, group) for group in groups]
     return f"{named[0]}, alone" if len(named) == 1 else " beside ".join(named)
 
 
 def _flows(factors: Mapping[str, Setting], group: str) -> str:
     count, ecn = factors.get(f"{group}.count"), factors.get(f"{group}.ecn")
-    name = factors[f"{group}.cc"].called
+    name = (factors.get(f"{group}.cc") or factors[f"{group}.send"]).called
     many = f"{count.called} {name}" if count and count.value != 1 else name
     return str(Label(many, (ecn.below(f"{group}."),) if ecn else ()))
 
@@ -257,8 +258,8 @@ def _groups(tables: RunTables) -> dict[tuple[str, int], list[list[object]]]:
     per_group = tables.flows.group_by("cell", "trial", "group", maintain_order=True).agg(
         pl.col("cc").first(),
         pl.len().alias("flows"),
-        pl.col("goodput_mbps").sum(),
-        pl.col("srtt_minus_base_ms").mean(),
+        sum_of_all("goodput_mbps"),
+        pl.col("srtt_minus_base_ms").filter(COUNTED).mean(),
         *[pl.col(f"srtt_{quantile}_ms").max() for quantile in ("p50", "p95", "p99")],
         (pl.col("delivered_ce_packets").sum() / pl.col("delivered_packets").sum() * 100).alias("ce_percent"),
         pl.col("retransmits_packets").sum(),

@@ -40,7 +40,7 @@ Estimates: TypeAlias = Mapping[str, Estimate]
 _Key: TypeAlias = "frozenset[tuple[str, Plain]]"
 
 _PLACE: Final = frozenset({"from", "to"})
-_SIZE: Final = frozenset({"count", "start_s"})
+_SIZE: Final = frozenset({"count", "start_s", "every_s", "lifetime_s", "stop_s"})
 _BASELINE_SHARE: Final = 0.1
 """Part of the error of a harm's interval that the baseline's mean has, the cell's mean having the rest
 (Bonferroni). A flow alone hardly differs between trials, so its interval may be the surer one."""
@@ -201,6 +201,13 @@ def factors_of(tables: RunTables) -> dict[str, Factors]:
     }
 
 
+def groups_of(factors: Mapping[str, Setting]) -> list[str]:
+    """Return the flow groups of a cell, those without a congestion control as well."""
+    return [
+        name.removesuffix(".count") for name in factors if name.endswith(".count") and name != "aqm.count"
+    ]
+
+
 def captured(tables: RunTables) -> pl.DataFrame:
     """Return the table `packet_flows`; without rows where the run's tables are older than it."""
     try:
@@ -308,7 +315,7 @@ class Baselines:
             for cell, own in factors.items():
                 if cell not in estimates:
                     continue
-                if [name for name in own if name.endswith(".cc")] == [f"{group}.cc"]:
+                if groups_of(own) == [group]:
                     solo[group, _key_alone(own, group)][cell] = estimates[cell]
                 elif group == classic and cell in own_kind:
                     same[_key_same(own, l4s)][cell] = estimates[cell]
@@ -380,7 +387,7 @@ def _harm_to_rtt(alone: Estimate | None, beside: Estimate | None, rtt_ms: float)
 
 def _key_alone(factors: Factors, group: str) -> _Key:
     """Return the factors that a cell shares with that of the group alone: its own and those of no group."""
-    groups = {name.removesuffix(".cc") for name in factors if name.endswith(".cc")} - {group}
+    groups = set(groups_of(factors)) - {group}
     places = {f"{group}.{end}" for end in _PLACE}
     return frozenset(
         (name, setting.value)

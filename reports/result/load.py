@@ -8,11 +8,21 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
 from l4sbench import tables
 from l4sbench.errors import InputError
+
+COUNTED: Final = pl.col("left_out").is_null()
+"""Condition that a flow of table `flows` counts in its group's figures."""
+
+
+def sum_of_all(name: str) -> pl.Expr:
+    """Return the sum of a column over a group's flows, each that is left out with the mean of the others."""
+    counted = pl.col(name).filter(COUNTED)
+    return counted.sum() * (pl.len() / COUNTED.sum())
 
 
 def _table(name: str) -> cached_property[pl.DataFrame]:
@@ -52,6 +62,7 @@ class RunTables:
     trials = _table("trials")
     flows = _table("flows")
     intervals = _table("intervals")
+    requests = _table("requests")
     sockets = _table("sockets")
     queues = _table("queues")
     packet_flows = _table("packet_flows")
@@ -96,15 +107,19 @@ class RunTables:
     def groups(self) -> pl.DataFrame:
         """Trial x flow group: goodputs summed, delays averaged over the group's flows.
 
-        A goodput is null when that of any flow is: an unknown goodput is not zero.
+        A goodput is null when that of any flow is: an unknown goodput is not zero. The few flows that are
+        left out for what they did count with the mean of the others.
         """
         goodputs = [
-            pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
+            pl.when(pl.col(name).filter(COUNTED).null_count() == 0).then(sum_of_all(name))
             for name in ("goodput_mbps", "goodput_whole_mbps")
         ]
-        counts = [pl.col(name).sum() for name in ("retransmits_packets", "delivered_packets")]
+        packets = [
+            pl.col(name).filter(COUNTED).sum() for name in ("retransmits_packets", "delivered_packets")
+        ]
+        delay = pl.col("srtt_minus_base_ms").filter(COUNTED).mean()
         return self.flows.group_by("cell", "trial", "group", maintain_order=True).agg(
-            pl.len().alias("flows"), *goodputs, pl.col("srtt_minus_base_ms").mean(), *counts
+            pl.len().alias("flows"), *goodputs, delay, *packets
         )
 
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.tables import empty
+from reports.result.load import COUNTED
 from reports.result.stats import binned_rates, jain, needed, throughput_ratio, utilisation, variation
 
 if TYPE_CHECKING:
@@ -87,18 +88,21 @@ def _within(tables: RunTables, samples: pl.LazyFrame) -> pl.LazyFrame:
 
 def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFrame:
     rates = dict(tables.trials.select("cell", "rate_mbps").unique("cell").iter_rows())
-    trials = tables.flows.group_by("cell", "trial", maintain_order=True).agg(pl.col("group"), pl.col(value))
+    trials = tables.flows.group_by("cell", "trial", maintain_order=True).agg(
+        pl.col("group"), pl.col(value), COUNTED.alias("counted")
+    )
     rows: list[dict[str, object]] = []
-    for cell, _, groups, goodputs in trials.iter_rows():
+    for cell, _, groups, goodputs, counted in trials.iter_rows():
         got = [mbps or 0.0 for mbps in goodputs]
         row: dict[str, object] = {
             "cell": cell,
             "flows": len(got),
             "utilisation": utilisation(got, rates[cell]),
-            "jain": jain(got),
+            "jain": jain([mbps for mbps, counts in zip(got, counted, strict=True) if counts]),
         }
         for name, group in (("l4s", l4s), ("classic", classic)):
-            own = [mbps for whose, mbps in zip(groups, got, strict=True) if whose == group]
+            all_own = zip(groups, got, counted, strict=True)
+            own = [mbps for whose, mbps, counts in all_own if whose == group and counts]
             row |= {name: sum(own) if own else None, f"{name}_flows": len(own)}
         rows.append(row)
     whole = dict.fromkeys(("flows", "l4s_flows", "classic_flows"), pl.Int64())

@@ -21,6 +21,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.images import read_image
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
+from l4sbench.workloads import read_workload
 from reports.compare import load_margins
 from reports.published.claims import load_study
 from reports.result.regret import load_prevalence
@@ -45,6 +46,7 @@ READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
     "prevalence": lambda path, _: load_prevalence(path),
     "rules": lambda path, _: read_rule(path),
     "slices": lambda path, _: load_slice_file(path),
+    "workloads": lambda path, _: read_workload(path),
 }
 CASES: Final = sorted(
     path.relative_to(ERRORS)

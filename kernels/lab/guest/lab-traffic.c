@@ -25,8 +25,9 @@ static const struct role {
 	{ "receive", receive_bulk, false, "[--bytes N]" },
 	{ "pace", pace, true, "(--size N | --syn) --frames RATE/BITS --codepoint 0-3 [--flow ID]" },
 	{ "count", count, false, "(--size N | --syn)" },
-	{ "request", request, true, "--size N --every-ns N --cc NAME [--answer] [--flow ID]" },
-	{ "answer", answer, false, "--size N [--answer]" },
+	{ "request", request, true,
+	  "(--size N --every-ns N | --schedule FILE) --cc NAME [--answer] [--flow ID]" },
+	{ "answer", answer, false, "[--size N] [--answer]" },
 };
 
 static void usage(void)
@@ -85,7 +86,8 @@ static void parse_options(struct options *o, int argc, char **argv)
 		CODEPOINT,
 		EVERY,
 		SYN,
-		ANSWER
+		ANSWER,
+		SCHEDULE
 	};
 	static const struct option known[] = {
 		[TO] = { "to", required_argument, NULL, TO },
@@ -101,12 +103,13 @@ static void parse_options(struct options *o, int argc, char **argv)
 		[EVERY] = { "every-ns", required_argument, NULL, EVERY },
 		[SYN] = { "syn", no_argument, NULL, SYN },
 		[ANSWER] = { "answer", no_argument, NULL, ANSWER },
+		[SCHEDULE] = { "schedule", required_argument, NULL, SCHEDULE },
 		{ 0 },
 	};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
-		const char *name = option <= ANSWER ? known[option].name : "";
+		const char *name = option <= SCHEDULE ? known[option].name : "";
 
 		switch (option) {
 		case TO:
@@ -148,6 +151,9 @@ static void parse_options(struct options *o, int argc, char **argv)
 		case ANSWER:
 			o->answer = true;
 			break;
+		case SCHEDULE:
+			o->schedule = optarg;
+			break;
 		default:
 			usage();
 		}
@@ -160,16 +166,17 @@ static void parse_options(struct options *o, int argc, char **argv)
 static void check(const struct role *role, const struct options *o)
 {
 	bool paced = role->run == pace || role->run == count;
-	bool requests = role->run == request || role->run == answer;
+	bool sized = (role->run == request && !o->schedule) || (role->run == answer && o->answer);
 	struct in_addr address;
 
 	if (role->sends && !o->to)
 		usage();
 	if ((role->run == send_bulk || role->run == request) && !o->cc)
 		usage();
-	if ((paced && !o->size == !o->syn) || (requests && !o->size))
+	if ((paced && !o->size == !o->syn) || (sized && !o->size))
 		usage();
-	if ((role->run == pace && !o->rate) || (role->run == request && !o->every_ns))
+	if ((role->run == pace && !o->rate) ||
+	    (role->run == request && !o->every_ns == !o->schedule))
 		usage();
 	if (role->run == pace && o->size > 65507)
 		die("a UDP packet has at most 65507 bytes, not %lld", (long long)o->size);

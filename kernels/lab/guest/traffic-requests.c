@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The l4sbench authors
 /*
- * Short TCP connections, opened at fixed intervals whatever became of those before.
+ * Short TCP connections, opened at given instants whatever became of those before.
  *
  * Each carries a given payload. With --answer the receiver then sends as much back
  * and the sender closes: a request and its response, whose times are reported one by
  * one. Without, the sender closes at once and the receiver after it: connections of
- * a flood, which are only counted.
+ * a flood, which are only counted. With --schedule, a workload, instants and sizes
+ * are those of a file, and a connection is complete when the receiver has closed it.
  */
 
 #include "traffic.h"
@@ -32,13 +33,22 @@ static char nothing[PIECE];
 /* One connection; at the sender also its times after its opening, -1 while they are not known. */
 struct connection {
 	int fd;
-	bool established;
-	int64_t sent, received; /* payload */
+	bool established, shut;
+	int64_t size; /* payload to send */
+	int64_t sent, received;
 	int64_t begun_ns, handshake_ns, response_ns;
+};
+
+/* A connection to come, of a workload. */
+struct planned {
+	int64_t at_ns, size;
 };
 
 struct side {
 	const struct options *o;
+	bool each;		 /* every connection is reported */
+	struct planned *planned; /* of a workload, in order */
+	uint64_t planned_number;
 	int epoll, timer;
 	int64_t start_ns;
 	struct connection **all; /* the sender's, in order of their numbers */
@@ -92,10 +102,10 @@ static void end(struct connection *connection)
 }
 
 /* Send what is left; false once the connection is broken. */
-static bool push(struct connection *connection, int64_t size)
+static bool push(struct connection *connection)
 {
-	while (connection->sent < size) {
-		int64_t left = size - connection->sent;
+	while (connection->sent < connection->size) {
+		int64_t left = connection->size - connection->sent;
 		ssize_t n = send(connection->fd, nothing, left < PIECE ? left : PIECE,
 				 MSG_NOSIGNAL | MSG_DONTWAIT);
 
@@ -134,7 +144,8 @@ static void open_next(struct side *side)
 	side->opened++;
 	connection->begun_ns = now_ns();
 	connection->handshake_ns = connection->response_ns = -1;
-	if (o->answer) {
+	connection->size = side->planned ? side->planned[side->opened - 1].size : o->size;
+	if (side->each) {
 		side->all = realloc(side->all, side->opened * sizeof(*side->all));
 		if (!side->all)
 			die("out of memory");
@@ -152,7 +163,7 @@ static void open_next(struct side *side)
 	    errno != EINPROGRESS) {
 		side->failed++;
 		end(connection);
-		if (!o->answer)
+		if (!side->each)
 			free(connection);
 		return;
 	}
@@ -166,7 +177,7 @@ static void finish(struct side *side, struct connection *connection, bool whole)
 	else
 		side->failed++;
 	end(connection);
-	if (!side->o->answer)
+	if (!side->each)
 		free(connection);
 }
 
@@ -189,17 +200,21 @@ static void advance(struct side *side, struct connection *connection, uint32_t e
 	}
 	if (!connection->established)
 		return;
-	if (!push(connection, o->size)) {
+	if (!push(connection)) {
 		finish(side, connection, false);
 		return;
 	}
-	if (!o->answer) {
-		if (connection->sent == o->size)
+	if (!side->each) {
+		if (connection->sent == connection->size)
 			finish(side, connection, true);
 		return;
 	}
+	if (!o->answer && !connection->shut && connection->sent == connection->size) {
+		connection->shut = true;
+		shutdown(connection->fd, SHUT_WR);
+	}
 	open = pull(connection);
-	if (connection->received >= o->size) {
+	if (o->answer ? connection->received >= connection->size : connection->shut && !open) {
 		connection->response_ns = now_ns() - connection->begun_ns;
 		finish(side, connection, true);
 	} else if (open <= 0) {
@@ -232,6 +247,8 @@ static void report_requests(const struct side *side, struct text *t)
 		text_s64(t, one->handshake_ns);
 		text_puts(t, ",");
 		text_s64(t, one->response_ns);
+		text_puts(t, ",");
+		text_s64(t, one->size);
 		text_puts(t, "]");
 	}
 	text_puts(t, "]");
@@ -249,7 +266,7 @@ static void report_sender(const struct side *side)
 	text_field_u64(&t, "established", side->established);
 	text_field_u64(&t, "ended", side->ended);
 	text_field_u64(&t, "failed", side->failed);
-	if (side->o->answer)
+	if (side->each)
 		report_requests(side, &t);
 	print_result(&t, &side->intervals);
 }
@@ -265,19 +282,58 @@ static void take_events(struct side *side,
 			take(side, events[i].data.ptr, events[i].events);
 }
 
+/* The file of a workload: a line `NS BYTES` for each connection, in order of their instants. */
+static void read_schedule(struct side *side)
+{
+	const char *path = side->o->schedule;
+	char *data, *line, *rest;
+	ssize_t length = read_whole(path, &data);
+
+	if (length < 0)
+		die_errno(-length, "cannot read %s", path);
+	side->planned = calloc(length / 4 + 1, sizeof(*side->planned)); /* the shortest line */
+	if (!side->planned)
+		die("out of memory");
+	for (line = strtok_r(data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		struct planned *planned = &side->planned[side->planned_number++];
+		char *size = strchr(line, ' ');
+
+		if (!size)
+			die("%s: not an instant and a size: %s", path, line);
+		*size++ = 0;
+		if (!parse_int64(line, &planned->at_ns) || !parse_int64(size, &planned->size) ||
+		    planned->size < 1)
+			die("%s: not an instant and a size: %s %s", path, line, size);
+	}
+	free(data);
+}
+
+/* When the next connection is opened, after the start; without any, never. */
+static int64_t next_opening(const struct side *side)
+{
+	if (!side->planned)
+		return (int64_t)side->opened * side->o->every_ns;
+	if (side->opened >= side->planned_number)
+		return INT64_MAX;
+	return side->planned[side->opened].at_ns;
+}
+
 void request(const struct options *o)
 {
 	struct side side = { 0 };
 	int64_t end_ns = o->interval_ns;
 
 	prepare(&side, o);
+	side.each = o->answer || o->schedule;
+	if (o->schedule)
+		read_schedule(&side);
 	side.start_ns = announce_start(o);
 	sleep_until(side.start_ns);
 	for (;;) {
-		int64_t next_ns = (int64_t)side.opened * o->every_ns;
 		int64_t at_ns = now_ns() - side.start_ns;
+		int64_t next_ns;
 
-		for (; next_ns <= at_ns && next_ns < o->seconds_ns; next_ns += o->every_ns)
+		while ((next_ns = next_opening(&side)) <= at_ns && next_ns < o->seconds_ns)
 			open_next(&side);
 		for (; end_ns <= at_ns && end_ns < o->seconds_ns; end_ns += o->interval_ns)
 			record_sender(&side, end_ns);
@@ -312,6 +368,7 @@ static void accept_all(struct side *side)
 		if (!connection)
 			die("out of memory");
 		connection->fd = fd;
+		connection->size = side->o->size;
 		side->opened++;
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 		watch(side, fd, EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, connection);
@@ -332,7 +389,7 @@ static void serve(struct side *side, struct connection *connection, uint32_t eve
 	before = connection->received;
 	open = pull(connection);
 	side->bytes_received += connection->received - before;
-	if (open > 0 && o->answer && connection->received >= o->size && !push(connection, o->size))
+	if (open > 0 && o->answer && connection->received >= o->size && !push(connection))
 		open = -1;
 	if (open > 0)
 		return;

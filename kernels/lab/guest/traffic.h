@@ -32,6 +32,7 @@ struct options {
 	int codepoint;		  /* pace: the ECN field */
 	int64_t every_ns;	  /* request: from one connection to the next */
 	bool syn;		  /* pace, count: SYNs instead of UDP */
+	const char *schedule;	  /* request: file with a line `NS BYTES` for each connection */
 	bool answer;		  /* request, answer: the receiver sends as much back */
 };
 

@@ -114,11 +114,14 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
             found.setdefault(node, NodeNeeds())
         found[place.router].add(catalog.queue(cell.aqm))
         for group, pair in zip(cell.groups, place.place(cell.nodes).values(), strict=True):
+            for node in pair:
+                found[node].traffic = True
+            if group.cc is None or group.ecn is None:
+                continue
             cc = catalog.congestion_control(group.cc)
             for node in pair:
                 found[node].add(cc)
                 found[node].ccs.add(cc.kernel_name)
-                found[node].traffic = True
                 if group.ecn == "accecn":
                     found[node].accecn.add(cc.name)
             receiver_cc = cc.ecn_modes[group.ecn].receiver_cc or cc.receiver_cc

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import assets
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import Problem, TestbedError, TrialFailed
+from l4sbench.program.timing import NOT_BY_IPERF3
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import (
     HostFacts,
@@ -177,6 +178,7 @@ class SshTestbed:
             )
             for name in sorted(needs.wires)
         ]
+        found += [Problem("", name, NOT_BY_IPERF3, "use --on virtual") for name in sorted(needs.lean)]
         return list(dict.fromkeys(found))
 
     def _unfit(self, topology: Topology, wanted: Mapping[str, NodeNeeds], needs: Needs) -> list[Problem]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.program import INPUT
 from l4sbench.program.trial import draw_unit
 from l4sbench.testbeds.virtual.lab import GUEST_BIN, GUEST_MODULES
 
@@ -195,7 +196,12 @@ def _flows(writer: _Writer, programs: Mapping[str, Program], seed: int) -> None:
     for node, program in programs.items():
         for flow in program.flows:
             out = f"{node}/{flow.output}"
-            writer.line("at", node, str(flow.start.ns), out, f"{out}.stderr", *_local(flow.argv))
+            argv = _local(flow.argv)
+            if flow.input:
+                name = f"{node}/flow-{flow.flow}.input"
+                writer.files[name] = flow.input
+                argv = [f"/trial/{name}" if word == INPUT else word for word in argv]
+            writer.line("at", node, str(flow.start.ns), out, f"{out}.stderr", *argv)
             end_ns = max(end_ns, flow.start.ns + int(flow.seconds * 1e9))
     sampler = _sampler_argv(programs, end_ns, seed)
     if sampler:

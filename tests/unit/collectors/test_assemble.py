@@ -57,7 +57,7 @@ def test_all_tables_of_a_run(run: Run, captured: Load, catalog: Catalog) -> None
     assert sorted(p.stem for p in run.tables.iterdir()) == sorted({*tables.SCHEMAS} - {"verdicts"})
     for table in tables.OF_TRIALS:
         frame = read(run, table)
-        if table in {"lateness", "events"}:  # of trials in real time, and with events
+        if table in {"lateness", "events", "requests"}:  # of trials in real time, with events, with requests
             assert not frame.height
             continue
         assert frame["cell"].n_unique() == (1 if table.startswith("packet") else 3), table
@@ -155,7 +155,8 @@ def test_what_is_gone_from_the_store_is_gone_from_the_tables(
     collect(run, catalog)
     shutil.rmtree(folder)
     assert collect(run, catalog) == Collected(0, 1)
-    there = [table for table in tables.OF_TRIALS if not table.startswith(("packet", "lateness", "events"))]
+    rare = ("packet", "lateness", "events", "requests")
+    there = [table for table in tables.OF_TRIALS if not table.startswith(rare)]
     assert {read(run, table)["trial"].max() for table in there} == {1}
 
 

@@ -37,6 +37,7 @@ def test_released_defaults_never_change() -> None:
         "expect.bottleneck": "True",
     }
     assert {n: str(f.default) for n, f in GROUP_FACTORS.items() if f.default is not None} == {
+        "send": "bulk",
         "count": "1",
         "start": "0s",
     }
@@ -49,6 +50,11 @@ def test_released_defaults_never_change() -> None:
         ("rtt", Duration(10_000_000), ("rtt_ms", 10.0)),
         ("duration", Duration(30_000_000_000), ("duration_s", 30.0)),
         ("classic.start", Duration(1_500_000_000), ("classic.start_s", 1.5)),
+        ("classic.every", Duration(25_000_000_000), ("classic.every_s", 25.0)),
+        ("classic.stop", Duration(9_000_000_000), ("classic.stop_s", 9.0)),
+        ("classic.lifetime", Duration(9_000_000_000), ("classic.lifetime_s", 9.0)),
+        ("far.rtt", Duration(80_000_000), ("far.rtt_ms", 80.0)),
+        ("mice.period", Duration(100_000_000), ("mice.period_ms", 100.0)),
         ("aqm.target", Duration(5_000_000), ("aqm.target_ms", 5.0)),
         ("aqm.limit", Size(1000), ("aqm.limit_bytes", 1000)),
         ("aqm.limit", Packets(42), ("aqm.limit_packets", 42)),

@@ -32,6 +32,7 @@ SHAPELY = {
     "no-name",
     "not-a-map",
     "out-of-range",
+    "sends",
     "settings",
     "trials-range",
     "unknown-keys",

@@ -4,15 +4,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from l4sbench.cell import Group
 from l4sbench.errors import InputError
+from l4sbench.factors import SENDS
 from l4sbench.program.traffic import Flow, commands
-from l4sbench.units import Duration
+from l4sbench.units import Duration, Percent, Rate, Size
+
+
+def group(send: str = "bulk", **factors: Any) -> Group:
+    cc, ecn = ("prague", "accecn") if SENDS[send].tcp else (None, None)
+    return Group("l4s", send, cc, 1, ecn, Duration(0), (None, None), {}, **factors)
 
 
 def flow(length: str) -> Flow:
-    return Flow("l4s-0", "10.0.5.100", 5001, "prague", Duration.parse(length))
+    return Flow("l4s-0", "10.0.5.100", 5001, "prague", Duration.parse(length), group())
 
 
 def test_lean() -> None:
@@ -47,3 +56,59 @@ def test_iperf3_refuses_parts_of_seconds() -> None:
 def test_an_unknown_tool_is_an_error() -> None:
     with pytest.raises(InputError, match="netperf is not a valid traffic tool; choose from lean, iperf3"):
         commands("netperf", flow("1s"))
+
+
+def of(tool: str, send: str, **factors: Any) -> tuple[str, str]:
+    wanted = group(send, **factors)
+    both = commands(
+        tool, Flow("x-0", "10.0.5.100", 5003, "reno" if wanted.cc else "", Duration(10**10), wanted)
+    )
+    return " ".join(both.sender), " ".join(both.receiver)
+
+
+TO = "--to 10.0.5.100 --port 5003 --seconds 10 --interval 1"
+HERE = "--port 5003 --seconds 10 --interval 1"
+
+
+def test_every_kind_of_traffic_has_its_commands() -> None:
+    rate, size = Rate(9_800_000), Size(50)
+    assert of("lean", "bulk", bytes=Size(30_000_000)) == (
+        f"lab-traffic send {TO} --cc reno --bytes 30000000 --flow x-0",
+        f"lab-traffic receive {HERE} --bytes 30000000",
+    )
+    assert of("lean", "paced", rate=rate, codepoint="ect1") == (
+        f"lab-traffic pace {TO} --size 1472 --frames 9800000/12112 --codepoint 1 --flow x-0",
+        f"lab-traffic count {HERE} --size 1472",
+    )
+    assert of("lean", "syn-flood", rate=rate, codepoint="ect0") == (
+        f"lab-traffic pace {TO} --syn --frames 9800000/432 --codepoint 2 --flow x-0",
+        f"lab-traffic count {HERE} --syn",
+    )
+    assert of("lean", "requests", period=Duration(10**8), size=size) == (
+        f"lab-traffic request {TO} --size 50 --every-ns 100000000 --cc reno --answer --flow x-0",
+        f"lab-traffic answer {HERE} --size 50 --answer",
+    )
+    assert of("lean", "connect-flood", rate=Rate(3_880_000), size=size) == (
+        f"lab-traffic request {TO} --size 50 --every-ns 800000 --cc reno --flow x-0",
+        f"lab-traffic answer {HERE} --size 50",
+    )
+
+
+def test_a_workload_is_read_from_a_file() -> None:
+    assert of("lean", "workload", workload="web-search", load=Percent.parse("80%")) == (
+        f"lab-traffic request {TO} --schedule %input --cc reno --flow x-0",
+        f"lab-traffic answer {HERE}",
+    )
+
+
+def test_iperf3_paces_the_payload_so_that_the_frames_have_the_rate() -> None:
+    sender, receiver = of("iperf3", "paced", rate=Rate(3_000_000), size=Size(958), codepoint="ect0")
+    assert sender == (
+        "iperf3 -c 10.0.5.100 -p 5003 -t 10 -u -b 2874000 -l 958 -S 2 --pacing-timer 100 -i 1 -J"
+    )
+    assert receiver == "iperf3 -s -1 -p 5003 -i 1 -J"
+
+
+def test_iperf3_refuses_what_it_cannot_send() -> None:
+    with pytest.raises(InputError, match=r"l4s\.send: iperf3 cannot do this"):
+        of("iperf3", "requests", period=Duration(10**8), size=Size(50))

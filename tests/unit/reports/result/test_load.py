@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from l4sbench.errors import InputError
@@ -51,3 +52,28 @@ def test_what_is_not_there(make: Make, tmp_path: Path) -> None:
         tables.frame("drops")
     with pytest.raises(InputError, match="verdicts"):
         _ = tables.verdicts
+
+
+def test_flows_that_are_left_out_count_with_the_mean_of_the_others(make: Make) -> None:
+    path = make(CELLS).folder / "flows.parquet"
+    flows = pl.read_parquet(path)
+    first = flows.filter(
+        (pl.col("group") == "l4s") & (pl.col("cell") == "cell-0000") & (pl.col("trial") == 1)
+    )
+    others = [first.with_columns(flow=pl.lit(f"l4s-{index}"), goodput_mbps=pl.lit(20.0)) for index in (1, 2)]
+    odd = first.with_columns(
+        flow=pl.lit("l4s-3"), goodput_mbps=pl.lit(None, pl.Float64), left_out=pl.lit("x")
+    )
+    pl.concat([flows, *others, odd], how="diagonal_relaxed").write_parquet(
+        path, metadata=pl.read_parquet_metadata(path)
+    )
+    group = RunTables(path.parent).groups.filter(group="l4s", cell="cell-0000", trial=1)
+    assert group["flows"].item() == 4
+    assert group["goodput_mbps"].item() == pytest.approx((40 + 20 + 20) / 3 * 4)
+
+
+def test_columns_that_are_newer_than_a_table_are_null(make: Make) -> None:
+    path = make(CELLS).folder / "flows.parquet"
+    flows = pl.read_parquet(path)
+    flows.drop("left_out").write_parquet(path, metadata=pl.read_parquet_metadata(path))
+    assert RunTables(path.parent).flows["left_out"].null_count() == flows.height

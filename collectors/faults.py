@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Flows that did not do what their cell asks for, and which of them their trial can do without.
+
+A fault counts only if it can move the trial's result. One flow of many cannot: its share of its group is
+below what trials differ by. So where at most `MOST_LEFT_OUT` of a group's flows have faults, they are named
+and left out of the group's figures, and the trial is valid; where more have, the trial is invalid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from collectors.flows import read_flows
+from collectors.sockets import socket_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from collectors.flows import FlowResult
+    from l4sbench.cell import Cell, Group
+    from l4sbench.program.trial import EndedTrial
+
+MOST_LEFT_OUT: Final = 0.05
+"""Share of a group's flows that may have faults: one of 20. It is also the most by which leaving them out can
+change the group's goodput, if they would have had none at all."""
+
+HOST_LIMITED: Final = 0.01
+"""Share of its busy time, after the warm-up, in which a flow may be limited by its host's buffers."""
+
+START_MS: Final = 1000.0
+START_LIMITED: Final = 0.02
+"""A flow may also be limited in its first second for this share of its busy time, while the receiver's window
+grows: with the whole link for that time its share of the link would be at most two points higher."""
+
+SHORT_BY: Final = 0.01
+SHORT_BY_S: Final = 0.1
+"""A flow may end early by this share of its time or by this many seconds, as iperf3's clock is coarse."""
+
+OFF_RATE: Final = 0.01
+"""Share by which the rate of a paced flow or a flood may differ from the one asked for."""
+
+MOST_FRAME_BYTES: Final = 65_549
+"""Length of the longest frame that a paced flow may consist of."""
+
+NEGOTIATED: Final[Mapping[str, str]] = {
+    "off": "off",
+    "classic": "classic",
+    "accecn": "accecn",
+    "dctcp": "classic",
+}
+"""The ECN that each `ecn` of a flow group must negotiate. DCTCP's own echo is negotiated as classic ECN."""
+
+
+def faults(
+    flows: Sequence[FlowResult], cell: Cell, samples: Callable[[], pl.DataFrame]
+) -> dict[str, tuple[str, ...]]:
+    """Return the flows of a trial that have faults, with all of these.
+
+    Args:
+        flows: The results of the traffic tools.
+        cell: The trial's cell.
+        samples: Gives the samples of sockets, when first needed.
+    """
+    groups = {group.name: group for group in cell.groups}
+    sockets = _Sockets(samples, cell.warmup.ms)
+    found = {flow.run.flow: tuple(_of(flow, groups[flow.run.group], sockets)) for flow in flows}
+    return {name: reasons for name, reasons in found.items() if reasons}
+
+
+def left_out(found: Mapping[str, tuple[str, ...]], flows: Sequence[FlowResult]) -> frozenset[str]:
+    """Return the flows with faults that are so few in their group that the trial can do without them."""
+    group_of = {flow.run.flow: flow.run.group for flow in flows}
+    faulty, all_flows = Counter(group_of[name] for name in found), Counter(group_of.values())
+    few = {group for group, number in faulty.items() if number <= MOST_LEFT_OUT * all_flows[group]}
+    return frozenset(name for name in found if group_of[name] in few)
+
+
+def limited_at_start(trial: EndedTrial) -> bool:
+    """Return True if a flow of a valid trial was limited by its host as long as only its start may be."""
+    sockets = _Sockets(lambda: socket_rows(trial.programs, trial.raw), trial.cell.warmup.ms)
+    try:
+        flows = (flow for flow in read_flows(trial.programs, trial.raw) if flow.run.send == "bulk")
+        shares = [_limited(flow, sockets) or [] for flow in flows]
+    except (Exception, pl.exceptions.PanicException):  # noqa: BLE001
+        return False  # the tables that need these raw files report them
+    return any(share > HOST_LIMITED for own in shares for _, share, _ in own)
+
+
+def may_leave_out(flows: Sequence[FlowResult]) -> bool:
+    """Return whether some group has so many flows that a trial can do without one."""
+    return any(number * MOST_LEFT_OUT >= 1 for number in Counter(flow.run.group for flow in flows).values())
+
+
+class _Sockets:
+    """Samples of sockets, read when first needed, and when the warm-up ended."""
+
+    def __init__(self, read: Callable[[], pl.DataFrame], warmup_ms: float) -> None:
+        self._read = read
+        self.warmup_ms = warmup_ms
+
+    @cached_property
+    def samples(self) -> pl.DataFrame:
+        return self._read()
+
+    def _of(self, flow: str, side: str) -> pl.DataFrame:
+        return self.samples.filter((pl.col("flow") == flow) & (pl.col("side") == side))
+
+    def last(self, flow: str, side: str, until_ms: float = math.inf) -> dict[str, object]:
+        """Return the last sample of a flow's socket up to a time; empty when there is none."""
+        own = self._of(flow, side).filter(pl.col("t_ms") <= until_ms)
+        return own.row(-1, named=True) if own.height else {}
+
+    def first_ms(self, flow: str) -> float:
+        """Return the time of the first sample of a flow's sender; 0 without samples."""
+        own = self._of(flow, "sender")
+        return float(own["t_ms"][0]) if own.height else 0.0
+
+
+def _of(flow: FlowResult, group: Group, sockets: _Sockets) -> Iterator[str]:
+    yield from flow.problems
+    if flow.sender is None or flow.received is None:
+        return
+    yield from _time(flow)
+    if flow.run.send != "bulk":
+        yield from _of_other_kind(flow, group)
+        return
+    if flow.sender.cc is not None and flow.sender.cc != flow.run.cc:
+        yield f"{flow.run.flow}: ran {flow.sender.cc}, not {flow.run.cc}"
+    yield from _ecn(flow, sockets)
+    yield from _host_limited(flow, sockets)
+
+
+def _of_other_kind(flow: FlowResult, group: Group) -> Iterator[str]:
+    """Report what is wrong with traffic that is not one connection at full speed."""
+    name, sender = flow.run.flow, flow.sender
+    if sender is None:
+        return
+    if flow.run.ecn and sender.ecn is not None and sender.ecn != NEGOTIATED[flow.run.ecn]:
+        yield f"{name}: the sender negotiated ECN {sender.ecn}, not {NEGOTIATED[flow.run.ecn]}"
+    if sender.frames_mbps is not None and group.rate is not None:
+        off = abs(sender.frames_mbps / group.rate.mbps - 1)
+        # a packet is sent or not: one more or less is no error of the rate
+        if off > OFF_RATE and off * group.rate.mbps * 1e6 * sender.seconds > 2 * 8 * MOST_FRAME_BYTES:
+            yield f"{name}: sent {sender.frames_mbps:.4g} Mbit/s, not {group.rate.mbps:.4g}"
+
+
+def _time(flow: FlowResult) -> Iterator[str]:
+    if flow.sender is not None and flow.sender.completed_s is not None:
+        return
+    asked = flow.run.seconds
+    least = asked - max(SHORT_BY * asked, SHORT_BY_S)
+    for side, result in (("sender", flow.sender), ("receiver", flow.received)):
+        if result is None:
+            continue
+        ran = min(result.seconds, result.intervals[-1].end_s) if result.intervals else result.seconds
+        if ran < least:
+            yield f"{flow.run.flow}: the {side} ran {ran:.3g} s of {asked:g} s"
+    if flow.received is not None and not (flow.received.bytes or flow.received.delivered):
+        yield f"{flow.run.flow}: no data arrived"
+
+
+def _ecn(flow: FlowResult, sockets: _Sockets) -> Iterator[str]:
+    wanted = NEGOTIATED[flow.run.ecn]
+    for side, result in (("sender", flow.sender), ("receiver", flow.receiver)):
+        shown = (result.ecn if result else None) or sockets.last(flow.run.flow, side).get("ecn")
+        if shown is None:
+            if side == "sender":
+                yield f"{flow.run.flow}: no file has the negotiated ECN"
+        elif shown != wanted and not (shown == "on" and wanted != "off"):
+            yield f"{flow.run.flow}: the {side} negotiated ECN {shown}, not {wanted}"
+
+
+def _host_limited(flow: FlowResult, sockets: _Sockets) -> Iterator[str]:
+    limited = _limited(flow, sockets)
+    if limited is None:
+        yield f"{flow.run.flow}: no file has the time for which it was limited"
+        return
+    for by, share, later in limited:
+        if share > START_LIMITED or (share > HOST_LIMITED and later > HOST_LIMITED):
+            yield f"{flow.run.flow}: limited by {by} for {share:.1%} of its busy time"
+
+
+def _limited(flow: FlowResult, sockets: _Sockets) -> list[tuple[str, float, float]] | None:
+    """Return what limited a flow's sender, for which share of its busy time, and for which after its start.
+
+    Both are of the measured time, after the warm-up, where samples of the socket have its counters then. None
+    if no file has them.
+    """
+    name, sender = flow.run.flow, flow.sender
+    if sender is not None and sender.busy_ms is not None:
+        ends = (sender.busy_ms, sender.rwnd_limited_ms or 0.0, sender.sndbuf_limited_ms or 0.0)
+    else:
+        ends = _counters(sockets.last(name, "sender"))
+    if not ends[0]:
+        return None
+    warm = _counters(sockets.last(name, "sender", sockets.warmup_ms))
+    if not sockets.warmup_ms or warm[0] >= ends[0]:
+        warm = (0.0, 0.0, 0.0)
+    start_ms = max(sockets.warmup_ms, sockets.first_ms(name) + START_MS)
+    started = _counters(sockets.last(name, "sender", start_ms))
+    if not sockets.samples.height or started[0] >= ends[0]:
+        started = warm
+
+    def share(number: int, since: tuple[float, float, float]) -> float:
+        return (ends[number] - since[number]) / (ends[0] - since[0])
+
+    limits = ("its receiver's window", "its send buffer")
+    return [(by, share(number, warm), share(number, started)) for number, by in enumerate(limits, start=1)]
+
+
+def _counters(sample: Mapping[str, object]) -> tuple[float, float, float]:
+    busy, rwnd, sndbuf = (
+        _number(sample.get(name)) or 0.0 for name in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
+    )
+    return busy, rwnd, sndbuf
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Results of the traffic tools of a trial, flow by flow."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from collectors.collector import BadRawError
+from collectors.iperf3 import parse_iperf3
+from collectors.lean import parse_lean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from collectors.result import Result
+    from l4sbench.program import FlowRun, Program
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """One flow of a trial with the results of both its sides.
+
+    A side whose file is missing or unreadable is None; `problems` has the reasons.
+    """
+
+    run: FlowRun
+    sender_node: str
+    sender: Result | None
+    receiver: Result | None
+    problems: tuple[str, ...]
+
+    @property
+    def received(self) -> Result | None:
+        """The receiver's result: its own file, or else what the sender got from it."""
+        return self.receiver or (self.sender.far if self.sender else None)
+
+
+def read_flows(programs: Mapping[str, Program], raw: Path) -> tuple[FlowResult, ...]:
+    """Read the results of all flows of a trial, sorted by name. Never raises for what is in the files."""
+    found = []
+    for node, program in programs.items():
+        for run in program.flows:
+            problems: list[str] = []
+            sender = _read(raw / node / run.output, f"{run.flow}: the sender's result", problems)
+            output = _receiver_output(programs, run)
+            receiver = None
+            if output is not None:
+                path = raw / run.receiver / output
+                reported = sender is not None and sender.far is not None
+                if not reported or path.is_file():
+                    receiver = _read(path, f"{run.flow}: the receiver's result", problems)
+            found.append(FlowResult(run, node, sender, receiver, tuple(problems)))
+    return tuple(sorted(found, key=lambda flow: flow.run.flow))
+
+
+def _receiver_output(programs: Mapping[str, Program], run: FlowRun) -> str | None:
+    servers = programs[run.receiver].servers if run.receiver in programs else ()
+    return next((server.output for server in servers if server.id == run.flow), None)
+
+
+def _read(path: Path, what: str, problems: list[str]) -> Result | None:
+    if not path.is_file():
+        problems.append(f"{what} is missing")
+        return None
+    try:
+        return parse_result(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        problems.append(f"{what} cannot be read: {error.strerror}")
+    except BadRawError as error:
+        problems.append(f"{what} {error}")
+    return None
+
+
+def parse_result(text: str) -> Result:
+    """Parse a traffic tool's JSON; its keys show which tool wrote it.
+
+    Raises:
+        BadRawError: not JSON, cut short, from an unknown tool, or the tool's own error message.
+    """
+    if not text.strip():
+        raise BadRawError("is empty")
+    try:
+        plain = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = "is cut short" if error.pos >= len(text.rstrip()) - 1 else f"is not JSON at byte {error.pos}"
+        raise BadRawError(where) from error
+    keys = plain.keys() if isinstance(plain, dict) else set[str]()
+    if "role" in keys:
+        parse = parse_lean
+    elif "error" in keys or {"start", "intervals", "end"} <= keys:
+        parse = parse_iperf3
+    else:
+        raise BadRawError("is not from a known traffic tool")
+    try:
+        return parse(plain)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise BadRawError(f"lacks a field of every result: {type(error).__name__} {error}") from error

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Start and end of the flows of a group, and checks of what a cell says about them and what they send.
+
+A flow starts at its group's `start`, later by `every` for each flow before it, and by the random delay of its
+trial. It lasts for its group's `lifetime`, which is warm-up and measured time unless stated, but not beyond
+`stop`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.errors import Problem
+from l4sbench.factors import OF_SEND, SENDS
+from l4sbench.program.trial import START_SPREAD_NS
+from l4sbench.units import Duration
+from l4sbench.workloads import MOST_FLOWS, workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from l4sbench.cell import Cell, Group
+
+START_SPREAD: Final = Duration(START_SPREAD_NS)
+SHORTEST: Final = Duration(100_000_000)
+"""A flow must have at least this long between its latest start and its group's `stop`."""
+NOT_BY_IPERF3: Final = "iperf3 cannot do this, or does not report what came of it"
+_DAY: Final = Duration(24 * 3600 * 10**9)
+_FACTORS: Final = frozenset({"every", "lifetime", "stop", "rtt", "send", *OF_SEND})
+
+
+def nominal_start(group: Group, index: int) -> Duration:
+    """Return when a flow starts after the start instant, without its random delay."""
+    return Duration(group.start.ns + index * (group.every.ns if group.every else 0))
+
+
+def length(cell: Cell, group: Group, start: Duration) -> Duration:
+    """Return how long a flow that starts at `start` lasts at most."""
+    lifetime = group.lifetime or Duration(cell.warmup.ns + cell.duration.ns)
+    if group.stop is None:
+        return lifetime
+    return Duration(max(0, min(lifetime.ns, group.stop.ns - start.ns)))
+
+
+def problems(cell: Cell) -> tuple[Problem, ...]:
+    """Return what is wrong with what the flow groups of a cell send, and when."""
+    if not _concerns(cell.given):
+        return ()
+    parts = (_of_send, _of_times, _of_workload)
+    found = [one for group in cell.groups for part in parts for one in part(cell, group)]
+    if cell.traffic_tool == "iperf3":
+        found += [Problem("", path, NOT_BY_IPERF3, "use traffic.tool: lean") for path in lean_only(cell)]
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _concerns(given: frozenset[str]) -> bool:
+    return any(name.partition(".")[2] in _FACTORS for name in given)
+
+
+def lean_only(cell: Cell) -> tuple[str, ...]:
+    """Return the factors of a cell that only the lean traffic tool can apply."""
+    if not _concerns(cell.given):
+        return ()
+    sends = (f"{group.name}.send" for group in cell.groups if group.kind.lean_only)
+    ends = (f"{group.name}.bytes" for group in cell.groups if group.bytes is not None)
+    return (*sends, *ends)
+
+
+def _of_send(cell: Cell, group: Group) -> Iterator[Problem]:
+    kind, send = group.kind, f"{group.name}.send: {group.send}"
+    for name in kind.needs:
+        if f"{group.name}.{name}" not in cell.factors:
+            yield Problem("", f"{group.name}.{name}", f"is missing; {send} needs it")
+    for name in OF_SEND:
+        path = f"{group.name}.{name}"
+        if path in cell.given and name not in (*kind.needs, *kind.takes):
+            having = ", ".join(word for word, one in SENDS.items() if name in (*one.needs, *one.takes))
+            hint = f"it applies to {having}; an axis of maps can set {group.name}.send and it together"
+            yield Problem("", path, f"does not apply to {send}", hint)
+
+
+def _of_workload(cell: Cell, group: Group) -> Iterator[Problem]:
+    if group.workload is None or group.load is None or group.send != "workload":
+        return
+    gap_s = workload(group.workload, f"{group.name}.workload").mean_gap_s(group.load, cell.rate)
+    flows = (group.lifetime or Duration(cell.warmup.ns + cell.duration.ns)).s / gap_s
+    if flows > MOST_FLOWS:
+        message = (
+            f"{group.workload} would have about {flows:.2g} connections; at most {MOST_FLOWS} are possible"
+        )
+        yield Problem("", f"{group.name}.load", message, "make the load or the duration less")
+
+
+def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:
+    last = nominal_start(group, group.count - 1)
+    if last > _DAY:
+        message = f"flow {group.count} of {group.name} would start {last} after the trial's start"
+        yield Problem("", f"{group.name}.every", f"{message}; at most 24h are possible")
+    lifetime = group.lifetime or Duration(cell.warmup.ns + cell.duration.ns)
+    if group.stop is not None:
+        least = Duration(last.ns + START_SPREAD.ns + SHORTEST.ns)
+        natural = Duration(last.ns + START_SPREAD.ns + lifetime.ns)
+        if group.stop < least:
+            message = f"the last flow of {group.name} starts at {last}, or up to 1 s later"
+            yield Problem("", f"{group.name}.stop", message, f"make it at least {least}")
+        elif group.stop > natural:
+            message = f"all flows of {group.name} have ended {natural} after the trial's start by themselves"
+            yield Problem("", f"{group.name}.stop", message, "leave it out, or make it sooner")
+    if group.lifetime is not None and lifetime <= cell.warmup:
+        message = (
+            f"flows that last {lifetime} end within the warm-up of {cell.warmup}, so nothing is measured"
+        )
+        yield Problem("", f"{group.name}.lifetime", message)
+    if cell.traffic_tool == "iperf3" and group.lifetime is not None and lifetime.ns % 1_000_000_000:
+        message = f"iperf3 runs for whole seconds, not for {lifetime}"
+        yield Problem("", f"{group.name}.lifetime", message, "use traffic.tool: lean")
+    if group.rtt is not None and group.rtt < cell.rtt:
+        message = f"{group.rtt} is less than the path's own round-trip time of {cell.rtt}"
+        yield Problem(
+            "", f"{group.name}.rtt", message, "state the shortest as rtt and the longer ones per group"
+        )

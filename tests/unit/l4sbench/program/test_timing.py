@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Flow groups in programs: what they send and when, their own round-trip times, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from l4sbench.planning.inputs import needs
+from l4sbench.program import FlowRun, Program, problems
+from l4sbench.program.trial import draw_conditions
+from l4sbench.traits import TestbedTraits
+from l4sbench.units import Duration
+from tests.unit.l4sbench.program.test_program import CATALOG, build, cell
+
+LAB = TestbedTraits(default_traffic="lean", wires=True)
+
+
+def flows(**factors: str | int) -> dict[str, FlowRun]:
+    wanted = cell(**factors)
+    conditions = draw_conditions(wanted, 7, LAB)
+    made = build(wanted, traffic="lean", wire_seed=1, start_offsets=conditions.start_offsets)
+    return {run.flow: run for program in made.values() for run in program.flows}
+
+
+def test_flows_of_a_group_start_at_intervals_and_equally_late() -> None:
+    found = flows(classic__count=4, classic__every="25s", classic__start="2s", classic__lifetime="100s")
+    starts = [found[f"classic-{index}"].start.ns for index in range(4)]
+    assert 2e9 <= starts[0] < 3e9
+    assert [start - starts[0] for start in starts] == [0, 25e9, 50e9, 75e9]
+    assert {found[f"classic-{index}"].seconds for index in range(4)} == {100}
+
+
+def test_without_an_interval_each_flow_is_late_by_itself() -> None:
+    starts = {run.start.ns for name, run in flows(classic__count=4).items() if name.startswith("classic")}
+    assert len(starts) == 4
+    assert all(0 <= start < 1e9 for start in starts)
+
+
+def test_stop_ends_all_flows_of_a_group_at_once() -> None:
+    found = flows(classic__count=3, classic__every="1s", classic__stop="20s")
+    ends = [run.start.s + run.seconds for name, run in found.items() if name.startswith("classic")]
+    assert ends == pytest.approx([20] * 3)
+    assert found["l4s-0"].seconds == 30
+
+
+def test_stop_does_not_make_a_flow_longer() -> None:
+    assert flows(classic__lifetime="5s", classic__stop="6s")["classic-0"].seconds == 5
+
+
+def delays(made: Program) -> list[str]:
+    by_wire = [f"{key}={value}" for key, value in made.sysctls if key.endswith("delay_ns")]
+    by_netem = [command.argv[-3] for command in made.setup if "netem" in command.argv]
+    return by_wire + by_netem
+
+
+@pytest.mark.parametrize("wire_seed", [1, None])
+def test_a_longer_round_trip_time_is_delay_at_its_sender(wire_seed: int | None) -> None:
+    made = build(cell(classic__rtt="80ms"), wire_seed=wire_seed)
+    expected = ["net.wire.net-tx.delay_ns=70000000"] if wire_seed else ["70ms"]
+    assert delays(made["tx-classic"]) == expected
+    assert delays(made["tx-l4s"]) == []
+    keys = [key for key, _ in made["tx-classic"].sysctls]
+    assert len(keys) == len(set(keys))
+    own, usual = (
+        int(dict(made[node].sysctls)["net.ipv4.tcp_rmem"].split()[2]) for node in ("tx-l4s", "rx-l4s")
+    )
+    assert own == usual >= 4 * 100e6 * 0.08 / 8
+
+
+def test_what_tcp_does_not_send_sets_nothing_of_tcp_and_shares_any_node() -> None:
+    udp = {"udp__send": "paced", "udp__rate": "5mbit", "udp__codepoint": "ect1"}
+    place = {"udp__from": "tx-classic", "udp__to": "rx-classic"}
+    assert problems(cell(**udp, **place), CATALOG) == ()
+    made = build(cell(**udp, **place))
+    assert made["tx-classic"].sysctls == build(cell())["tx-classic"].sysctls
+    run = made["tx-classic"].flows[-1]
+    assert (run.send, run.cc, run.ecn) == ("paced", "", "")
+
+
+def test_ids_of_cells_leave_out_what_is_usual() -> None:
+    usual = cell()
+    assert cell(classic__send="bulk").id == usual.id
+    assert cell(classic__send="bulk", classic__bytes="30MB").id != usual.id
+    udp = cell(udp__send="paced", udp__rate="5mbit", udp__codepoint="ect1")
+    assert "_paced" in udp.id
+    assert "udp.send" not in udp.id
+
+
+@pytest.mark.parametrize(
+    ("factors", "message"),
+    [
+        (
+            {"classic__count": 4, "classic__every": "5s", "classic__stop": "16s"},
+            "classic.stop: the last flow of classic starts at 15s, or up to 1 s later; make it at least",
+        ),
+        (
+            {"classic__start": "10s", "classic__stop": "47s"},
+            "classic.stop: all flows of classic have ended 41s after the trial's start by themselves",
+        ),
+        (
+            {"warmup": "5s", "classic__lifetime": "5s"},
+            "classic.lifetime: flows that last 5s end within the warm-up of 5s, so nothing is measured",
+        ),
+        (
+            {"classic__rtt": "9ms"},
+            "classic.rtt: 9ms is less than the path's own round-trip time of 10ms; state the shortest",
+        ),
+        (
+            {
+                "classic__rtt": "20ms",
+                "m__cc": "reno",
+                "m__ecn": "off",
+                "m__from": "tx-classic",
+                "m__to": "rx-l4s",
+            },
+            "m: classic and m share tx-classic, and the round-trip time cannot be both 20ms and 10ms",
+        ),
+        (
+            {"classic__count": 1000, "classic__every": "100s"},
+            "classic.every: flow 1000 of classic would start 99900s after the trial's start; at most 24h",
+        ),
+        (
+            {"udp__send": "paced", "udp__rate": "5mbit"},
+            "udp.codepoint: is missing; udp.send: paced needs it",
+        ),
+        (
+            {"classic__period": "1s"},
+            "classic.period: does not apply to classic.send: bulk; it applies to requests; an axis",
+        ),
+        (
+            {"classic__send": "workload", "classic__workload": "facebook-hadoop", "classic__load": "900%"}
+            | {"rate": "10gbit"},
+            "classic.load: facebook-hadoop would have about",
+        ),
+        (
+            {"traffic__tool": "iperf3", "classic__bytes": "1MB"},
+            "classic.bytes: iperf3 cannot do this, or does not report what came of it; use",
+        ),
+        (
+            {"traffic__tool": "iperf3", "classic__lifetime": "1500ms"},
+            "classic.lifetime: iperf3 runs for whole seconds, not for 1.5s; use traffic.tool: lean",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(factors: dict[str, str | int], message: str) -> None:
+    assert message in "\n".join(map(str, problems(cell(**factors), CATALOG)))
+
+
+def test_a_workload_is_drawn_from_the_seed() -> None:
+    many = {"many__send": "workload", "many__cc": "reno", "many__ecn": "off", "many__workload": "web-search"}
+    many |= {"many__from": "tx-classic", "many__to": "rx-classic"}
+    drawn = [flows(**many, many__load=load)["many-0"].input for load in ("80%", "80%", "40%")]
+    assert drawn[0] == drawn[1] != drawn[2]
+    first, other = ([line.split()[1] for line in text.splitlines()] for text in drawn[1:])
+    assert len(other) > 5
+    assert first[: len(other)] == other
+
+
+def test_hosts_are_told_what_iperf3_cannot_send() -> None:
+    cells = [
+        cell(classic__bytes="1MB"),
+        cell(mice__send="requests", mice__cc="reno", mice__ecn="off", mice__period="1s", mice__size="50B"),
+        cell(udp__send="paced", udp__rate="5mbit", udp__codepoint="ect0"),
+    ]
+    assert needs(CATALOG, cells, TestbedTraits()).lean == {"classic.bytes", "mice.send"}
+    assert not needs(CATALOG, cells, LAB).lean
+
+
+def test_iperf3_ends_with_the_last_whole_second_before_stop() -> None:
+    made = build(
+        cell(classic__stop="9s"), traffic="iperf3", start_offsets={"classic-0": Duration(400_000_000)}
+    )
+    assert made["tx-classic"].flows[0].seconds == 8
