@@ -30,12 +30,13 @@ from l4sbench.files import unfinished_folder
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
+    from l4sbench.cell import Cell, Group
     from l4sbench.program.trial import EndedTrial
     from l4sbench.store import Run
 
 LOW_UTILISATION: Final = 0.8
-"""A trial whose flows together use less than this share of the link's rate is flagged; published cells use
-0.85 and more."""
+"""A trial whose flows together use less than this share of the link's rate is flagged, if all of them send as
+fast as they can until its end; published cells use 0.85 and more."""
 
 CHECKED_ROWS: Final = 30_000
 """Number of parsed rows whose values are checked together, as a check of each trial would take longer."""
@@ -423,9 +424,20 @@ def _applies(table: str, status: Status) -> bool:
 
 
 def _underused(ended: EndedTrial, flows: pl.DataFrame | None) -> bool:
-    if flows is None or not flows.height:
+    if (
+        flows is None
+        or not flows.height
+        or not all(_greedy(ended.cell, group) for group in ended.cell.groups)
+    ):
         return False
     return float(flows["goodput_mbps"].sum()) < LOW_UTILISATION * ended.cell.rate.mbps
+
+
+def _greedy(cell: Cell, group: Group) -> bool:
+    """Return whether flows of a group send as fast as they can until the trial's end."""
+    whole = cell.warmup.ns + cell.duration.ns
+    ends = group.bytes is not None or group.stop is not None
+    return group.send == "bulk" and not ends and (group.lifetime is None or group.lifetime.ns >= whole)
 
 
 def _limited_at_start(ended: EndedTrial, flows: pl.DataFrame | None) -> bool:

@@ -43,7 +43,8 @@ SHORT_BY_S: Final = 0.1
 """A flow may end early by this share of its time or by this many seconds, as iperf3's clock is coarse."""
 
 OFF_RATE: Final = 0.01
-"""Share by which the rate of a paced flow or a flood may differ from the one asked for."""
+"""Share by which the rate of a paced flow or a flood may differ from the one asked for, and share of the
+connections that may lack a port."""
 
 MOST_FRAME_BYTES: Final = 65_549
 """Length of the longest frame that a paced flow may consist of."""
@@ -143,6 +144,8 @@ def _of_other_kind(flow: FlowResult, group: Group) -> Iterator[str]:
         return
     if flow.run.ecn and sender.ecn is not None and sender.ecn != NEGOTIATED[flow.run.ecn]:
         yield f"{name}: the sender negotiated ECN {sender.ecn}, not {NEGOTIATED[flow.run.ecn]}"
+    if sender.connections is not None and sender.unopened > OFF_RATE * sender.connections:
+        yield f"{name}: {sender.unopened} of {sender.connections} connections found no free port"
     if sender.frames_mbps is not None and group.rate is not None:
         off = abs(sender.frames_mbps / group.rate.mbps - 1)
         # a packet is sent or not: one more or less is no error of the rate

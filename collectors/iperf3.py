@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from collectors.collector import BadRawError
-from collectors.result import Interval, Result
+from collectors.result import Interval, Result, rate_mbps
+from l4sbench.program import UDP_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,11 +46,24 @@ def parse_iperf3(raw: Mapping[str, Any]) -> Result:
         cc=end.get("sender_tcp_congestion"),
         mss_bytes=start.get("tcp_mss_default") or None,
         retransmits=sent.get("retransmits"),
+        frames_mbps=_frames_mbps(sent),
     )
 
 
 def _whole(total: Mapping[str, Any], intervals: tuple[Interval, ...] = ()) -> Result:
-    return Result("iperf3", float(total["seconds"]), int(total["bytes"]), intervals)
+    seconds, amount = float(total["seconds"]), int(total["bytes"])
+    return Result("iperf3", seconds, amount, intervals, frames_mbps=_frames_mbps(total))
+
+
+def _frames_mbps(total: Mapping[str, Any]) -> float | None:
+    """Return the rate of the Ethernet frames of UDP; None of TCP, whose packets iperf3 does not count.
+
+    A receiver's `packets` include those that it missed.
+    """
+    if "packets" not in total:
+        return None
+    packets = total["packets"] - (0 if total.get("sender") else total["lost_packets"])
+    return rate_mbps(int(total["bytes"]) + packets * UDP_HEADERS, float(total["seconds"]))
 
 
 def _intervals(listed: list[Mapping[str, Any]], mss_bytes: int) -> Iterator[Interval]:

@@ -113,6 +113,7 @@ def _requester(raw: Mapping[str, Any]) -> Result:
         cc=raw["cc"],
         ecn=_ecn(raw),
         connections=opened,
+        unopened=raw["unopened"],
         requests=requests,
     )
 

@@ -66,6 +66,7 @@ class Result:
         completed_s: When all data of a flow of a given size had arrived, from its planned start.
         frames_mbps: Rate of the frames of a flow at a given rate: sent, or at a receiver arrived.
         connections: Connections that were opened.
+        unopened: Of these, how many had no free port to start from.
         requests: Of `send: requests`, each of them.
     """
 
@@ -86,6 +87,7 @@ class Result:
     completed_s: float | None = None
     frames_mbps: float | None = None
     connections: int | None = None
+    unopened: int = 0
     requests: tuple[Request, ...] = ()
 
     @property

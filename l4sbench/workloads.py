@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from l4sbench.units import Duration, Percent, Rate
 
 MOST_FLOWS: Final = 200_000
-"""Number of flows that a workload may have in a trial."""
+"""Number of connections that a group may have in a trial."""
 
 _Positive = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
 _Shape = Annotated[float, Field(gt=0.05, le=100, allow_inf_nan=False)]

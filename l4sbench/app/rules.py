@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from l4sbench.matrix import Matrix
     from reports.result.rules import Rule
 
+BULK: Final = "bulk"
 NO_RULE: Final = "none"
 """The rule of a matrix without verdicts."""
 
@@ -27,7 +28,8 @@ def find_rule(matrix: Matrix, name: str | None = None) -> Rule | None:
         name: The rule, instead of the matrix's.
 
     Raises:
-        InputError: there is no such rule, or no flow group has one of its roles.
+        InputError: there is no such rule, no flow group has one of its roles, or one that has does not send
+            as fast as it can.
     """
     from reports.result.rules import load_rule, offered
 
@@ -45,6 +47,8 @@ def find_rule(matrix: Matrix, name: str | None = None) -> Rule | None:
     groups = matrix.asked[0].group_names
     lacking = {role: group for role, group in _roles(rule).items() if group not in groups}
     if not lacking:
+        if (odd := _not_bulk(matrix, rule)) is not None:
+            raise InputError([odd])
         return rule
     if name is None and len(groups) == 1 and not {"rule", "roles"} & matrix.places.keys():
         return None
@@ -82,9 +86,25 @@ def _lacking(
     message = f"rule {rule.rule} compares the flow groups {rule.l4s} and {rule.classic}; "
     message += f"the matrix has no group{plural} {wanted}"
     where = "" if asked else matrix.places.get("rule") or f"{matrix.path}:1:1"
-    if len(groups) < 2:
+    factors = matrix.asked[0].factors
+    bulk = tuple(group for group in groups if factors.get(f"{group}.send", BULK) == BULK)
+    if len(bulk) < 2:
         return Problem(where, "rule", message, "write rule: none for a matrix without verdicts")
-    return Problem(where, "roles", message, f"write {_suggested(matrix, groups)}, or rule: none")
+    return Problem(where, "roles", message, f"write {_suggested(matrix, bulk)}, or rule: none")
+
+
+def _not_bulk(matrix: Matrix, rule: Rule) -> Problem | None:
+    """Return the problem of a rule that compares goodputs with that of, say, a flood."""
+    for group in (rule.l4s, rule.classic):
+        found = (cell.factors.get(f"{group}.send", BULK) for cell in matrix.asked)
+        send = next((send for send in found if send != BULK), None)
+        if send is not None:
+            message = (
+                f"rule {rule.rule} compares what two groups get that send bulk, but {group} sends {send}"
+            )
+            where = matrix.places.get("rule") or f"{matrix.path}:1:1"
+            return Problem(where, "rule", message, "name others as roles, or write rule: none")
+    return None
 
 
 def _suggested(matrix: Matrix, groups: tuple[str, ...]) -> str:

@@ -36,6 +36,8 @@ RMEM = (4096, 131_072, 6_291_456)
 """Minimum, initial and maximum receive buffer; set because the kernel's defaults depend on memory size."""
 WMEM = (4096, 16_384, 4_194_304)
 """The same for send buffers."""
+MANY_PORTS = {"net.ipv4.ip_local_port_range": "1024 65535"}
+"""For senders of short connections: by default they have 28,000 ports, and a SYN that is lost keeps one."""
 SNAP_BYTES = 96
 """Captured bytes of a packet: its Ethernet, IPv4 and TCP headers with all options are at most 94."""
 CAPTURE_BUFFER_KIB = 16_384
@@ -127,6 +129,8 @@ def _sysctls(placement: Placement, touching: Sequence[tuple[str, Placed]]) -> tu
         for key, (least, initial, most) in (("rmem", RMEM), ("wmem", WMEM)):
             found[f"net.ipv4.tcp_{key}"] = f"{least} {initial} {max(most, placement.socket_bytes)}"
     for role, placed in touching:
+        if role == "sender" and placed.cc is not None and placed.group.send != "bulk":
+            found |= MANY_PORTS
         found |= dict(placed.sysctls(role))
     return tuple(found.items())
 

@@ -152,7 +152,7 @@ def _clashes(node: str, groups: Sequence[tuple[str, Placed]], rtt: Duration) -> 
         settings = list(placed.sysctls(role))
         if role == "receiver" and placed.receiver_cc is not None:
             settings.append(("receiving congestion control", placed.receiver_cc))
-        if role == "sender":
+        if role == "sender" and (placed.cc is not None or placed.group.rtt is not None):
             settings.append((RTT, str(placed.group.rtt or rtt)))
         for key, value in settings:
             other, whose = wanted.setdefault(key, (value, placed))

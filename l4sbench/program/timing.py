@@ -86,11 +86,9 @@ def _of_workload(cell: Cell, group: Group) -> Iterator[Problem]:
     if group.workload is None or group.load is None or group.send != "workload":
         return
     gap_s = workload(group.workload, f"{group.name}.workload").mean_gap_s(group.load, cell.rate)
-    flows = (group.lifetime or Duration(cell.warmup.ns + cell.duration.ns)).s / gap_s
+    flows = group.count * length(cell, group, group.start).s / gap_s
     if flows > MOST_FLOWS:
-        message = (
-            f"{group.workload} would have about {flows:.2g} connections; at most {MOST_FLOWS} are possible"
-        )
+        message = f"{group.name} would have about {flows:.2g} connections; at most {MOST_FLOWS} are possible"
         yield Problem("", f"{group.name}.load", message, "make the load or the duration less")
 
 

@@ -18,6 +18,9 @@ from l4sbench.errors import InputError
 COUNTED: Final = pl.col("left_out").is_null()
 """Condition that a flow of table `flows` counts in its group's figures."""
 
+BULK: Final = pl.col("send").is_null() | (pl.col("send") == "bulk")
+"""Condition that a flow of table `flows` sends as fast as it can; null in tables older than other kinds."""
+
 
 def sum_of_all(name: str) -> pl.Expr:
     """Return the sum of a column over a group's flows, each that is left out with the mean of the others."""

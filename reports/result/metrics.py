@@ -11,7 +11,7 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.tables import empty
-from reports.result.load import COUNTED
+from reports.result.load import BULK, COUNTED
 from reports.result.stats import binned_rates, jain, needed, throughput_ratio, utilisation, variation
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def cell_metrics(
 ) -> pl.DataFrame:
     """Return one row per cell with a valid trial, each figure a mean over its trials.
 
-    `jain` over all `flows` of the cell; `utilisation` of the link; `ratio`: mean goodput of one L4S flow over
-    that of one classic flow. Of both groups, `l4s_` and `classic_`: `variation_<bin>ms`;
+    `jain` over all `flows` of the cell that send bulk; `utilisation` of the link; `ratio`: mean goodput of one
+    L4S flow over that of one classic flow. Of both groups, `l4s_` and `classic_`: `variation_<bin>ms`;
     `sojourn_<quantile>_ms`, queuing delay per packet where packets were captured; `srtt_<quantile>_ms`, the
     smoothed RTT, base RTT included, which is not queuing delay. Quantiles are of all samples of the cell's
     trials together. Null: the cell has no such group, its packets were not captured, or there are too few
@@ -89,16 +89,17 @@ def _within(tables: RunTables, samples: pl.LazyFrame) -> pl.LazyFrame:
 def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFrame:
     rates = dict(tables.trials.select("cell", "rate_mbps").unique("cell").iter_rows())
     trials = tables.flows.group_by("cell", "trial", maintain_order=True).agg(
-        pl.col("group"), pl.col(value), COUNTED.alias("counted")
+        pl.col("group"), pl.col(value), COUNTED.alias("counted"), BULK.alias("bulk")
     )
     rows: list[dict[str, object]] = []
-    for cell, _, groups, goodputs, counted in trials.iter_rows():
+    for cell, _, groups, goodputs, counted, bulk in trials.iter_rows():
         got = [mbps or 0.0 for mbps in goodputs]
+        fair = [mbps for mbps, *both in zip(got, counted, bulk, strict=True) if all(both)]
         row: dict[str, object] = {
             "cell": cell,
-            "flows": len(got),
+            "flows": sum(bulk),
             "utilisation": utilisation(got, rates[cell]),
-            "jain": jain([mbps for mbps, counts in zip(got, counted, strict=True) if counts]),
+            "jain": jain(fair),
         }
         for name, group in (("l4s", l4s), ("classic", classic)):
             all_own = zip(groups, got, counted, strict=True)

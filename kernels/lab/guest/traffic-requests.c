@@ -53,6 +53,7 @@ struct side {
 	int64_t start_ns;
 	struct connection **all; /* the sender's, in order of their numbers */
 	uint64_t opened, established, ended, failed;
+	uint64_t unopened; /* of @failed: there was no free port */
 	uint64_t bytes_received;
 	struct tcpinfo info; /* of an established connection */
 	int info_length;
@@ -161,6 +162,8 @@ static void open_next(struct side *side)
 	setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (connect(connection->fd, (struct sockaddr *)&to, sizeof(to)) < 0 &&
 	    errno != EINPROGRESS) {
+		if (errno == EADDRNOTAVAIL)
+			side->unopened++;
 		side->failed++;
 		end(connection);
 		if (!side->each)
@@ -266,6 +269,7 @@ static void report_sender(const struct side *side)
 	text_field_u64(&t, "established", side->established);
 	text_field_u64(&t, "ended", side->ended);
 	text_field_u64(&t, "failed", side->failed);
+	text_field_u64(&t, "unopened", side->unopened);
 	if (side->each)
 		report_requests(side, &t);
 	print_result(&t, &side->intervals);

@@ -203,6 +203,17 @@ def test_unreadable_samples_are_told(run: Run, captured: Load, catalog: Catalog)
     assert read(run, "flows").height == 2
 
 
+@pytest.mark.parametrize(
+    "classic", [{"classic__stop": "5s"}, {"classic__bytes": "1MB"}, {"classic__lifetime": "2s"}]
+)
+def test_low_utilisation_is_no_remark_where_flows_end_before_the_trial(
+    run: Run, captured: Load, catalog: Catalog, classic: dict[str, str]
+) -> None:
+    captured("iperf3-fifo").having(rate="100mbit", **classic).store(run)
+    collect(run, catalog)
+    assert read(run, "trials")["flags"].to_list() == [None]
+
+
 def test_low_utilisation_is_flagged(run: Run, captured: Load, catalog: Catalog) -> None:
     trial = captured("iperf3-fifo")
     trial.store(run)

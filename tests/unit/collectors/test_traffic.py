@@ -138,6 +138,22 @@ def test_failed_iperf3(cases: Path, case: str, message: str) -> None:
     assert message in str(error.value)
 
 
+def test_captured_udp_of_iperf3(cases: Path) -> None:
+    """751 packets of 958 bytes in 2.003 s, which are 1000 bytes in their frames."""
+    sender = parse_result((cases / "iperf3/udp-sender/raw.json").read_text())
+    receiver = parse_result((cases / "iperf3/udp-receiver/raw.json").read_text())
+    assert sender.bytes == receiver.bytes == 751 * 958
+    assert sender.frames_mbps == pytest.approx(751 * 8e-3 / 2.002913)
+    assert receiver.frames_mbps == pytest.approx(751 * 8e-3 / 2.003063)
+    assert (sender.cc, sender.retransmits, len(sender.intervals)) == (None, None, 2)
+
+
+def test_packets_that_iperf3_missed_did_not_arrive(cases: Path) -> None:
+    raw = json.loads((cases / "iperf3/udp-receiver/raw.json").read_text())
+    raw["end"]["sum_received"].update(lost_packets=51, bytes=700 * 958)
+    assert parse_result(json.dumps(raw)).frames_mbps == pytest.approx(700 * 8e-3 / 2.003063)
+
+
 def test_captured_iperf3(cases: Path) -> None:
     sender = parse_result((cases / "iperf3/sender/raw.json").read_text())
     receiver = parse_result((cases / "iperf3/receiver/raw.json").read_text())

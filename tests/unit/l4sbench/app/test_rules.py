@@ -68,6 +68,20 @@ def write(text: str) -> Path:
             ),
         ),
         (
+            "rule: pam25\nflows:\n  l4s: {cc: prague}\n  udp: {send: paced, rate: 5mbit, codepoint: ect0}\n",
+            (
+                f"mine.yaml:6:7: rule: rule pam25 {NO_GROUPS} classic; "
+                "write rule: none for a matrix without verdicts"
+            ),
+        ),
+        (
+            "flows:\n  l4s: {cc: prague}\n  classic: {send: paced, rate: 5mbit, codepoint: ect0}\n",
+            (
+                "mine.yaml:1:1: rule: rule l4sbench1 compares what two groups get that send bulk, but "
+                "classic sends paced; name others as roles, or write rule: none"
+            ),
+        ),
+        (
             ONE + "trials: {min: 3, max: 10}\n",
             (
                 "mine.yaml:7:9: trials: are added until the verdict is decided, and the matrix has no "

@@ -55,6 +55,13 @@ def test_shares_count_every_flow(make: Make) -> None:
     assert row["classic_variation_100ms"] is None
 
 
+def test_fairness_is_among_the_flows_that_send_as_fast_as_they_can(make: Make) -> None:
+    flows = [flow("l4s-0", 30), flow("classic-0", 20), {**flow("udp-0", 10), "send": "paced"}]
+    (row,) = cell_metrics(tables_of(make, flows, [])).to_dicts()
+    assert (row["flows"], row["utilisation"], row["ratio"]) == (2, 0.6, 1.5)
+    assert row["jain"] == jain([30, 20])
+
+
 def test_quantiles_are_of_all_samples_together_and_keep_their_name(make: Make) -> None:
     """199 samples of 1 to 199 ms: enough for the median, one too few for p95."""
     flows = [flow("l4s-0", 30), flow("classic-0", 30)]
