@@ -27,6 +27,7 @@ START_SPREAD: Final = Duration(START_SPREAD_NS)
 SHORTEST: Final = Duration(100_000_000)
 """A flow must have at least this long between its latest start and its group's `stop`."""
 NOT_BY_IPERF3: Final = "iperf3 cannot do this, or does not report what came of it"
+_SECOND_NS: Final = 1_000_000_000
 _DAY: Final = Duration(24 * 3600 * 10**9)
 _FACTORS: Final = frozenset({"every", "lifetime", "stop", "rtt", "send", *OF_SEND})
 
@@ -51,7 +52,7 @@ def problems(cell: Cell) -> tuple[Problem, ...]:
     parts = (_of_send, _of_times, _of_workload)
     found = [one for group in cell.groups for part in parts for one in part(cell, group)]
     if cell.traffic_tool == "iperf3":
-        found += [Problem("", path, NOT_BY_IPERF3, "use traffic.tool: lean") for path in lean_only(cell)]
+        found += [Problem("", path, NOT_BY_IPERF3, "use traffic.tool: lean") for path in _not_sent(cell)]
     return tuple(found)
 
 
@@ -61,9 +62,18 @@ def _concerns(given: frozenset[str]) -> bool:
 
 
 def lean_only(cell: Cell) -> tuple[str, ...]:
-    """Return the factors of a cell that only the lean traffic tool can apply."""
+    """Return the factors of a cell that only lean can apply; iperf3 runs for whole seconds."""
+    whole = Duration(cell.warmup.ns + cell.duration.ns)
+    found = ("duration",) if whole.ns % _SECOND_NS else ()
     if not _concerns(cell.given):
-        return ()
+        return found
+    own = ((group.name, group.lifetime) for group in cell.groups)
+    lifetimes = (f"{name}.lifetime" for name, lasts in own if lasts is not None and lasts.ns % _SECOND_NS)
+    return (*found, *lifetimes, *_not_sent(cell))
+
+
+def _not_sent(cell: Cell) -> tuple[str, ...]:
+    """Return the factors of what iperf3 cannot send."""
     sends = (f"{group.name}.send" for group in cell.groups if group.kind.lean_only)
     ends = (f"{group.name}.bytes" for group in cell.groups if group.bytes is not None)
     return (*sends, *ends)
@@ -112,7 +122,7 @@ def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:
             f"flows that last {lifetime} end within the warm-up of {cell.warmup}, so nothing is measured"
         )
         yield Problem("", f"{group.name}.lifetime", message)
-    if cell.traffic_tool == "iperf3" and group.lifetime is not None and lifetime.ns % 1_000_000_000:
+    if cell.traffic_tool == "iperf3" and group.lifetime is not None and lifetime.ns % _SECOND_NS:
         message = f"iperf3 runs for whole seconds, not for {lifetime}"
         yield Problem("", f"{group.name}.lifetime", message, "use traffic.tool: lean")
     if group.rtt is not None and group.rtt < cell.rtt:

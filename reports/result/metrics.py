@@ -28,8 +28,8 @@ def cell_metrics(
 ) -> pl.DataFrame:
     """Return one row per cell with a valid trial, each figure a mean over its trials.
 
-    `jain` over all `flows` of the cell that send bulk; `utilisation` of the link; `ratio`: mean goodput of one
-    L4S flow over that of one classic flow. Of both groups, `l4s_` and `classic_`: `variation_<bin>ms`;
+    `jain` over all `flows` of the cell that send bulk; `utilisation` of the link; `ratio`: mean goodput of
+    one L4S flow over that of one classic flow. Of both groups, `l4s_` and `classic_`: `variation_<bin>ms`;
     `sojourn_<quantile>_ms`, queuing delay per packet where packets were captured; `srtt_<quantile>_ms`, the
     smoothed RTT, base RTT included, which is not queuing delay. Quantiles are of all samples of the cell's
     trials together. Null: the cell has no such group, its packets were not captured, or there are too few

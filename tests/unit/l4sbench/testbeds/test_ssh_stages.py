@@ -151,6 +151,33 @@ def test_what_hosts_cannot_do_is_refused(tmp_path: Path) -> None:
     }
 
 
+OF_THE_LABS_TRAFFIC_TOOL = """\
+flows:
+  one: {cc: cubic, bytes: 1MB}
+  far: {cc: cubic, rtt: 40ms, every: 1s, count: 2, lifetime: 1500ms, stop: 2700ms}
+  udp: {send: paced, rate: 1mbit, codepoint: ect0, from: tx-l4s, to: rx-l4s}
+  syn: {send: syn-flood, rate: 1mbit, codepoint: ect0, from: tx-l4s, to: rx-l4s}
+  mice: {send: requests, cc: cubic, period: 1s, size: 50B, from: tx-l4s, to: rx-l4s}
+  flood: {send: connect-flood, cc: cubic, rate: 1mbit, size: 50B, from: tx-l4s, to: rx-l4s}
+  work: {send: workload, cc: cubic, workload: web-search, load: 10%, from: tx-l4s, to: rx-l4s}
+"""
+
+
+def test_what_iperf3_cannot_send_is_refused(tmp_path: Path) -> None:
+    text = "matrix: m\nrate: 10mbit\nrtt: 10ms\nduration: 2s\naqm: fifo\nrule: none\n"
+    (tmp_path / "m.yaml").write_text(text + OF_THE_LABS_TRAFFIC_TOOL)
+    matrix = load_matrix(tmp_path / "m.yaml")
+    remember(tmp_path, asked(NEW))
+    testbed = SshTestbed(
+        inventory(tmp_path, None), matrix.catalog, matrix.cells, contact=False, cache=tmp_path
+    )
+    found = testbed.check(needs(matrix.catalog, matrix.cells, testbed.traits))
+    refused = {str(problem) for problem in found if "iperf3 cannot" in problem.message}
+    why = "iperf3 cannot do this, or does not report what came of it; use --on virtual"
+    names = ("one.bytes", "far.lifetime", "syn.send", "mice.send", "flood.send", "work.send")
+    assert refused == {f"{name}: {why}" for name in names}
+
+
 def test_a_wrong_inventory_is_told_in_full(tmp_path: Path, matrix: Matrix) -> None:
     with pytest.raises(InputError) as caught:
         stages(tmp_path, matrix, ["debian-bckports", 7])
