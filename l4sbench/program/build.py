@@ -64,7 +64,7 @@ def _captures(placement: Placement, node: str) -> tuple[Server, ...]:
 
     Where flows arrive only incoming packets are captured: data before the queue. After the queue both
     directions are captured: data that left, and returning ACKs. Captures start before any flow and contain
-    headers only.
+    headers only. Floods of SYNs are left out: they are many packets, and no table has them one by one.
     """
     where, out = placement.topology.bottleneck
     if node != where:
@@ -72,7 +72,10 @@ def _captures(placement: Placement, node: str) -> tuple[Server, ...]:
     addresses = placement.topology.by_name[where].addresses
     arriving = [address.network for address in addresses if address.network != out]
     by_udp = any(placed.group.send == "paced" for placed in placement.groups)
-    what = ("tcp", "or", "udp") if by_udp else ("tcp",)
+    what: tuple[str, ...] = ("(", "tcp", "or", "udp", ")") if by_udp else ("tcp",)
+    floods = [port for placed, _, port in placement.flows if placed.group.send == "syn-flood"]
+    for port in floods:
+        what += ("and", "not", "port", str(port))
     return tuple(
         _capture(network, ("-Q", "in") if network != out else (), what) for network in (*arriving, out)
     )

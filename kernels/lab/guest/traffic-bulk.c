@@ -91,6 +91,8 @@ static void start_thread(struct flow *flow, void *(*body)(void *), pthread_t *th
 
 static void complete(struct flow *flow)
 {
+	if (!flow->o->bytes)
+		return;
 	pthread_mutex_lock(&flow->lock);
 	flow->completed_ns = now_ns();
 	pthread_cond_signal(&flow->ended);
