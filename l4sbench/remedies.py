@@ -69,6 +69,11 @@ REMEDIES: Final = (
         "an-event-that-came-late",
     ),
     Remedy(
+        r": sent .* Mbit/s, not | found no free port$",
+        "the sender could not send what the cell asks for: lower the group's rate, or give it larger packets",
+        "another-rate-than-asked",
+    ),
+    Remedy(
         r": ran .*, not | is .*, not | is (on|off) at | is (not )?set and should|: missing; found |"
         r" is missing, expected | was not read back$",
         "the node was not set up as the cell asks: see its commands in the trial's folder",

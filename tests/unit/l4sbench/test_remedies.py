@@ -45,6 +45,8 @@ def test_a_trial_has_one_hint_per_reason() -> None:
         ("router: tc-net-rx.json was not captured", "incomplete-captures"),
         ("delay: sysctls-net-mid was not read back", "not-set-up-as-asked"),
         ("router: dualpi2: target is 2000, not 1000 (after slower)", "not-set-up-as-asked"),
+        ("udp-0: sent 812.3 Mbit/s, not 900", "another-rate-than-asked"),
+        ("flood-0: 812 of 9000 connections found no free port", "another-rate-than-asked"),
         ("a reason that nobody thought of", "other-reasons"),
     ],
 )
