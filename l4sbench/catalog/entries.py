@@ -55,12 +55,12 @@ class Bottleneck:
     rtt: Duration
     buffer_bdp: float
 
-    @cached_property
+    @property
     def bdp_bytes(self) -> int:
         """One bandwidth-delay product."""
         return self.rate.bits_per_s * self.rtt.ns // 8_000_000_000
 
-    @cached_property
+    @property
     def buffer_bytes(self) -> int:
         """`buffer_bdp` bandwidth-delay products, rounded down as published."""
         over, under = _ratio(self.buffer_bdp)

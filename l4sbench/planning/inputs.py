@@ -111,9 +111,8 @@ class TrialInputs:
         total = self._base.copy()
         total.update(self._part(uses(cell, self._traits)))
         total.update("\0".join((cell.id, *cell.group_names)).encode())
-        for group in cell.group_names:
-            if (name := cell.factors.get(f"{group}.workload")) is not None:
-                total.update(f"\0{digest_of_workload(str(name))}".encode())
+        for workload in _workloads(cell.given):
+            total.update(f"\0{digest_of_workload(str(cell.factors[workload]))}".encode())
         if capture and cell.capture == "off":  # otherwise the cell's id says so
             total.update(b"\0capture")
         found = []
@@ -181,13 +180,13 @@ def entries_used(
     catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits
 ) -> dict[str, Queue | CongestionControl]:
     """Return the catalog entries that these cells use, by name."""
-    names = {uses(cell, traits) for cell in cells}
+    names = {uses(cell, traits) for cell in _samples(cells)}
     return {entry.name: entry for used in sorted(names) for entry in entries(catalog, used)}
 
 
 def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, capture: bool = False) -> Needs:
     """Return what these cells need from a testbed, with the packets of all trials captured or not."""
-    listed = tuple(cells)
+    listed = _samples(cells)
     kinds = {(cell.factors["topology"], uses(cell, traits), cell.factors["capture"]) for cell in listed}
     names = {used for _, used, _ in kinds}
     used_entries = {entry.name: entry for used in sorted(names) for entry in entries(catalog, used)}
@@ -207,6 +206,24 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
     )
 
 
+_SIZES: Final = frozenset({"rate", "rtt", "buffer_bdp"})
+"""Factors that a cell needs nothing for, and that large matrices have the most values of."""
+
+
+def _samples(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """Return one cell of all that differ in `_SIZES` alone."""
+    found: dict[object, Cell] = {}
+    for cell in cells:
+        given = cell.given
+        found.setdefault((given, _besides_sizes(given)(cell.factors)), cell)
+    return tuple(found.values())
+
+
+@lru_cache(maxsize=1024)
+def _besides_sizes(given: frozenset[str]) -> Callable[[Mapping[str, Value]], object]:
+    return itemgetter("topology", "aqm", *sorted(given - _SIZES))
+
+
 def _only_of_wires(cells: Iterable[Cell]) -> Iterator[str]:
     """Yield the factors of these cells that only wires can apply."""
     for cell in cells:
@@ -223,6 +240,12 @@ def _only_of_wires(cells: Iterable[Cell]) -> Iterator[str]:
 def _stated(given: frozenset[str]) -> tuple[tuple[str, ...], bool]:
     """Return which factors of `_WIRES` are given, and whether events are."""
     return tuple(name for name in _WIRES if name in given), any(n.startswith(f"{EVENTS}.") for n in given)
+
+
+@lru_cache(maxsize=1024)
+def _workloads(given: frozenset[str]) -> tuple[str, ...]:
+    """Return which factors name a workload, in order."""
+    return tuple(sorted(name for name in given if name.endswith(".workload")))
 
 
 def _hash(value: object) -> str:

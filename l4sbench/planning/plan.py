@@ -431,6 +431,8 @@ def _trials(
 
 
 def _unknown(ended: Sequence[str], trial: int) -> Reason:
+    if not ended:
+        return Reason.NEW
     own = [folder for folder in ended if folder.startswith(f"{trial}-")]
     if any("." not in folder for folder in own):
         return Reason.ENDED

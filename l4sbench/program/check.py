@@ -68,9 +68,7 @@ def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
         message = f"a pause of {cell.path_pause} does not end before the next, {cell.path_pause_every} later"
         found = (*found, Problem("", "path.pause", message, "make path.pause_every longer"))
     if _impairs(cell.given):
-        found = (*found, *_of_path(cell))
-    if cell.events:
-        found = (*found, *changes.problems(cell))
+        found = (*found, *_of_path(cell), *changes.problems(cell))
     return (*found, *timing.problems(cell))
 
 
