@@ -114,7 +114,7 @@ def test_a_flood_of_syns_has_its_rate_and_codepoint(
     queue = tables.queues.filter((pl.col("kind") == "dualpi2") & (pl.col("sent_packets") > 0))
     last = queue.row(-1, named=True)
     assert last["sent_bytes"] / last["sent_packets"] == SYN_BYTES
-    assert queue["t_ms"].min() >= 1000
+    assert queue.filter(pl.col("t_ms") < 1000).is_empty()
     by_class = (last["classic_packets"], last["l4s_packets"])
     assert by_class.index(0) == (0 if code == "ect1" else 1)
     assert max(by_class) >= last["sent_packets"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from collectors.assemble import rows_of
-from collectors.trials import SEPARATOR
+from collectors.collector import SEPARATOR
 from l4sbench.events import Status
 from l4sbench.program import Readback
 from l4sbench.remedies import remedy
