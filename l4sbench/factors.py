@@ -182,7 +182,10 @@ def _table(*factors: Parameter) -> Mapping[str, Parameter]:
 
 
 HOSTS: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
-    {"ideal": MappingProxyType({}), "vm": MappingProxyType({"path.pause": Duration(3_000_000)})}
+    {
+        "ideal": MappingProxyType({}),
+        "vm": MappingProxyType({"path.pause": Duration(4_000_000), "path.pause_at": "receivers"}),
+    }
 )
 """Profile of hosts -> the defaults that it replaces; docs/fidelity.md, "Host pauses", says why."""
 
@@ -221,8 +224,8 @@ FACTORS: Final = _table(
     Parameter(
         "host",
         "str",
-        "Profile of the hosts: ideal, or vm, which pause as virtual machines do: path.pause is 3ms unless "
-        "stated. Only the virtual testbed applies it.",
+        "Profile of the hosts: ideal, or vm: unless stated, receivers pause as virtual machines do, that is, "
+        "path.pause is 4ms and path.pause_at is receivers. Only the virtual testbed applies it.",
         default="ideal",
         choices=tuple(HOSTS),
     ),

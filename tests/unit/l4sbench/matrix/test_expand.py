@@ -235,9 +235,9 @@ def test_stated_defaults_do_not_change_the_id(make: Make) -> None:
 def test_a_profile_of_hosts_replaces_defaults_but_not_what_is_stated(make: Make) -> None:
     hosts = "aqm: fifo\naxes:\n  host: [ideal, vm]\n"
     matrix = make(hosts)
-    assert table(matrix, "host", "path.pause", "path.pause_every") == [
-        ("ideal", "0s", "330ms"),
-        ("vm", "3ms", "330ms"),
+    assert table(matrix, "host", "path.pause", "path.pause_every", "path.pause_at") == [
+        ("ideal", "0s", "330ms", "delay"),
+        ("vm", "4ms", "330ms", "receivers"),
     ]
     assert matrix.cells[0].id == make("aqm: fifo\n").cells[0].id
     assert "path.pause" not in matrix.cells[1].identity
