@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Traffic that is not one connection at full speed, from a captured trial with a flow of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from collectors.traffic import parse_flows, parse_intervals, parse_requests
+from l4sbench.events import Status
+from l4sbench.remedies import remedy
+
+Load = Callable[[str], Any]
+
+
+def flows(trial: Any) -> dict[str, dict[str, Any]]:
+    frame = parse_flows(trial.ended)
+    assert frame is not None
+    return {row["send"]: row for row in frame.iter_rows(named=True) if row["flow"] != "short-0"}
+
+
+def reasons(trial: Any) -> tuple[str, ...]:
+    judged = trial.judged()
+    assert (judged.status is Status.INVALID) == bool(judged.reasons)
+    assert "other-reasons" not in {remedy(reason).section for reason in judged.reasons}
+    return tuple(judged.reasons)
+
+
+def test_the_captured_trial_is_valid(captured: Load) -> None:
+    assert reasons(captured("lean-sends")) == ()
+
+
+def test_every_kind_has_its_figures(captured: Load) -> None:
+    found = flows(captured("lean-sends"))
+    assert set(found) == {"paced", "syn-flood", "requests", "connect-flood", "workload"}
+    paced, flood, mice = found["paced"], found["syn-flood"], found["requests"]
+    assert (paced["cc"], paced["ecn"]) == (flood["cc"], flood["ecn"]) == (None, None)
+    assert paced["offered_mbps"] == pytest.approx(1, rel=0.003)  # 375 packets of 1000 bytes in 3 s
+    assert paced["sent_bytes"] == 375 * 958
+    assert paced["received_bytes"] == paced["delivered_packets"] * 958
+    assert flood["offered_mbps"] == pytest.approx(0.5, rel=0.001)
+    assert (flood["goodput_mbps"], flood["received_bytes"]) == (0, 0)
+    assert (mice["cc"], mice["ecn"], mice["connections"], mice["received_bytes"]) == ("reno", "off", 6, 300)
+    assert found["connect-flood"]["connections"] == pytest.approx(100e3 * 3 / 8 / 388, abs=1)
+
+
+def test_a_flow_of_given_bytes_has_its_completion_time(captured: Load) -> None:
+    frame = parse_flows(captured("lean-sends").ended)
+    assert frame is not None
+    (short,) = frame.filter(flow="short-0").iter_rows(named=True)
+    assert short["received_bytes"] == 200_000
+    assert 160 < short["completed_ms"] < 1000
+    assert short["seconds"] == pytest.approx(short["completed_ms"] / 1e3, abs=0.03)
+
+
+def test_requests_have_a_row_each(captured: Load) -> None:
+    requests = parse_requests(captured("lean-sends").ended)
+    assert requests is not None
+    mice = requests.filter(group="mice")
+    assert mice["request"].to_list() == [1, 2, 3, 4, 5, 6]
+    assert mice["t_ms"].diff().drop_nulls().to_list() == pytest.approx([500] * 5, abs=0.1)
+    assert mice["payload_bytes"].unique().to_list() == [50]
+    assert (mice["handshake_ms"] >= 20).all()
+    assert (mice["response_ms"] >= 2 * 20).all()
+    assert set(requests["group"]) == {"mice", "work"}
+    assert parse_requests(captured("lean-dualpi2").ended) is None
+
+
+def test_intervals_add_up(captured: Load) -> None:
+    trial = captured("lean-sends")
+    frame = parse_intervals(trial.ended)
+    assert frame is not None
+    for name, row in flows(trial).items():
+        own = frame.filter(flow=row["flow"])
+        received = (own["goodput_mbps"] * own["seconds"]).sum() * 1e6 / 8
+        assert received == pytest.approx(row["received_bytes"]), name
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "reason"),
+    [
+        (
+            "flow-syn-0.sender.json",
+            {"packets_sent": 90_000},
+            "syn-0: sent 12.96 Mbit/s, not 0.5",
+        ),
+        (
+            "flow-conns-0.sender.json",
+            {"unopened": 3},
+            "conns-0: 3 of 97 connections found no free port",
+        ),
+        (
+            "flow-udp-0.sender.json",
+            {"intervals": [{"end_s": 1.5, "packets_sent": 187}]},
+            "udp-0: the sender ran 1.5 s of 3 s",
+        ),
+    ],
+)
+def test_what_was_not_sent_as_asked_makes_a_trial_invalid(
+    captured: Load, file: str, change: dict[str, Any], reason: str
+) -> None:
+    trial = captured("lean-sends")
+    trial.edit(f"tx-classic/{file}", lambda sender: sender.update(change))
+    assert reasons(trial) == (reason,)
+
+
+def test_connections_with_another_ecn_make_a_trial_invalid(captured: Load) -> None:
+    trial = captured("lean-sends")
+    trial.edit("tx-classic/flow-mice-0.sender.json", lambda s: s["ecn"].update(mode="rfc3168"))
+    assert reasons(trial) == ("mice-0: the sender negotiated ECN classic, not off",)
+
+
+def test_a_flood_that_does_not_arrive_makes_a_trial_invalid(captured: Load) -> None:
+    trial = captured("lean-sends")
+    nothing = {"not_ect": 0, "ect1": 0, "ect0": 0, "ce": 0}
+    trial.edit("rx-classic/flow-syn-0.receiver.json", lambda r: r.update(packets_received=nothing))
+    assert reasons(trial) == ("syn-0: no data arrived",)
