@@ -33,10 +33,14 @@ change the group's goodput, if they would have had none at all."""
 HOST_LIMITED: Final = 0.01
 """Share of its busy time, after the warm-up, in which a flow may be limited by its host's buffers."""
 
-START_MS: Final = 1000.0
 START_LIMITED: Final = 0.02
-"""A flow may also be limited in its first second for this share of its busy time, while the receiver's window
-grows: with the whole link for that time its share of the link would be at most two points higher."""
+"""A flow may also be limited at its start for this share of its busy time, while the receiver's window grows:
+with the whole link for that time its share of the link would be at most two points higher."""
+
+START_RTTS: Final = 50
+START_MS: Final = 1000.0
+"""The start of a flow: so many base RTTs, at least this time. Slow start and the receiver's autotuning take a
+number of RTTs, and in a full queue each is several base RTTs."""
 
 SHORT_BY: Final = 0.01
 SHORT_BY_S: Final = 0.1
@@ -69,7 +73,7 @@ def faults(
         samples: Gives the samples of sockets, when first needed.
     """
     groups = {group.name: group for group in cell.groups}
-    sockets = _Sockets(samples, cell.warmup.ms)
+    sockets = _Sockets(samples, cell)
     found = {flow.run.flow: tuple(_of(flow, groups[flow.run.group], sockets)) for flow in flows}
     return {name: reasons for name, reasons in found.items() if reasons}
 
@@ -84,7 +88,7 @@ def left_out(found: Mapping[str, tuple[str, ...]], flows: Sequence[FlowResult]) 
 
 def limited_at_start(trial: EndedTrial) -> bool:
     """Return True if a flow of a valid trial was limited by its host as long as only its start may be."""
-    sockets = _Sockets(lambda: socket_rows(trial.programs, trial.raw), trial.cell.warmup.ms)
+    sockets = _Sockets(lambda: socket_rows(trial.programs, trial.raw), trial.cell)
     try:
         flows = (flow for flow in read_flows(trial.programs, trial.raw) if flow.run.send == "bulk")
         shares = [_limited(flow, sockets) or [] for flow in flows]
@@ -99,11 +103,13 @@ def may_leave_out(flows: Sequence[FlowResult]) -> bool:
 
 
 class _Sockets:
-    """Samples of sockets, read when first needed, and when the warm-up ended."""
+    """Samples of sockets, read when first needed, when the warm-up ended, and how long a flow's start is."""
 
-    def __init__(self, read: Callable[[], pl.DataFrame], warmup_ms: float) -> None:
+    def __init__(self, read: Callable[[], pl.DataFrame], cell: Cell) -> None:
         self._read = read
-        self.warmup_ms = warmup_ms
+        self.warmup_ms = cell.warmup.ms
+        rtts = (cell.rtt, *(group.rtt for group in cell.groups))
+        self.start_ms = max(START_MS, *(START_RTTS * rtt.ms for rtt in rtts if rtt is not None))
 
     @cached_property
     def samples(self) -> pl.DataFrame:
@@ -205,8 +211,8 @@ def _limited(flow: FlowResult, sockets: _Sockets) -> list[tuple[str, float, floa
     warm = _counters(sockets.last(name, "sender", sockets.warmup_ms))
     if not sockets.warmup_ms or warm[0] >= ends[0]:
         warm = (0.0, 0.0, 0.0)
-    start_ms = max(sockets.warmup_ms, sockets.first_ms(name) + START_MS)
-    started = _counters(sockets.last(name, "sender", start_ms))
+    until_ms = max(sockets.warmup_ms, sockets.first_ms(name) + sockets.start_ms)
+    started = _counters(sockets.last(name, "sender", until_ms))
     if not sockets.samples.height or started[0] >= ends[0]:
         started = warm
 

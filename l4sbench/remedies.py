@@ -35,7 +35,7 @@ class Remedy:
 REMEDIES: Final = (
     Remedy(
         r"limited by its (receiver's window|send buffer)",
-        "keep the start out of the measured time with warmup: 2s, or measure longer",
+        "keep the start out of the measured time with a warmup of 50 RTTs (2 s at least), or measure longer",
         "limited-by-its-host",
     ),
     Remedy(

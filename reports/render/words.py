@@ -213,7 +213,7 @@ def _low_latency_notes(decision: Decision) -> Iterator[str]:
 FLAGS: Final = {
     "low-utilisation": "all flows together used less than 80 % of the link",
     "busy-host": "a node's host was late at more instants than usual, but few enough",
-    "limited-start": "a host's buffers limited a flow in its first second, for 1 to 2 % of its time",
+    "limited-start": "a host's buffers limited a flow at its start, for 1 to 2 % of its time",
 }
 """Remarks on valid trials, explained; docs/troubleshooting.md says more."""
 

@@ -162,6 +162,14 @@ def test_a_flow_limited_at_its_start_alone_is_flagged(captured: Load, field: str
     assert reasons(trial) == (f"l4s-0: limited by {by} for 2.1% of its busy time",)
 
 
+def test_the_start_is_longer_on_a_longer_path(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    limit(trial, "rwnd_limited", {2000: 19.0})
+    assert reasons(trial) == ("l4s-0: limited by its receiver's window for 1.9% of its busy time",)
+    longer = trial.having(rtt="40ms")
+    assert not [reason for reason in reasons(longer) if "limited" in reason]
+
+
 def test_a_flow_limited_before_the_measured_time_is_not(captured: Load) -> None:
     trial = captured("lean-dualpi2")
     limit(trial, "rwnd_limited", {0: 300.0})
