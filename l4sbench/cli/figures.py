@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from l4sbench.cli.options import as_filter, is_filter
-from l4sbench.cli.terminal import answer, as_json, as_path, say, warn
+from l4sbench.cli.terminal import answer, as_json, as_path, counted, say, warn
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +55,8 @@ def write(args: argparse.Namespace) -> int:
     report = args.output or path / "report"
     folder = Path(args.figures) if args.figures else report / "figures" / _below(args.filters)
     tables = api.load(path, *args.filters, every=args.all)
+    many = counted(len(decision.cells), "cell")
+    say(f"drawing figures of {many} into {as_path(folder)}, about one per second")
     with writing(folder, "--figures DIR writes them into another folder"):
         written = write_figures(
             figures(tables, decision, args.series, lambda why: warn(f"not drawn: {why}")),

@@ -247,13 +247,32 @@ figure {{ margin: 0 0 3em; }}
 img {{ max-width: 100%; background: white; }}
 </style>
 <h1>Figures</h1>
+<nav aria-label="Contents">
+{contents}
+</nav>
 {body}
 </html>
 """
 
 
 def _index(found: Sequence[Written]) -> str:
-    return printable(_PAGE.format(body="\n".join(_entry(written) for written in found)))
+    body = "\n".join(_entry(written) for written in found)
+    return printable(_PAGE.format(contents=_contents(found), body=body))
+
+
+def _contents(found: Sequence[Written]) -> str:
+    """Return links to the figures, one line per kind, which is the beginning of their names."""
+    kinds: dict[str, list[Written]] = {}
+    for written in found:
+        kinds.setdefault(written.name.partition("_")[0], []).append(written)
+    lines = []
+    for kind, own in kinds.items():
+        links = ", ".join(
+            f'<a href="#{html.escape(one.name)}">{html.escape(one.name.partition("_")[2] or one.name)}</a>'
+            for one in own
+        )
+        lines.append(f"<li>{html.escape(kind)}: {links}</li>")
+    return "\n".join(["<ul>", *lines, "</ul>"])
 
 
 def _entry(written: Written) -> str:

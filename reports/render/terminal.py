@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision, Verdict
 
+# plain blue and magenta are hardly legible on the black of most terminals
 _STYLES: Final[Mapping[Word, str]] = {
     Word.OK: "green",
-    Word.L4S_STARVED: "blue",
+    Word.L4S_STARVED: "bright_blue",
     Word.CLASSIC_STARVED: "red",
-    Word.BOTH: "magenta",
+    Word.BOTH: "bright_magenta",
     Word.UNDECIDED: "yellow",
     Word.INVALID: "dim",
 }

@@ -77,10 +77,18 @@ def test_formats() -> None:
 def test_the_command(real: RunTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(run_of(real))
     assert main(["report", run, "--figures", str(tmp_path / "f"), "--series", "none", "--json", "--all"]) == 0
-    listed = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    listed = json.loads(printed.out)
     assert {entry["name"].split("_")[0] for entry in listed} >= {"goodput", "delay"}
     assert all(Path(file).is_file() for entry in listed for file in entry["files"])
-    assert (tmp_path / "f" / INDEX).is_file()
+    index = (tmp_path / "f" / INDEX).read_text(encoding="utf-8")
+    contents, drawn = (
+        re.findall(pattern, index) for pattern in (r'href="#([^"]+)"', r'<figure id="([^"]+)"')
+    )
+    assert sorted(contents) == sorted(drawn)
+    begins, *lines = printed.err.splitlines()
+    assert re.match(r"drawing figures of \d+ cells into ", begins)
+    assert len(lines) >= len(listed), "a line per figure, when it is drawn"
 
 
 def test_a_filter_behind_figures_is_no_folder(

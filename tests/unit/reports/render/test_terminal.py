@@ -180,3 +180,17 @@ def test_the_deciding_cell_shows_harm_where_there_are_baselines(make: Make) -> N
     text = as_text(decide(make([beside, *alone]), load_rule("l4sbench1")), 200)
     assert "FIFO: 90.0 % (90.0 v 5.0 Mbit/s, harm 5 v 95 %)" in text
     assert "harm: goodput that l4s v classic lose compared with running alone, from 2 baselines" in text
+
+
+def test_verdicts_have_colours_of_their_own_that_black_does_not_hide(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    own = (("fifo", 5.0), ("codel", 89.0), ("dualpi2", 45.0))
+    cells = [{"aqm": aqm, "l4s": [mbps] * 3, "classic": [95 - mbps] * 3} for aqm, mbps in own]
+    out = io.StringIO()
+    console = Console(file=out, width=160, force_terminal=True, color_system="standard")
+    console.print(terminal(decide(make(cells), load_rule("pam25"))))
+    words = ("▼ l4s-starved", "▲ classic-starved", "✓ ok")
+    found = [re.search(rf"\x1b\[1;(\d+)m{word}", out.getvalue()) for word in words]
+    assert [shown and shown[1] for shown in found] == ["94", "31", "32"], "bright blue, red, green"
