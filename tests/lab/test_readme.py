@@ -12,15 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.testbeds.virtual.lab import Lab
-
 pytestmark = pytest.mark.lab
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_table_is_that_of_a_run(lab: Lab, tmp_path: Path) -> None:
-    assert lab
+@pytest.mark.usefixtures("lab")
+def test_the_table_is_that_of_a_run(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "l4sbench", "run", "matrices/quickstart.yaml", "--dir", str(tmp_path)]
     ran = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=3600)
     assert ran.returncode == 0, ran.stderr
