@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import pty
+import select
+import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -65,6 +70,46 @@ def test_bash_completes(words: str, offered: list[str], folder: Path) -> None:
     )
     assert sorted(ended.stdout.split()) == sorted(offered)
     assert ended.stderr == ""
+
+
+SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], "completions", "source ./completions"),
+    "zsh": (["zsh", "-f", "-i"], "_l4sbench", "fpath=($PWD $fpath); autoload -U compinit; compinit -u -D"),
+}
+"""How each shell starts, its file, and what makes it use the file."""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_tab_key_completes(shell: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    words, name, setup = SHELLS[shell]
+    assert main(["completion", shell]) == 0
+    (folder / name).write_text(capsys.readouterr().out, encoding="utf-8")
+    ours, theirs = pty.openpty()
+
+    def types(keys: str, until: str) -> bool:
+        os.write(ours, keys.encode())
+        seen, deadline = b"", time.monotonic() + 60
+        while until.encode() not in seen and time.monotonic() < deadline:
+            if select.select([ours], [], [], 1)[0]:
+                seen += os.read(ours, 65536)
+        return until.encode() in seen
+
+    environment = {**os.environ, "TERM": "xterm", "PS1": "ready> "}
+    with subprocess.Popen(
+        words, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+    ) as process:
+        try:
+            assert types(f"{setup}; echo set-$((40 + 2))\n", "set-42")
+            for start, rest in (("rep", "ort"), ("lab shell quic", "kstart"), ("explain dua", "lpi2")):
+                assert types(f"l4sbench {start}", start.rpartition(" ")[2])
+                assert types("\t", rest)
+                assert types("\x15echo cleared-$((40 + 2))\n", "cleared-42")
+        finally:
+            process.kill()
+            os.close(theirs)
+            os.close(ours)
 
 
 @pytest.mark.parametrize(("shell", "begins"), [("zsh", "#compdef l4sbench"), ("tcsh", "# AUTOMATICALLY")])
