@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from l4sbench.printable import printable
+
 
 class L4sbenchError(Exception):
     """Base of all errors that are raised on purpose.
@@ -27,6 +29,10 @@ class L4sbenchError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook prints in place of a traceback, which is for bugs."""
+        return [f"error: {printable(str(self))}"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ for people, in any format, passes it through `printable` first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Final
 
 _KEPT: Final = frozenset("\t\u00a0")
@@ -36,6 +37,26 @@ def printable_json(plain: object, shown: Callable[[str], str] = printable) -> ob
     if isinstance(plain, list | tuple):
         return [printable_json(item, shown) for item in plain]
     return shown(plain) if isinstance(plain, str) else plain
+
+
+def html_text(*lines: str) -> str:
+    """Return lines as paragraphs of HTML; empty ones are left out."""
+    return "".join(f"<p>{escape(printable(line))}</p>" for line in lines if line)
+
+
+def html_table(rows: Sequence[Mapping[str, object]]) -> str:
+    """Return rows of equal keys as a table in HTML; empty without rows. A line break in a value stays one."""
+    if not rows:
+        return ""
+
+    def line(values: Sequence[object], tag: str) -> str:
+        shown = (escape(printable(str(value))).replace("\n", "<br>") for value in values)
+        return (
+            "<tr>" + "".join(f'<{tag} style="text-align: left">{value}</{tag}>' for value in shown) + "</tr>"
+        )
+
+    body = "".join(line(list(row.values()), "td") for row in rows)
+    return f"<table><thead>{line(list(rows[0]), 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def _escaped(line: str) -> str:

@@ -25,4 +25,4 @@ lock requirements/run.txt "$@"
 echo 'ns3>=3.44' | .venv/bin/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 	--custom-compile-command "make lock" --output-file requirements/bench.txt - "$@"
-lock requirements/dev.txt --constraints requirements/run.txt --extra ansible --extra fabric --group test --group check "$@"
+lock requirements/dev.txt --constraints requirements/run.txt --extra ansible --extra fabric --extra notebook --group test --group check "$@"

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs, count
-from l4sbench.cli.terminal import answer, as_json, as_path, as_table, counted, say, warn
+from l4sbench.cli.terminal import answer, as_json, as_path, as_table, say, warn
 from l4sbench.printable import printable
+from l4sbench.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.app.cleaning import Litter

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_catalog, add_command
-from l4sbench.cli.terminal import Styled, answer, counted, say
+from l4sbench.cli.terminal import Styled, answer, say
 from l4sbench.errors import InputError, Problem
 from l4sbench.printable import printable
+from l4sbench.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.app.starter import Starter

@@ -6,29 +6,19 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices, run_options
-from l4sbench.cli.terminal import (
-    answer,
-    as_duration,
-    as_json,
-    as_table,
-    counted,
-    kernels_text,
-    say,
-    warn,
-)
+from l4sbench.cli.terminal import answer, as_json, as_table, kernels_text, say, warn
+from l4sbench.wording import as_duration, counted
 
 if TYPE_CHECKING:
     from l4sbench.app.adaptive import Forecast
     from l4sbench.app.api import Planned
-    from l4sbench.planning.plan import Caution, CellPlan, Plan, PlanRow, Reason, Spread
+    from l4sbench.planning.plan import Caution, CellPlan, Plan
 
-_MOST_VALUES: Final = 8
-_MOST_ROWS: Final = 60
 _MOST_CELLS: Final = 3
 
 
@@ -70,6 +60,7 @@ def plan(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> int:
     from l4sbench.app.api import plan_of
+    from l4sbench.app.plans import cell_of, summary
     from l4sbench.planning.plan import as_json as plan_as_json
 
     planned = plan_of(args.matrix, args.filters, run_options(args))
@@ -82,13 +73,13 @@ def _plan(args: argparse.Namespace) -> int:
         return 0
     _print_head(planned.plan)
     if args.cells:
-        for line in as_table([_cell(cell) for cell in planned.plan.asked]):
+        for line in as_table([cell_of(cell) for cell in planned.plan.asked]):
             answer(line)
     else:
         _print_rows(planned.plan)
     _print_baselines(planned.plan, every=args.cells)
     answer()
-    answer(_sum(planned))
+    answer(summary(planned.plan, planned.jobs))
     if planned.forecast is not None:
         answer(_more(planned.forecast, planned))
     _print_kernels(planned.plan)
@@ -150,25 +141,30 @@ def warn_of(plan: Plan) -> None:
 
 
 def _print_head(plan: Plan) -> None:
+    from l4sbench.app.plans import value_of
+
     matrix = plan.matrix
     answer(f"{matrix.name}: {matrix.description}" if matrix.description else matrix.name)
-    stated = ", ".join(f"{name} {_text(value)}" for name, value in plan.common.items())
+    stated = ", ".join(f"{name} {value_of(value)}" for name, value in plan.common.items())
     for line in textwrap.wrap(stated, 100, break_on_hyphens=False, break_long_words=False):
         answer(line)
     answer()
 
 
 def _print_rows(plan: Plan) -> None:
-    rows = plan.rows
-    for line in as_table([_row(row) for row in rows[:_MOST_ROWS]], right=frozenset({"cells"})):
+    from l4sbench.app.plans import MOST_ROWS, more_rows, row_of
+
+    for line in as_table([row_of(row) for row in plan.rows[:MOST_ROWS]], right=frozenset({"cells"})):
         answer(line)
-    if len(rows) > _MOST_ROWS:
-        answer(f"... and {len(rows) - _MOST_ROWS} more rows; --cells and --json show everything")
+    if more := more_rows(plan):
+        answer(f"... and {more} more rows; --cells and --json show everything")
 
 
 def _print_baselines(plan: Plan, *, every: bool) -> None:
     """Print the number of baselines of each kind, or every one of them."""
     from collections import Counter
+
+    from l4sbench.app.plans import cell_of, reasons
 
     found: dict[str, list[CellPlan]] = {}
     for planned in plan.baselines:
@@ -178,63 +174,10 @@ def _print_baselines(plan: Plan, *, every: bool) -> None:
     if found:
         answer()
     for kind, cells in found.items():
-        trials = _reasons(Counter(trial.reason for planned in cells for trial in planned.trials))
+        trials = reasons(Counter(trial.reason for planned in cells for trial in planned.trials))
         answer(f"baselines, {kind}: {counted(len(cells), 'cell')}, {trials}")
-        for line in as_table([_cell(planned) for planned in cells]) if every else ():
+        for line in as_table([cell_of(planned) for planned in cells]) if every else ():
             answer(line)
-
-
-def _row(row: PlanRow) -> Mapping[str, object]:
-    some = "" if row.complete else " (not all combinations)"
-    return {
-        **{", ".join(spread.names): _values(spread) for spread in row.axes},
-        "cells": row.cells,
-        "trials": f"{_reasons(row.trials)}{some}",
-    }
-
-
-def _cell(planned: CellPlan) -> Mapping[str, object]:
-    from collections import Counter
-
-    return {"cell": planned.cell.id, "trials": _reasons(Counter(trial.reason for trial in planned.trials))}
-
-
-def _values(spread: Spread) -> str:
-    shown = [" ".join(_text(value) for value in key if value is not None) or "-" for key in spread.values]
-    if len(shown) > _MOST_VALUES:
-        return f"{', '.join(shown[:3])} ... {shown[-1]} ({len(shown)} values)"
-    return ", ".join(shown)
-
-
-def _text(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return f"{value:g}"
-        case _:
-            return str(value)
-
-
-def _reasons(trials: Mapping[Reason, int]) -> str:
-    return ", ".join(f"{number} {reason.value}" for reason, number in trials.items() if number)
-
-
-def _sum(planned: Planned) -> str:
-    plan = planned.plan
-    cells = counted(len(plan.asked), "cell")
-    if plan.baselines:
-        cells += f" and {len(plan.baselines)} baselines"
-    if not plan.to_run:
-        ended = "all ended" if not any(batch.given_up for batch in plan.batches) else _reasons(plan.trials)
-        return f"{cells}, {sum(plan.trials.values())} trials, {ended}: nothing to run"
-    parts = [f"{cells}, {sum(plan.trials.values())} trials ({_reasons(plan.trials)})"]
-    at_once = f" with {planned.jobs} at once" if planned.jobs > 1 else ""
-    parts.append(f"about {as_duration(plan.wall_s(planned.jobs))}{at_once}")
-    memory_mb = plan.memory_mb(planned.jobs)
-    if memory_mb:
-        parts.append(f"{memory_mb / 1000:.1f} GB of memory")
-    return ", ".join(parts)
 
 
 def _more(forecast: Forecast, planned: Planned) -> str:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench import events
-from l4sbench.cli.terminal import Styled, as_duration, counted, is_terminal, kernels_text, say
+from l4sbench.cli.terminal import Styled, is_terminal, kernels_text, say
 from l4sbench.errors import L4sbenchError
 from l4sbench.printable import printable
+from l4sbench.wording import as_duration, counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli import figures
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command
-from l4sbench.cli.terminal import answer, as_json, as_path, colour, counted, is_terminal, say, warn
+from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say, warn
 from l4sbench.errors import InputError
+from l4sbench.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_run, add_runs
-from l4sbench.cli.terminal import Styled, answer, as_json, as_path, as_table, counted, say
+from l4sbench.cli.terminal import Styled, answer, as_json, as_path, as_table, say
+from l4sbench.wording import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_subcommands, count
-from l4sbench.cli.terminal import answer, as_duration, as_json, as_path, as_table, say, warn
+from l4sbench.cli.terminal import answer, as_json, as_path, as_table, say, warn
 from l4sbench.errors import InputError, TestbedError
+from l4sbench.wording import as_duration
 
 if TYPE_CHECKING:
     from fablib_slices import Slice, SliceFile, SliceSpec

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -186,6 +187,13 @@ class Plan:
     batches: tuple[Batch, ...]
     traits: TestbedTraits
     capture: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.matrix.name}: {self.to_run} trials of {len(self.cells)} cells to run>"
+
+    def _repr_html_(self) -> str:
+        """Return the plan for a notebook; by name, as planning does not depend on what shows it."""
+        return str(import_module("l4sbench.app.plans").as_html(self))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +45,14 @@ class RunTables:
 
     folder: Path
     cells: frozenset[str] | None = None
+
+    def __repr__(self) -> str:
+        of = "" if self.cells is None else f", {len(self.cells)} cells"
+        return f"<{type(self).__name__} of {self.folder}{of}>"
+
+    def _repr_html_(self) -> str:
+        """Return what the tables hold; by name, as results do not depend on what shows them."""
+        return str(import_module("reports.render.notebook").tables_html(self))
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table as a lazy frame, for tables that do not fit into memory.

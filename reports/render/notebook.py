@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Decision tables and the tables of a run in HTML, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from l4sbench import tables as stored
+from l4sbench.printable import html_table, html_text
+from reports.render.words import GLYPHS, STAR, make_sure, notes, verdict_text, worst_text
+
+if TYPE_CHECKING:
+    from reports.result.labels import Label
+    from reports.result.load import RunTables
+    from reports.result.verdicts import Decision, Verdict
+
+
+def decision_html(decision: Decision) -> str:
+    """Return a decision table with what it states about itself."""
+    parts = []
+    for question in decision.questions:
+        rule = decision.rule
+        parts.append(
+            html_text(f"Is it okay to switch to {question}? (rule {rule.rule}, version {rule.version})")
+        )
+        parts.append(html_table(list(_rows(decision, question))))
+    remedy = make_sure(decision)  # a command; here it is a call
+    for note in notes(decision):
+        call = "to make it sure: l4sbench.run(matrix, sure=True) adds trials to the cells in doubt"
+        parts.append(html_text(call if note.text == remedy else note.text, *note.details))
+    return "".join(parts)
+
+
+def _rows(decision: Decision, question: Label) -> Iterator[Mapping[str, object]]:
+    grid = decision.table(question)
+    for row, entries in grid.lines():
+        shown = (_entry(verdict) for verdict in entries)
+        yield {"queue": row} | dict(zip((f"against {c}" for c in grid.columns), shown, strict=True))
+
+
+def _entry(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "not run"
+    signs = (GLYPHS[verdict.word], verdict_text(verdict), STAR[verdict.low_latency])
+    return f"{' '.join(filter(None, signs))}\n{worst_text(verdict)}"
+
+
+def tables_html(tables: RunTables) -> str:
+    """Return the numbers of trials by status, and the tables with their meanings and numbers of rows."""
+    statuses = tables.trials["status"].value_counts(sort=True).iter_rows()
+    trials = ", ".join(f"{number} {status}" for status, number in statuses)
+    cells = tables.trials["cell"].n_unique()
+    rows = []
+    for name in stored.SCHEMAS:
+        if (tables.folder / f"{name}.parquet").is_file():
+            count = tables.scan(name).select(pl.len()).collect().item()
+            about = (stored.SCHEMAS[name].__doc__ or "").partition("\n")[0]
+            rows.append({"table": name, "rows": count, "content": about})
+    head = f"{tables.folder}: {cells} cells, {trials or 'no trials'}"
+    return html_text(head) + html_table(rows)
