@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench import assets
+from l4sbench.app.notebook import listener
+from l4sbench.app.plans import as_html
 from l4sbench.app.prepare import (
     RUNS,
     RunOptions,
@@ -30,6 +32,7 @@ from l4sbench.app.reading import copy_description, reading, writable, writing
 from l4sbench.app.rules import require_rule
 from l4sbench.catalog.outside import keep_catalog
 from l4sbench.errors import InputError, TestbedError
+from l4sbench.printable import html_text
 
 if TYPE_CHECKING:
     from collectors.assemble import Collected
@@ -87,6 +90,24 @@ class EndedRun:
     decision: Decision | None
     problems: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<EndedRun {self.path}: {self._counts()}>"
+
+    def _repr_html_(self) -> str:
+        """Return the decision table for a notebook, and how the trials ended."""
+        warnings = html_text(*(f"warning: {problem}" for problem in self.problems))
+        if self.decision is not None:
+            from reports.render.notebook import decision_html
+
+            return decision_html(self.decision) + html_text(f"{self.path}: {self._counts()}") + warnings
+        why = "interrupted; the same call resumes it" if self.result.interrupted else "no verdicts"
+        return html_text(f"{self.path}: {self._counts()}; {why}") + warnings
+
+    def _counts(self) -> str:
+        result = self.result
+        counts = {"ok": result.ok, "invalid": result.invalid, "failed": result.failed, "not run": result.left}
+        return ", ".join(f"{number} {word}" for word, number in counts.items() if number) or "nothing to run"
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -111,6 +132,15 @@ class Planned:
     problems: tuple[Problem, ...] = ()
     untrusted: tuple[Problem, ...] = ()
     unbuilt: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Planned {self.plan!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return the plan for a notebook, and what prevents it."""
+        stops = [f"warning: {problem}" for problem in (*self.untrusted, *self.problems)]
+        notes = [f"note: {self.untested}"] if self.untested else []
+        return as_html(self.plan, self.jobs) + html_text(*stops, *notes)
 
 
 def load(run: RunLike, *filters: str, runs: str | Path = RUNS, every: bool = False) -> RunTables:
@@ -147,7 +177,7 @@ def run(
     sure: bool = False,
     on_state: Callable[[str], None] = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
-    on_event: OnEvent = lambda _: None,
+    on_event: OnEvent | None = None,
 ) -> EndedRun:
     """Run the trials of a matrix that have not ended yet, write the tables, and decide.
 
@@ -167,7 +197,7 @@ def run(
         sure: Add trials to the cells in doubt until their verdicts are sure, up to `trials` or 10 each.
         on_state: Called with the state of the testbed while it is prepared, in words.
         on_plan: Called with the plan before anything runs.
-        on_event: Called with every event of the run, see `l4sbench.events`.
+        on_event: Called with every event of the run, see `l4sbench.events`; default: a bar in a notebook.
 
     Raises:
         InputError: the matrix, a filter or a folder is wrong, or a cell needs code that is not trusted yet.
@@ -177,7 +207,8 @@ def run(
     options = RunOptions(
         on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs), trust, tuple(retry), sure
     )
-    return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=on_event)
+    shown = listener() if on_event is None else on_event
+    return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=shown)
 
 
 def run_matrix(

@@ -46,6 +46,13 @@ class Figure:
     caption: str
     chart: alt.TopLevelMixin
 
+    def __repr__(self) -> str:
+        return f"<Figure {self.name}: {self.caption}>"
+
+    def _repr_svg_(self) -> str:
+        """Return the figure for a notebook, which shows it without a network."""
+        return render(specification(self.chart), "svg").decode()
+
 
 @dataclass(frozen=True)
 class Written:

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.long]
 NAME = f"test-verdicts-{os.getpid()}"
 
 
-def words(ended: "l4sbench.app.api.Ended") -> dict[str, str]:
+def words(ended: "l4sbench.app.api.EndedRun") -> dict[str, str]:
     """The verdict on every cell."""
     assert ended.decision is not None
     return {cell.cell: cell.word.value for verdict in ended.decision.verdicts for cell in verdict.cells}

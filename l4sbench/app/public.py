@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What `import l4sbench` offers: `run`, `load`, `plan`, `decide`, `compare` and `figures`; docs/notebook.md.
+
+They do what the commands of these names do, and return values, which notebooks show as tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from l4sbench.app import api
+from l4sbench.app.api import Planned, RunLike, load, run
+from l4sbench.app.prepare import RUNS, RunOptions
+
+if TYPE_CHECKING:
+    from reports.compare import Comparison
+    from reports.figures import Figure
+    from reports.result.verdicts import Decision
+
+__all__ = ["compare", "decide", "figures", "load", "plan", "run"]
+
+
+def plan(
+    matrix: str | Path,
+    *filters: str,
+    on: str = "virtual",
+    jobs: int | None = None,
+    trials: int | None = None,
+    new: bool = False,
+    catalog: Sequence[str | Path] = (),
+    capture: bool = False,
+    slices: int = 1,
+    retry: Sequence[str] = (),
+    runs: str | Path = RUNS,
+    sure: bool = False,
+) -> Planned:
+    """Return what `run` would do with the same arguments. Nothing runs, and no host is contacted.
+
+    Raises:
+        InputError: the matrix, a filter or an option is wrong.
+    """
+    options = RunOptions(
+        on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs), False, tuple(retry), sure
+    )
+    return api.plan_of(matrix, filters, options)
+
+
+def decide(
+    run: RunLike, *filters: str, rule: str | None = None, runs: str | Path = RUNS, every: bool = False
+) -> Decision:
+    """Return the decision table of a run, from its tables alone.
+
+    Args:
+        run: The value that `run` returned, a run directory, or a matrix's name for its latest run.
+        filters: `FACTOR=PATTERN`, only cells of the run's matrix that match all of them.
+        rule: The verdict rule, instead of the matrix's.
+        runs: Folder of run directories.
+        every: Count former cells, which the run's matrix no longer has, too.
+
+    Raises:
+        InputError: there is no such run or rule, or nothing to decide on.
+    """
+    return api.decide(_place(run), filters, rule=rule, runs=runs, every=every)[1]
+
+
+def compare(
+    base: RunLike,
+    new: RunLike,
+    *filters: str,
+    rule: str | None = None,
+    margins: str | Path | None = None,
+    runs: str | Path = RUNS,
+    every: bool = False,
+) -> Comparison:
+    """Compare two runs cell by cell: which got worse by more than noise.
+
+    Args:
+        base: The run to compare with: as for `decide`.
+        new: The run in question.
+        filters: `FACTOR=PATTERN`, only cells of the two matrices that match all of them.
+        rule: The verdict rule for both, instead of that of the base's matrix.
+        margins: A file with the differences that matter, instead of the default (docs/statistics.md).
+        runs: Folder of run directories.
+        every: Compare former cells, which the runs' matrices no longer have, too.
+
+    Raises:
+        InputError: there is no such run, rule or file, or the runs have no cell in common.
+    """
+    places = (_place(base), _place(new))
+    return api.compare(*places, filters, rule=rule, margins=margins, runs=runs, every=every)
+
+
+def figures(
+    run: RunLike,
+    *filters: str,
+    series: Literal["none", "median", "all"] = "none",
+    rule: str | None = None,
+    runs: str | Path = RUNS,
+    every: bool = False,
+) -> Mapping[str, Figure]:
+    """Return the figures of a run by name (docs/figures.md); each has a `caption` and an Altair `chart`.
+
+    Args:
+        run: As for `decide`.
+        filters: `FACTOR=PATTERN`, only cells of the run's matrix that match all of them.
+        series: Which trials of a cell get a time series: none, the one nearest to the median, or all.
+        rule: The verdict rule, instead of the matrix's; figures show its limits.
+        runs: Folder of run directories.
+        every: Draw former cells, which the run's matrix no longer has, too.
+
+    Raises:
+        InputError: there is no such run or rule, or two cells are in one place of a map.
+    """
+    from reports.figures import figures as drawn
+
+    path, decision = api.decide(_place(run), filters, rule=rule, runs=runs, every=every)
+    tables = load(path, *filters, every=every)
+    return {figure.name: figure for figure in drawn(tables, decision, series)}
+
+
+def _place(run: RunLike) -> str | Path:
+    return run.path if isinstance(run, api.EndedRun) else run
