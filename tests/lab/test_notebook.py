@@ -21,7 +21,7 @@ def test_every_block_runs_in_order(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 9
     names: dict[str, object] = {}
     shown = []
     for number, block in enumerate(blocks, 1):
@@ -29,13 +29,19 @@ def test_every_block_runs_in_order(
         shown.append(capsys.readouterr().out)
     assert shown[0].endswith("4 trials are ok\n")
     assert len(re.findall(r" against CUBIC, .*: .*, at worst \d+ %", shown[1])) == 4
+    assert shown[2].startswith("8 trials to run, about ")
+    assert "<Decision by rule pam25: " in shown[2]
     goodput, delays = names["goodput"], names["delays"]
     assert isinstance(goodput, pl.DataFrame)
     assert goodput.height == 8  # two queues, two kinds of ECN, two groups
     assert goodput.select(pl.col("goodput_mbps").is_between(5, 95).all()).item()
     assert isinstance(delays, pl.DataFrame)
     assert delays.height > 100
-    assert shown[4].splitlines()[-1] == "['ok', 'ok']"
+    assert re.search(r"^dualpi2 +classic +\d", shown[5], re.MULTILINE)
+    assert shown[6].startswith("Goodput of the L4S flows")
+    assert (tmp_path / "goodput.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert shown[7] == "False 2\n"
+    assert shown[8].splitlines()[-1] == "['ok', 'ok']"
 
 
 def test_a_second_run_in_one_process_runs_nothing_and_decides_the_same(lab: Lab, tmp_path: Path) -> None:

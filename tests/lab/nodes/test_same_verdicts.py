@@ -18,7 +18,7 @@ NAME = f"test-verdicts-{os.getpid()}"
 def words(ended: "l4sbench.app.api.EndedRun") -> dict[str, str]:
     """The verdict on every cell."""
     assert ended.decision is not None
-    return {cell.cell: cell.word.value for verdict in ended.decision.verdicts for cell in verdict.cells}
+    return {cell.id: cell.word.value for verdict in ended.decision.verdicts for cell in verdict.cells}
 
 
 def test_every_cell_has_the_verdict_it_has_in_virtual_time(able: None, tmp_path: Path) -> None:
