@@ -11,6 +11,7 @@ import polars as pl
 
 from l4sbench import tables as stored
 from l4sbench.printable import html_table, html_text
+from reports.render.answer import answer_text, scope_text
 from reports.render.words import GLYPHS, STAR, make_sure, notes, verdict_text, worst_text
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ def decision_html(decision: Decision) -> str:
     """Return a decision table with what it states about itself."""
     parts = []
     for question in decision.questions:
-        rule = decision.rule
-        parts.append(
-            html_text(f"Is it okay to switch to {question}? (rule {rule.rule}, version {rule.version})")
-        )
+        rule = f"rule {decision.rule.rule}, version {decision.rule.version}"
+        parts.append(html_text(f"Is it okay to switch to {question}? {answer_text(decision, question)}"))
+        parts.append(html_text(f"Switching to {question}, by {rule}"))
         parts.append(html_table(list(_rows(decision, question))))
+    parts.append(html_text(scope_text(decision)))
     remedy = make_sure(decision)  # a command; here it is a call
     for note in notes(decision):
         call = "to make it sure: l4sbench.run(matrix, sure=True) adds trials to the cells in doubt"

@@ -65,7 +65,9 @@ def test_the_citation_is_of_this_version() -> None:
     assert released in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("page", ["docs/notebook.md", "docs/figures.md", "notebooks/fabric.ipynb", "notebooks/tour.ipynb"])
+@pytest.mark.parametrize(
+    "page", ["docs/notebook.md", "docs/figures.md", "notebooks/fabric.ipynb", "notebooks/tour.ipynb"]
+)
 def test_imports_in_examples_exist(page: str) -> None:
     statements = [
         ast.unparse(node)

@@ -5,8 +5,12 @@
 from __future__ import annotations
 
 import pkgutil
+from pathlib import Path
+
+import pytest
 
 import l4sbench
+from l4sbench.errors import InputError
 
 PUBLIC = ("run", "load", "plan", "decide", "compare", "figures")
 
@@ -24,3 +28,23 @@ def test_a_public_function_stays_one_after_everything_is_imported() -> None:
                 __import__(module.name)
         assert getattr(l4sbench, name) is before
         assert callable(before)
+
+
+def test_completion_offers_the_public_names_alone() -> None:
+    assert set(dir(l4sbench)) == {*PUBLIC, "__version__"}
+
+
+def test_a_plan_is_shown_as_a_table(tmp_path: Path) -> None:
+    planned = l4sbench.plan("quickstart", "aqm=fifo,dualpi2", trials=2, runs=tmp_path)
+    assert repr(planned.plan) == "<Plan of quickstart: 16 trials of 8 cells to run>"
+    text = planned._repr_html_()
+    assert ">dualpi2</td>" in text
+    assert "8 cells, 16 trials (16 new), about " in text
+    assert "note: 2 trials per cell have a wide confidence interval" in text
+    assert "<table>" in planned.plan._repr_html_()
+
+
+def test_notebooks_print_errors_without_a_traceback() -> None:
+    with pytest.raises(InputError) as raised:
+        l4sbench.plan("quickstart", "aqn=codel")
+    assert raised.value._render_traceback_() == [f"error: {raised.value}"]
