@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What `import l4sbench` offers: `run`, `load`, `plan`, `decide`, `compare` and `figures`; docs/notebook.md.
+"""The public interface: `run`, `load`, `plan`, `decide`, `compare` and `figures`; docs/notebook.md.
 
 They do what the commands of these names do, and return values, which notebooks show as tables.
 """
