@@ -427,6 +427,7 @@ def _underused(ended: EndedTrial, flows: pl.DataFrame | None) -> bool:
     if (
         flows is None
         or not flows.height
+        or ended.cell.wifi_mcs is not None
         or not all(_greedy(ended.cell, group) for group in ended.cell.groups)
     ):
         return False

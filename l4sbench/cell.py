@@ -134,6 +134,7 @@ class Cell:
     path_loss = _Factor("path.loss", Percent)
     path_loss_burst = _Factor("path.loss_burst", Packets)
     path_ecn = _Factor("path.ecn", str)
+    path_wifi_loss = _Factor("path.wifi_loss", Percent)
     packet_cost = _Factor("host.packet_cost", Duration)
     sample_interval = _Factor("sample.interval", Duration)
     capture = _Factor("capture", str)
@@ -249,6 +250,12 @@ class Cell:
         """The rate of what receivers send; None: no limit."""
         value = self.factors.get("path.reverse_rate")
         return value if isinstance(value, Rate) else None
+
+    @property
+    def wifi_mcs(self) -> int | None:
+        """The index of modulation and coding of Wi-Fi at the bottleneck; None: a link of constant rate."""
+        value = self.factors.get("path.wifi_mcs")
+        return value if isinstance(value, int) else None
 
     @property
     def highest_rate(self) -> Rate:

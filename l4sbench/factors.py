@@ -71,7 +71,7 @@ class Parameter:
         derive: source of a value that is not stated: `buffer`, `rate`, or the name of another parameter.
         own: value a queue uses when its command leaves the parameter out, as far as known; such a parameter
             also accepts the word `default`.
-        choices: allowed words of a `str`; empty: any name.
+        choices: allowed words of a `str` or values of an `int`; empty: any name, any number.
         pattern: regular expression that a `str` must match.
         word: True if a `str` becomes an argument of a command, and must be one word of it.
         minimum: smallest allowed value.
@@ -89,7 +89,7 @@ class Parameter:
     required: bool = False
     derive: str | None = None
     own: Value | None = None
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] | tuple[int, ...] = ()
     pattern: str | None = None
     word: bool = False
     minimum: Value | None = None
@@ -139,7 +139,7 @@ class Parameter:
         return parse_quantity(self.kind, raw)
 
     def _word(self, raw: object) -> str:
-        choices = self.choices
+        choices = tuple(map(str, self.choices))
         expected = f"expected one of {', '.join(choices)}" if choices else "expected a name"
         if isinstance(raw, bool):
             # `off` is a text in YAML 1.2 but a boolean in 1.1, which many editors and tools still use
@@ -162,6 +162,8 @@ class Parameter:
         return raw
 
     def _check_range(self, value: Value) -> None:
+        if self.kind == "int" and self.choices and value not in self.choices:
+            raise BadValueError(f"expected one of {', '.join(map(str, self.choices))}, not {plain(value)}")
         limit = None
         if self.positive and not _amount(value) > 0:
             limit = "more than 0"
@@ -322,6 +324,22 @@ FACTORS: Final = _table(
         "Rate at which the router forwards what receivers send, from a FIFO; default: no limit.",
         positive=True,
         maximum=Rate(10**12),
+    ),
+    Parameter(
+        "path.wifi_mcs",
+        "int",
+        "Wi-Fi instead of a link of constant rate at the bottleneck: index of modulation and coding of "
+        "802.11ax at 20 MHz with one spatial stream; rate then gives the buffer only. "
+        "Only the virtual testbed applies it.",
+        choices=(2, 4, 7, 9),
+        source="docs/fidelity-stress.md",
+    ),
+    Parameter(
+        "path.wifi_loss",
+        "percent",
+        "Share of the frames that do not arrive by Wi-Fi and are sent again, in order: TCP loses none.",
+        default=Percent(0),
+        maximum=Percent(9 * 10**8),
     ),
     Parameter(
         "host.packet_cost",
@@ -523,7 +541,7 @@ EVENTS: Final = "events"
 EVENT_AT: Final = "at"
 """Key of an event's instant; its other keys are the factors that it changes."""
 
-_CHANGES: Final = ("rate", "rtt", "path.loss", "path.ecn")
+_CHANGES: Final = ("rate", "rtt", "path.loss", "path.ecn", "path.wifi_mcs")
 """Factors that an event may change."""
 
 EVENT_FACTORS: Final = _table(

@@ -48,9 +48,10 @@ class TestbedTraits:
     """Facts about a kind of testbed that plan and engine need before anything runs.
 
     `wires`: its networks are the lab's own devices (kernels/lab/wire), so `path.noise`, `path.pause`,
-    `path.jitter`, `path.loss`, `path.ecn` and `host.packet_cost` apply; other testbeds have noise of their
-    own. `parallel`: several trials may run at once, at most `slots` of them if there is a limit. `cost` is
-    the cost of a trial before any was measured; `memory_mb` is the memory of one running trial.
+    `path.jitter`, `path.loss`, `path.ecn`, `path.wifi_mcs` and `host.packet_cost` apply; other testbeds have
+    noise of their own. `parallel`: several trials may run at once, at most `slots` of them if there is a
+    limit. `cost` is the cost of a trial before any was measured; `memory_mb` is the memory of one running
+    trial.
     """
 
     __test__: ClassVar[bool] = False  # not a test class, although pytest would take it for one

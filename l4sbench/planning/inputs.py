@@ -43,7 +43,10 @@ READERS: Final = frozenset({"check.py", "describe.py", "outside.py", "readback.p
 """Files there that only inspect cells and results, or describe: better words do not make a trial new."""
 
 LEAN: Final = "lean"
-_WIRES: Final = ("path.pause", "host.packet_cost", "path.jitter", "path.loss", "path.ecn")
+_WIRES: Final = (
+    *("path.pause", "host.packet_cost", "path.jitter", "path.loss", "path.ecn"),
+    *("path.wifi_mcs", "path.wifi_loss"),
+)
 """Factors that need wires if stated and not at the default; what `host: vm` imitates, real hosts do."""
 
 

@@ -18,7 +18,7 @@ from l4sbench.catalog import Bottleneck
 from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
-from l4sbench.factors import event_parts
+from l4sbench.factors import EVENTS, event_parts
 from l4sbench.program import changes, timing
 from l4sbench.program.placement import Placement
 from l4sbench.program.traffic import whole_seconds
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from l4sbench.cell import Cell, Group
     from l4sbench.units import Rate, Value
 
-_IMPAIRING = frozenset({"path.jitter", "path.loss", "path.loss_burst"})
+_IMPAIRING = frozenset({"path.jitter", "path.loss", "path.loss_burst", "path.wifi_loss"})
 PAIR_BYTES = 2 * PACKET_BYTES
 """Two full-size packets: with a smaller buffer a queue cannot keep a link busy."""
 
@@ -88,6 +88,21 @@ def _of_path(cell: Cell) -> Iterator[Problem]:
         if isinstance(loss, Percent) and loss_chances(loss, cell.path_loss_burst)[0] > 1:
             message = f"losses of {cell.path_loss_burst} in a row cannot be {loss} of all packets"
             yield Problem("", "path.loss_burst", message, "make it longer")
+    yield from _of_wifi(cell)
+
+
+def _of_wifi(cell: Cell) -> Iterator[Problem]:
+    """Yield what only Wi-Fi has in a cell without it, and rates of a link in a cell with it."""
+    hint = "state path.wifi_mcs"
+    if cell.wifi_mcs is None and cell.path_wifi_loss.ppb:
+        yield Problem("", "path.wifi_loss", "the cell has no Wi-Fi whose frames could be lost", hint)
+    for event in cell.events:
+        path = f"{EVENTS}.{event.name}"
+        if cell.wifi_mcs is None and "path.wifi_mcs" in event.changes:
+            yield Problem("", f"{path}.path.wifi_mcs", "the cell has no Wi-Fi before this event", hint)
+        elif cell.wifi_mcs is not None and "rate" in event.changes:
+            message = "the rate of Wi-Fi follows from path.wifi_mcs"
+            yield Problem("", f"{path}.rate", message, f"change {path}.path.wifi_mcs")
 
 
 def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:

@@ -34,7 +34,10 @@ class Shaper:
 
 
 def bottleneck(placement: Placement, node: str) -> Iterator[Shaper]:
-    """Yield the queuing disciplines of the bottleneck, if it is at this node."""
+    """Yield the queuing disciplines of the bottleneck, if it is at this node.
+
+    With Wi-Fi the device itself takes packets from the queue under test, and no shaper does.
+    """
     where, network = placement.topology.bottleneck
     if node != where:
         return
@@ -44,6 +47,15 @@ def bottleneck(placement: Placement, node: str) -> Iterator[Shaper]:
     kind, options = placement.queue.expects(params, placement.setting)
     qdiscs, classes = _qdisc_file(network), f"class-{network}.json"
     queue = placement.queue.tc(params, placement.setting)
+    wanted = tuple(Expectation(f"options.{item.key}", item.value, item.within) for item in options)
+    if placement.cell.wifi_mcs is not None:
+        yield Shaper(
+            network,
+            (("tc", "qdisc", "replace", *dev, "root", "handle", "3:", *queue),),
+            (_show_qdiscs(network),),
+            (Expected(f"{kind} at {network}", qdiscs, (("kind", kind), ("root", True)), wanted),),
+        )
+        return
     yield Shaper(
         network,
         (
@@ -67,7 +79,7 @@ def bottleneck(placement: Placement, node: str) -> Iterator[Shaper]:
                 f"{kind} at {network}",
                 qdiscs,
                 (("kind", kind), ("parent", CLASS)),
-                tuple(Expectation(f"options.{item.key}", item.value, item.within) for item in options),
+                wanted,
             ),
         ),
     )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Settings of the lab's wires: delay, noise, jitter, losses and pauses, and the cost of packets to hosts.
+"""Settings of the lab's wires: delay, noise, jitter, losses, Wi-Fi and pauses, and the cost of packets.
 
 They are sysctls of `kernels/lab/wire`, below `net.wire` of a node (docs/guest.md), and are read back as such.
 """
@@ -32,6 +32,17 @@ _MODELS: Final = {"walk": "0", "uniform": "1", "normal": "2"}
 _ECN: Final = {"pass": "0", "bleach": "1", "ect0": "2"}
 _WHOLE: Final = 10**9
 
+_AIR_BPS: Final = {2: 25_808_824, 4: 51_617_647, 7: 86_029_412, 9: 114_705_882}
+"""Data rate of each MCS: IEEE 802.11ax, 20 MHz (234 data subcarriers), one stream, 13.6 us a symbol."""
+_AIR: Final = {
+    "air_most_ns": 2_332_000,
+    "air_header_bytes": 30,
+    "air_frame_ns": 20_000,
+    "air_access_ns": 467_500,
+    "air_backoff_ns": 135_000,
+}
+"""An access to the air; docs/fidelity-stress.md, "Wi-Fi", says where its values come from."""
+
 
 def settings(placement: Placement, node: str, seed: int) -> tuple[tuple[str, str], ...]:
     """Return the sysctls of a node's wires.
@@ -46,6 +57,7 @@ def settings(placement: Placement, node: str, seed: int) -> tuple[tuple[str, str
         _own_rtt(placement, node),
         _noise(placement, node, seed),
         _path(placement, node, seed),
+        _wifi(placement, node, seed),
         _host(placement, node, seed),
     )
     return tuple(dict(setting for part in parts for setting in part).items())
@@ -58,6 +70,9 @@ def readback(placement: Placement, node: str, set_to: tuple[tuple[str, str], ...
     data = placement.topology.data_port
     if data.node == node and impaired(placement.cell):
         counters += [f"{_ROOT}.{data.network}.{name}" for name in ("lost", "rewritten")]
+    air = placement.topology.bottleneck
+    if air.node == node and placement.cell.wifi_mcs is not None:
+        counters += [f"{_ROOT}.{air.network}.{name}" for name in ("air_accesses", "air_again")]
     return Readback("wires", ("sysctl", *(key for key, _ in set_to), *counters), "wires.txt")
 
 
@@ -69,6 +84,7 @@ def part_of_rtt(placement: Placement, rtt: Duration) -> Duration:
 def changed(placement: Placement, node: str, factor: str, value: Value) -> tuple[tuple[str, str], ...]:
     """Return the sysctls of a node's wires for a factor's new value; none if it does not concern them."""
     ports = [port for port in placement.topology.delay_ports if port.node == node]
+    air = placement.topology.bottleneck
     match factor, value:
         case "rtt", Duration():
             part = part_of_rtt(placement, value)
@@ -77,6 +93,9 @@ def changed(placement: Placement, node: str, factor: str, value: Value) -> tuple
             found = _loss(value, placement.cell.path_loss_burst)
         case "path.ecn", str():
             found = (("ecn", _ECN[value]),)
+        case "path.wifi_mcs", int():
+            name = f"{_ROOT}.{air.network}.air_rate_bps"
+            return ((name, str(_AIR_BPS[value])),) if air.node == node else ()
         case _:
             return ()
     data = placement.topology.data_port
@@ -99,6 +118,19 @@ def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
         yield from changed(placement, node, "path.loss", cell.path_loss)
     if cell.path_ecn != "pass":
         yield from changed(placement, node, "path.ecn", cell.path_ecn)
+
+
+def _wifi(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield the air that packets take from the bottleneck, if they take it and it is at this node."""
+    cell, air = placement.cell, placement.topology.bottleneck
+    if air.node != node or cell.wifi_mcs is None:
+        return
+    port = f"{_ROOT}.{air.network}"
+    yield f"{port}.seed", _seed(seed, node, "air")
+    yield from ((f"{port}.{name}", str(value)) for name, value in _AIR.items())
+    if cell.path_wifi_loss.ppb:
+        yield f"{port}.air_loss_ppb", str(cell.path_wifi_loss.ppb)
+    yield from changed(placement, node, "path.wifi_mcs", cell.wifi_mcs)
 
 
 def impaired(cell: Cell) -> bool:

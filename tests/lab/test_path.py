@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Jitter, losses, ECN and the reverse rate of a path, as trials see them."""
+"""Jitter, losses, ECN, the reverse rate and Wi-Fi of a path, as trials see them."""
 
 from pathlib import Path
 
@@ -127,3 +127,66 @@ def test_everything_comes_from_the_seed(lab: Lab, tmp_path: Path) -> None:
     second = tables(tmp_path, more, "second", jobs=3)
     for name in ("flows", "intervals", "sockets", "queues", "hosts", "events"):
         assert getattr(first, name).equals(getattr(second, name)), name
+
+
+WIFI = "buffer_bdp: 4\nevents: {step: {at: 5s, path.wifi_mcs: 4}}\n"
+
+
+def goodput_mbps(found: RunTables, first_ms: int, last_ms: int) -> float:
+    """Return the goodput of all flows in this time, of the intervals within it."""
+    own = found.intervals.filter(pl.col("t_ms").is_between(first_ms + 1000, last_ms))
+    return float(own.group_by("t_ms").agg(pl.col("goodput_mbps").sum())["goodput_mbps"].mean())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("mcs", "mbps"), [(2, 17.8), (4, 36.2), (7, 58), (9, 75)])
+def test_wifi_carries_what_flows_got_by_it(lab: Lab, tmp_path: Path, mcs: int, mbps: float) -> None:
+    """The rate gives the buffer only; MCS 2 is 19/39 of MCS 4."""
+    found = tables(tmp_path, f"{CAPTURED}path.wifi_mcs: {mcs}\nbuffer_bdp: 4\n")
+    assert goodput_mbps(found, 3000, 9000) == pytest.approx(mbps, rel=0.05)
+    accesses, again = (sysctl(found, "router", f"net-rx.air_{name}")[0] for name in ("accesses", "again"))
+    sent = found.scan("packets").collect().height
+    assert sent / accesses > 3
+    assert again == 0
+    assert found.trials["flags"].to_list() == [None]
+
+
+def test_wifi_gets_slower_and_the_queue_keeps_its_packets(lab: Lab, tmp_path: Path) -> None:
+    found = tables(tmp_path, f"{WIFI}path.wifi_mcs: 9\nsample.interval: 10ms\n")
+    assert goodput_mbps(found, 2000, 4500) == pytest.approx(75, rel=0.05)
+    assert goodput_mbps(found, 6000, 9000) == pytest.approx(36.2, rel=0.05)
+    queue = found.queues.sort("t_ms")
+    before = queue.filter(pl.col("t_ms") <= 5000)[-1]
+    after = queue.filter(pl.col("t_ms") > 5010)[0]
+    # an access takes 21 packets, and 12 arrive in 2 ms
+    assert abs(after["backlog_packets"].item() - before["backlog_packets"].item()) <= 50
+    assert after["sent_packets"].item() > before["sent_packets"].item() > 1000
+    (event,) = found.events.iter_rows(named=True)
+    assert (event["factor"], event["value"]) == ("path.wifi_mcs", "4")
+    assert event["t_ms"] == pytest.approx(5000, abs=1)
+
+
+def test_wifi_losses_cost_air_and_tcp_sees_none(lab: Lab, tmp_path: Path) -> None:
+    more = "path.wifi_mcs: 7\nbuffer_bdp: 4\naxes: {path.wifi_loss: [0%, 10%]}\n"
+    found = tables(tmp_path, CAPTURED + more)
+    shares = found.trials.select("cell", "path.wifi_loss_percent")
+    sums = (
+        found.packet_flows.join(found.flows.select("cell", "flow", "goodput_mbps"), on=["cell", "flow"])
+        .join(shares, on="cell")
+        .group_by("path.wifi_loss_percent")
+        .agg(pl.col("retransmits_packets", "lost_packets", "goodput_mbps").sum())
+        .sort("path.wifi_loss_percent")
+    )
+    clean, lossy = sums.iter_rows(named=True)
+    assert lossy["goodput_mbps"] == pytest.approx(0.9 * clean["goodput_mbps"], rel=0.04)
+    # what TCP sends again is what the queue dropped, with a probe now and then
+    assert lossy["retransmits_packets"] == pytest.approx(lossy["lost_packets"], rel=0.2, abs=10)
+    assert max(sysctl(found, "router", "net-rx.air_again")) > 20 * lossy["retransmits_packets"]
+
+
+def test_wifi_comes_from_the_seed_and_waits_while_the_router_pauses(lab: Lab, tmp_path: Path) -> None:
+    more = f"{WIFI}path.wifi_mcs: 7\npath.wifi_loss: 5%\npath.pause: 3ms\npath.pause_at: router\n"
+    first = tables(tmp_path, more, "first", jobs=1)
+    second = tables(tmp_path, more, "second", jobs=3)
+    for name in ("flows", "intervals", "sockets", "queues", "hosts", "events"):
+        assert getattr(first, name).equals(getattr(second, name)), name
+    assert goodput_mbps(first, 2000, 4500) > 45

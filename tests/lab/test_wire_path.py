@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Jitter, order, losses and the ECN field on a wire, in the kernel: probes count and time them."""
+"""Jitter, order, losses, the ECN field and Wi-Fi on a wire, in the kernel: probes count and time them."""
 
 import itertools
 import subprocess
@@ -35,6 +35,8 @@ class Arrived:
     fields: list[int]
     lost: int
     rewritten: int
+    accesses: int
+    again: int
 
 
 Send = Callable[..., Arrived]
@@ -78,13 +80,14 @@ def send(lab: Lab, probe: Path, tmp_path: Path) -> Send:
         script.line("at", "rx", 0, "arrived", "-", "/trial/probe", "receive", seconds)
         script.line("at", "tx", MS, "-", "-", "/trial/probe", "send", to, count, every_ns, field)
         script.line("wait", (seconds + 5) * 10**9)
-        script.line("read", "tx", "counters", "sysctl", "net.wire.net.lost", "net.wire.net.rewritten")
+        counters = ("lost", "rewritten", "air_accesses", "air_again")
+        script.line("read", "tx", "counters", "sysctl", *(f"net.wire.net.{name}" for name in counters))
         result = boot(lab, script, tmp_path / f"trial-{next(runs)}", programs=[probe])
         assert result.end["ok"], result.end["reason"]
         rows = [[int(word) for word in line.split()] for line in _lines(result.folder / "arrived")]
-        lost, rewritten = (int(line.split()[-1]) for line in _lines(result.folder / "counters"))
+        counted = (int(line.split()[-1]) for line in _lines(result.folder / "counters"))
         numbers, delays, fields = (list(column) for column in zip(*rows, strict=True))
-        return Arrived(numbers, np.array(delays), fields, lost, rewritten)
+        return Arrived(numbers, np.array(delays), fields, *counted)
 
     return sent
 
@@ -231,3 +234,48 @@ def test_losses_do_not_move_the_jitter(send: Send) -> None:
     found = dict(zip(some.numbers, deviations_ms(some), strict=True))
     expected = [delays[number] for number in some.numbers]
     assert [found[number] for number in some.numbers] == pytest.approx(expected, abs=0.01)
+
+
+AIR = {"air_most_ns": 10 * MS, "air_header_bytes": 30, "air_access_ns": MS, "air_rate_bps": 10_000_000}
+"""An access of 1 ms and eight frames: a full one takes 1.235 ms, a probe of 58 bytes 0.0704 ms."""
+FRAME_MS = (58 + 30) * 8 / 10_000
+ACCESS_MS = 1 + 8 * FRAME_MS
+
+
+def test_an_access_to_the_air_sends_several_frames(send: Send) -> None:
+    """Ten frames come every ms, of which an access of 1.56 ms takes eight: the last waits for all others."""
+    arrived = send(AIR, count=4000, every_ns=MS // 10)
+    assert arrived.numbers == list(range(4000))
+    assert arrived.accesses == pytest.approx(500, abs=8)  # the first ones send fewer
+    assert arrived.delays_ns[-1] / MS == pytest.approx(10 + 500 * ACCESS_MS - 400, abs=8)
+
+
+def test_a_lone_frame_has_an_access_of_its_own(send: Send) -> None:
+    arrived = send(AIR | {"air_frame_ns": MS // 2}, count=200, every_ns=5 * MS)
+    assert arrived.accesses - 200 in range(12)  # the node announces itself
+    assert arrived.again == 0
+    assert np.median(deviations_ms(arrived)) == pytest.approx(1.5 + FRAME_MS, abs=0.02)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2])
+def test_frames_lost_on_the_air_cost_time_and_nothing_else(send: Send, share: float) -> None:
+    clean = send(AIR, count=4000, every_ns=MS // 10)
+    lossy = send(AIR | {"air_loss_ppb": round(share * 10**9)}, count=4000, every_ns=MS // 10)
+    assert lossy.numbers == clean.numbers
+    # each frame is sent 1 / (1 - share) times
+    expected = 4000 * share / (1 - share)
+    assert lossy.again == pytest.approx(expected, abs=4 * (4000 * share) ** 0.5 / (1 - share))
+    assert lossy.accesses == pytest.approx((4000 + lossy.again) / 8, abs=10)
+    later_ms = (lossy.delays_ns[-1] - clean.delays_ns[-1]) / MS
+    assert later_ms == pytest.approx((lossy.accesses - clean.accesses) * ACCESS_MS, abs=8)
+
+
+def test_waiting_for_the_air_comes_from_the_seed(send: Send) -> None:
+    settings = AIR | {"air_backoff_ns": 2 * MS, "air_loss_ppb": 10**8}
+    first, second, other = (send(settings, count=500, every_ns=5 * MS, seed=seed) for seed in (7, 7, 8))
+    assert (first.delays_ns == second.delays_ns).all()
+    assert (first.delays_ns != other.delays_ns).any()
+    waited_ms = deviations_ms(send(AIR | {"air_backoff_ns": 2 * MS}, count=500, every_ns=5 * MS))
+    assert waited_ms.min() > 1 + FRAME_MS - 0.01
+    assert waited_ms.max() < 3 + FRAME_MS + 0.01
+    assert waited_ms.mean() == pytest.approx(2 + FRAME_MS, abs=0.1)

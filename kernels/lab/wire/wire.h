@@ -25,12 +25,16 @@
 #define WIRE_HOPS	8	/* destinations that a port remembers */
 #define WIRE_SETTINGS	6
 #define WIRE_PATH_SETTINGS	9
+#define WIRE_AIR_SETTINGS	9
 
 /* Values of the setting spread_model. */
 enum wire_model { WIRE_WALK, WIRE_UNIFORM, WIRE_NORMAL };
 
 /* Values of the setting ecn. */
 enum wire_ecn { WIRE_PASS, WIRE_BLEACH, WIRE_ECT0 };
+
+/* Steps of an access to the air. */
+enum wire_access { WIRE_IDLE, WIRE_CONTENDS, WIRE_SENDS };
 
 struct dst_entry;
 struct neighbour;
@@ -137,6 +141,42 @@ struct wire_path {
 };
 
 /**
+ * struct wire_air - Wi-Fi behind a port: frames leave several at a time
+ * @rate_bps: rate at which frames are sent in an access; 0: there is no Wi-Fi
+ * @most_ns: time in which an access sends frames, at least one
+ * @header_bytes: what each frame has around it on the air
+ * @frame_ns: further time of each frame
+ * @access_ns: time of an access beyond that of its frames
+ * @backoff_ns: an access waits up to this long before it begins
+ * @loss_ppb: probability that a frame does not arrive, in parts per 10^9
+ * @accesses: number of accesses
+ * @again: number of frames that were sent again
+ * @step: where the access is, enum wire_access
+ * @closed: the queue above waits, as frames for an access are here
+ * @fresh: number of frames in @frames that were never sent
+ * @frames: frames that have not arrived, and those that follow one, in order
+ * @random: generator of waiting times and losses
+ * @timer: when the step ends
+ */
+struct wire_air {
+	unsigned long rate_bps;
+	unsigned long most_ns;
+	unsigned long header_bytes;
+	unsigned long frame_ns;
+	unsigned long access_ns;
+	unsigned long backoff_ns;
+	unsigned long loss_ppb;
+	unsigned long accesses;
+	unsigned long again;
+	enum wire_access step;
+	bool closed;
+	unsigned int fresh;
+	struct sk_buff_head frames;
+	struct rnd_state random;
+	struct hrtimer timer;
+};
+
+/**
  * struct wire_port - the private part of a port's network device
  * @dev: the device
  * @node: the node that it belongs to
@@ -153,7 +193,9 @@ struct wire_path {
  * @left_ns: when the last frame with jitter left
  * @more: the next frame leaves with the last one
  * @path: what else happens to its frames
- * @lock: protects @random, @left_ns, @more, @path, @inbox, @timer and @hops
+ * @air: Wi-Fi that they take
+ * @lock: protects @random, @left_ns, @more, @path, @air, @inbox, @timer and
+ *	  @hops
  * @inbox: frames under way to this port, in order of arrival
  * @timer: when the first of them arrives
  * @hops: how the node forwards frames that arrive here
@@ -175,12 +217,14 @@ struct wire_port {
 	u64 left_ns;
 	bool more;
 	struct wire_path path;
+	struct wire_air air;
 	/* Frames come from softirq and process context, and go in softirq. */
 	spinlock_t lock;
 	struct sk_buff_head inbox;
 	struct hrtimer timer;
 	struct wire_hop hops[WIRE_HOPS];
-	struct ctl_table table[WIRE_SETTINGS + WIRE_PATH_SETTINGS];
+	struct ctl_table table[WIRE_SETTINGS + WIRE_PATH_SETTINGS +
+			       WIRE_AIR_SETTINGS];
 	struct ctl_table_header *sysctls;
 };
 
@@ -188,6 +232,7 @@ extern const struct net_device_ops wire_ops;
 
 /* wire_port.c */
 bool wire_has_queue(const struct wire_port *port);
+void wire_carry(struct wire_port *from, struct sk_buff *skb);
 
 /* wire_node.c */
 int wire_node_init(void);
@@ -206,6 +251,14 @@ bool wire_path_takes(struct wire_port *port, struct sk_buff *skb);
 void wire_path_seed(struct wire_port *port);
 struct ctl_table *wire_path_settings(struct wire_port *port,
 				     struct ctl_table *entry);
+
+/* wire_air.c */
+void wire_air_init(struct wire_port *port);
+void wire_air_exit(struct wire_port *port);
+void wire_air_seed(struct wire_port *port);
+void wire_air_queue(struct wire_port *port, struct sk_buff *skb);
+struct ctl_table *wire_air_settings(struct wire_port *port,
+				    struct ctl_table *entry);
 
 /* wire_forward.c */
 struct wire_port *wire_pass(struct wire_port *in, struct sk_buff *skb);

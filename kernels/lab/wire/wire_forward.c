@@ -126,7 +126,8 @@ static bool wire_forwards(const struct wire_port *in)
 
 static bool wire_leaves_at_once(const struct wire_port *out)
 {
-	return !(READ_ONCE(out->jitter_ns) | READ_ONCE(out->path.acts)) &&
+	return !(READ_ONCE(out->jitter_ns) | READ_ONCE(out->path.acts) |
+		 READ_ONCE(out->air.rate_bps)) &&
 	       !wire_has_queue(out) && !wire_seen(out->dev);
 }
 

@@ -95,10 +95,10 @@ static void wire_queues(struct wire_node *node, bool stop)
 		struct netdev_queue *queue = netdev_get_tx_queue(port->dev, 0);
 
 		/* a device without a queue would drop what it cannot send */
-		if (!stop)
-			netif_tx_wake_queue(queue);
-		else if (wire_has_queue(port))
+		if (stop && wire_has_queue(port))
 			netif_tx_stop_queue(queue);
+		else if (!stop && !READ_ONCE(port->air.closed))
+			netif_tx_wake_queue(queue);
 	}
 	rcu_read_unlock();
 }

@@ -171,27 +171,31 @@ static void wire_flood(struct wire_port *from, struct sk_buff *skb)
 	consume_skb(skb);
 }
 
-static netdev_tx_t wire_xmit(struct sk_buff *skb, struct net_device *dev)
+/**
+ * wire_carry() - send a frame on its way
+ * @from: the port by which it leaves
+ * @skb: the frame, from its Ethernet header on
+ *
+ * The caller is in an RCU read-side critical section.
+ */
+void wire_carry(struct wire_port *from, struct sk_buff *skb)
 {
-	struct wire_port *from = netdev_priv(dev), *to, *out;
+	struct wire_port *to, *out;
 	u64 due_ns = 0;
 
-	rcu_read_lock();
-	dev_sw_netstats_tx_add(dev, 1, skb->len);
-	wire_cut(skb);
 	if (is_multicast_ether_addr(eth_hdr(skb)->h_dest)) {
 		wire_flood(from, skb);
-		goto done;
+		return;
 	}
 	for (;;) {
 		if (READ_ONCE(from->path.acts) && wire_path_takes(from, skb))
-			goto done;
+			return;
 		due_ns = wire_arrival(from, wire_now(from, due_ns));
 		to = wire_find(from, eth_hdr(skb)->h_dest);
 		if (!to) {
 			dev_core_stats_tx_dropped_inc(from->dev);
 			kfree_skb(skb);
-			goto done;
+			return;
 		}
 		out = wire_pass(to, skb);
 		if (!out)
@@ -199,7 +203,19 @@ static netdev_tx_t wire_xmit(struct sk_buff *skb, struct net_device *dev)
 		from = out;
 	}
 	wire_send(from, to, skb, due_ns);
-done:
+}
+
+static netdev_tx_t wire_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+	struct wire_port *from = netdev_priv(dev);
+
+	rcu_read_lock();
+	dev_sw_netstats_tx_add(dev, 1, skb->len);
+	wire_cut(skb);
+	if (READ_ONCE(from->air.rate_bps))
+		wire_air_queue(from, skb);
+	else
+		wire_carry(from, skb);
 	rcu_read_unlock();
 	return NETDEV_TX_OK;
 }
@@ -260,6 +276,7 @@ static int wire_port_set(const struct ctl_table *table, int write, void *buffer,
 	if (table->data == &port->seed) {
 		prandom_seed_state(&port->random, port->seed);
 		wire_path_seed(port);
+		wire_air_seed(port);
 	}
 	if (port->delay_ns < delay_ns)
 		wire_path_shorten(port, delay_ns);
@@ -277,6 +294,7 @@ static int wire_port_sysctls(struct wire_port *port)
 	wire_setting(entry++, "limit", &port->limit, port, wire_port_set);
 	wire_setting(entry++, "drops", &port->drops, port, NULL);
 	entry = wire_path_settings(port, entry);
+	entry = wire_air_settings(port, entry);
 	snprintf(path, sizeof(path), "net/wire/%s", port->dev->name);
 	port->sysctls = register_net_sysctl_sz(dev_net(port->dev), path,
 					       port->table, entry - port->table);
@@ -294,6 +312,7 @@ static int wire_init(struct net_device *dev)
 	prandom_seed_state(&port->random, port->seed);
 	spin_lock_init(&port->lock);
 	__skb_queue_head_init(&port->inbox);
+	wire_air_init(port);
 	hrtimer_setup(&port->timer, wire_due, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_ABS_SOFT);
 	if (is_zero_ether_addr(dev->dev_addr))
@@ -318,6 +337,7 @@ static void wire_uninit(struct net_device *dev)
 	list_del_rcu(&port->on_node);
 	list_del_rcu(&port->on_network);
 	synchronize_net();
+	wire_air_exit(port);
 	hrtimer_cancel(&port->timer);
 	__skb_queue_purge(&port->inbox);
 	wire_forget(port);

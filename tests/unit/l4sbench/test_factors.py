@@ -30,6 +30,7 @@ def test_released_defaults_never_change() -> None:
         "path.loss": "0%",
         "path.loss_burst": "0p",
         "path.ecn": "pass",
+        "path.wifi_loss": "0%",
         "host.packet_cost": "0s",
         "sample.interval": "100ms",
         "capture": "off",
@@ -100,6 +101,8 @@ def test_factors_of_events_are_found_by_dotted_name() -> None:
         ("path.loss", Percent(1), Percent(1)),
         ("expect.bottleneck", "false", False),
         ("l4s.count", "3", 3),
+        ("path.wifi_mcs", "4", 4),
+        ("events.step.path.wifi_mcs", 9, 9),
     ],
 )
 def test_values(name: str, raw: object, value: Value) -> None:
@@ -124,6 +127,9 @@ def test_values(name: str, raw: object, value: Value) -> None:
         ("path.loss", 1, "expected a percentage such as 1%, but 1 has no unit"),
         ("path.loss", "101%", "101% is out of range; it must be at most 100%"),
         ("path.loss", "0.1", 'expected a percentage such as 1%, not "0.1"'),
+        ("path.wifi_mcs", 3, "expected one of 2, 4, 7, 9, not 3"),
+        ("path.wifi_mcs", "mcs4", 'expected a whole number, not "mcs4"'),
+        ("path.wifi_loss", "95%", "95% is out of range; it must be at most 90%"),
         ("aqm", "", "expected a name, not an empty text"),
         ("aqm", 5, "expected a name, not 5"),
     ],

@@ -660,9 +660,59 @@ def test_the_reverse_rate_is_a_fifo_on_every_testbed(seed: int | None) -> None:
     assert {one.what for one in made.expected} >= {"htb class 1:3 at net-mid", "pfifo at net-mid"}
 
 
+def test_wifi_takes_packets_from_the_queue_without_a_shaper() -> None:
+    made = build(cell(path__wifi_mcs=4, path__wifi_loss="10%"), wire_seed=7)["router"]
+    lines = [" ".join(command.argv) for command in made.setup if "@net-rx" in command.argv]
+    assert len(lines) == 1
+    assert lines[0].startswith("tc qdisc replace dev @net-rx root handle 3: codel limit 84")
+    found = {name: value for name, value in wires(made).items() if ".air_" in name}
+    assert found == {
+        "net-rx.air_most_ns": "2332000",
+        "net-rx.air_header_bytes": "30",
+        "net-rx.air_frame_ns": "20000",
+        "net-rx.air_access_ns": "467500",
+        "net-rx.air_backoff_ns": "135000",
+        "net-rx.air_loss_ppb": "100000000",
+        "net-rx.air_rate_bps": "51617647",
+    }
+    (queue,) = made.expected
+    assert (queue.what, queue.match) == ("codel at net-rx", (("kind", "codel"), ("root", True)))
+    (reading,) = [one for one in made.readback if one.name == "wires"]
+    assert reading.argv[-2:] == ("net.wire.net-rx.air_accesses", "net.wire.net-rx.air_again")
+
+
+def test_a_cell_without_wifi_has_no_air() -> None:
+    made = build(cell(), wire_seed=7)
+    assert not any(".air_" in name for node in made for name in wires(made[node]))
+    assert not any("air_" in word for node in made for one in made[node].readback for word in one.argv)
+
+
+def test_an_event_changes_the_mcs_at_the_router() -> None:
+    events: dict[str, Value] = {"events__up__at": "2s", "events__up__path.wifi_mcs": 9}
+    made = build(cell(path__wifi_mcs=2, **events), wire_seed=7)
+    (change,) = made["router"].changes
+    assert dict(change.sysctls) == {"net.wire.net-rx.air_rate_bps": "114705882"}
+    assert not any(made[node].changes for node in made if node != "router")
+
+
 @pytest.mark.parametrize(
     ("factors", "path", "message"),
     [
+        (
+            {"path__wifi_loss": "1%"},
+            "path.wifi_loss",
+            "the cell has no Wi-Fi whose frames could be lost",
+        ),
+        (
+            {"events__x__at": "1s", "events__x__path.wifi_mcs": 4},
+            "events.x.path.wifi_mcs",
+            "the cell has no Wi-Fi before this event",
+        ),
+        (
+            {"path__wifi_mcs": 4, "events__x__at": "1s", "events__x__rate": "5mbit"},
+            "events.x.rate",
+            "the rate of Wi-Fi follows from path.wifi_mcs",
+        ),
         (
             {"path__jitter": "6ms"},
             "path.jitter",

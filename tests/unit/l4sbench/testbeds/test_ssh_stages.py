@@ -128,8 +128,10 @@ OF_THE_LAB = """\
 path.pause: 3ms
 path.loss: 0%
 axes: {host.packet_cost: [0s, 1us], path.jitter: [0s, 1ms]}
-events: {off: {at: 1s, path.loss: 1%, path.ecn: bleach, rate: 5mbit, rtt: 20ms}}
+events: {off: {at: 1s, path.loss: 1%, path.ecn: bleach, path.wifi_mcs: 9, rtt: 20ms}}
 path.reverse_rate: 1mbit
+path.wifi_mcs: 4
+path.wifi_loss: 1%
 """
 
 
@@ -148,6 +150,9 @@ def test_what_hosts_cannot_do_is_refused(tmp_path: Path) -> None:
         "path.jitter",
         "events.off.path.loss",
         "events.off.path.ecn",
+        "events.off.path.wifi_mcs",
+        "path.wifi_mcs",
+        "path.wifi_loss",
     }
 
 
