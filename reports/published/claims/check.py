@@ -12,7 +12,8 @@ import polars as pl
 
 from l4sbench.document import Flaw
 from l4sbench.errors import InputError
-from reports.published.claims.measures import measures
+from reports.published.claims.courses import COURSES
+from reports.published.claims.measures import PACKETS, measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,13 +89,21 @@ def check(tables: RunTables, study: Study) -> ClaimsReport:
     Raises:
         InputError: the run lacks factors that the study is about, or valid trials.
     """
-    found = measures(tables)
+    asked = {claim.measure for claim in study.claims} | {shown.measure for shown in study.shown}
+    course = not asked.isdisjoint(COURSES)
+    found = measures(tables, study.group, course=course)
     if lacking := [study.problem(flaw) for flaw in _lacking(study, found.columns)]:
         raise InputError(lacking)
     if not found.height:
         raise InputError("the run has no valid trials", f"the claims of {study.study} are about these")
+    if not tables.packet_flows.height and not asked.isdisjoint(PACKETS):
+        raise InputError(
+            "the run has no packets", "set capture: headers in its matrix, or run it with --capture --new"
+        )
     counts = found.group_by("cell").len()["len"].to_list()
-    groups = {"l4s": found} | {s.group: measures(tables, s.group) for s in study.shown if s.group != "l4s"}
+    others = {shown.group for shown in study.shown} - {"", study.group}
+    groups = {name: measures(tables, name, course=course) for name in others}
+    groups |= {"": found, study.group: found}
     return ClaimsReport(
         study,
         tuple(Finding(claim, tuple(_settings(found, study, claim))) for claim in study.claims),
@@ -144,12 +153,14 @@ def _holds(claim: Claim, row: Mapping[str, object], schemes: list[str]) -> bool 
     if claim.extreme is not None:
         best = (min if claim.extreme == "least" else max)(values.values())
         return all(value == best for value in own)
+    if claim.value is not None and claim.within is not None:
+        return all(abs(value - claim.value) <= claim.within for value in own)
     unit = 1.0 if claim.than is None else values[claim.than]
     if claim.than is not None and unit == 0 and not any(own):
         return None
     if claim.at_most is not None:
         return all(value <= claim.at_most * unit for value in own)
-    assert claim.at_least is not None  # noqa: S101  (a claim has one of the three)
+    assert claim.at_least is not None  # noqa: S101  (a claim has one of the four)
     return all(value >= claim.at_least * unit for value in own)
 
 

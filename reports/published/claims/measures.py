@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from l4sbench.errors import InputError
+from reports.published.claims.courses import COURSES, courses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _MEANS: Final = (
     *("length_mean_bytes", "length_sd_bytes", "rtt_mean_ms", "gap_mean_ms", "gap_sd_ms"),
     *("packets_per_rtt", "acks_per_rtt", "throughput_cv"),
-    *("sojourn_p50_ms", "sojourn_p95_ms", "sojourn_p99_ms", "sojourn_p999_ms"),
+    *("sojourn_mean_ms", "sojourn_p50_ms", "sojourn_p95_ms", "sojourn_p99_ms", "sojourn_p999_ms"),
 )
 
-MEASURES: Final[Mapping[str, str]] = {
+PACKETS: Final[Mapping[str, str]] = {
     "length_mean_bytes": "mean packet length, bytes",
     "length_sd_bytes": "standard deviation of packet lengths, bytes",
     "retransmits_packets": "packets sent again",
@@ -36,57 +36,92 @@ MEASURES: Final[Mapping[str, str]] = {
     "sojourn_p95_ms": "queuing delay, 95 %, ms",
     "sojourn_p99_ms": "queuing delay, 99 %, ms",
     "sojourn_p999_ms": "queuing delay, 99.9 %, ms",
+    "sojourn_mean_ms": "mean queuing delay, ms",
+}
+"""Measures of a flow group in a trial whose packets were captured, with their names in tables."""
+
+_OF_FLOWS: Final[Mapping[str, str]] = {
     "goodput_mbps": "goodput of all flows, Mbit/s",
     "normalised_goodput": "goodput over an equal share of the link's rate",
     "jain": "Jain's index of the goodputs",
+    "jain_all": "Jain's index of the goodputs of all groups' flows",
+    "ratio_per_flow": "mean goodput of a flow over that of a flow of other groups",
+    "ratio_of_sums": "goodput of all flows over that of other groups",
+    "tcp_retransmits_packets": "packets that TCP sent again, as it counts",
 }
+
+MEASURES: Final[Mapping[str, str]] = {**PACKETS, **_OF_FLOWS, **COURSES}
 """Measures of a flow group in a trial, with their names in tables."""
 
+ALL: Final = "all"
+"""The flows of every group as one group."""
 
-def measures(tables: RunTables, group: str = "l4s") -> pl.DataFrame:
+
+def measures(tables: RunTables, group: str = "l4s", *, course: bool = False) -> pl.DataFrame:
     """Return a row per valid trial that has the flow group: all factors, `flows` and the columns `MEASURES`.
 
-    Packet lengths, times and the like are means over the group's flows, packets sent again are summed.
-    `goodput_mbps` is the group's sum; `normalised_goodput` the mean of its flows' goodput over the link's
-    rate divided by the number of all flows. `jain` is Jain's index over its flows, (sum x)^2 / (n sum x^2),
-    with n in `flows`.
-
-    Raises:
-        InputError: no packets were captured.
+    Packet lengths, times and the like are means over the group's flows, packets sent again are summed;
+    without captures they are null. `goodput_mbps` is the group's sum; `normalised_goodput` the mean of its
+    flows' goodput over the link's rate divided by the number of all flows. `jain` is Jain's index over its
+    flows, (sum x)^2 / (n sum x^2), with n in `flows`; `jain_all` the same over the flows of all groups.
+    `ratio_per_flow` and `ratio_of_sums` are null without other groups. Group `all` is all flows. Only with
+    `course` the samples of each trial are read for the columns `COURSES`, which are null otherwise.
     """
     own = ["cell", "trial"]
-    if not tables.packet_flows.height:
-        raise InputError(
-            "the run has no packets", "set capture: headers in its matrix, or run it with --capture --new"
-        )
     factors = [*own, *tables.factors]
     trials = tables.trials.filter(pl.col("status") == "ok").select(factors)
-    every = tables.flows.group_by(own).agg(pl.len().alias("all_flows"))
     goodput = pl.col("goodput_mbps")
+    mine = pl.lit(value=True) if group == ALL else pl.col("group") == group
+    every = tables.flows.group_by(own).agg(pl.len().alias("all_flows"), _jain(goodput).alias("jain_all"))
+    others = (
+        tables.flows.filter(~mine)
+        .group_by(own)
+        .agg(goodput.mean().alias("other_mean_mbps"), goodput.sum().alias("other_mbps"))
+    )
     flows = (
-        tables.flows.filter(pl.col("group") == group)
+        tables.flows.filter(mine)
         .group_by(own, maintain_order=True)
         .agg(
             pl.len().alias("flows"),
             goodput.sum(),
             goodput.mean().alias("mean_mbps"),
-            (goodput.sum() ** 2 / (pl.len() * (goodput**2).sum())).alias("jain"),
+            _jain(goodput).alias("jain"),
+            pl.col("retransmits_packets").sum().alias("tcp_retransmits_packets"),
         )
     )
+    joined = (
+        trials.join(flows, on=own)
+        .join(_packets(tables, mine), on=own, how="left" if not tables.packet_flows.height else "inner")
+        .join(every, on=own)
+        .join(others, on=own, how="left")
+    )
+    if course:
+        joined = joined.join(courses(tables, group), on=own)
+    else:
+        joined = joined.with_columns(pl.lit(None, pl.Float64).alias(name) for name in COURSES)
+    return (
+        joined.with_columns(
+            (pl.col("mean_mbps") / (pl.col("rate_mbps") / pl.col("all_flows"))).alias("normalised_goodput"),
+            (pl.col("mean_mbps") / pl.col("other_mean_mbps")).alias("ratio_per_flow"),
+            (goodput / pl.col("other_mbps")).alias("ratio_of_sums"),
+        )
+        .select(*factors, "flows", *MEASURES)
+        .sort(own)
+    )
+
+
+def _jain(values: pl.Expr) -> pl.Expr:
+    return values.sum() ** 2 / (pl.len() * (values**2).sum())
+
+
+def _packets(tables: RunTables, mine: pl.Expr) -> pl.DataFrame:
     again, data = pl.col("retransmits_packets").sum(), pl.col("data_packets").sum()
-    packets = (
-        tables.packet_flows.filter(pl.col("group") == group)
-        .group_by(own, maintain_order=True)
+    return (
+        tables.packet_flows.filter(mine)
+        .group_by(["cell", "trial"], maintain_order=True)
         .agg(
             again,
             (again / data * 100).alias("retransmits_percent"),
             *[pl.col(name).mean() for name in _MEANS],
         )
-    )
-    joined = trials.join(flows, on=own).join(packets, on=own).join(every, on=own)
-    share = pl.col("rate_mbps") / pl.col("all_flows")
-    return (
-        joined.with_columns((pl.col("mean_mbps") / share).alias("normalised_goodput"))
-        .select(*factors, "flows", *MEASURES)
-        .sort(own)
     )

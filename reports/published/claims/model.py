@@ -50,6 +50,7 @@ class Claim(_Strict):
 
     - `times` that of scheme `than` at most (`at_most`) or at least (`at_least`), or
     - without `than`, that number itself at most or at least, or
+    - that number (`is`), give or take `within`, or
     - the `least` or the `greatest` of all schemes.
 
     Attributes:
@@ -62,7 +63,11 @@ class Claim(_Strict):
         at_most: Limit of the measure or of the ratio.
         at_least: Limit of the measure or of the ratio.
         extreme: `least` or `greatest`.
+        value: `is`: the published number.
+        within: By how much the measure may differ from it.
     """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     name: str
     says: str
@@ -73,6 +78,8 @@ class Claim(_Strict):
     at_most: float | None = None
     at_least: float | None = None
     extreme: Literal["least", "greatest"] | None = None
+    value: float | None = Field(default=None, alias="is")
+    within: float | None = Field(default=None, ge=0)
 
     @field_validator("where")
     @classmethod
@@ -82,9 +89,12 @@ class Claim(_Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        limits = [value for value in (self.at_most, self.at_least, self.extreme) if value is not None]
-        if len(limits) != 1 or (self.extreme is not None and self.than is not None):
-            raise ValueError("expected one of at_most, at_least and extreme; `than` goes with the first two")
+        kinds = (self.at_most, self.at_least, self.extreme, self.value)
+        compared = self.at_most is not None or self.at_least is not None
+        if sum(kind is not None for kind in kinds) != 1 or (self.than is not None and not compared):
+            raise ValueError("expected one of at_most, at_least, extreme, is; `than` goes with the first two")
+        if (self.value is None) != (self.within is None):
+            raise ValueError("`is` and `within` go together, such as is: 96.4, within: 3")
         return self
 
     def columns(self) -> dict[str, list[Scalar]]:
@@ -111,10 +121,10 @@ def _columns(where: dict[str, Scalar | list[Scalar]]) -> dict[str, list[Scalar]]
 
 
 class Shown(_Strict):
-    """A measure that the report shows of every setting and scheme, of one flow group."""
+    """A measure that the report shows of every setting and scheme, of one flow group; none: the study's."""
 
     measure: Measure
-    group: str = "l4s"
+    group: str = ""
 
 
 class Study(_Strict):
@@ -124,6 +134,7 @@ class Study(_Strict):
         study: Its name, that of its file.
         about: The subject of the study.
         source: Where it was published.
+        group: The flow group that is measured; `all`: all flows.
         factor: The factor whose values are the schemes, a column of table `trials`.
         schemes: Its values, in the order of tables.
         settings: The factors that identify a setting, columns of table `trials`.
@@ -134,6 +145,7 @@ class Study(_Strict):
     study: str
     about: str
     source: str
+    group: str = "l4s"
     factor: str
     schemes: Schemes
     settings: Schemes

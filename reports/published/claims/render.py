@@ -91,6 +91,8 @@ def _words(claim: Claim) -> str:
     who = ", ".join(claim.of)
     if claim.extreme is not None:
         return f"{who}: {claim.extreme} {MEASURES[claim.measure]}"
+    if claim.value is not None:
+        return f"{who}: {MEASURES[claim.measure]} {claim.value:g}, give or take {claim.within:g}"
     bound, limit = ("at most", claim.at_most) if claim.at_most is not None else ("at least", claim.at_least)
     of_what = f" times that of {claim.than}" if claim.than else ""
     return f"{who}: {MEASURES[claim.measure]} {bound} {limit:g}{of_what}"

@@ -131,6 +131,12 @@ def test_measures_between_flows(run: MakeRun) -> None:
     assert row["retransmits_percent"] == pytest.approx(3)
 
 
+def test_all_flows_are_a_group(run: MakeRun) -> None:
+    row = measures(run(), "all").filter(cell="rtt-5.0").row(0, named=True)
+    assert (row["flows"], row["goodput_mbps"], row["jain"]) == (2, 4, row["jain_all"])
+    assert row["ratio_per_flow"] is row["ratio_of_sums"] is None
+
+
 def test_invalid_trials_do_not_count(run: MakeRun) -> None:
     report = check(run(invalid=["log"]), study(of=["log"], extreme="least"))
     assert report.findings[0].outcome == ClaimOutcome.NOT_ASKED
@@ -179,7 +185,10 @@ def test_factors_that_the_run_lacks_are_reported_where_the_file_names_them(
     ]
 
 
-@pytest.mark.parametrize("name", ["segsize26", "segsize26-cubic", "segsize26-losses"])
+STRESS = ("stress25-jitter", "stress25-steps", "stress25-mixes", "stress25-loss")
+
+
+@pytest.mark.parametrize("name", ["segsize26", "segsize26-cubic", "segsize26-losses", *STRESS])
 def test_shipped_studies_are_sound(name: str) -> None:
     assert name in offered()
     assert load_study(name).study == name

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Measures of the course of a trial, as one row: the queue, and what an event did to queue and flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from l4sbench.units import parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reports.result.load import RunTables
+
+SETTLE_WITHIN: Final = 0.1
+"""Share by which a second's goodput may differ from its final mean once a flow has settled."""
+FINAL_S: Final = 5.0
+"""Seconds at the end of a trial whose mean goodput is the final one."""
+FIRST_S: Final = 5.0
+"""Seconds of slow start that do not count before an event."""
+PEAK_S: Final = 1.0
+"""Seconds after an event within which its backlog peaks."""
+DRAINED_MS: Final = 5.0
+DRAINED_S: Final = 0.1
+"""A queue has drained once it stays this short for this long."""
+_NOT_UNDER_TEST: Final = ("htb", "netem", "noqueue", "mq", "pfifo_fast", "ingress", "clsact")
+
+COURSES: Final[Mapping[str, str]] = {
+    "queue_mean_ms": "mean queue, ms",
+    "queue_p95_ms": "queue, 95 % of samples, ms",
+    "before_mbps": "goodput before the event, Mbit/s",
+    "after_mbps": "goodput from the event on, Mbit/s",
+    "queue_before_ms": "mean queue before the event, ms",
+    "queue_after_ms": "mean queue from the event on, ms",
+    "settle_ms": "time from the event until goodput has settled, ms",
+    "drain_ms": "time from the event until its backlog has drained, ms",
+    "peak_ms": "longest queue within 5 s of the event, ms",
+}
+"""Measures of the course of a trial, with their names in tables."""
+
+_Samples = list[tuple[float, float, float]]
+
+
+@dataclass(frozen=True)
+class _Course:
+    """A trial's samples, in seconds from its start instant.
+
+    Attributes:
+        seconds: End of each second, and the group's goodput in it (Mbit/s).
+        queue: Instant, bytes in the queue, and bytes that have left it so far.
+        warmup_s: Length of the warm-up.
+        event_s: When its first event took effect; None without one.
+        rates_mbps: Rates of the link before and after it; None where the link has none, as Wi-Fi.
+    """
+
+    seconds: list[tuple[float, float]]
+    queue: _Samples
+    warmup_s: float
+    event_s: float | None
+    rates_mbps: tuple[float | None, float | None]
+
+
+def courses(tables: RunTables, group: str) -> pl.DataFrame:
+    """Return a row per valid trial: `cell`, `trial` and the columns `COURSES`, null where they do not apply.
+
+    A queue in ms is its bytes at the link's rate, or, where the link has no rate of its own, at the rate at
+    which bytes left the queue in that time (Little's law). The event is the first one of each trial.
+    `settle_ms` is when goodput per second last leaves the band of `SETTLE_WITHIN` around its mean over the
+    last `FINAL_S`; `drain_ms` when the queue, after its peak in the first `PEAK_S`, first stays below
+    `DRAINED_MS` for `DRAINED_S`; without an event, and with a queue that never drains, both are null. Group
+    `all` is all flows.
+    """
+    key = ["cell", "trial"]
+    trials = tables.trials.filter(pl.col("status") == "ok")
+    flows = tables.flows.select(*key, "flow", "start_ms")
+    intervals = tables.intervals if group == "all" else tables.intervals.filter(pl.col("group") == group)
+    ended = intervals.join(flows, on=[*key, "flow"]).with_columns(
+        ((pl.col("t_ms") + pl.col("start_ms")) / 1000).alias("end_s")
+    )
+    seconds = (
+        ended.group_by(*key, pl.col("end_s").floor().alias("second"))
+        .agg(pl.col("end_s").mean(), pl.col("goodput_mbps").sum())
+        .sort(*key, "end_s")
+    )
+    queues = tables.queues.filter(~pl.col("kind").is_in(_NOT_UNDER_TEST)).sort(*key, "t_ms")
+    changes = tables.events.sort(*key, "t_ms")
+    parts = {
+        name: frame.partition_by(key, as_dict=True)
+        for name, frame in (("seconds", seconds), ("queues", queues), ("changes", changes))
+    }
+    rows = []
+    for trial in trials.iter_rows(named=True):
+        own = {name: part.get((trial["cell"], trial["trial"])) for name, part in parts.items()}
+        rows.append({name: trial[name] for name in key} | _measured(_course(trial, own)))
+    schema = {name: trials.schema[name] for name in key} | dict.fromkeys(COURSES, pl.Float64)
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _course(trial: Mapping[str, object], own: Mapping[str, pl.DataFrame | None]) -> _Course:
+    seconds, queues, changes = own["seconds"], own["queues"], own["changes"]
+    rate = None if trial.get("path.wifi_mcs") is not None else _number(trial["rate_mbps"])
+    event_s, after = None, rate
+    if changes is not None:
+        first = changes.row(0, named=True)
+        event_s = float(first["t_ms"]) / 1000
+        if first["factor"] == "rate":
+            after = parse_quantity("rate", first["value"]).mbps
+    return _Course(
+        seconds=[] if seconds is None else seconds.select("end_s", "goodput_mbps").rows(),
+        queue=[]
+        if queues is None
+        else queues.select(pl.col("t_ms") / 1000, "backlog_bytes", "sent_bytes").drop_nulls().rows(),
+        warmup_s=_number(trial["warmup_s"]),
+        event_s=event_s,
+        rates_mbps=(rate, after),
+    )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _measured(course: _Course) -> dict[str, float | None]:
+    before, after = course.rates_mbps
+    whole = _ms([one for one in course.queue if one[0] > course.warmup_s], before)
+    found: dict[str, float | None] = dict.fromkeys(COURSES)
+    if course.event_s is None:
+        ordered = sorted(whole)
+        p95 = ordered[int(0.95 * (len(ordered) - 1))] if ordered else None
+        return found | {"queue_mean_ms": _mean(whole), "queue_p95_ms": p95}
+    event_s, first_s = course.event_s, max(course.warmup_s, FIRST_S)
+    earlier = [one for one in course.queue if first_s < one[0] <= event_s]
+    later = [one for one in course.queue if one[0] > event_s]
+    shown = list(zip([t_s for t_s, _, _ in later], _ms(later, after), strict=True))
+    last = [mbps for end_s, mbps in course.seconds if end_s > event_s + 1]
+    return found | {
+        "before_mbps": _mean([mbps for end_s, mbps in course.seconds if first_s < end_s <= event_s]),
+        "after_mbps": _mean(last),
+        "queue_before_ms": _mean(_ms(earlier, before)),
+        "queue_after_ms": _mean([ms for _, ms in shown]),
+        "settle_ms": _settle_ms(course.seconds, event_s),
+        "drain_ms": _drain_ms(shown, event_s),
+        "peak_ms": max((ms for t_s, ms in shown if t_s <= event_s + FIRST_S), default=None),
+    }
+
+
+def _mean(values: list[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def _ms(samples: _Samples, rate_mbps: float | None) -> list[float]:
+    """Return the queue of each sample in ms."""
+    if rate_mbps is None:
+        if len(samples) < 2:
+            return []
+        rate_mbps = (samples[-1][2] - samples[0][2]) * 8 / 1e6 / (samples[-1][0] - samples[0][0])
+    return [backlog * 8 / 1000 / rate_mbps for _, backlog, _ in samples] if rate_mbps else []
+
+
+def _settle_ms(seconds: list[tuple[float, float]], event_s: float) -> float | None:
+    """Return the end of the last second after the event that is not near the final goodput.
+
+    Seconds that the event divides do not count; a trial that is near from the first whole second has 0.
+    """
+    later = [(end_s, mbps) for end_s, mbps in seconds if end_s >= event_s + 1]
+    if not later:
+        return None
+    final = fmean(mbps for end_s, mbps in later if end_s > later[-1][0] - FINAL_S)
+    away = [end_s for end_s, mbps in later if abs(mbps - final) > SETTLE_WITHIN * final]
+    return (max(away) - event_s) * 1000 if away else 0.0
+
+
+def _drain_ms(queue: list[tuple[float, float]], event_s: float) -> float | None:
+    peaks = [(ms, -t_s) for t_s, ms in queue if t_s <= event_s + PEAK_S]
+    if not peaks:
+        return None
+    rest = [(t_s, ms) for t_s, ms in queue if t_s >= -max(peaks)[1]]
+    since: float | None = None
+    for t_s, ms in rest:
+        if ms >= DRAINED_MS:
+            since = None
+        elif since is None:
+            since = t_s
+        elif t_s - since >= DRAINED_S:
+            return (since - event_s) * 1000
+    return None
