@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Quick variants of studies: every trial is valid, and what the study's figures show in any trial holds."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from l4sbench.app import api
+from l4sbench.testbeds.virtual.lab import Lab
+from reports.published.claims import ClaimOutcome, ClaimsReport, check, load_study, measures
+from reports.result.load import RunTables
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+
+
+def ran(folder: Path, matrix: str) -> RunTables:
+    ended = api.run(matrix, runs=folder)
+    assert ended.result.failed == ended.result.invalid == 0
+    return api.load(ended)
+
+
+def asked(found: RunTables, study: str) -> ClaimsReport:
+    """Check the study's claims; the quick variant must have the cells of every one that it is asked of."""
+    report = check(found, load_study(study))
+    assert report.trials == (1, 1)
+    return report
+
+
+def outcomes(report: ClaimsReport, *words: str) -> set[ClaimOutcome]:
+    return {one.outcome for one in report.findings if all(word in one.claim.name for word in words)}
+
+
+def test_steps(lab: Lab, tmp_path: Path) -> None:
+    report = asked(ran(tmp_path, "stress25-steps-quick"), "stress25-steps")
+    assert ClaimOutcome.NOT_ASKED not in outcomes(report)
+    for words in (("MCS 4",), ("MCS 9 to 4", "Prague"), ("MCS 7 to 4", "Prague")):
+        goodputs = {
+            one.outcome
+            for one in report.findings
+            if one.claim.measure.endswith("_mbps") and all(word in one.claim.name for word in words)
+        }
+        assert goodputs == {ClaimOutcome.SEEN}, words
+    assert outcomes(report, "Prague", "queue") == {ClaimOutcome.SEEN}
+
+
+def test_losses_on_wifi(lab: Lab, tmp_path: Path) -> None:
+    report = asked(ran(tmp_path, "stress25-loss-quick"), "stress25-loss")
+    assert outcomes(report, "Prague, ", "of frames") | outcomes(report, "CUBIC, ") == {ClaimOutcome.SEEN}
+    assert outcomes(report, "nobody repairs") == {ClaimOutcome.SEEN}
+
+
+def test_mixes(lab: Lab, tmp_path: Path) -> None:
+    found = ran(tmp_path, "stress25-mixes-quick")
+    report = asked(found, "stress25-mixes")
+    assert outcomes(report, "Prague's queue") == {ClaimOutcome.SEEN}
+    ratios = measures(found).filter(pl.col("classic.cc") == "cubic")["ratio_per_flow"]
+    assert ratios.min() > 1.2  # type: ignore[operator]
+
+
+def test_jitter(lab: Lab, tmp_path: Path) -> None:
+    report = asked(ran(tmp_path, "stress25-jitter-quick"), "stress25-jitter")
+    calm = {
+        one.outcome
+        for one in report.findings
+        if one.claim.measure == "goodput_mbps" and one.claim.name == "Prague, 20 ms, jitter 0 ms"
+    }
+    assert calm == {ClaimOutcome.SEEN}
