@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 
 from l4sbench.cli.options import as_filter, is_filter
-from l4sbench.cli.terminal import answer, as_json, as_path, counted, say, warn
+from l4sbench.cli.terminal import answer, as_json, as_path, say, warn
+from l4sbench.wording import counted
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

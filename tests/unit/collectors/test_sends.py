@@ -75,7 +75,7 @@ def test_intervals_add_up(captured: Load) -> None:
     assert frame is not None
     for name, row in flows(trial).items():
         own = frame.filter(flow=row["flow"])
-        received = (own["goodput_mbps"] * own["seconds"]).sum() * 1e6 / 8
+        received = float((own["goodput_mbps"] * own["seconds"]).sum()) * 1e6 / 8
         assert received == pytest.approx(row["received_bytes"]), name
 
 
