@@ -66,7 +66,14 @@ def empty(table: str) -> pl.DataFrame:
     return schema(table).create_empty()
 
 
-_LATER: Final[Mapping[str, frozenset[str]]] = MappingProxyType({"verdicts": frozenset({"sure"})})
+_LATER: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "flows": frozenset(
+            {"send", "completed_ms", "offered_mbps", "arrived_mbps", "connections", "left_out"}
+        ),
+        "verdicts": frozenset({"sure"}),
+    }
+)
 """Columns that tables of older versions of l4sbench lack."""
 
 
@@ -173,7 +180,7 @@ def _metadata_bytes(path: Path) -> int:
 
 
 def scan(path: Path) -> pl.LazyFrame:
-    """Return a table as a lazy frame; columns that are newer than the file are null.
+    """Return a table as a lazy frame; columns that older versions did not write are null.
 
     Raises:
         DamagedTable: there is no table.
@@ -189,11 +196,14 @@ def scan(path: Path) -> pl.LazyFrame:
             "install a newer l4sbench",
         )
     frame = pl.scan_parquet(path)
-    there = set(frame.collect_schema().names())
-    own = columns(path.stem) if path.stem in SCHEMAS else {}
-    return frame.with_columns(
-        pl.lit(None, kind).alias(name) for name, kind in own.items() if name not in there
-    )
+    later = _LATER.get(path.stem)
+    if not later:
+        return frame
+    try:
+        lacking = later.difference(frame.collect_schema().names())
+    except PARQUET_ERRORS as error:
+        raise DamagedTable(f"{path} is damaged: {error}", mend(path.parent)) from error
+    return frame.with_columns(pl.lit(None, columns(path.stem)[name]).alias(name) for name in sorted(lacking))
 
 
 def mend(folder: Path) -> str:
