@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import count, pairwise
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -52,6 +51,8 @@ class Lognormal(_Model):
 
     def quantile(self, share: float) -> float:
         """Return the value that this share of all do not exceed, in means: exp(sigma z - sigma^2 / 2)."""
+        from statistics import NormalDist  # slow to import, and few workloads need it
+
         return math.exp(self.sigma * NormalDist().inv_cdf(share) - self.sigma**2 / 2)
 
 
