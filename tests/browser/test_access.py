@@ -75,7 +75,7 @@ def test_no_label_covers_another_beside_the_trials(visit: Open, width: int) -> N
 
 
 def test_the_trials_are_shown_whole_on_a_desktop(visit: Open) -> None:
-    page = visit(f"#cell/{STARVED}", viewport={"width": 1280, "height": 800})
+    page = visit(f"#cell/{STARVED}", viewport={"width": 1000, "height": 800})
     region = page.get_by_role("region", name="Trials of this cell")
     expect(region.get_by_role("columnheader", name="ECN")).to_be_visible()
     assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
