@@ -12,6 +12,7 @@ from reports.render.words import plural
 from reports.result.judging import OPEN, Word
 
 if TYPE_CHECKING:
+    from reports.result.cells import Factors
     from reports.result.labels import Label
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 
@@ -50,16 +51,28 @@ def answer_text(decision: Decision, question: Label) -> str:
 
 
 def scope_text(decision: Decision) -> str:
-    """Return what the verdicts do not say: they are about bulk flows, one bottleneck and certain kernels."""
+    """Return what the verdicts do not say: they are about some flows, one bottleneck and some kernels."""
     fixed = decision.fixed
     path = ""
     if "rate_mbps" in fixed and "rtt_ms" in fixed:
         rate, rtt = (f"{fixed[name].called} {fixed[name].unit}" for name in ("rate_mbps", "rtt_ms"))
         path = f", about other paths than {rate} and {rtt}"
     kernels = f" than {_and(decision.kernels)}" if decision.kernels else ""
+    flows = "short or application-limited flows (all flows here are bulk transfers)"
+    if any(_other_than_bulk(cell.result.factors) for cell in decision.cells):
+        flows = "other traffic than the flow groups of these cells send"
     return (
-        "This says nothing about short or application-limited flows (all flows here are bulk transfers), "
-        f"about several bottlenecks in a row (there is one here){path}, or about other kernels{kernels}."
+        f"This says nothing about {flows}, about several bottlenecks in a row (there is one here){path}, "
+        f"or about other kernels{kernels}."
+    )
+
+
+def _other_than_bulk(factors: Factors) -> bool:
+    """Return True if some flow group sends other than bulk transfers, or only so long or so much."""
+    settings = ((name.partition(".")[2], setting.value) for name, setting in factors.items())
+    return any(
+        name in {"bytes_bytes", "lifetime_s"} or (name == "send" and value != "bulk")
+        for name, value in settings
     )
 
 

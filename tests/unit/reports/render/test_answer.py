@@ -117,5 +117,11 @@ def test_what_a_verdict_does_not_say(make: Make) -> None:
         "about several bottlenecks in a row (there is one here), about other paths than 100 Mbit/s and "
         "10 ms, or about other kernels than 7.3.4."
     )
+    for other in ({"web.send": "short"}, {"classic.lifetime_s": 2.0}):
+        text = scope_text(decision_of(make, {**cell("fifo", 45), "l4s.send": "bulk", **other}))
+        assert "bulk" not in text
+        assert text.startswith(
+            "This says nothing about other traffic than the flow groups of these cells send, about"
+        )
     two = decision_of(make, cell("fifo", 45), cell("dualpi2", 4.5, rest=9.5, rate_mbps=10.0))
     assert "about other paths" not in scope_text(two)
