@@ -24,9 +24,10 @@ from typing import ClassVar, Final
 
 from filelock import FileLock, Timeout
 
-from l4sbench.errors import L4sbenchError
+from l4sbench.errors import InputError, L4sbenchError
 from l4sbench.files import write_whole
 from l4sbench.store.files import RunMoved, as_json, as_utc, room
+from l4sbench.userfiles import read_bytes
 
 _MAKING_S: Final = 30.0
 
@@ -83,8 +84,8 @@ def user_of(folder: Path) -> str | None:
 
     It changes nothing, and works for folders that cannot be written.
     """
-    try:
-        descriptor = os.open(folder / ".lock", os.O_RDONLY | os.O_CLOEXEC)
+    try:  # whoever made the folder may have put a FIFO there, which would wait for a writer
+        descriptor = os.open(folder / ".lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return None  # nobody has held it, or nobody can
     try:
@@ -165,8 +166,8 @@ def _lock(descriptor: int) -> bool:
 
 def _holder(path: Path) -> str:
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain = json.loads(read_bytes(path))
         pid, host, since, command = (plain[key] for key in ("pid", "host", "since", "command"))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return " by an unknown process"
     return f" by process {pid} on {host} since {since}: {command}"

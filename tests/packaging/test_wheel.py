@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("l4sbench", "collectors", "reports", "fablib_slices")
-DATA = ("kernels", "matrices", "p4", "playbooks", "roles")
+DATA = ("kernels", "matrices", "p4", "playbooks", "roles", "workloads")
 STRAY = (
     "kernels/tcp_prague/tcp_prague.ko",
     "kernels/tcp_prague/tcp_prague.o",

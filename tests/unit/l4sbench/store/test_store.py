@@ -17,7 +17,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program import programs
 from l4sbench.program.trial import TrialSpec, draw_conditions, seed_of
-from l4sbench.store import Ending, Run, RunLocked, RunWriter, locked
+from l4sbench.store import Ending, Run, RunLocked, RunWriter, locked, user_of
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
 from tests.unit.l4sbench import small
@@ -272,3 +272,15 @@ def test_a_plan_reads_what_the_store_wrote(wanted: Matrix, run: Run, writer: Run
     second = plan(wanted, run.view(), identity, small.TRAITS, small.TRAITS.cost)
     assert not second.cells[0].trials[0].runs
     assert second.to_run == first.to_run - 1
+
+
+def test_whoever_holds_the_lock_is_named_and_pipes_are_not_waited_for(run: Run) -> None:
+    assert user_of(run.path) is None
+    with locked(run, "l4sbench run mine.yaml"):
+        assert str(os.getpid()) in (user_of(run.path) or "")
+        assert "l4sbench run mine.yaml" in (user_of(run.path) or "")
+        (run.path / "lock.json").write_bytes(b"x" * 100)
+        assert user_of(run.path) == "an unknown process"
+    (run.path / ".lock").unlink()
+    os.mkfifo(run.path / ".lock")
+    assert user_of(run.path) is None
