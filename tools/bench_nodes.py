@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.app.api import programs_of
-from l4sbench.testbeds import nodes
+from l4sbench.testbeds import nodes, ssh
 from l4sbench.topology import LINE6
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 matrix = Path(folder) / "bench.yaml"
                 matrix.write_text(MATRIX.format(rate=rate, rtt=RTT_MS, seconds=SECONDS))
-                cell, _, programs = programs_of(matrix)
+                cell, _, programs = programs_of(matrix, traits=ssh.TRAITS)
             for node, program in programs.items():
                 furnish(lab, node, program, hosts[node])
             if number == 0:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from l4sbench.planning.plan import Plan
     from l4sbench.program import Program
     from l4sbench.topology import Topology
+    from l4sbench.traits import TestbedTraits
     from reports.compare import Comparison
     from reports.result.load import RunTables
     from reports.result.rules import Rule
@@ -318,9 +319,15 @@ def plan_of(
 
 
 def programs_of(
-    matrix: str | Path, filters: Sequence[str] = (), catalog: Sequence[str | Path] = ()
+    matrix: str | Path,
+    filters: Sequence[str] = (),
+    catalog: Sequence[str | Path] = (),
+    traits: TestbedTraits | None = None,
 ) -> tuple[Cell, Topology, Mapping[str, Program]]:
-    """Return the first cell that passes the filters, its topology, and the programs of its first trial."""
+    """Return the first cell that passes the filters, its topology, and the programs of its first trial.
+
+    The programs are those for a testbed with `traits`, by default for the virtual one.
+    """
     from l4sbench.program import programs
     from l4sbench.program.trial import draw_conditions, seed_of
     from l4sbench.testbeds import virtual
@@ -329,7 +336,7 @@ def programs_of(
     loaded = load_matrix(matrix, catalog).select(filters)
     cell = loaded.cells[0]
     shape = topology(cell.topology)
-    conditions = draw_conditions(cell, seed_of(loaded.seed, 1), virtual.TRAITS)
+    conditions = draw_conditions(cell, seed_of(loaded.seed, 1), traits or virtual.TRAITS)
     return cell, shape, programs(cell, shape, loaded.catalog, conditions)
 
 
