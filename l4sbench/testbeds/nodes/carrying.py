@@ -26,6 +26,7 @@ def commands(part: dict[str, Any]) -> list[list[str]]:
     for port in part["ports"]:
         found += [["ip", "address", "add", port["address"], "dev", port["name"]]]
         found += [["ip", "link", "set", port["name"], "up"]]
+        found += [["ethtool", "-K", port["name"], "tso", "off", "gso", "off", "gro", "off"]]
         if part["delay_ms"]:
             delay = ["delay", f"{part['delay_ms']}ms", "limit", "10000"]
             found += [["tc", "qdisc", "add", "dev", port["name"], "root", "netem", *delay]]
@@ -56,9 +57,9 @@ def received_bytes(part: dict[str, Any]) -> int:
     return int(Path("/sys/class/net", part["ports"][0]["name"], "statistics/rx_bytes").read_text())
 
 
-def try_rate(part: dict[str, Any], rate_mbps: int, began_s: float) -> dict[str, Any]:
+def try_rate(part: dict[str, Any], place: int, began_s: float) -> dict[str, Any]:
     """Take part in one rate from this instant on: half of a second to begin, then the measurement."""
-    seconds = part["seconds"]
+    seconds, rate_mbps = part["seconds"], part["rates_mbps"][place]
     if part["queue"]:
         rate = ["classid", "1:1", "htb", "rate", f"{rate_mbps}mbit"]
         subprocess.run(["tc", "class", "change", "dev", part["queue"], "parent", "1:", *rate], check=True)
@@ -66,7 +67,7 @@ def try_rate(part: dict[str, Any], rate_mbps: int, began_s: float) -> dict[str, 
     sender = None
     if part["to"]:
         # a server for every rate: one that still sees an earlier client refuses the next
-        port = str(_PORT + rate_mbps)
+        port = str(_PORT + place)
         argv = ["iperf3", "-c", part["to"], "-p", port, "-t", str(seconds + 5)]
         sender = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(max(0.0, began_s + 0.5 - time.time()))
@@ -84,7 +85,8 @@ def main() -> None:
     part = json.loads(sys.argv[1])
     for argv in commands(part):
         subprocess.run(argv, check=True, capture_output=True)
-    ports = [_PORT + rate for rate in part["rates_mbps"]] if part["serves"] else []
+    places = range(len(part["rates_mbps"]))
+    ports = [_PORT + place for place in places] if part["serves"] else []
     servers = [
         subprocess.Popen(["iperf3", "-s", "-p", str(port)], stdout=subprocess.DEVNULL) for port in ports
     ]
@@ -93,7 +95,7 @@ def main() -> None:
         sys.stdout.flush()
         began_s = float(sys.stdin.readline())
         each_s = 1.0 + part["seconds"]
-        found = [try_rate(part, rate, began_s + i * each_s) for i, rate in enumerate(part["rates_mbps"])]
+        found = [try_rate(part, place, began_s + place * each_s) for place in places]
         sys.stdout.write(json.dumps(found) + "\n")
     finally:
         for server in servers:

@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from l4sbench.testbeds.nodes import ssh
+from l4sbench.testbeds.nodes import carrying, ssh
 from l4sbench.testbeds.nodes.capacity import Capacity, RateTry
 from l4sbench.testbeds.nodes.plan import plan_lab
 from l4sbench.testbeds.ssh.inventory import read_inventory
@@ -53,3 +53,11 @@ def test_the_inventory_states_it_for_every_host(tmp_path: Path) -> None:
     assert {host.carries for host in hosts} == {Rate.parse("10mbit")}
     before = ssh.write_inventory(tmp_path, tmp_path / "run", plan, LINE6)
     assert {host.carries for host in hosts_of(read_inventory(before), str(before))} == {None}
+
+
+def test_no_port_sends_segments_of_many_packets() -> None:
+    """A node's virtual port loses them, and TCP then sends a packet per timeout."""
+    ports = [{"name": name, "address": f"10.0.{place}.1/24"} for place, name in enumerate(("vec1", "vec2"))]
+    part = {"ports": ports, "routes": [], "delay_ms": 0, "queue": "vec2", "rates_mbps": [10, 25]}
+    off = [argv[2] for argv in carrying.commands(part) if argv[:2] == ["ethtool", "-K"] and "tso" in argv]
+    assert off == ["vec1", "vec2"]
