@@ -49,6 +49,9 @@ _WIRES: Final = (
 )
 """Factors that need wires if stated and not at the default; what `host: vm` imitates, real hosts do."""
 
+_SIZES: Final = frozenset({"rate", "rtt", "buffer_bdp"})
+"""Factors that a cell needs nothing for, and that large matrices have the most values of."""
+
 
 @cache
 def authors_digest() -> str:
@@ -207,10 +210,6 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         ),
         wires=frozenset(_only_of_wires(listed)),
     )
-
-
-_SIZES: Final = frozenset({"rate", "rtt", "buffer_bdp"})
-"""Factors that a cell needs nothing for, and that large matrices have the most values of."""
 
 
 def _samples(cells: Iterable[Cell]) -> tuple[Cell, ...]:

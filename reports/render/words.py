@@ -53,7 +53,7 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def doubt_text(verdict: Verdict) -> str:
-    """Return what stands behind the word of a verdict that is not sure: `, unsure (2 trials)`.
+    """Return the remark after the word of a verdict that is not sure: `, unsure (2 trials)`.
 
     The trials are those of the cells in doubt. A verdict of means is unsure where the confidence intervals
     alone would not give it.

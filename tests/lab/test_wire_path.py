@@ -28,7 +28,7 @@ DSCP = 0b1010_1100
 
 @dataclass(frozen=True)
 class Arrived:
-    """What arrived, in order of arrival."""
+    """The packets that arrived, in order of arrival."""
 
     numbers: list[int]
     delays_ns: np.ndarray

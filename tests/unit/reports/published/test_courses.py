@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What an event did to a trial that never was: one flow of 40 s on a link that gets slower after 20 s."""
+"""Courses around an event, from a made-up trial: one flow of 40 s on a link that gets slower after 20 s."""
 
 from __future__ import annotations
 
