@@ -5,12 +5,12 @@
 
 SHELL = /bin/sh
 .DEFAULT_GOAL = help
-.PHONY: help demo test test-long attack check check-prague bench bench-growth lab wheel lock clean env-run env-dev env-long
+.PHONY: help demo test test-long attack check check-modules check-p4 bench bench-growth lab wheel docs lock clean env-run env-dev env-long env-flent
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 SHELL_FILES = tools/*.sh .ci/run kernels/lab/node/init kernels/lab/node/start
-C_FILES = $(wildcard kernels/lab/guest/*.c kernels/lab/guest/*.h)
+C_FILES = $(wildcard kernels/lab/guest/*.c kernels/lab/guest/*.h examples/*/*.c)
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
@@ -25,22 +25,23 @@ test: check-static lab ## the whole test suite, including the lab
 # two files of tests at a time, in the order of tests/conftest.py: those that take longest first
 AT_ONCE = -n 2 --dist loadfile --no-loadscope-reorder
 
-test-long: env-long lab ## tests that take minutes each: fidelity, full comparisons
+test-long: env-long env-flent lab ## tests that take minutes each: fidelity, full comparisons
 	@$(PYTEST) -m long
 
 attack: env-long ## hostile inputs, and faults in runs, from L4SBENCH_ATTACK_SEED: very many
 	@$(PYTEST) -q tests/attack
 
 check: check-static ## linters, types, layers, licences and unit tests
-	@$(PYTEST) -q -m "not long" tests/unit
+	@$(PYTEST) -q -m "not long" tests/unit tests/p4
 
-check-prague: env-run ## compile and install Prague with the kernel headers of Debian 13 and sid (100 MB each)
-	@$(BIN)/python tools/prague_headers.py
+check-modules: env-run ## compile and install our congestion controls with the kernel headers of Debian 13 and sid (100 MB each)
+	@$(BIN)/python tools/module_headers.py
 
-# one target each, so that `make -k check` reports everything that is wrong
+# one target each, so that `make -k check` reports everything that is wrong; two at a time
 STATIC = check-ruff check-types check-layers check-shell check-workflows check-c check-licences check-ansible
 .PHONY: check-static $(STATIC)
-check-static: $(STATIC)
+check-static: env-dev
+	@+$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(STATIC)
 $(STATIC): env-dev
 
 check-ruff:
@@ -70,6 +71,9 @@ check-ansible:
 check-licences:
 	@$(BIN)/reuse lint --quiet || $(BIN)/reuse lint
 
+check-p4: env-run ## compile p4/ncf for Tofino and print its stages, where a p4c for Tofino is on PATH
+	@$(BIN)/python tools/check_p4.py || test $$? -eq 77
+
 BENCH_JSON ?= runs/bench.json
 bench: env-run ## measure the lab beside ns-3: virtual seconds per CPU second, cost per trial
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps \
@@ -86,6 +90,11 @@ lab: env-dev ## build the lab kernel and its guest into the cache
 wheel: env-dev ## build sdist and wheel into dist/
 	@$(BIN)/python -m build --no-isolation
 
+docs: env-run ## make the site of the documents in build/site; a broken link is an error
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps \
+		-r requirements/docs.txt
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 lock: env-dev ## rewrite requirements/*.txt
 	@tools/lock.sh
 
@@ -101,3 +110,11 @@ env-dev:
 
 env-long:
 	@tools/bootstrap.sh long
+
+# in a folder of its own, where tests/unit/reports/test_flent.py looks: only those need matplotlib
+env-flent: env-dev ## install flent, which some tests run and skip without
+	@cksum requirements/flent.txt | cmp -s - .venv/flent/installed || { \
+		rm -rf .venv/flent && \
+		$(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile --require-hashes \
+			--target .venv/flent -r requirements/flent.txt && \
+		cksum requirements/flent.txt >.venv/flent/installed; }

@@ -8,9 +8,11 @@
 
 from collectors.changes import parse_events
 from collectors.collector import BadRawError, Collector
+from collectors.execs import parse_exec
+from collectors.flentfile import parse_flent
 from collectors.hostinfo import parse_hosts
 from collectors.lateness import parse_lateness
-from collectors.packets import parse_packet_flows, parse_packets
+from collectors.packets import parse_accecn, parse_codepoints, parse_packet_flows, parse_packets
 from collectors.queues import parse_queues, parse_tc
 from collectors.sockets import parse_sockets, parse_ss_text
 from collectors.traffic import parse_flows, parse_intervals, parse_requests
@@ -25,12 +27,16 @@ COLLECTORS: tuple[Collector, ...] = (
     Collector("traffic", "flows", parse_flows),
     Collector("traffic", "intervals", parse_intervals),
     Collector("traffic", "requests", parse_requests),
+    Collector("flent", "flent", parse_flent),
+    Collector("exec", "exec", parse_exec),
     Collector("netlink", "sockets", parse_sockets),
     Collector("ss", "sockets", parse_ss_text),
     Collector("netlink", "queues", parse_queues),
     Collector("tc", "queues", parse_tc),
     Collector("packets", "packets", parse_packets),
     Collector("packets", "packet_flows", parse_packet_flows),
+    Collector("packets", "codepoints", parse_codepoints),
+    Collector("packets", "accecn", parse_accecn),
 )
 """Every collector. Several may feed one table; at most one of these finds files in a given trial."""
 

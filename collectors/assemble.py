@@ -9,6 +9,7 @@ complete. Large amounts of parsed rows are kept in temporary files.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +45,9 @@ CHECKED_ROWS: Final = 30_000
 SPILL_ROWS: Final = 300_000
 """Number of parsed rows that are held in memory."""
 
-MEASUREMENTS: Final = frozenset({"flows", "intervals", "requests", "packets", "packet_flows"})
+MEASUREMENTS: Final = frozenset(
+    {"flows", "intervals", "requests", "flent", "exec", "packets", "packet_flows", "codepoints", "accecn"}
+)
 """Tables without rows of invalid trials: a trial with the wrong apparatus gives no numbers."""
 
 OF_FAILED: Final = frozenset({"trials", "programs"})
@@ -473,12 +476,13 @@ def _write_catalog(folder: Path, catalog: Catalog, *, full: bool) -> list[str]:
     for name in _names(trials, ["aqm"]):
         queue = catalog.queues.get(name)
         if queue is not None:
-            own = {"label": queue.label, "family": queue.family, "l4s": queue.l4s}
+            own = {"label": queue.label, "family": queue.family, "l4s": queue.l4s, "panels": None}
             rows.append({"kind": "queue", "name": name, **own, "about": queue.about, "digest": queue.digest})
     for name in _names(trials, [column for column in trials.columns if column.endswith(".cc")]):
         cc = catalog.congestion_controls.get(name)
         if cc is not None:
-            own = {"label": cc.label, "family": None, "l4s": cc.l4s}
+            panels = json.dumps(dict(cc.exports.panels)) if cc.exports and cc.exports.panels else None
+            own = {"label": cc.label, "family": None, "l4s": cc.l4s, "panels": panels}
             rows.append({"kind": "cc", "name": name, **own, "about": cc.about, "digest": cc.digest})
     now = pl.DataFrame(rows, schema=had.schema) if rows else had.clear()
     whole = pl.concat([now, had.join(now, on=["kind", "name"], how="anti")])

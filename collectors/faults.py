@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -48,7 +49,7 @@ SHORT_BY_S: Final = 0.1
 
 OFF_RATE: Final = 0.01
 """Share by which the rate of a paced flow or a flood may differ from the one asked for, and share of the
-connections that may lack a port."""
+connections that may lack a port, and of the packets of `send: exec` with another codepoint."""
 
 MOST_FRAME_BYTES: Final = 65_549
 """Length of the longest frame that a paced flow may consist of."""
@@ -73,9 +74,18 @@ def faults(
         samples: Gives the samples of sockets, when first needed.
     """
     groups = {group.name: group for group in cell.groups}
+    if _rewrites_ecn(cell):
+        groups = {name: replace(group, codepoint=None) for name, group in groups.items()}
     sockets = _Sockets(samples, cell)
     found = {flow.run.flow: tuple(_of(flow, groups[flow.run.group], sockets)) for flow in flows}
     return {name: reasons for name, reasons in found.items() if reasons}
+
+
+def _rewrites_ecn(cell: Cell) -> bool:
+    """Return whether the path changes the ECN field of packets before the bottleneck."""
+    return cell.factors.get("path.ecn", "pass") != "pass" or any(
+        "path.ecn" in event.changes for event in cell.events
+    )
 
 
 def left_out(found: Mapping[str, tuple[str, ...]], flows: Sequence[FlowResult]) -> frozenset[str]:
@@ -152,6 +162,14 @@ def _of_other_kind(flow: FlowResult, group: Group) -> Iterator[str]:
         yield f"{name}: the sender negotiated ECN {sender.ecn}, not {NEGOTIATED[flow.run.ecn]}"
     if sender.connections is not None and sender.unopened > OFF_RATE * sender.connections:
         yield f"{name}: {sender.unopened} of {sender.connections} connections found no free port"
+    if sender.codepoints is not None and group.codepoint is not None:
+        packets = sum(sender.codepoints.values())
+        others = packets - sender.codepoints[group.codepoint] - sender.codepoints["ce"]
+        if others > OFF_RATE * packets:
+            most = max(
+                (name for name in sender.codepoints if name != "ce"), key=sender.codepoints.__getitem__
+            )
+            yield f"{name}: {others / packets:.0%} of its packets are not {group.codepoint}; most are {most}"
     if sender.frames_mbps is not None and group.rate is not None:
         off = abs(sender.frames_mbps / group.rate.mbps - 1)
         # a packet is sent or not: one more or less is no error of the rate

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collectors.collector import BadRawError
+from collectors.execs import results_of
+from collectors.flentfile import read_test
 from collectors.iperf3 import parse_iperf3
 from collectors.lean import parse_lean
 
@@ -45,6 +47,12 @@ def read_flows(programs: Mapping[str, Program], raw: Path) -> tuple[FlowResult, 
     for node, program in programs.items():
         for run in program.flows:
             problems: list[str] = []
+            if run.send == "flent":
+                found.append(_of_flent(run, node, raw))
+                continue
+            if run.send == "exec":
+                found.append(_of_exec(programs, run, node, raw))
+                continue
             sender = _read(raw / node / run.output, f"{run.flow}: the sender's result", problems)
             output = _receiver_output(programs, run)
             receiver = None
@@ -55,6 +63,23 @@ def read_flows(programs: Mapping[str, Program], raw: Path) -> tuple[FlowResult, 
                     receiver = _read(path, f"{run.flow}: the receiver's result", problems)
             found.append(FlowResult(run, node, sender, receiver, tuple(problems)))
     return tuple(sorted(found, key=lambda flow: flow.run.flow))
+
+
+def _of_flent(run: FlowRun, node: str, raw: Path) -> FlowResult:
+    """Return how long a test of flent ran; it has no receiver whose figures count."""
+    try:
+        return FlowResult(run, node, read_test(raw / node, run.flow).result, None, ())
+    except BadRawError as error:
+        return FlowResult(run, node, None, None, (f"{run.flow}: {error}",))
+
+
+def _of_exec(programs: Mapping[str, Program], run: FlowRun, node: str, raw: Path) -> FlowResult:
+    """Return what the packets of a program of the user's own amount to."""
+    try:
+        sender, receiver, problems = results_of(programs, raw, run, node)
+    except BadRawError as error:
+        return FlowResult(run, node, None, None, (f"{run.flow}: {error}",))
+    return FlowResult(run, node, sender, receiver, problems)
 
 
 def _receiver_output(programs: Mapping[str, Program], run: FlowRun) -> str | None:

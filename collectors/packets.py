@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Captures at both sides of the bottleneck's queue -> tables `packets` and `packet_flows`.
+"""Captures at both sides of the bottleneck's queue -> tables of packets, codepoints and AccECN's counters.
 
 A packet that entered the queue and one that left it are the same packet when flow, IP identification,
 sequence number and length agree; Linux gives every packet of a connection, retransmissions included, its own
-identification. The time between the two is the packet's sojourn. It includes the time for which the shaper
-above the queue holds a packet back, but not the packet's own time on the link.
+identification, and the packets of a UDP socket one after the other. The time between the two is the packet's
+sojourn. It includes the time for which the shaper above the queue holds a packet back, but not the packet's
+own time on the link.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ import numpy as np
 import polars as pl
 
 from collectors.collector import BadRawError
-from collectors.pcap import find_capture, read_capture
+from collectors.pcap import TCP, UDP, find_capture, read_capture
 from collectors.sockets import socket_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from l4sbench.program import Program
     from l4sbench.program.trial import EndedTrial
 
 QUANTILES: Final[Mapping[str, float]] = {
@@ -42,21 +46,69 @@ START_FILE: Final = "start.json"
 
 _CE: Final = 3
 _ECN: Final[Mapping[int, str]] = {0: "not-ect", 1: "ect1", 2: "ect0", _CE: "ce"}
-_SYN_FIN_RST: Final = 0x007
+_FIN: Final = 0x001
+_SYN: Final = 0x002
+_RST: Final = 0x004
+_ACK: Final = 0x010
+_ONE_CONNECTION: Final = "bulk"
+"""Kind of traffic that is one connection; iperf3 opens another of the same port for control."""
+_FLOOD: Final = "syn-flood"
+_BY_UDP: Final = "paced"
+_BY_EITHER: Final = "exec"
+"""Kind of traffic whose programs may use UDP or TCP."""
+_CODEPOINTS: Final[Mapping[str, int]] = {
+    "not_ect_packets": 0,
+    "ect1_packets": 1,
+    "ect0_packets": 2,
+    "ce_packets": _CE,
+}
+_FIRST_ACE: Final = 5
+"""Value of the ACE field before any CE mark (RFC 9768 section 3.2.2, `r.cep`)."""
+_FIRST_BYTES: Final[Mapping[str, int]] = {"e0_bytes": 1, "ce_bytes": 0, "e1_bytes": 1}
+"""Counters of the AccECN option before any payload (RFC 9768 section 3.2.1)."""
+_OPTION: Final[Mapping[str, str]] = {
+    "e0_bytes": "option_ect0_bytes",
+    "ce_bytes": "option_ce_bytes",
+    "e1_bytes": "option_ect1_bytes",
+}
+_COUNTER_BITS: Final = 24
+_ACE_UNIT: Final = 0x040
+"""Lowest bit of the ACE field among the flags of TCP."""
 _SAME: Final = ("dst_port", "src_port", "packet_key", "copy")
 """Columns that identify a packet on both sides of the queue; `packet_key` has sequence, IP id and length."""
 
 
-class _Capture(NamedTuple):
-    """The packets of a trial: data packets that arrived, each with the time it left, and returning ACKs."""
+class _Flow(NamedTuple):
+    """A flow as its packets show it: the receiver's port, its names, its start and its kind of traffic."""
+
+    port: int
+    flow: str
+    group: str
+    start_ms: float
+    send: str
+
+
+class Capture(NamedTuple):
+    """The packets of a trial's flows.
+
+    Attributes:
+        data: Data packets that arrived at the queue, each with the time it left.
+        acks: Pure ACKs that return.
+        arrived: All packets towards the receivers before the queue: flow, group, codepoint.
+        left: All behind it, with their connection and payload.
+        returned: All that return, with what they report; `src_port` is the sender's here, too.
+    """
 
     data: pl.DataFrame
     acks: pl.DataFrame
+    arrived: pl.DataFrame
+    left: pl.DataFrame
+    returned: pl.DataFrame
 
 
 def parse_packets(trial: EndedTrial) -> pl.DataFrame | None:
     """Return table `packets`: every data packet that arrived at the bottleneck; None without captures."""
-    capture = _capture(trial)
+    capture = read_packets(trial.programs, trial.raw)
     if capture is None:
         return None
     left = pl.col("ecn_out")
@@ -77,7 +129,7 @@ def parse_packets(trial: EndedTrial) -> pl.DataFrame | None:
 
 def parse_packet_flows(trial: EndedTrial) -> pl.DataFrame | None:
     """Return table `packet_flows`: each flow's packets after the warm-up; None without captures."""
-    capture = _capture(trial)
+    capture = read_packets(trial.programs, trial.raw)
     if capture is None:
         return None
     samples = socket_rows(trial.programs, trial.raw)
@@ -97,21 +149,21 @@ def parse_packet_flows(trial: EndedTrial) -> pl.DataFrame | None:
 
 
 def _measures(
-    capture: _Capture, flow: str, span: tuple[float, float], rtt_ms: float | None
+    capture: Capture, flow: str, span: tuple[float, float], rtt_ms: float | None
 ) -> dict[str, object]:
     """Statistics of the flow's packets from `span[0]` to `span[1]` ms after the start instant."""
     own = capture.data.filter(pl.col("flow") == flow)
     arrived = own.filter(pl.col("t_ms").is_between(*span))
     left = own.filter(pl.col("left_ms").is_between(*span)).sort("left_ms")
-    acks = capture.acks.filter((pl.col("flow") == flow) & pl.col("t_ms").is_between(*span)).height
+    acks = capture.acks.filter((pl.col("flow") == flow) & pl.col("t_ms").is_between(*span))["t_ms"]
     seconds = (span[1] - span[0]) / 1e3
     rounds = seconds * 1e3 / rtt_ms if rtt_ms else None
-    gaps = left["left_ms"].diff().drop_nulls()
+    gaps, ack_gaps = left["left_ms"].diff().drop_nulls(), acks.diff().drop_nulls()
     sent_again = int(arrived["retransmit"].sum())
     row: dict[str, object] = {
         "seconds": seconds,
         "data_packets": arrived.height,
-        "ack_packets": acks,
+        "ack_packets": acks.len(),
         "retransmits_packets": sent_again,
         "retransmits_percent": sent_again / arrived.height * 100 if arrived.height else None,
         "lost_packets": int(arrived["lost"].sum()),
@@ -120,9 +172,11 @@ def _measures(
         "length_sd_bytes": arrived["ip_bytes"].cast(pl.Float64).std(ddof=0),
         "gap_mean_ms": gaps.mean(),
         "gap_sd_ms": gaps.std(ddof=0),
+        "ack_gap_mean_ms": ack_gaps.mean(),
+        "ack_gap_sd_ms": ack_gaps.std(ddof=0),
         "rtt_mean_ms": rtt_ms,
         "packets_per_rtt": arrived.height / rounds if rounds else None,
-        "acks_per_rtt": acks / rounds if rounds else None,
+        "acks_per_rtt": acks.len() / rounds if rounds else None,
         "throughput_mbps": float(left["ip_bytes"].cast(pl.Int64).sum()) * 8e-6 / seconds,
         "throughput_cv": _variation(left, span),
         "sojourn_samples": arrived["sojourn_ms"].count(),
@@ -132,6 +186,87 @@ def _measures(
         enough = arrived["sojourn_ms"].count() >= round(10 / (1 - q))
         row[name] = arrived["sojourn_ms"].quantile(q, "linear") if enough else None
     return row
+
+
+def parse_codepoints(trial: EndedTrial) -> pl.DataFrame | None:
+    """Return table `codepoints`: what each flow's packets carry in their ECN field; None without captures."""
+    capture = read_packets(trial.programs, trial.raw)
+    if capture is None:
+        return None
+    sides = (
+        ("forward", "before", capture.arrived),
+        ("forward", "behind", capture.left),
+        ("backward", "behind", capture.returned),
+    )
+    counts = [
+        ((pl.col("ecn") == code).sum().cast(pl.Int64)).alias(name) for name, code in _CODEPOINTS.items()
+    ]
+    return pl.concat(
+        [
+            packets.group_by("flow", "group")
+            .agg(counts)
+            .with_columns(pl.lit(direction).alias("direction"), pl.lit(place).alias("place"))
+            for direction, place, packets in sides
+        ]
+    )
+
+
+def parse_accecn(trial: EndedTrial) -> pl.DataFrame | None:
+    """Return table `accecn`: flows' CE marks, and those that receivers report; None without captures."""
+    capture = read_packets(trial.programs, trial.raw)
+    if capture is None:
+        return None
+    flows = [run.flow for program in trial.programs.values() for run in program.flows if run.ecn == "accecn"]
+    there = pl.col("flow").is_in(flows)
+    payload = pl.col("payload_bytes").cast(pl.Int64)
+    marks = (
+        capture.left.filter(there)
+        .group_by("flow", "group")
+        .agg(
+            pl.struct("src_port", "connection").n_unique().cast(pl.Int64).alias("connections"),
+            (pl.col("ecn") == _CE).sum().cast(pl.Int64).alias("ce_packets"),
+            *(
+                payload.filter(pl.col("ecn") == code).sum().alias(f"{name}_bytes")
+                for name, code in (("ect0", 2), ("ect1", 1), ("ce", _CE))
+            ),
+        )
+    )
+    return marks.join(_reported(capture.returned.filter(there)), on="flow", how="left") if flows else None
+
+
+def _reported(returned: pl.DataFrame) -> pl.DataFrame:
+    """Return what receivers report of each flow by the ACE field and the AccECN option of their packets.
+
+    Counters are unwrapped over the packets of a connection, without packets that others overtook. The ACE
+    field counts modulo 8: of 8 marks between two packets it shows none (RFC 9768 section 3.2.2.5).
+    """
+    flags, own = pl.col("flags"), ["flow", "src_port", "connection"]
+    acks = returned.filter((flags & (_SYN | _RST) == 0) & (flags & _ACK > 0))
+    acked = _wrapped(pl.col("ack").cast(pl.Int64).diff().fill_null(0), 32).cum_sum().over(own)
+    acks = acks.with_columns(acked.alias("acked")).filter(
+        pl.col("acked") >= pl.col("acked").cum_max().over(own)
+    )
+    ace = (flags.cast(pl.Int64) // _ACE_UNIT) % 8
+    found = acks.group_by(own, maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("acks_packets"),
+        pl.col("ce_bytes").count().cast(pl.Int64).alias("option_acks_packets"),
+        ((ace - ace.shift(1, fill_value=_FIRST_ACE)) % 8).sum().alias("ace_packets"),
+        *(_unwrapped(name, first).alias(_OPTION[name]) for name, first in _FIRST_BYTES.items()),
+    )
+    sums = (pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in found.columns[len(own) :])
+    return found.group_by("flow").agg(*sums)
+
+
+def _unwrapped(name: str, first: int) -> pl.Expr:
+    """Return how far a counter of the AccECN option has come since its first value; null if there is none."""
+    shown = pl.col(name).cast(pl.Int64).drop_nulls()
+    return shown.first() - first + _wrapped(shown.diff(), _COUNTER_BITS).sum()
+
+
+def _wrapped(step: pl.Expr, bits: int) -> pl.Expr:
+    """Return the step of a counter of so many bits, forward or back, whichever is shorter."""
+    half: int = 2 ** (bits - 1)
+    return (step + half) % (2 * half) - half
 
 
 def _variation(left: pl.DataFrame, span: tuple[float, float]) -> float | None:
@@ -146,27 +281,28 @@ def _variation(left: pl.DataFrame, span: tuple[float, float]) -> float | None:
     return float(filled.std()) / mean if mean else None
 
 
-def _capture(trial: EndedTrial) -> _Capture | None:
-    """Return the trial's packets; None when it has no captures. Raises BadRawError."""
-    sides = _sides(trial)
+def read_packets(programs: Mapping[str, Program], raw: Path) -> Capture | None:
+    """Return the packets of a trial's flows; None when it has no captures. Raises BadRawError."""
+    sides = _sides(programs, raw)
     if sides is None:
         return None
     flows = tuple(
-        (run.port, run.flow, run.group, run.start.ms)
-        for program in trial.programs.values()
+        _Flow(run.port, run.flow, run.group, run.start.ms, run.send)
+        for program in programs.values()
         for run in program.flows
     )
-    return _join(*sides, flows, _start_ns(trial.raw))
+    stamps = tuple(path.stat().st_mtime_ns for path in (*sides[0], sides[1]))
+    return _join(*sides, flows, _start_ns(raw), stamps)
 
 
-def _sides(trial: EndedTrial) -> tuple[tuple[Path, ...], Path] | None:
+def _sides(programs: Mapping[str, Program], raw: Path) -> tuple[tuple[Path, ...], Path] | None:
     """Return the captures before and after the queue; None when the trial has none."""
-    for node, program in trial.programs.items():
+    for node, program in programs.items():
         behind = [sampler.network for sampler in program.samplers if sampler.kind == "queues"]
         there = {
             link.network: path
             for link in program.links
-            if (path := find_capture(trial.raw / node, f"{link.network}.pcap")) is not None
+            if (path := find_capture(raw / node, f"{link.network}.pcap")) is not None
         }
         if not there or not behind:
             continue
@@ -188,55 +324,103 @@ def _start_ns(raw: Path) -> int | None:
         raise BadRawError(f"{START_FILE}: {error}") from error
 
 
-@lru_cache(maxsize=1)  # two tables are made from one trial's captures
+@lru_cache(maxsize=1)  # several tables are made from one trial's captures
 def _join(
-    before: tuple[Path, ...], behind: Path, flows: tuple[tuple[int, str, str, float], ...], t0_ns: int | None
-) -> _Capture:
+    before: tuple[Path, ...],
+    behind: Path,
+    flows: tuple[_Flow, ...],
+    t0_ns: int | None,
+    stamps: tuple[int, ...],  # noqa: ARG001  they tell the cache when a file has changed
+) -> Capture:
     """One row per packet, joined from the captures before and after the queue.
 
     Args:
         before: Captures where flows arrive.
         behind: The capture where they leave and ACKs arrive.
-        flows: Port, id, group and start (ms) of every flow.
+        flows: Every flow.
         t0_ns: The start instant; None: take it from the first packet.
+        stamps: When the captures were written.
     """
-    schema = {"port": pl.UInt16, "flow": pl.String, "group": pl.String, "start_ms": pl.Float64}
-    names = pl.DataFrame(flows, schema=schema, orient="row")
+    names = _names(flows)
     out = read_capture(behind)
     arrived, left = (
-        side.join(names, left_on="dst_port", right_on="port", how="inner", maintain_order="left")
+        side.join(
+            names, left_on=("dst_port", "protocol"), right_on=("port", "protocol"), maintain_order="left"
+        )
         for side in (pl.concat(map(read_capture, before)), out)
     )
     connections = _connections(arrived)
     arrived, left = (
-        side.join(connections, on=["flow", "src_port"], how="semi", maintain_order="left")
+        _numbered(side.join(connections, on=["flow", "src_port"], how="semi", maintain_order="left"))
         for side in (arrived, left)
     )
     since = (pl.col("time_ns") - (_first_ns(arrived) if t0_ns is None else t0_ns)) / 1e6
-    gone = _data(left).select(*_SAME, since.alias("left_ms"), pl.col("ecn").alias("ecn_out"))
+    first_ids = dict(arrived.group_by("flow").agg(pl.col("ip_id").first()).iter_rows())
+    gone = _data(left, first_ids).select(*_SAME, since.alias("left_ms"), pl.col("ecn").alias("ecn_out"))
     joined = (
-        _data(arrived)
+        _data(arrived, first_ids)
         .with_columns(since.alias("t_ms"))
         .join(gone, on=_SAME, how="left", maintain_order="left")
         .with_columns((pl.col("left_ms") - pl.col("t_ms")).alias("sojourn_ms"))
     )
-    data = pl.concat([_of_flow(joined.filter(pl.col("flow") == flow)) for _, flow, *_ in sorted(flows)])
-    answers = out.join(names, left_on="src_port", right_on="port", how="inner").join(
-        connections, left_on=["flow", "dst_port"], right_on=["flow", "src_port"], how="semi"
+    data = pl.concat([_of_flow(joined.filter(pl.col("flow") == one.flow)) for one in sorted(flows)])
+    # the port of a connection is the sender's, in both directions
+    back = out.rename({"src_port": "dst_port", "dst_port": "src_port"}).join(
+        names, left_on=("dst_port", "protocol"), right_on=("port", "protocol"), maintain_order="left"
     )
-    pure = (pl.col("payload_bytes") == 0) & (pl.col("flags") & _SYN_FIN_RST == 0)
-    return _Capture(data, answers.filter(pure).select("flow", since.alias("t_ms")))
+    returned = _numbered(back.join(connections, on=["flow", "src_port"], how="semi", maintain_order="left"))
+    pure = (pl.col("payload_bytes") == 0) & (pl.col("flags") & (_SYN | _FIN | _RST) == 0)
+    acks = returned.filter(pure & (pl.col("protocol") == TCP)).select("flow", since.alias("t_ms"))
+    shown = ("flow", "group", "ecn")
+    marked = (*shown, "src_port", "connection", "payload_bytes")
+    counters = (*shown, "src_port", "connection", "ack", "flags", *_FIRST_BYTES)
+    return Capture(data, acks, arrived.select(shown), left.select(marked), returned.select(counters))
+
+
+def _names(flows: Iterable[_Flow]) -> pl.DataFrame:
+    """Return the flows by port and protocol, and whether each is one connection, and a flood."""
+    rows = [
+        (
+            one.port,
+            protocol,
+            one.flow,
+            one.group,
+            one.start_ms,
+            one.send == _ONE_CONNECTION,
+            one.send == _FLOOD,
+        )
+        for one in flows
+        for protocol in _protocols(one.send)
+    ]
+    schema = {"port": pl.UInt16, "protocol": pl.UInt8, "flow": pl.String, "group": pl.String}
+    schema |= {"start_ms": pl.Float64, "one": pl.Boolean, "flood": pl.Boolean}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _protocols(send: str) -> tuple[int, ...]:
+    if send == _BY_EITHER:
+        return TCP, UDP
+    return (UDP,) if send == _BY_UDP else (TCP,)
 
 
 def _connections(arrived: pl.DataFrame) -> pl.DataFrame:
-    """Return the connection with most payload of every flow, as tools may open another for control."""
-    return (
-        arrived.group_by("flow", "src_port")
+    """Return every flow's connections; of one that is a single connection the one with most payload."""
+    found = (
+        arrived.group_by("flow", "src_port", "one")
         .agg(pl.col("payload_bytes").cast(pl.Int64).sum())
         .sort("payload_bytes", "src_port", descending=True)
-        .unique("flow", keep="first", maintain_order=True)
-        .select("flow", "src_port")
     )
+    largest = found.filter("one").unique("flow", keep="first", maintain_order=True)
+    return pl.concat([largest, found.filter(~pl.col("one"))]).select("flow", "src_port")
+
+
+def _numbered(side: pl.DataFrame) -> pl.DataFrame:
+    """Return the packets with `connection`: the number of the connection among those of its source port."""
+    if side["one"].all():
+        return side.with_columns(pl.lit(0, pl.UInt32).alias("connection"))
+    begun = pl.when(pl.col("flags") & _SYN > 0).then(pl.col("seq")).forward_fill()
+    number = begun.ne_missing(begun.shift(1)).cast(pl.UInt32).cum_sum().over("flow", "src_port")
+    return side.with_columns(pl.when("one").then(0).otherwise(number).cast(pl.UInt32).alias("connection"))
 
 
 def _first_ns(arrived: pl.DataFrame) -> int:
@@ -246,38 +430,80 @@ def _first_ns(arrived: pl.DataFrame) -> int:
     return int(first)
 
 
-def _data(side: pl.DataFrame) -> pl.DataFrame:
-    """Return the packets with payload; `copy` numbers packets that are otherwise identical."""
+def _data(side: pl.DataFrame, first_ids: Mapping[str, int]) -> pl.DataFrame:
+    """Return the packets with payload, and the SYNs of floods; `copy` numbers those otherwise identical.
+
+    `first_ids` are the IP identifications of the flows' first packets.
+    """
+    syn = pl.col("flood") & (pl.col("flags") & (_SYN | _ACK) == _SYN)
+    data = _counted(side.filter((pl.col("payload_bytes") > 0) | syn), first_ids)
     key = (
         pl.col("seq").cast(pl.UInt64) * 2**32
         + pl.col("ip_id").cast(pl.UInt64) * 2**16
         + pl.col("payload_bytes")
     )
     # one number instead of three columns: comparing packets is most of the work
-    data = side.filter(pl.col("payload_bytes") > 0).with_columns(packet_key=key)
+    data = data.with_columns(packet_key=key)
     if data["packet_key"].n_unique() == data.height:  # the usual case, and much faster to find out
         return data.with_columns(pl.lit(0, pl.Int64).alias("copy"))
     same = [name for name in _SAME if name != "copy"]
     return data.with_columns(pl.int_range(pl.len()).over(same).alias("copy"))
 
 
+def _counted(data: pl.DataFrame, first_ids: Mapping[str, int]) -> pl.DataFrame:
+    """Write into `seq` of UDP how often the identification began anew: a fast flow uses one up in seconds."""
+    by_udp = (data["protocol"] == UDP).to_numpy()
+    if not by_udp.any():
+        return data
+    sequence = data["seq"].to_numpy().astype(np.int64)
+    flow, ids = data["flow"].to_numpy(), data["ip_id"].to_numpy()
+    for name, first in first_ids.items():
+        own = np.flatnonzero(by_udp & (flow == name))
+        if len(own):
+            steps = np.diff(ids[own], prepend=np.uint16(first)).view(np.int16).astype(np.int64)
+            sequence[own] = (first + 2**16 + np.cumsum(steps)) >> 16
+    return data.with_columns(pl.Series("seq", sequence).cast(pl.UInt32))
+
+
 def _of_flow(own: pl.DataFrame) -> pl.DataFrame:
     """Return the packets of one flow, in order, with the columns that depend on the order.
 
-    A packet is a retransmission when it begins before the highest byte seen so far. It is lost when it never
-    left the queue although a later packet did.
+    A packet is a retransmission when it begins before the highest byte of its connection seen so far. It is
+    lost when it never left the queue although a later packet did.
     """
+    of_tcp = own.height > 0 and own["protocol"][0] == TCP and not own["flood"][0]
+    if not of_tcp:
+        again = pl.Series("retransmit", np.zeros(own.height, np.bool_))
+    elif own["one"][0]:
+        again = pl.Series("retransmit", _sent_again(own))
+    else:
+        again = _sent_again_by_connection(own)
+    staying = pl.col("left_ms").is_null()
+    left_later = (~staying).cast(pl.Int64).reverse().cum_sum().reverse() > 0
+    return own.with_columns(
+        again,
+        (staying & left_later).alias("lost"),
+        pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("packet"),
+    )
+
+
+def _sent_again(own: pl.DataFrame) -> NDArray[np.bool_]:
+    """Return which packets of a connection begin before its highest byte so far."""
     sequence = own["seq"].to_numpy()
     # sequence numbers wrap at 2^32; no packet is 2^31 bytes from the one before
     steps = np.diff(sequence, prepend=sequence[:1]).view(np.int32).astype(np.int64)
     begin = np.cumsum(steps)
     end = begin + own["payload_bytes"].to_numpy()
     highest = np.maximum.accumulate(end) if len(end) else end
-    again = np.concatenate([[False], begin[1:] < highest[:-1]])[: len(begin)]
-    staying = pl.col("left_ms").is_null()
-    left_later = (~staying).cast(pl.Int64).reverse().cum_sum().reverse() > 0
-    return own.with_columns(
-        pl.Series("retransmit", again, pl.Boolean),
-        (staying & left_later).alias("lost"),
-        pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("packet"),
+    return np.concatenate([[False], begin[1:] < highest[:-1]])[: len(begin)]
+
+
+def _sent_again_by_connection(own: pl.DataFrame) -> pl.Series:
+    """Return the same for a flow of many connections."""
+    key = ["src_port", "connection"]
+    steps = _wrapped(pl.col("seq").cast(pl.Int64).diff().fill_null(0), 32)
+    ends = own.with_columns(steps.cum_sum().over(key).alias("begin")).with_columns(
+        (pl.col("begin") + pl.col("payload_bytes").cast(pl.Int64)).alias("end")
     )
+    highest = pl.col("end").cum_max().shift(1).over(key)
+    return ends.select((pl.col("begin") < highest).fill_null(value=False).alias("retransmit"))["retransmit"]

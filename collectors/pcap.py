@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Packet captures as columns: pcap and pcapng files, plain or gzipped, of TCP over IPv4 over Ethernet.
+"""Packet captures as columns: pcap and pcapng files, plain or gzipped, of TCP and UDP over IP over Ethernet.
 
 Capture libraries make an object per packet, which takes minutes for the millions of packets of a trial. Here
 only the chain of record lengths is followed packet by packet; each header field is then read for all packets
-at once.
+at once. Files that this cannot read, such as those of other links than Ethernet, are left to tshark.
 
 Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng (section header, interface description and enhanced
-packet blocks; other blocks are skipped).
+packet blocks; other blocks are skipped); IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP
+(RFC 9293) with the AccECN option (RFC 9768 section 3.2.3), UDP (RFC 768).
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from __future__ import annotations
 import gzip
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.lib.stride_tricks import sliding_window_view
 
 from collectors.collector import BadRawError
+from collectors.tshark import NoTshark, by_tshark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,13 +31,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GZIPPED: Final = ".gz"
+TCP: Final = 6
+UDP: Final = 17
 
 _ETHERNET: Final = 1
 _ETHERNET_BYTES: Final = 14
 _IPV4: Final = 0x0800
-_TCP: Final = 6
-_LEAST_IP: Final = 20
+_IPV6: Final = 0x86DD
+_LEAST_IPV4: Final = 20
+_IPV6_BYTES: Final = 40
 _LEAST_TCP: Final = 20
+_UDP_BYTES: Final = 8
+_FRAGMENT: Final = 44
+_EXTENSIONS: Final = (0, 43, 60, _FRAGMENT)
+"""Extension headers of IPv6 that may precede TCP: options of a hop, routing, options of the destination."""
+_MOST_EXTENSIONS: Final = 8
 
 _MICRO: Final = 0xA1B2C3D4
 _NANO: Final = 0xA1B23C4D
@@ -49,20 +59,27 @@ _TSRESOL: Final = 9
 SCHEMA: Final = pl.Schema(
     {
         "time_ns": pl.Int64(),
+        "protocol": pl.UInt8(),
         "src_port": pl.UInt16(),
         "dst_port": pl.UInt16(),
-        "ip_bytes": pl.UInt16(),
+        "ip_bytes": pl.UInt32(),
         "ip_id": pl.UInt16(),
         "ecn": pl.UInt8(),
         "seq": pl.UInt32(),
         "ack": pl.UInt32(),
         "flags": pl.UInt16(),
         "payload_bytes": pl.UInt16(),
+        "e0_bytes": pl.UInt32(),
+        "ce_bytes": pl.UInt32(),
+        "e1_bytes": pl.UInt32(),
     }
 )
-"""Columns of a capture. `time_ns` counts from the epoch; `ecn` is the IP header's codepoint (0 Not-ECT, 1
-ECT(1), 2 ECT(0), 3 CE); `flags` has the nine bits from AE down to FIN; `ip_bytes` is the packet's length on
-the wire from the IP header on, however much of it was captured."""
+"""Columns of a capture. `time_ns` counts from the epoch; `protocol` is `TCP` or `UDP`; `ecn` is the IP
+header's codepoint (0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE); `ip_bytes` is the packet's length on the wire from
+the IP header on, however much of it was captured; `ip_id` is 0 of IPv6, which has none. `seq`, `ack` and
+`flags` are 0 of UDP; `flags` has the nine bits from AE down to FIN. The last three are the counters of the
+AccECN option as sent (24 bits: payload that arrived with ECT(0), CE, ECT(1)); null where a packet has none.
+"""
 
 
 _FRAME: Final = np.dtype(
@@ -82,6 +99,35 @@ _SEGMENT: Final = np.dtype(
 )
 """TCP header without options (RFC 9293); the upper 4 bits of `flags` are the header's length."""
 
+_FRAME6: Final = np.dtype(
+    [
+        *(("addresses", "V12"), ("kind", ">u2"), ("first", ">u4"), ("length", ">u2")),
+        *(("next", "u1"), ("hops", "u1"), ("source", "V16"), ("destination", "V16")),
+    ]
+)
+"""Ethernet and IPv6 header (RFC 8200 section 3); `first` has version, traffic class and flow label."""
+
+_EXTENSION: Final = np.dtype([("next", "u1"), ("length", "u1"), ("offset", ">u2"), ("rest", "V4")])
+"""First 8 bytes of an extension header; `offset` is that of a fragment, with 3 other bits below it."""
+
+_DATAGRAM: Final = np.dtype(
+    [("src_port", ">u2"), ("dst_port", ">u2"), ("length", ">u2"), ("checksum", ">u2")]
+)
+
+_END_OF_OPTIONS: Final = 0
+_NO_OPERATION: Final = 1
+_TIMESTAMP: Final = 8
+_TIMESTAMP_ALONE: Final = 12
+"""Bytes of the options that are two of no operation and a timestamp."""
+_ACCECN0: Final = 172
+_ACCECN1: Final = 174
+_ORDERS: Final = {
+    _ACCECN0: ("e0_bytes", "ce_bytes", "e1_bytes"),
+    _ACCECN1: ("e1_bytes", "ce_bytes", "e0_bytes"),
+}
+"""Counters of the AccECN option in the order of each of its two kinds; the last ones may be missing."""
+_COUNTERS: Final = _ORDERS[_ACCECN0]
+
 
 @dataclass(frozen=True)
 class _Records:
@@ -90,6 +136,26 @@ class _Records:
     start: NDArray[np.int64]
     captured: NDArray[np.int64]
     time_ns: NDArray[np.int64]
+
+
+class _Ip(NamedTuple):
+    """IP packets: their record, where the header after IP begins, and fields of the IP header."""
+
+    record: NDArray[np.int64]
+    start: NDArray[np.int64]
+    protocol: NDArray[np.int64]
+    ip_bytes: NDArray[np.int64]
+    header_bytes: NDArray[np.int64]
+    ip_id: NDArray[np.int64]
+    ecn: NDArray[np.int64]
+
+    def only(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> _Ip:
+        """Return those packets of a mask, or in this order."""
+        return _Ip(*(column[which] for column in self))
+
+
+class _Refused(ValueError):  # noqa: N818  it names what this reader does
+    """A capture that is whole, but of a kind that this reader does not know."""
 
 
 def find_capture(folder: Path, name: str) -> Path | None:
@@ -101,12 +167,13 @@ def find_capture(folder: Path, name: str) -> Path | None:
 
 
 def read_capture(path: Path) -> pl.DataFrame:
-    """Read the TCP packets of a capture in file order, with the columns of `SCHEMA`; skip other packets.
+    """Read the TCP and UDP packets of a capture in file order, with the columns of `SCHEMA`.
 
-    A last record that is cut short is skipped too.
+    Other packets are skipped, as is a last record that is cut short. A capture of another kind, such as one
+    of all interfaces (Linux cooked), is read by tshark.
 
     Raises:
-        BadRawError: the file is not a capture, is damaged, or is not from Ethernet.
+        BadRawError: the file is not a capture or is damaged, or it needs tshark, which is missing or fails.
     """
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == GZIPPED else path.read_bytes()
@@ -116,6 +183,11 @@ def read_capture(path: Path) -> pl.DataFrame:
         raise BadRawError(f"{path.name}: the capture is empty")
     try:
         records = _pcapng(data) if struct.unpack("<I", data[:4])[0] == _SECTION else _pcap(data)
+    except _Refused as refused:
+        try:
+            return columns_of(by_tshark(path))
+        except NoTshark:
+            raise BadRawError(f"{path.name}: {refused}; tshark can read it and is not installed") from refused
     except (struct.error, ValueError) as error:
         raise BadRawError(f"{path.name}: {error}") from error
     return _columns(np.frombuffer(data, np.uint8), records)
@@ -194,7 +266,7 @@ def _ticks_per_s(options: bytes, order: str) -> int:
             value = options[at + 4]
             ticks: int = 2 ** (value & 0x7F) if value & 0x80 else 10**value
             if ticks > 1_000_000_000:
-                raise ValueError("times finer than nanoseconds")
+                raise _Refused("times finer than nanoseconds")
             return ticks
         at += 4 + (length + 3) // 4 * 4
     return 1_000_000
@@ -202,7 +274,7 @@ def _ticks_per_s(options: bytes, order: str) -> int:
 
 def _check_link(link: int) -> None:
     if link != _ETHERNET:
-        raise ValueError(f"link type {link} is not Ethernet")
+        raise _Refused(f"link type {link} is not Ethernet")
 
 
 def _at(raw: NDArray[np.uint8], start: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:
@@ -213,29 +285,178 @@ def _at(raw: NDArray[np.uint8], start: NDArray[np.int64], kind: np.dtype[np.void
 
 
 def _columns(raw: NDArray[np.uint8], records: _Records) -> pl.DataFrame:
-    start, captured, time_ns = records.start, records.captured, records.time_ns
-    whole = captured >= _ETHERNET_BYTES + _LEAST_IP + _LEAST_TCP
-    start, captured, time_ns = start[whole], captured[whole], time_ns[whole]
-    frames = _at(raw, start, _FRAME)
-    header = (frames["version"] & 15).astype(np.int64) * 4
-    is_tcp = (frames["kind"] == _IPV4) & (frames["version"] >> 4 == 4) & (frames["protocol"] == _TCP)
-    first_fragment = frames["fragment"] & 0x1FFF == 0
-    there = _ETHERNET_BYTES + header + _LEAST_TCP <= captured
-    good = is_tcp & first_fragment & there & (header >= _LEAST_IP)
-    frames, header = frames[good], header[good]
-    segments = _at(raw, start[good] + _ETHERNET_BYTES + header, _SEGMENT)
-    payload = frames["length"].astype(np.int64) - header - (segments["flags"] >> 12).astype(np.int64) * 4
+    end = records.start + records.captured
+    packets = _packets(raw, records.start, end)
+    least = np.where(packets.protocol == TCP, _LEAST_TCP, _UDP_BYTES)
+    known = (packets.protocol == TCP) | (packets.protocol == UDP)
+    packets = packets.only(known & (packets.start + least <= end[packets.record]))
+    tcp = packets.protocol == TCP
+    segments, datagrams = _at(raw, packets.start[tcp], _SEGMENT), _at(raw, packets.start[~tcp], _DATAGRAM)
+    header = np.full(len(tcp), _UDP_BYTES, np.int64)
+    header[tcp] = (segments["flags"] >> 12).astype(np.int64) * 4
+    found = {name: np.zeros(len(tcp), np.int64) for name in ("src_port", "dst_port", "seq", "ack", "flags")}
+    for name, values in found.items():
+        values[tcp] = segments[name]
+    for name in ("src_port", "dst_port"):
+        found[name][~tcp] = datagrams[name]
+    payload = packets.ip_bytes - packets.header_bytes - header
+    payload[~tcp] = (
+        datagrams["length"].astype(np.int64) - _UDP_BYTES
+    )  # of the whole datagram, if in fragments
+    counters = _accecn(raw, packets.start + _LEAST_TCP, packets.start + header, end[packets.record], tcp)
     return pl.DataFrame(
         {
-            "time_ns": time_ns[good],
-            "src_port": segments["src_port"].astype(np.uint16),
-            "dst_port": segments["dst_port"].astype(np.uint16),
-            "ip_bytes": frames["length"].astype(np.uint16),
-            "ip_id": frames["id"].astype(np.uint16),
-            "ecn": frames["tos"] & 3,
-            "seq": segments["seq"].astype(np.uint32),
-            "ack": segments["ack"].astype(np.uint32),
-            "flags": segments["flags"].astype(np.uint16) & 0x1FF,
+            "time_ns": records.time_ns[packets.record],
+            "protocol": packets.protocol,
+            "src_port": found["src_port"],
+            "dst_port": found["dst_port"],
+            "ip_bytes": packets.ip_bytes,
+            "ip_id": packets.ip_id,
+            "ecn": packets.ecn,
+            "seq": found["seq"],
+            "ack": found["ack"],
+            "flags": found["flags"] & 0x1FF,
             "payload_bytes": np.maximum(payload, 0),
+            **counters,
         }
     ).cast(SCHEMA)
+
+
+def _packets(raw: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]) -> _Ip:
+    """Return the IP packets of records from `start` to `end`, in order; of fragments only the first."""
+    of4, of6 = _ipv4(raw, start, end), _ipv6(raw, start, end)
+    if not len(of6.record):
+        return of4
+    both = _Ip(*(np.concatenate(pair) for pair in zip(of4, of6, strict=True)))
+    return both.only(np.argsort(both.record, kind="stable"))
+
+
+def _ipv4(raw: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]) -> _Ip:
+    record = np.flatnonzero(start + _FRAME.itemsize <= end)
+    frames = _at(raw, start[record], _FRAME)
+    header = (frames["version"] & 15).astype(np.int64) * 4
+    good = (frames["kind"] == _IPV4) & (frames["version"] >> 4 == 4) & (header >= _LEAST_IPV4)
+    good &= frames["fragment"] & 0x1FFF == 0
+    frames, header, record = frames[good], header[good], record[good]
+    return _Ip(
+        record,
+        start[record] + _ETHERNET_BYTES + header,
+        frames["protocol"].astype(np.int64),
+        frames["length"].astype(np.int64),
+        header,
+        frames["id"].astype(np.int64),
+        (frames["tos"] & 3).astype(np.int64),
+    )
+
+
+def _ipv6(raw: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]) -> _Ip:
+    record = np.flatnonzero(start + _FRAME6.itemsize <= end)
+    kind = (raw[start[record] + 12].astype(np.int64) << 8) + raw[start[record] + 13]
+    record = record[kind == _IPV6]
+    frames = _at(raw, start[record], _FRAME6)
+    first = frames["first"].astype(np.int64)
+    protocol, at = frames["next"].astype(np.int64), start[record] + _FRAME6.itemsize
+    good = first >> 28 == 6
+    for _ in range(_MOST_EXTENSIONS):
+        more = np.flatnonzero(
+            np.isin(protocol, _EXTENSIONS) & (at + _EXTENSION.itemsize <= end[record]) & good
+        )
+        if not len(more):
+            break
+        headers = _at(raw, at[more], _EXTENSION)
+        fragment = protocol[more] == _FRAGMENT
+        good[more] = ~fragment | (headers["offset"] >> 3 == 0)
+        at[more] += np.where(fragment, 8, (headers["length"].astype(np.int64) + 1) * 8)
+        protocol[more] = headers["next"]
+    header = at - start[record] - _ETHERNET_BYTES
+    ip_bytes = frames["length"].astype(np.int64) + _IPV6_BYTES
+    none = np.zeros(len(record), np.int64)
+    return _Ip(record, at, protocol, ip_bytes, header, none, first >> 20 & 3).only(good)
+
+
+def _accecn(
+    raw: NDArray[np.uint8],
+    begin: NDArray[np.int64],
+    header_end: NDArray[np.int64],
+    captured_end: NDArray[np.int64],
+    tcp: NDArray[np.bool_],
+) -> dict[str, pl.Series]:
+    """Return the counters of every packet's AccECN option; options lie from `begin` to `header_end`."""
+    found = {name: np.full(len(begin), -1, np.int64) for name in _COUNTERS}
+    end = np.minimum(header_end, captured_end)
+    at = begin.copy()
+    active = np.flatnonzero(tcp & (at < end))
+    here = begin[active]
+    if len(active):  # most packets have a timestamp and nothing else
+        third = raw[np.minimum(here + 2, len(raw) - 1)]
+        alone = (
+            (end[active] - here == _TIMESTAMP_ALONE) & (raw[here] == _NO_OPERATION) & (third == _TIMESTAMP)
+        )
+        active = active[~alone]
+    while len(active):  # a step is one option of every packet that has another
+        here, last = at[active], end[active]
+        kind = raw[here]
+        length = np.where(here + 1 < last, raw[np.minimum(here + 1, last - 1)], 0).astype(np.int64)
+        length[kind == _NO_OPERATION] = 1
+        whole = (kind == _NO_OPERATION) | (length >= 2)
+        whole &= (kind != _END_OF_OPTIONS) & (here + length <= last)
+        for option, order in _ORDERS.items():
+            for number, name in enumerate(order):
+                has = active[whole & (kind == option) & (length >= 5 + 3 * number)]
+                place = at[has] + 2 + 3 * number
+                value = raw[place].astype(np.int64) << 16 | raw[place + 1].astype(np.int64) << 8
+                found[name][has] = value | raw[place + 2]
+        at[active] = here + length
+        active = active[whole]
+        active = active[at[active] < end[active]]
+    return {name: _known(values) for name, values in found.items()}
+
+
+def _known(values: NDArray[np.int64]) -> pl.Series:
+    """Return a column with null for -1."""
+    return pl.Series(values).replace(-1, None)
+
+
+def columns_of(text: pl.DataFrame) -> pl.DataFrame:
+    """Return tshark's fields as the columns of `SCHEMA`; packets without TCP and UDP are left out."""
+    options = [bytes.fromhex(value or "") for value in text["tcp.options"]]
+    sizes = np.array([len(value) for value in options], np.int64)
+    begin = np.cumsum(sizes) - sizes
+    raw = np.frombuffer(b"".join(options), np.uint8)
+    counters = _accecn(raw, begin, begin + sizes, begin + sizes, sizes > 0)
+
+    def number(name: str) -> pl.Expr:
+        whole = pl.col(name)
+        return (
+            pl.when(whole.str.starts_with("0x"))
+            .then(whole.str.strip_prefix("0x").str.to_integer(base=16, strict=False))
+            .otherwise(whole.str.to_integer(strict=False))
+        )
+
+    seconds, fraction = (
+        pl.col("frame.time_epoch").str.split(".").list.get(part, null_on_oob=True) for part in (0, 1)
+    )
+    tcp, udp = pl.col("tcp.srcport").is_not_null(), pl.col("udp.srcport").is_not_null()
+    udp_bytes = number("udp.length") - _UDP_BYTES
+    return (
+        text.with_columns(**counters)
+        .filter(tcp | udp)
+        .select(
+            (
+                seconds.cast(pl.Int64) * 1_000_000_000
+                + fraction.str.pad_end(9, "0").str.head(9).cast(pl.Int64)
+            ).alias("time_ns"),
+            pl.when(tcp).then(TCP).otherwise(UDP).alias("protocol"),
+            pl.coalesce(number("tcp.srcport"), number("udp.srcport")).alias("src_port"),
+            pl.coalesce(number("tcp.dstport"), number("udp.dstport")).alias("dst_port"),
+            pl.coalesce(number("ip.len"), number("ipv6.plen") + _IPV6_BYTES).alias("ip_bytes"),
+            number("ip.id").fill_null(0).alias("ip_id"),
+            pl.coalesce(number("ip.dsfield.ecn"), number("ipv6.tclass.ecn")).alias("ecn"),
+            number("tcp.seq_raw").fill_null(0).alias("seq"),
+            number("tcp.ack_raw").fill_null(0).alias("ack"),
+            (number("tcp.flags").fill_null(0) & 0x1FF).alias("flags"),
+            pl.coalesce(number("tcp.len"), pl.max_horizontal(udp_bytes, pl.lit(0))).alias("payload_bytes"),
+            *_COUNTERS,
+        )
+        .cast(SCHEMA)
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class Result:
         connections: Connections that were opened.
         unopened: Of these, how many had no free port to start from.
         requests: Of `send: requests`, each of them.
+        codepoints: Of `send: exec`, packets with each codepoint.
     """
 
     tool: str
@@ -89,6 +90,7 @@ class Result:
     connections: int | None = None
     unopened: int = 0
     requests: tuple[Request, ...] = ()
+    codepoints: Mapping[str, int] | None = None
 
     @property
     def whole_mbps(self) -> float | None:

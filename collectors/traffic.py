@@ -73,7 +73,7 @@ def _flow_row(trial: EndedTrial, flow: FlowResult, samples: pl.DataFrame) -> dic
     for name in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms"):
         row[name] = last.get(name)
     row |= _reported(sender) if sender else {}
-    if received is not None and run.send == "paced":
+    if received is not None and run.send in {"paced", "exec"}:
         row |= {"delivered_packets": received.delivered, "delivered_ce_packets": received.delivered_ce}
     measured = pl.col("t_ms").is_between(start_ms + warmup_s * 1e3, start_ms + run.seconds * 1e3)
     return row | _srtt_quantiles(own.filter(measured)["srtt_ms"])

@@ -13,6 +13,7 @@ import polars as pl
 from collectors.collector import SEPARATOR, BadRawError
 from collectors.hostinfo import read_kernel
 from l4sbench.factors import column_of
+from l4sbench.program import EXECUTABLE
 
 if TYPE_CHECKING:
     from l4sbench.program import Program
@@ -61,7 +62,8 @@ def _kernels(trial: EndedTrial) -> tuple[list[str], list[str]]:
 
 def _traffic(trial: EndedTrial) -> str | None:
     tools = {run.argv[0] for program in trial.programs.values() for run in program.flows}
-    return ", ".join(sorted(_TOOLS.get(tool, tool) for tool in tools)) or None
+    names = {"exec" if tool.startswith(EXECUTABLE) else _TOOLS.get(tool, tool) for tool in tools}
+    return ", ".join(sorted(names)) or None
 
 
 def parse_programs(trial: EndedTrial) -> pl.DataFrame | None:

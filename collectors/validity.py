@@ -63,7 +63,7 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
             *_captures(evidence),
             *_late(evidence),
             *_drops_elsewhere(evidence, _queues(spec)),
-            *(_no_bottleneck(evidence, *spec.topology.bottleneck) if spec.cell.expect_bottleneck else ()),
+            *(_no_bottlenecks(evidence, spec) if spec.cell.expect_bottleneck else ()),
         )
     except BadRawError as error:
         reasons = (str(error),)
@@ -217,7 +217,7 @@ def _late(evidence: _Evidence) -> Iterator[str]:
 def _queues(spec: TrialSpec) -> frozenset[tuple[str, ...]]:
     """Return the ports whose queues may drop packets."""
     backwards = spec.topology.reverse_ports if spec.cell.reverse_rate is not None else ()
-    return frozenset(tuple(port) for port in (spec.topology.bottleneck, *backwards))
+    return frozenset(tuple(port) for port in (*spec.topology.bottlenecks, *backwards))
 
 
 def _drops_elsewhere(evidence: _Evidence, queues: frozenset[tuple[str, ...]]) -> Iterator[str]:
@@ -227,6 +227,18 @@ def _drops_elsewhere(evidence: _Evidence, queues: frozenset[tuple[str, ...]]) ->
             yield f"{port[0]}: {drops} packets dropped at {port[1]}, which is not the bottleneck"
     for node, network, drops in evidence.wire_drops:
         yield f"{node}: {drops} packets dropped at {network}, which is not the bottleneck"
+
+
+def _no_bottlenecks(evidence: _Evidence, spec: TrialSpec) -> Iterator[str]:
+    """Report the bottlenecks of groups whose flows were limited by none of them.
+
+    Flows that pass several need not wait at each: the first one limits what arrives at the next.
+    """
+    idle = {port: tuple(_no_bottleneck(evidence, *port)) for port in spec.topology.bottlenecks}
+    for pair in spec.topology.place(spec.cell.nodes).values():
+        passed = spec.topology.passed_by(pair)
+        if all(idle[port] for port in passed):
+            yield from (reason for port in passed for reason in idle[port])
 
 
 def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from platformdirs import user_cache_path
 
+from l4sbench.assets import install_command
 from l4sbench.errors import InputError, TestbedError
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def fablib_module() -> Any:
     except ImportError as error:
         raise TestbedError(
             f"slices need fablib, which is not installed here ({error.name})",
-            "pip install 'l4sbench[fabric]'",
+            install_command("fabric"),
         ) from error
     return fablib
 

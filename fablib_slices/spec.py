@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from l4sbench.document import Document, Flaw, KeyPath, load_model
 from l4sbench.errors import BadValueError, InputError, suggest
-from l4sbench.topology import topology as topology_named
+from l4sbench.topology import find_topology, is_path, topology
 
 if TYPE_CHECKING:
     from l4sbench.topology import Topology
@@ -39,7 +39,7 @@ def _slice_name(name: str) -> str:
 
 def _topology_name(name: str) -> str:
     try:
-        return topology_named(name).name
+        return name if is_path(name) else topology(name).name
     except InputError as error:
         raise BadValueError(error.problems[0].message, error.problems[0].hint) from None
 
@@ -76,7 +76,7 @@ class SliceFile(_Strict):
 
     Attributes:
         slice: Name, unique among the user's slices.
-        topology: Topology the slice is made for.
+        topology: Topology the slice is made for, or the path of its file, relative to this one.
         site: FABRIC site; `auto` picks one that has room.
         hours: Lease to request.
         cores, ram_gb, disk_gb, image: Properties of every machine.
@@ -169,7 +169,22 @@ def load_slice_file(path: Path) -> SliceFile:
     if not path.exists():
         hint = "pass a file that ends in .yaml and describes a slice, or only the name of a slice"
         raise InputError(f"file {path} does not exist", hint)
-    return load_model(path, SliceFile, check=lambda wishes: _flaws(topology_named(wishes.topology), wishes))
+
+    def flaws(wishes: SliceFile) -> Iterator[Flaw]:
+        try:
+            place = find_topology(wishes.topology, path.parent)
+        except InputError as error:
+            for problem in error.problems:
+                yield Flaw(
+                    ("topology",), " ".join(filter(None, (problem.where, problem.message))), problem.hint
+                )
+            return
+        yield from _flaws(place, wishes)
+
+    wishes = load_model(path, SliceFile, check=flaws)
+    if is_path(wishes.topology):
+        return wishes.model_copy(update={"topology": str(path.parent.absolute() / wishes.topology)})
+    return wishes
 
 
 def spec_of(topology: Topology, wishes: SliceFile) -> SliceSpec:
@@ -205,8 +220,9 @@ def _flaws(topology: Topology, wishes: SliceFile) -> Iterator[Flaw]:
     for path, name in named:
         if name not in nodes:
             yield Flaw(path, f"topology {topology.name} has no node {name}", suggest(name, nodes))
-    if switch in nodes and switch != topology.router:
-        hint = f"use {topology.router}, where the bottleneck is"
+    routers = [port.node for port in topology.bottlenecks]
+    if switch in nodes and switch not in routers:
+        hint = f"use {' or '.join(routers)}, where the bottleneck is"
         yield Flaw(("switch", "node"), f"a switch cannot replace {switch}", hint)
     if switch in nodes and switch in wishes.nodes:
         yield Flaw(("nodes", switch), f"{switch} is a switch, which has no size and no image", "remove it")
@@ -216,7 +232,7 @@ def _vm(name: str, topology: Topology, wishes: SliceFile) -> VmSpec:
     own = wishes.nodes.get(name, VmWishes())
     return VmSpec(
         name=name,
-        role=_role(name, topology),
+        role=topology.by_name[name].role,
         cores=own.cores or wishes.cores,
         ram_gb=own.ram_gb or wishes.ram_gb,
         disk_gb=own.disk_gb or wishes.disk_gb,
@@ -228,12 +244,4 @@ def _switches(topology: Topology, wishes: SliceFile) -> tuple[SwitchSpec, ...]:
     if wishes.switch is None:
         return ()
     switch = wishes.switch
-    return (SwitchSpec(switch.node, _role(switch.node, topology), switch.kind, switch.program),)
-
-
-def _role(name: str, topology: Topology) -> str:
-    if name in topology.senders:
-        return "sender"
-    if name in topology.receivers:
-        return "receiver"
-    return "router" if name == topology.router else "delay"
+    return (SwitchSpec(switch.node, topology.by_name[switch.node].role, switch.kind, switch.program),)

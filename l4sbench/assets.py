@@ -9,6 +9,8 @@ elsewhere.
 from __future__ import annotations
 
 import hashlib
+import shlex
+import sys
 from pathlib import Path
 
 
@@ -43,3 +45,28 @@ def digest(path: Path, *, suffixes: tuple[str, ...] = ()) -> str:
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         total.update(f"{name}\0{content}\n".encode())
     return total.hexdigest()
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to this installation, from the place that it was installed from.
+
+    Installers record that place in `direct_url.json` (PEP 610): a checkout, a file or a repository. Without a
+    record the package index is meant.
+    """
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        recorded = distribution("l4sbench").read_text("direct_url.json")
+    except PackageNotFoundError:  # sources on the path, not installed
+        recorded = None
+    origin = json.loads(recorded) if recorded else {}
+    pip = (sys.executable, "-m", "pip", "install")
+    url = str(origin.get("url", ""))
+    if origin.get("dir_info", {}).get("editable"):
+        return shlex.join((*pip, "--editable", f"{url2pathname(urlsplit(url).path)}[{extra}]"))
+    if "vcs_info" in origin:
+        url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
+    return shlex.join((*pip, f"l4sbench[{extra}] @ {url}" if url else f"l4sbench[{extra}]"))

@@ -12,14 +12,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from l4sbench.factors import (
+    DEFAULT_LAB,
     EVENT_AT,
     EVENTS,
+    EXEC,
     FACTORS,
     GROUP_FACTORS,
     HOSTS,
@@ -39,6 +41,7 @@ _HASH_DIGITS = 10
 _NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9.+-]+")
 # Factors that every slug begins with or that would only make it long; the hash covers them.
 _SLUG_SKIPS = frozenset({"aqm", "buffer_bdp", "rate", "rtt", "duration", "warmup", "capture"})
+_COMMAND = f".{EXEC[0]}"
 _V = TypeVar("_V")
 
 
@@ -70,6 +73,9 @@ class Group:
     size: Size | None = None
     workload: str | None = None
     load: Percent | None = None
+    test: str | None = None
+    exec_sender: str | None = None
+    exec_receiver: str | None = None
 
     @property
     def kind(self) -> Send:
@@ -211,7 +217,7 @@ class Cell:
         parts += [_word(factors["rate"]), _word(factors["rtt"])]
         groups, shown = _in_slug(self.group_names, self.given)
         for kind, count, ecn in groups:
-            text = _word(factors[kind])
+            text = _word(factors[kind] if not kind.endswith(_COMMAND) else str(factors[kind]).split(" ")[0])
             if factors[count] != 1:
                 text = f"{factors[count]}x{text}"
             if ecn in factors and self._differs(ecn):
@@ -257,6 +263,15 @@ class Cell:
         value = self.factors.get("path.wifi_mcs")
         return value if isinstance(value, int) else None
 
+    def with_value(self, name: str, value: Value) -> Self:
+        """Return the cell with another value of a factor that it states."""
+        return replace(self, factors=MappingProxyType({**self.factors, name: value}))
+
+    @property
+    def lab(self) -> str:
+        """The lab that it runs in; cells that were written before there were several have the default one."""
+        return str(self.factors.get("lab", DEFAULT_LAB))
+
     @property
     def highest_rate(self) -> Rate:
         """The highest rate of the bottleneck during a trial."""
@@ -290,6 +305,9 @@ class Cell:
             size=cast("Size | None", own.get("size")),
             workload=cast("str | None", own.get("workload")),
             load=cast("Percent | None", own.get("load")),
+            test=cast("str | None", own.get("test")),
+            exec_sender=cast("str | None", own.get("exec_sender")),
+            exec_receiver=cast("str | None", own.get("exec_receiver")),
         )
 
     def _below(self, prefix: str) -> Mapping[str, Value]:
@@ -372,11 +390,15 @@ def _in_slug(
 ) -> tuple[tuple[tuple[str, str, str], ...], frozenset[str]]:
     """Factors of each group that the slug shows in its own way, and all names that it does not list.
 
-    A group without a congestion control shows what it sends.
+    A group without a congestion control shows what it sends, one with a program of its own that.
     """
-    kinds = {name: f"{name}.cc" if f"{name}.cc" in given else f"{name}.send" for name in groups}
+    kinds = {
+        name: next((f"{name}.{key}" for key in ("cc", EXEC[0]) if f"{name}.{key}" in given), f"{name}.send")
+        for name in groups
+    }
     own = tuple((kinds[name], f"{name}.count", f"{name}.ecn") for name in sorted(groups))
-    return own, _SLUG_SKIPS.union(*own)
+    long = (f"{name}.{key}" for name in groups for key in EXEC)
+    return own, _SLUG_SKIPS.union(*own, long)
 
 
 @lru_cache(maxsize=4096)

@@ -41,6 +41,12 @@ GROUP_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 MAX_TRIALS: Final = 10_000
 """Number of trials that a cell may have."""
 
+DEFAULT_LAB: Final = "default"
+"""The lab that has no other name."""
+
+LAB_NAME: Final = r"[a-z][a-z0-9-]{0,31}"
+"""Names of labs."""
+
 OWN: Final = "default"
 """The word that leaves a parameter to the queue itself, as in `aqm.limit: default`."""
 
@@ -192,7 +198,13 @@ HOSTS: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
 """Profile of hosts -> the defaults that it replaces; docs/fidelity.md, "Host pauses", says why."""
 
 FACTORS: Final = _table(
-    Parameter("topology", "str", "Named nodes and networks.", default="line6"),
+    Parameter(
+        "topology",
+        "str",
+        "Named nodes and networks: one that ships with l4sbench, or the path of a file.",
+        default="line6",
+        source="l4sbench docs matrix",
+    ),
     Parameter("rate", "rate", "Rate of the bottleneck.", required=True, positive=True, maximum=Rate(10**12)),
     Parameter(
         "rtt", "duration", "Round-trip time without queues.", required=True, positive=True, maximum=_HOUR
@@ -239,7 +251,7 @@ FACTORS: Final = _table(
         default=1.0,
         minimum=0.0,
         maximum=1e6,
-        source="docs/fidelity.md",
+        source="l4sbench docs fidelity",
     ),
     Parameter(
         "path.pause",
@@ -248,7 +260,7 @@ FACTORS: Final = _table(
         "Only the virtual testbed applies it.",
         default=Duration(0),
         maximum=_HOUR,
-        source="docs/fidelity.md",
+        source="l4sbench docs fidelity",
     ),
     Parameter(
         "path.pause_every",
@@ -332,7 +344,7 @@ FACTORS: Final = _table(
         "802.11ax at 20 MHz with one spatial stream; rate then gives the buffer only. "
         "Only the virtual testbed applies it.",
         choices=(2, 4, 7, 9),
-        source="docs/fidelity-stress.md",
+        source="l4sbench docs fidelity-stress",
     ),
     Parameter(
         "path.wifi_loss",
@@ -365,7 +377,7 @@ FACTORS: Final = _table(
         "tables packets and packet_flows are made.",
         default="off",
         choices=("off", "headers"),
-        source="docs/packets.md",
+        source="l4sbench docs packets",
     ),
     Parameter(
         "traffic.tool",
@@ -373,6 +385,15 @@ FACTORS: Final = _table(
         "What makes the traffic; auto: what suits the testbed.",
         default="auto",
         choices=("auto", "lean", "iperf3"),
+    ),
+    Parameter(
+        "lab",
+        "str",
+        "Lab whose kernel trials run on: default, or one that lab build --name made. "
+        "Only the virtual testbed has labs.",
+        default=DEFAULT_LAB,
+        pattern=LAB_NAME,
+        source="l4sbench docs kernel-regressions",
     ),
     Parameter(
         "expect.bottleneck",
@@ -386,6 +407,11 @@ FACTORS: Final = _table(
 ECN_MODES: Final = ("off", "classic", "accecn", "dctcp")
 
 
+_LEAN: Final = ("lean",)
+_FLENT: Final = ("flent",)
+_EXEC: Final = ("exec",)
+
+
 @dataclass(frozen=True, slots=True)
 class Send:
     """One kind of traffic that the flows of a group may send: a value of `<group>.send`.
@@ -394,28 +420,48 @@ class Send:
         tcp: True if the kernel's TCP sends it, so that the group has a congestion control and ECN.
         needs: factors of the group without which it is not defined.
         takes: factors that it may have; all others of `OF_SEND` do not apply.
-        lean_only: True if iperf3 cannot send it.
+        tools: traffic tools that can send it.
     """
 
     tcp: bool
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
-    lean_only: bool = False
+    tools: tuple[str, ...] = ("lean", "iperf3")
 
+    @property
+    def lean_only(self) -> bool:
+        """True if of the tools for the lab and for hosts only the lab's own can send it."""
+        return self.tools == _LEAN
+
+    @property
+    def hosts_only(self) -> bool:
+        """True if it runs on the wall clock alone."""
+        return self.tools == _FLENT
+
+    @property
+    def own_tool(self) -> str:
+        """The tool that sends this kind and no other, whatever `traffic.tool` says; empty: there is none."""
+        return self.tools[0] if self.tools in (_FLENT, _EXEC) else ""
+
+
+EXEC: Final = ("exec_sender", "exec_receiver")
+"""Factors of a flow group whose values are commands: a program of the user's own with its arguments."""
 
 SENDS: Final[Mapping[str, Send]] = MappingProxyType(
     {
         "bulk": Send(tcp=True, takes=("bytes",)),
-        "requests": Send(tcp=True, needs=("period", "size"), lean_only=True),
+        "requests": Send(tcp=True, needs=("period", "size"), tools=_LEAN),
         "paced": Send(tcp=False, needs=("rate", "codepoint"), takes=("size",)),
-        "syn-flood": Send(tcp=False, needs=("rate", "codepoint"), lean_only=True),
-        "connect-flood": Send(tcp=True, needs=("rate", "size"), lean_only=True),
-        "workload": Send(tcp=True, needs=("workload", "load"), lean_only=True),
+        "syn-flood": Send(tcp=False, needs=("rate", "codepoint"), tools=_LEAN),
+        "connect-flood": Send(tcp=True, needs=("rate", "size"), tools=_LEAN),
+        "workload": Send(tcp=True, needs=("workload", "load"), tools=_LEAN),
+        "flent": Send(tcp=False, needs=("test",), tools=_FLENT),
+        "exec": Send(tcp=False, needs=EXEC[:1], takes=(*EXEC[1:], "codepoint"), tools=_EXEC),
     }
 )
 """Values of `<group>.send`."""
 
-OF_SEND: Final = ("bytes", "rate", "codepoint", "period", "size", "workload", "load")
+OF_SEND: Final = ("bytes", "rate", "codepoint", "period", "size", "workload", "load", "test", *EXEC)
 """Factors of a flow group that only some kinds of traffic have."""
 
 CODEPOINTS: Final = ("not-ect", "ect1", "ect0")
@@ -427,7 +473,7 @@ GROUP_FACTORS: Final = _table(
         "str",
         "Kind of traffic: bulk (one TCP connection as fast as it can), requests (a TCP connection for each), "
         "paced (UDP at a rate), syn-flood (SYNs at a rate), connect-flood (short connections), workload "
-        "(connections of many sizes).",
+        "(connections of many sizes), flent (one of its tests, on hosts), exec (programs of your own).",
         default="bulk",
         choices=tuple(SENDS),
     ),
@@ -529,6 +575,20 @@ GROUP_FACTORS: Final = _table(
         "send: workload: payload that arrives for each of its flows, of the rate of the bottleneck.",
         positive=True,
         maximum=Percent(10**10),
+    ),
+    Parameter("test", "str", "send: flent: name of its test, such as ping."),
+    Parameter(
+        "exec_sender",
+        "str",
+        "send: exec: command of the sender: the path of a static program, relative to the matrix, and its "
+        "arguments, in which {address}, {port}, {seconds} and others stand for what the flow has.",
+        source="l4sbench docs exec",
+    ),
+    Parameter(
+        "exec_receiver",
+        "str",
+        "send: exec: command of the receiver, likewise; it runs from before the flow to the trial's end.",
+        source="l4sbench docs exec",
     ),
     Parameter("from", "str", "Node its flows come from; default: its own."),
     Parameter("to", "str", "Node its flows go to; default: its own."),

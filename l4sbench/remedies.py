@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-PAGE: Final = "docs/troubleshooting.md"
+PAGE_NAME: Final = "troubleshooting"
+PAGE: Final = f"docs/{PAGE_NAME}.md"
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Remedy:
 
     @property
     def text(self) -> str:
-        """The hint with the place that says more."""
-        return f"{self.hint} ({self.place})"
+        """The hint with the command that says more."""
+        return f"{self.hint} (l4sbench docs {PAGE_NAME} {self.section})"
 
 
 REMEDIES: Final = (

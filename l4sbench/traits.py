@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
@@ -50,8 +51,9 @@ class TestbedTraits:
     `wires`: its networks are the lab's own devices (kernels/lab/wire), so `path.noise`, `path.pause`,
     `path.jitter`, `path.loss`, `path.ecn`, `path.wifi_mcs` and `host.packet_cost` apply; other testbeds have
     noise of their own. `parallel`: several trials may run at once, at most `slots` of them if there is a
-    limit. `cost` is the cost of a trial before any was measured; `memory_mb` is the memory of one running
-    trial.
+    limit. `queues`: more trials than that may be handed over and wait there, without that time counting
+    against their limits. `cost` is the cost of a trial before any was measured; `memory_mb` is the memory of
+    one running trial.
     """
 
     __test__: ClassVar[bool] = False  # not a test class, although pytest would take it for one
@@ -60,16 +62,20 @@ class TestbedTraits:
     wires: bool = False
     parallel: bool = False
     slots: int | None = None
+    queues: bool = False
     cost: CostModel = CostModel()
     memory_mb: int = 0
 
     def workers(self, jobs: int | None = None) -> int:
         """Return how many trials run at once when `jobs` are wanted.
 
-        None: as many as the testbed has places for, or one per core that this process may use.
+        None: as many as the testbed has places for, or one per core that this process may use. A testbed
+        that queues gets a quarter more, so that no place waits for the end of a trial's handling here.
         """
         if not self.parallel:
             return 1
+        if self.queues and self.slots is not None:
+            return jobs or self.slots + math.ceil(self.slots / 4)
         if self.slots is not None:
             return max(1, min(jobs or self.slots, self.slots))
         return max(1, len(os.sched_getaffinity(0)) if jobs is None else jobs)
@@ -81,7 +87,7 @@ class Identity:
 
     `common` counts for every trial (kernel, guest userland, sampler), `modules` by kernel module name and
     `tools` by traffic tool (`lean`, `iperf3`) only for the trials that use them: a rebuilt module makes only
-    its own trials new.
+    its own trials new. `labs` has the software of further labs, by the value of the factor `lab`.
     """
 
     testbed: str
@@ -89,6 +95,11 @@ class Identity:
     common: Mapping[str, str] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, str] = field(default_factory=dict)
+    labs: Mapping[str, Identity] = field(default_factory=dict)
+
+    def of(self, lab: object) -> Identity:
+        """Return the software for cells whose factor `lab` has this value; None: they do not have it."""
+        return self.labs.get(str(lab), self)
 
 
 @dataclass(frozen=True)
@@ -97,8 +108,8 @@ class Needs:
 
     `options` are kernel options without `CONFIG_`, by the catalog entry that needs them; `catalog` are the
     folders from outside that entries come from; with `capture` packets of some trial are captured; `wires`
-    are factors, set in some cell, that only a testbed with wires can apply, and `lean` those that its traffic
-    tool cannot.
+    are factors, set in some cell, that only a testbed with wires can apply, and `hosts` those that only hosts
+    on the wall clock can; `executables` are programs of the user's own, `labs` labs beside the default one.
     """
 
     topologies: frozenset[str] = frozenset()
@@ -110,7 +121,9 @@ class Needs:
     catalog: tuple[Path, ...] = ()
     capture: bool = False
     wires: frozenset[str] = frozenset()
-    lean: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    executables: frozenset[str] = frozenset()
+    labs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

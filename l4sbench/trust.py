@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -33,6 +33,9 @@ _DESCRIPTION: Final = "module.yml"
 """Says how the code is loaded, and with which parameters; not code by itself."""
 
 _LOCK: Final = ".lock"
+_PROGRAM: Final = "program"
+"""File of a program in the folder of its digest."""
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MOST_FILES: Final = 1000
 _MOST_NAMES: Final = 20_000
 
@@ -65,8 +68,7 @@ class Code:
         for name, data in self.files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with os.fdopen(os.open(path, flags, 0o600 if private else 0o666), "wb") as file:
+            with os.fdopen(os.open(path, _NEW, 0o600 if private else 0o666), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -77,15 +79,19 @@ def is_code(name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in (*SOURCES, _DKMS))
 
 
-def read_code(folder: Path) -> Code:
+def read_code(folder: Path, links_below: Path | None = None) -> Code:
     """Read the files below a folder that a build, DKMS or the catalog reads; skip hidden folders.
+
+    Args:
+        folder: The folder.
+        links_below: Links to files may lead to what is below this folder; None: there must be none.
 
     Raises:
         InputError: A link is among them, one cannot be read, or they are too many or too large.
     """
     files: dict[str, bytes] = {}
     for path in _walk(folder):
-        files[path.relative_to(folder).as_posix()] = _read(path)
+        files[path.relative_to(folder).as_posix()] = _read(path, links_below)
         if len(files) > _MOST_FILES or sum(map(len, files.values())) > MAX_BYTES:
             limit = f"{_MOST_FILES} source files or {MAX_BYTES >> 20} MiB of them"
             raise InputError(f"{folder} has more than {limit}", "name the folder of one module")
@@ -115,19 +121,64 @@ def trust(code: Code) -> Path:
     Raises:
         InputError: The user's state folder cannot be written, or others may write to it.
     """
+    return _kept(
+        code.digest,
+        lambda partial: code.write(partial, private=True),
+        lambda: trusted_copy(code) is not None,
+    )
+
+
+def trusted_program(digest: str) -> Path | None:
+    """Return the copy that was kept when the user trusted the program of this SHA-256; None without it.
+
+    Raises:
+        InputError: Others may write to the folder of such copies.
+    """
+    copy = _home() / digest
+    if not copy.is_dir() or copy.is_symlink():
+        return None
+    _require_private(_home())
+    _require_private(copy)
+    file = copy / _PROGRAM
+    try:
+        with file.open("rb") as content:
+            return file if hashlib.file_digest(content, "sha256").hexdigest() == digest else None
+    except OSError:
+        return None
+
+
+def trust_program(content: bytes) -> Path:
+    """Remember that the user trusts this program, and return the copy to run.
+
+    Raises:
+        InputError: The user's state folder cannot be written, or others may write to it.
+    """
+    digest = hashlib.sha256(content).hexdigest()
+
+    def write(partial: Path) -> None:
+        with os.fdopen(os.open(partial / _PROGRAM, _NEW, 0o700), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    return _kept(digest, write, lambda: trusted_program(digest) is not None) / _PROGRAM
+
+
+def _kept(digest: str, write: Callable[[Path], None], there: Callable[[], bool]) -> Path:
+    """Return the private folder of that digest, which `write` fills unless it is there."""
     from filelock import FileLock
 
     home = _home()
-    copy = home / code.digest
+    copy = home / digest
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         _require_private(home)
         with FileLock(home / _LOCK):
-            if trusted_copy(code) is None:
+            if not there():
                 remove_leftovers(home)
                 with new_folder(copy, replace=True) as partial:  # a copy that is there is damaged
                     partial.chmod(0o700)
-                    code.write(partial, private=True)
+                    write(partial)
     except OSError as error:
         message = f"cannot remember in {home} what is trusted: {error.strerror}"
         raise InputError(message, "set XDG_STATE_HOME to a folder that you can write to") from error
@@ -162,10 +213,13 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield Path(place, name)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, links_below: Path | None) -> bytes:
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
-        raise _linked(path)
+        if links_below is None or not path.resolve().is_relative_to(links_below.resolve()):
+            raise _linked(path)
+        path = path.resolve()
+        mode = path.lstat().st_mode
     if not stat.S_ISREG(mode):
         raise InputError(f"{path} is not a plain file")
     return read_bytes(path)

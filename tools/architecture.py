@@ -37,11 +37,12 @@ PLACES: Final = {
     "tables": (5.6, "schemas"),
     "matrix": (4.95, "YAML to cells"),
     "catalog": (4.95, "queues, cc"),
-    "workloads": (3.8, "sizes, arrivals"),
+    "workloads": (5.05, "sizes, arrivals"),
     "traits": (0.6, "needs and facts"),
     "cell": (1.8, "factors, id"),
     "document": (4.6, "YAML, positions"),
-    "topology": (3.1, "nodes, networks"),
+    "topology": (3.95, "nodes, networks"),
+    "executables": (2.85, "own senders"),
     "factors": (3.1, "names, types"),
 }
 """Column and caption of each part that gets a box. Its row is that of its floor."""

@@ -13,7 +13,7 @@ machine does. Per queue, two flows share 100 Mbit/s, and virtual seconds per CPU
 
 `--json FILE` writes the figures, `--against FILE` compares the ratios with an earlier file and exits with 1
 if one is more than `WORSE` lower: ratios within one call hardly depend on the machine. `--growth` measures
-other rates, numbers of flows and round-trip times instead.
+other rates, numbers of flows and round-trip times instead, `--ccs` congestion controls.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ LONG_S = 60
 SHORT_S = 1
 TRIALS = 20
 """Trials of a run: its start and its report cost as much whatever their number."""
+TURNS = 6
+"""Trials of each congestion control."""
 RATE_MBPS = 100
 RTT_MS = 10
 WORSE = 0.15
@@ -56,7 +58,7 @@ trials: {trials}
 expect.bottleneck: false
 flows:
   l4s:     {{cc: {l4s}, count: {count}}}
-  classic: {{cc: cubic, count: {count}}}
+  classic: {{cc: {classic}, count: {count}}}
 aqm: {aqm}
 buffer_bdp: {buffer_bdp:.9g}
 capture: {capture}
@@ -84,6 +86,7 @@ class Load:
     flows: int = 2
     capture: str = "off"
     l4s: str = "dctcp"
+    classic: str = "cubic"
 
     @property
     def buffer_bdp(self) -> float:
@@ -287,18 +290,39 @@ def growth(folder: Path) -> None:
         print(f"{rate_mbps:>6}  {rtt_ms:>6} {figures}", flush=True)
 
 
+def congestion_controls(folder: Path, names: list[str], seconds: int) -> None:
+    """Print virtual seconds per CPU second of two flows of each congestion control, beside those of CUBIC.
+
+    All are run in turn, so that other work on the machine slows all of them alike.
+    """
+    print("virtual seconds per CPU second of the guest, two flows of each at 100 Mbit/s and 10 ms")
+    print("queue      congestion control   speed  over cubic's")
+    for aqm in ("fifo", "dualpi2"):
+        loads = {name: Load(aqm, l4s=name, classic=name) for name in ("cubic", *names)}
+        spent = dict.fromkeys(loads, 0.0)
+        for _, name in itertools.product(range(TURNS), loads):
+            spent[name] += measure(folder, loads[name], seconds, 1).guests_s
+        for name, cpu_s in spent.items():
+            own = TURNS * seconds / cpu_s
+            print(f"{aqm:<9}  {name:<18} {own:>7.1f}  {spent['cubic'] / cpu_s:>12.2f}", flush=True)
+
+
 def main() -> None:
     """Print the figures, and compare them with an earlier file."""
     parser = argparse.ArgumentParser(description="measure the speed of the virtual testbed")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with the figures in FILE")
     parser.add_argument("--growth", action="store_true", help="measure rates, flows and RTTs instead")
+    parser.add_argument("--ccs", nargs="+", metavar="CC", help="measure these beside cubic instead")
     parser.add_argument("--seconds", type=int, default=LONG_S, help="length of a long trial (default: 60)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="l4sbench-bench-") as name:
         folder = Path(name)
         if args.growth:
             growth(folder)
+            return
+        if args.ccs:
+            congestion_controls(folder, args.ccs, args.seconds)
             return
         plan_s = planning_cpu_s(folder, range(10, 60, 2))
         print(f"plan of 100,000 cells: {plan_s:.1f} CPU s", flush=True)

@@ -26,10 +26,12 @@ from typing import TYPE_CHECKING
 
 from l4sbench.app.api import programs_of
 from l4sbench.testbeds import nodes, ssh
-from l4sbench.topology import LINE6
+from l4sbench.topology import topology
 
 if TYPE_CHECKING:
     from l4sbench.program.data import Program
+
+LINE6 = topology("line6")
 
 NAME = f"bench-{os.getpid()}"
 SECONDS = 15

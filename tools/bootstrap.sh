@@ -6,8 +6,8 @@
 #
 # Makes .venv with the locked requirements (run: l4sbench itself; dev: tests and
 # checks too) and installs the system packages that the lab build needs; for dev
-# also a browser to test pages and the tools that make Debian hosts; for long
-# also the tools that virtual machines need.
+# also a browser to test pages; for long also the tools that make Debian hosts
+# and virtual machines.
 # A second call does nothing. PYTHON=... names another interpreter.
 set -eu
 cd "$(dirname "$0")/.."
@@ -111,15 +111,9 @@ if test "$kind" = dev && test "${fresh-no}" = yes && ! has_browser >/dev/null; t
 	install_packages chromium || say "Without Chromium, tests/browser is skipped."
 fi
 
-# The same applies to the tools with which tests/lab/debian makes its hosts.
-has_makers() { command -v mmdebstrap && PATH="$PATH:/sbin" command -v debugfs; }
-if test "$kind" = dev && test "${fresh-no}" = yes && ! has_makers >/dev/null; then
-	install_packages mmdebstrap e2fsprogs || say "Without them, tests/lab/debian is skipped."
-fi
-
 # Long tests are skipped without these tools, and name the missing ones.
 if test "$wanted" = long && ! { command -v qemu-system-x86_64 && command -v qemu-img &&
-	command -v mmdebstrap; } >/dev/null; then
-	install_packages qemu-system-x86 qemu-utils mmdebstrap ||
-		say "Without them, tests/lab/debian/test_emulated.py is skipped."
+	command -v mmdebstrap && PATH="$PATH:/sbin" command -v debugfs; } >/dev/null; then
+	install_packages qemu-system-x86 qemu-utils mmdebstrap e2fsprogs ||
+		say "Without them, tests/lab/debian is skipped."
 fi

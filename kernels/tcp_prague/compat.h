@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: The l4sbench authors */
-/* TCP Prague: differences between the kernels it is built for
+/* Differences between the kernels that our congestion controls are built for
  *
  * No other file may depend on a version. README.md lists the tested kernels.
  */
-#ifndef _TCP_PRAGUE_COMPAT_H
-#define _TCP_PRAGUE_COMPAT_H
+#ifndef _CC_COMPAT_H
+#define _CC_COMPAT_H
 
 #include <net/tcp.h>
 
@@ -13,7 +13,7 @@
  * together with AccECN.
  */
 #ifndef TCP_CONG_NEEDS_ACCECN
-#error "tcp_prague needs a kernel with AccECN: Linux 7.0 or later"
+#error "this module needs a kernel with AccECN: Linux 7.0 or later"
 #endif
 
-#endif /* _TCP_PRAGUE_COMPAT_H */
+#endif /* _CC_COMPAT_H */

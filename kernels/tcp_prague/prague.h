@@ -5,8 +5,10 @@
 
 #include <net/tcp.h>
 
+#include "cc_flows.h"
 #include "compat.h"
 #include "prague_math.h"
+#include "xmit_hook.h"
 
 /* Fixed-point fractions, in bits */
 #define PRAGUE_ALPHA_BITS	24	/* alpha, and the marked fraction F */
@@ -61,8 +63,7 @@ struct prague_net {
 	struct prague_params *params;	/* @own, or the module's own */
 	struct prague_params own;
 	struct ctl_table_header *sysctls;
-	spinlock_t lock;		/* of those who change @flows */
-	struct hlist_head flows;	/* its connections: prague_flow.node */
+	struct cc_flows flows;		/* its connections */
 };
 
 /* One connection. "B with headers" is what a packet has from its IP header
@@ -112,25 +113,12 @@ struct prague_shown {
 	bool rate_mode;
 };
 
-/* One end of a connection */
-struct prague_end {
-	union {
-		__be32 v4;
-		struct in6_addr v6;
-	};
-	u16 port;
-};
-
 /* The part of its state that is allocated. Only functions that run with the
  * socket locked may follow the pointer to it, which inet_diag does not. /proc
  * finds the record in the list instead, under RCU, and reads nothing else.
  */
 struct prague_flow {
-	struct hlist_node node;	/* in the list of its network namespace */
-	struct rcu_head rcu;
-	struct prague_end local;
-	struct prague_end remote;
-	bool ipv6;
+	struct cc_flow flow;
 	struct prague_shown shown;
 	u64 loss_window;	/* before a loss: 2^-20 B with headers */
 	u64 loss_rate;		/* before a loss: B/s with headers */
@@ -332,10 +320,5 @@ void prague_flow_show(struct sock *sk);
 void prague_flow_remove(struct sock *sk);
 int prague_net_register(void);
 void prague_net_unregister(void);
-
-/* prague_ect1.c: ECT(1) instead of ECT(0) on the packets of one socket */
-bool prague_ect1_enable(struct sock *sk);
-void prague_ect1_disable(struct sock *sk);
-int prague_ect1_prepare(void);
 
 #endif /* _TCP_PRAGUE_H */

@@ -254,9 +254,9 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 		return;
 	/* Prague was set before the handshake ended, and it ended without
 	 * AccECN; or IPV6_ADDRFORM gave the socket operations of a kind that
-	 * prague_ect1.c cannot copy.
+	 * xmit_hook.c cannot copy.
 	 */
-	if (unlikely(!tcp_ecn_mode_accecn(tp) || !prague_ect1_enable(sk))) {
+	if (unlikely(!tcp_ecn_mode_accecn(tp) || !xmit_hook_enable(sk))) {
 		prague_fall_back(sk);
 		return;
 	}
@@ -301,6 +301,12 @@ static size_t prague_get_info(struct sock *sk, u32 ext, int *attr,
 	return sizeof(*dctcp);
 }
 
+/* All packets are ECT(1). */
+void xmit_hook_packet(struct sock *sk, const struct sk_buff *skb)
+{
+	xmit_hook_ect1(sk);
+}
+
 /* Beginning and end */
 
 /* The state of prague-reno: what it replaces */
@@ -337,8 +343,8 @@ static void prague_init(struct sock *sk)
 
 	/* setsockopt() may come while AccECN is still being negotiated. */
 	if ((!tcp_ecn_mode_accecn(tp) && !tcp_ecn_mode_pending(tp)) ||
-	    !prague_ect1_enable(sk) || !prague_flow_add(sk)) {
-		prague_ect1_disable(sk);
+	    !xmit_hook_enable(sk) || !prague_flow_add(sk)) {
+		xmit_hook_disable(sk);
 		prague_to_reno(sk);
 		return;
 	}
@@ -371,7 +377,7 @@ static void prague_release(struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	prague_flow_remove(sk);
-	prague_ect1_disable(sk);
+	xmit_hook_disable(sk);
 	if (tp->mss_cache == ca->mss)
 		tp->mss_cache = ca->mss_max;
 	if (sk->sk_gso_max_segs == ca->gso_set)
@@ -440,7 +446,7 @@ static int __init prague_register(void)
 
 	BUILD_BUG_ON(sizeof(struct prague) > ICSK_CA_PRIV_SIZE);
 
-	error = prague_ect1_prepare();
+	error = xmit_hook_prepare();
 	if (error)
 		return error;
 	error = prague_net_register();

@@ -2,51 +2,23 @@
 // SPDX-FileCopyrightText: The l4sbench authors
 /* TCP Prague: network namespaces, and /proc/net/tcp_prague with their sockets
  *
- * The part of a connection's state that does not fit into icsk_ca_priv is in a
- * record of its own. The records of a network namespace are in a list, which
- * costs a lock when a connection begins and when it ends.
- *
- * /proc/net/tcp_prague has a line of names, then one line per socket; "-" is
- * no value. module.yml describes the columns to l4sbench. The reader walks the
- * list under RCU and reads records alone, never sockets: what it prints of a
- * connection is copied into the record at the end of each ACK.
+ * Connections and the file are as cc_flows.c describes.
  */
-#include <linux/inet.h>
 #include <linux/math64.h>
 #include <linux/proc_fs.h>
-#include <linux/rculist.h>
-#include <linux/seq_file.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
-#include <net/ipv6.h>
 #include <net/netns/generic.h>
 #include <net/tcp.h>
 
 #include "prague.h"
 
 #define PRAGUE_PROC_NAME	"tcp_prague"
-#define PRAGUE_PARTS		1000000	/* six digits behind the point */
 
 static unsigned int prague_net_id __read_mostly;
 
 static struct prague_net *prague_net(const struct net *net)
 {
 	return net_generic(net, prague_net_id);
-}
-
-static void prague_end_set(struct prague_end *end, const struct sock *sk,
-			   bool local)
-{
-	const struct inet_sock *inet = inet_sk(sk);
-
-	end->port = ntohs(local ? inet->inet_sport : inet->inet_dport);
-#if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6) {
-		end->v6 = local ? sk->sk_v6_rcv_saddr : sk->sk_v6_daddr;
-		return;
-	}
-#endif
-	end->v4 = local ? inet->inet_rcv_saddr : inet->inet_daddr;
 }
 
 /**
@@ -64,15 +36,9 @@ bool prague_flow_add(struct sock *sk)
 	flow = kzalloc_obj(*flow, GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (!flow)
 		return false;
-	flow->ipv6 = sk->sk_family == AF_INET6;
-	prague_end_set(&flow->local, sk, true);
-	prague_end_set(&flow->remote, sk, false);
 	ca->flow = flow;
 	ca->params = pn->params;
-	/* Connections begin in softirq and in process context. */
-	spin_lock_bh(&pn->lock);
-	hlist_add_head_rcu(&flow->node, &pn->flows);
-	spin_unlock_bh(&pn->lock);
+	cc_flow_add(&pn->flows, &flow->flow, sk);
 	return true;
 }
 
@@ -110,10 +76,8 @@ void prague_flow_remove(struct sock *sk)
 	struct prague_net *pn = prague_net(sock_net(sk));
 	struct prague *ca = inet_csk_ca(sk);
 
-	spin_lock_bh(&pn->lock);
-	hlist_del_rcu(&ca->flow->node);
-	spin_unlock_bh(&pn->lock);
-	kfree_rcu(ca->flow, rcu);
+	cc_flow_remove(&pn->flows, &ca->flow->flow);
+	kfree_rcu(ca->flow, flow.rcu);
 	ca->flow = NULL;
 }
 
@@ -121,39 +85,18 @@ void prague_flow_remove(struct sock *sk)
 static void *prague_seq_start(struct seq_file *seq, loff_t *pos)
 	__acquires(RCU)
 {
-	rcu_read_lock();
-	return seq_hlist_start_head_rcu(&prague_net(seq_file_net(seq))->flows,
-					*pos);
+	return cc_seq_start(&prague_net(seq_file_net(seq))->flows, *pos);
 }
 
 static void *prague_seq_next(struct seq_file *seq, void *v, loff_t *pos)
 {
-	return seq_hlist_next_rcu(v, &prague_net(seq_file_net(seq))->flows,
-				  pos);
+	return cc_seq_next(&prague_net(seq_file_net(seq))->flows, v, pos);
 }
 
 static void prague_seq_stop(struct seq_file *seq, void *v)
 	__releases(RCU)
 {
-	rcu_read_unlock();
-}
-
-static void prague_seq_end(struct seq_file *seq, const struct prague_end *end,
-			   bool ipv6)
-{
-	if (ipv6)
-		seq_printf(seq, "[%pI6c]:%u ", &end->v6, end->port);
-	else
-		seq_printf(seq, "%pI4:%u ", &end->v4, end->port);
-}
-
-/* A number of which @bits are behind the point */
-static void prague_seq_fraction(struct seq_file *seq, u64 value, int bits)
-{
-	u64 rest = value & (BIT_ULL(bits) - 1);
-
-	seq_printf(seq, "%llu.%06llu ", value >> bits,
-		   (rest * PRAGUE_PARTS) >> bits);
+	cc_seq_stop();
 }
 
 static int prague_seq_show(struct seq_file *seq, void *v)
@@ -167,14 +110,13 @@ static int prague_seq_show(struct seq_file *seq, void *v)
 		seq_puts(seq, "local remote segsize mode cwnd rate mss packet alpha score rtt_us mdev_us\n");
 		return 0;
 	}
-	flow = hlist_entry(v, struct prague_flow, node);
+	flow = hlist_entry(v, struct prague_flow, flow.node);
 	shown = &flow->shown;
 	mtu = READ_ONCE(shown->mtu);
 	if (!mtu)
 		return 0; /* not begun yet */
 	cwnd = READ_ONCE(shown->frac_cwnd);
-	prague_seq_end(seq, &flow->local, flow->ipv6);
-	prague_seq_end(seq, &flow->remote, flow->ipv6);
+	cc_seq_ends(seq, &flow->flow);
 	seq_printf(seq, "%s ", prague_segsizes[READ_ONCE(shown->segsize)]);
 	if (READ_ONCE(shown->rate_mode)) {
 		rate = READ_ONCE(shown->rate);
@@ -183,15 +125,15 @@ static int prague_seq_show(struct seq_file *seq, void *v)
 		rate = prague_window_over(cwnd * mtu, READ_ONCE(shown->srtt));
 		seq_puts(seq, "window ");
 	}
-	prague_seq_fraction(seq, cwnd, PRAGUE_CWND_BITS);
+	cc_seq_fraction(seq, cwnd, PRAGUE_CWND_BITS);
 	seq_printf(seq, "%llu %u %u ", rate, READ_ONCE(shown->mss), mtu);
-	prague_seq_fraction(seq, READ_ONCE(shown->alpha), PRAGUE_ALPHA_BITS);
+	cc_seq_fraction(seq, READ_ONCE(shown->alpha), PRAGUE_ALPHA_BITS);
 	rtt_us = READ_ONCE(shown->rtt_us);
 	if (!rtt_us) {
 		seq_puts(seq, "- - -\n");
 		return 0;
 	}
-	prague_seq_fraction(seq, READ_ONCE(shown->score), PRAGUE_LOG_BITS);
+	cc_seq_fraction(seq, READ_ONCE(shown->score), PRAGUE_LOG_BITS);
 	seq_printf(seq, "%u %u\n", rtt_us, READ_ONCE(shown->mdev_us));
 	return 0;
 }
@@ -209,8 +151,7 @@ static int __net_init prague_net_init(struct net *net)
 	struct prague_net *pn = prague_net(net);
 	int error;
 
-	spin_lock_init(&pn->lock);
-	INIT_HLIST_HEAD(&pn->flows);
+	cc_flows_init(&pn->flows);
 	error = prague_params_register(net, pn);
 	if (error)
 		return error;

@@ -2,30 +2,16 @@
 // SPDX-FileCopyrightText: The l4sbench authors
 /* TCP Prague: parameters
  *
- * Each network namespace has its own set, as the sysctls net.ipv4.prague_*.
- * The module parameters of the same names are the set of the first namespace;
- * a new namespace starts with a copy of it. All can be written at any time, and
- * running connections follow, except where a comment says otherwise.
+ * They are the sysctls net.ipv4.prague_*, and the module parameters of the same
+ * names, as cc_params.c describes. A new namespace starts with a copy of the
+ * first one's.
  *
  * Receivers only send ACKs, which no parameter affects.
  */
 #include <linux/moduleparam.h>
-#include <linux/slab.h>
-#include <linux/string.h>
-#include <linux/sysctl.h>
 
+#include "cc_params.h"
 #include "prague.h"
-
-#define PRAGUE_TEXT_SIZE	16	/* the longest value, with its NUL */
-
-/* A number within a range, or one of a few words */
-struct prague_param {
-	const char *name;
-	size_t offset;			/* in struct prague_params */
-	const char *const *words;	/* NULL: a number */
-	u32 least;
-	u32 most;
-};
 
 /* What no parameter expresses depends on the version itself: see
  * prague_version_of().
@@ -72,80 +58,32 @@ static struct prague_params prague_module_params __read_mostly = {
 	.fallback_scaling = PRAGUE_SCALING_SPECIFIED,
 };
 
-static void prague_apply_set(struct prague_params *params)
+static void prague_apply_set(void *set)
 {
-	const struct prague_set *set = &prague_sets[params->version];
+	struct prague_params *params = set;
+	const struct prague_set *those = &prague_sets[params->version];
 
-	WRITE_ONCE(params->rtt_transition, set->rtt_transition);
-	WRITE_ONCE(params->alpha_mode, set->alpha_mode);
-	WRITE_ONCE(params->cwnd_mode, set->cwnd_mode);
+	WRITE_ONCE(params->rtt_transition, those->rtt_transition);
+	WRITE_ONCE(params->alpha_mode, those->alpha_mode);
+	WRITE_ONCE(params->cwnd_mode, those->cwnd_mode);
 }
 
-static int prague_param_parse(const struct prague_param *param,
-			      struct prague_params *params, const char *text)
-{
-	u32 *value = (void *)params + param->offset;
-	u32 number;
-	int word = -1;
-
-	if (param->words)
-		word = __sysfs_match_string(param->words, param->most + 1,
-					    text);
-	if (word >= 0)
-		number = word;
-	else if (kstrtou32(text, 0, &number) || number < param->least ||
-		 number > param->most)
-		return -EINVAL;
-	WRITE_ONCE(*value, number);
-	if (value == &params->version)
-		prague_apply_set(params);
-	return 0;
-}
-
-static void prague_param_print(const struct prague_param *param,
-			       const struct prague_params *params,
-			       char text[PRAGUE_TEXT_SIZE])
-{
-	u32 value = READ_ONCE(*(const u32 *)((const void *)params +
-					     param->offset));
-
-	if (param->words)
-		strscpy(text, param->words[value], PRAGUE_TEXT_SIZE);
-	else
-		snprintf(text, PRAGUE_TEXT_SIZE, "%u", value);
-}
-
-/* Module parameters */
-
-static int prague_param_set(const char *val, const struct kernel_param *kp)
-{
-	return prague_param_parse(kp->arg, &prague_module_params, val);
-}
-
-static int prague_param_get(char *buffer, const struct kernel_param *kp)
-{
-	char text[PRAGUE_TEXT_SIZE];
-
-	prague_param_print(kp->arg, &prague_module_params, text);
-	return sysfs_emit(buffer, "%s\n", text);
-}
-
-static const struct kernel_param_ops prague_param_ops = {
-	.set = prague_param_set,
-	.get = prague_param_get,
-};
-
-#define PRAGUE_PARAM(member, list, min, max, desc)			\
-static const struct prague_param prague_##member = {			\
-	.name = "prague_" #member,					\
+#define PRAGUE_PARAM_CALLING(member, list, min, max, function, desc)	\
+static const struct cc_param prague_##member = {			\
+	.name = #member,						\
 	.offset = offsetof(struct prague_params, member),		\
 	.words = list,							\
 	.least = min,							\
 	.most = max,							\
+	.module_set = &prague_module_params,				\
+	.written = function,						\
 };									\
-module_param_cb(prague_##member, &prague_param_ops,			\
+module_param_cb(prague_##member, &cc_param_ops,				\
 		(void *)&prague_##member, 0644);			\
 MODULE_PARM_DESC(prague_##member, desc)
+
+#define PRAGUE_PARAM(member, list, min, max, desc)			\
+	PRAGUE_PARAM_CALLING(member, list, min, max, NULL, desc)
 
 #define PRAGUE_NUMBER(member, min, max, desc)				\
 	PRAGUE_PARAM(member, NULL, min, max, desc " [" #min ".." #max "]")
@@ -163,8 +101,9 @@ static const char *const prague_versions[] = {
 	[PRAGUE_VERSION_2024] = "l4steam-2024",
 };
 
-PRAGUE_CHOICE(version, prague_versions,
-	      "behaviour, and set of parameters: v0.7, v0.6 or l4steam-2024");
+PRAGUE_PARAM_CALLING(version, prague_versions, 0,
+		     ARRAY_SIZE(prague_versions) - 1, prague_apply_set,
+		     "behaviour, and set of parameters: v0.7, v0.6 or l4steam-2024");
 
 PRAGUE_NUMBER(rtt_target, 1, 100000, "virtual RTT in microseconds");
 
@@ -236,7 +175,7 @@ PRAGUE_CHOICE(fallback_scaling, prague_scalings,
 
 /* Sysctls */
 
-static const struct prague_param *const prague_all[] = {
+static const struct cc_param *const prague_all[] = {
 	&prague_version,
 	&prague_rtt_target,
 	&prague_rtt_transition,
@@ -255,48 +194,6 @@ static const struct prague_param *const prague_all[] = {
 	&prague_fallback_scaling,
 };
 
-static int prague_sysctl(const struct ctl_table *ctl, int write, void *buffer,
-			 size_t *lenp, loff_t *ppos)
-{
-	char text[PRAGUE_TEXT_SIZE] = "";
-	const struct ctl_table line = {
-		.data = text,
-		.maxlen = sizeof(text),
-	};
-	int error;
-
-	if (!write)
-		prague_param_print(ctl->extra1, ctl->data, text);
-	error = proc_dostring(&line, write, buffer, lenp, ppos);
-	if (error || !write)
-		return error;
-	return prague_param_parse(ctl->extra1, ctl->data, text);
-}
-
-static int prague_sysctls_register(struct net *net, struct prague_net *pn)
-{
-	struct ctl_table *const table = kcalloc(ARRAY_SIZE(prague_all),
-						sizeof(*table), GFP_KERNEL);
-	int i;
-
-	if (!table)
-		return -ENOMEM;
-	for (i = 0; i < ARRAY_SIZE(prague_all); i++) {
-		table[i].procname = prague_all[i]->name;
-		table[i].data = pn->params;
-		table[i].mode = 0644;
-		table[i].proc_handler = prague_sysctl;
-		table[i].extra1 = (void *)prague_all[i];
-	}
-	pn->sysctls = register_net_sysctl_sz(net, "net/ipv4", table,
-					     ARRAY_SIZE(prague_all));
-	if (!pn->sysctls) {
-		kfree(table);
-		return -ENOMEM;
-	}
-	return 0;
-}
-
 /**
  * prague_params_register() - give a network namespace its parameters
  * @net: the namespace
@@ -314,7 +211,9 @@ int prague_params_register(struct net *net, struct prague_net *pn)
 	}
 	if (!IS_ENABLED(CONFIG_SYSCTL))
 		return 0;
-	return prague_sysctls_register(net, pn);
+	pn->sysctls = cc_sysctls_register(net, "prague", prague_all,
+					  ARRAY_SIZE(prague_all), pn->params);
+	return pn->sysctls ? 0 : -ENOMEM;
 }
 
 /**
@@ -323,11 +222,6 @@ int prague_params_register(struct net *net, struct prague_net *pn)
  */
 void prague_params_unregister(struct prague_net *pn)
 {
-	const struct ctl_table *table;
-
-	if (!IS_ENABLED(CONFIG_SYSCTL))
-		return;
-	table = pn->sysctls->ctl_table_arg;
-	unregister_net_sysctl_table(pn->sysctls);
-	kfree(table);
+	if (IS_ENABLED(CONFIG_SYSCTL))
+		cc_sysctls_unregister(pn->sysctls);
 }

@@ -32,6 +32,7 @@ from l4sbench.app.reading import copy_description, reading, writable, writing
 from l4sbench.app.rules import require_rule
 from l4sbench.catalog.outside import keep_catalog
 from l4sbench.errors import InputError, TestbedError
+from l4sbench.factors import DEFAULT_LAB
 from l4sbench.printable import html_text
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ __all__ = [
     "collect",
     "compare",
     "decide",
+    "decide_several",
     "export",
     "find_matrix",
     "find_run",
@@ -176,6 +178,7 @@ def run(
     runs: str | Path = RUNS,
     trust: bool = False,
     sure: bool = False,
+    lab: str = DEFAULT_LAB,
     on_state: Callable[[str], None] = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
     on_event: OnEvent | None = None,
@@ -185,7 +188,7 @@ def run(
     Args:
         matrix: A matrix file, or the name of one that ships with l4sbench.
         filters: `FACTOR=PATTERN`, only cells that match all of them.
-        on: The testbed: `virtual`, `ssh:INVENTORY` or `fabric[:SLICE]`.
+        on: The testbed: `virtual`, `dask:ADDRESS`, `ssh:INVENTORY` or `fabric[:SLICE]`.
         jobs: Number of trials that run at once; default: one per core.
         trials: Trials per cell, instead of the matrix's number.
         new: Start a new run directory instead of resuming the latest.
@@ -196,6 +199,7 @@ def run(
         runs: Folder of run directories.
         trust: Trust the code that catalog entries from outside bring, now and in later runs.
         sure: Add trials to the cells in doubt until their verdicts are sure, up to `trials` or 10 each.
+        lab: The lab of cells that state none.
         on_state: Called with the state of the testbed while it is prepared, in words.
         on_plan: Called with the plan before anything runs.
         on_event: Called with every event of the run, see `l4sbench.events`; default: a bar in a notebook.
@@ -206,7 +210,18 @@ def run(
             result instead.
     """
     options = RunOptions(
-        on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs), trust, tuple(retry), sure
+        on=on,
+        jobs=jobs,
+        trials=trials,
+        new=new,
+        catalog=tuple(catalog),
+        capture=capture,
+        slices=slices,
+        runs=Path(runs),
+        trust=trust,
+        retry=tuple(retry),
+        sure=sure,
+        lab=lab,
     )
     shown = listener() if on_event is None else on_event
     return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=shown)
@@ -331,11 +346,10 @@ def programs_of(
     from l4sbench.program import programs
     from l4sbench.program.trial import draw_conditions, seed_of
     from l4sbench.testbeds import virtual
-    from l4sbench.topology import topology
 
     loaded = load_matrix(matrix, catalog).select(filters)
     cell = loaded.cells[0]
-    shape = topology(cell.topology)
+    shape = loaded.catalog.topology(cell.topology)
     conditions = draw_conditions(cell, seed_of(loaded.seed, 1), traits or virtual.TRAITS)
     return cell, shape, programs(cell, shape, loaded.catalog, conditions)
 
@@ -451,6 +465,33 @@ def decide(
     return path, _decide(path, matrix, require_rule(matrix, rule), filters, every=every)
 
 
+def decide_several(
+    paths: Sequence[str | Path],
+    filters: Sequence[str] = (),
+    *,
+    rule: str | None = None,
+    runs: str | Path = RUNS,
+    every: bool = False,
+) -> list[tuple[str, Decision]]:
+    """Return the decisions of several runs with names: the matrices' where these differ, else with the times.
+
+    Raises:
+        InputError: a run is there twice, or as for `decide`.
+    """
+    found = [find_run(path, Path(runs)).resolve() for path in paths]
+    if len(set(found)) < len(found):
+        raise InputError("a run cannot be drawn beside itself", "name another run")
+    plain = len({path.parent.name for path in found}) == len(found)
+    with reading(*found):
+        return [
+            (
+                path.parent.name if plain else f"{path.parent.name}/{path.name}",
+                decide(path, filters, rule=rule, every=every)[1],
+            )
+            for path in found
+        ]
+
+
 def compare(
     base: str | Path,
     new: str | Path,
@@ -460,8 +501,9 @@ def compare(
     margins: str | Path | None = None,
     runs: str | Path = RUNS,
     every: bool = False,
+    between: str | None = None,
 ) -> Comparison:
-    """Compare two runs cell by cell, from their tables alone.
+    """Compare two runs, or two halves of one, cell by cell, from their tables alone.
 
     Args:
         base: The run to compare with: a run directory, or a matrix's name for its latest run.
@@ -471,25 +513,38 @@ def compare(
         margins: A file with the differences that matter, instead of the default.
         runs: Folder of run directories.
         every: Compare former cells, which the runs' matrices no longer have, too.
+        between: `FACTOR=BASE,NEW`: compare the cells in which the factor has the first value with those that
+            are the same but for the second, such as `lab=default,mine`.
 
     Raises:
         InputError: there is no such run, rule or file, or the runs have no cell in common.
     """
     from l4sbench.app.adaptive import looks_taken
+    from l4sbench.app.halves import sides
     from reports.compare import compare as compare_tables
     from reports.compare import load_margins
     from reports.result.load import load as load_tables
 
     paths = [find_run(run, Path(runs)) for run in (base, new)]
     matrices = [load_matrix(path / "matrix.yaml") for path in paths]
+    names = (str(base), str(new))
     with reading(*paths):
-        chosen = [
-            cells_of(path, matrix, filters, every=every) for path, matrix in zip(paths, matrices, strict=True)
-        ]
-        tables = [load_tables(path, cells) for path, cells in zip(paths, chosen, strict=True)]
+        if between is not None:
+            halves = sides(between, matrices[0], matrices[1], filters)
+            tables = [
+                replace(load_tables(path, half.cells), ids=half.ids)
+                for path, half in zip(paths, halves, strict=True)
+            ]
+            names = (f"{names[0]} {halves[0].label}", f"{names[1]} {halves[1].label}")
+        else:
+            chosen = [
+                cells_of(path, matrix, filters, every=every)
+                for path, matrix in zip(paths, matrices, strict=True)
+            ]
+            tables = [load_tables(path, cells) for path, cells in zip(paths, chosen, strict=True)]
         return compare_tables(
             *tables,
-            names=(str(base), str(new)),
+            names=names,
             margins=load_margins(Path(margins)) if margins else load_margins(),
             rule=require_rule(matrices[0], rule),
             looks=(looks_taken(matrices[0], tables[0]), looks_taken(matrices[1], tables[1])),

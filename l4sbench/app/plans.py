@@ -90,9 +90,7 @@ def as_html(plan: Plan, jobs: int = 1) -> str:
     stated = ", ".join(f"{name} {value_of(value)}" for name, value in plan.common.items())
     more = f"... and {more_rows(plan)} more rows" if more_rows(plan) else ""
     notes = [f"note: {note}" for note in plan.notes]
-    cautions = [
-        f"warning: {caution.message} (in {counted(len(caution.cells), 'cell')})" for caution in plan.cautions
-    ]
+    cautions = [f"warning: {caution} (in {counted(len(caution.cells), 'cell')})" for caution in plan.cautions]
     return "".join(
         (
             html_text(head, stated),

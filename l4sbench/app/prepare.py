@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
-from l4sbench.catalog.outside import CATALOG, settle
+from l4sbench.catalog.outside import CATALOG, settle, settle_executables
 from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.factors import MAX_TRIALS
+from l4sbench.factors import DEFAULT_LAB, MAX_TRIALS
 from l4sbench.userfiles import is_file, short
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 RUNS: Final = Path("runs")
 """Default folder of run directories."""
 
-TESTBEDS: Final = ("virtual", "ssh", "fabric")
+_IN_LABS: Final = ("virtual", "dask")
+TESTBEDS: Final = ("virtual", "ssh", "fabric", "dask")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class RunOptions:
     """Choices for a run that its matrix does not make.
 
     Attributes:
-        on: The testbed: `virtual`, `ssh:INVENTORY` or `fabric[:SLICE]`.
+        on: The testbed: `virtual`, `dask:ADDRESS`, `ssh:INVENTORY` or `fabric[:SLICE]`.
         jobs: Number of trials that run at once; None: as many as the testbed has places, or one per core.
         trials: Trials per cell, instead of the matrix's number.
         new: Start a new run directory instead of resuming the latest.
@@ -54,6 +55,7 @@ class RunOptions:
         retry: Kinds of ended trials that run again: `failed` (however often they failed), `invalid`.
         sure: Add trials to cells until the verdict is decided, instead of the matrix's number; `trials` is
             then the most that a cell gets.
+        lab: The lab of cells that state none, for the virtual testbed, also on a cluster.
     """
 
     on: str = "virtual"
@@ -67,6 +69,7 @@ class RunOptions:
     trust: bool = False
     retry: Sequence[str] = ()
     sure: bool = False
+    lab: str = DEFAULT_LAB
 
     @cached_property
     def testbed(self) -> tuple[str, str]:
@@ -80,12 +83,18 @@ class RunOptions:
             hint = did_you_mean(kind, TESTBEDS)
             raise InputError(f"{self.on} is not a valid testbed; choose from {', '.join(TESTBEDS)}", hint)
         if kind == "ssh" and not place:
-            hint = "--on ssh:hosts.yml (docs/ssh.md; `l4sbench lab up` prints one)"
+            hint = "--on ssh:hosts.yml (l4sbench docs ssh; `l4sbench lab up` prints one)"
             raise InputError("ssh needs an inventory", hint)
+        if kind == "dask":
+            from l4sbench.testbeds.dask.address import check_address
+
+            check_address(place)
         if kind == "virtual" and colon:
             raise InputError(f"virtual takes nothing after its name, not {place!r}", "--on virtual")
         if self.slices > 1 and kind != "fabric":
             raise InputError(f"{kind} has no slices", "use --slices with --on fabric")
+        if self.lab != DEFAULT_LAB and kind not in _IN_LABS:
+            raise InputError(f"{kind} has no labs", f"use --lab with --on {' or '.join(_IN_LABS)}")
         return kind, place
 
 
@@ -140,7 +149,7 @@ class Prepared:
 
         Args:
             contact: Connect to hosts, and build what the cells need; otherwise what is recorded counts.
-            on_state: Called with the state of slices, in words.
+            on_state: Called with the state of slices or of a cluster, in words.
 
         Raises:
             InputError: the inventory or the slice is wrong, or code would be built that is not trusted.
@@ -167,18 +176,35 @@ class Prepared:
             require_inventory(Path(place))  # what is missing is reported before Ansible, which may be, too
             catalog, cells = self.matrix.catalog, self.matrix.cells
             return SshTestbed(Path(place), catalog, cells, contact=contact)
+        return self._open_labs(kind, place, contact=contact, on_state=on_state)
+
+    def _open_labs(self, kind: str, place: str, *, contact: bool, on_state: Callable[[str], None]) -> Testbed:
+        """Open the virtual testbed with the labs that the cells name, here or on a cluster."""
         from l4sbench.planning.inputs import needs
         from l4sbench.testbeds.virtual import VirtualTestbed
         from l4sbench.testbeds.virtual.lab import Lab, with_built_modules, with_modules
 
         catalog, modules = self.matrix.catalog, self.settled.modules
-        wanted = needs(catalog, self.matrix.cells, self.traits).options.values()
-        lab = Lab.locate(needs=frozenset().union(*wanted))
+        wanted = needs(catalog, self.matrix.cells, self.traits)
+        options = frozenset[str]().union(*wanted.options.values())
+        lab = Lab.locate(needs=options, name=self.options.lab)
+        labs = {name: Lab.locate(needs=options, name=name) for name in sorted(wanted.labs)}
+        if contact and kind == "dask":
+            from l4sbench.testbeds.dask.guests import DaskGuests
+
+            if labs and (len(labs) > 1 or any(cell.lab == DEFAULT_LAB for cell in self.matrix.cells)):
+                hint = f"run the cells of one after the other: lab={DEFAULT_LAB}, lab={min(labs)}"
+                raise InputError("a cluster runs the trials of one lab at a time", hint)
+            whole = with_modules(next(iter(labs.values()), lab), modules)
+            return VirtualTestbed(whole, catalog, guests=DaskGuests(place, whole, on_state))
         if contact:
-            return VirtualTestbed(with_modules(lab, modules), catalog)
-        known = with_built_modules(lab, {**dict.fromkeys(self.settled.refused), **modules})
+            whole_labs = {name: with_modules(one, modules) for name, one in labs.items()}
+            return VirtualTestbed(with_modules(lab, modules), catalog, labs=whole_labs)
+        folders = {**dict.fromkeys(self.settled.refused), **modules}
+        known = with_built_modules(lab, folders)
+        known_labs = {name: with_built_modules(one, folders) for name, one in labs.items()}
         unbuilt = {*modules, *self.settled.refused} - known.modules.keys()
-        return VirtualTestbed(known, catalog, frozenset(unbuilt))
+        return VirtualTestbed(known, catalog, frozenset(unbuilt), labs=known_labs)
 
 
 def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> Prepared:
@@ -225,10 +251,11 @@ def trusted(matrix: Matrix, *, consent: bool) -> Matrix:
 
 
 def _settled(matrix: Matrix, traits: TestbedTraits, *, consent: bool) -> Settled:
-    from l4sbench.planning.inputs import entries_used
+    from l4sbench.planning.inputs import entries_used, executables_used
 
     used = entries_used(matrix.catalog, matrix.cells, traits)
-    return settle(matrix.catalog, used.values(), consent=consent)
+    settled = settle(matrix.catalog, used, consent=consent)
+    return settle_executables(settled, executables_used(matrix.cells), consent=consent)
 
 
 def _traits(options: RunOptions) -> TestbedTraits:
@@ -286,11 +313,13 @@ def load_matrix(
 
 
 def kept_catalog(run: Path, more: Sequence[Path] = ()) -> Catalog:
-    """Load the catalog of a run directory: ours, and the run's copies of entries from outside."""
+    """Load the catalog of a run directory: ours, and the run's copies of what is from outside."""
     from l4sbench.catalog import Catalog
+    from l4sbench.catalog.outside import kept_executables, kept_topologies
 
     kept = run / CATALOG
-    return Catalog.load([*([kept] if kept.is_dir() else []), *more])
+    catalog = Catalog.load([*([kept] if kept.is_dir() else []), *more])
+    return catalog.with_topologies(kept_topologies(run)).with_executables(kept_executables(run))
 
 
 def find_matrix(matrix: str | Path) -> Path:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from l4sbench.app import api
 from l4sbench.app.api import Planned, RunLike, load, run
 from l4sbench.app.prepare import RUNS, RunOptions
+from l4sbench.factors import DEFAULT_LAB
 
 if TYPE_CHECKING:
     from reports.compare import Comparison
@@ -36,6 +37,7 @@ def plan(
     retry: Sequence[str] = (),
     runs: str | Path = RUNS,
     sure: bool = False,
+    lab: str = DEFAULT_LAB,
 ) -> Planned:
     """Return what `run` would do with the same arguments. Nothing runs, and no host is contacted.
 
@@ -43,7 +45,17 @@ def plan(
         InputError: the matrix, a filter or an option is wrong.
     """
     options = RunOptions(
-        on, jobs, trials, new, tuple(catalog), capture, slices, Path(runs), False, tuple(retry), sure
+        on=on,
+        jobs=jobs,
+        trials=trials,
+        new=new,
+        catalog=tuple(catalog),
+        capture=capture,
+        slices=slices,
+        runs=Path(runs),
+        retry=tuple(retry),
+        sure=sure,
+        lab=lab,
     )
     return api.plan_of(matrix, filters, options)
 
@@ -74,6 +86,7 @@ def compare(
     margins: str | Path | None = None,
     runs: str | Path = RUNS,
     every: bool = False,
+    between: str | None = None,
 ) -> Comparison:
     """Compare two runs cell by cell: which got worse by more than noise.
 
@@ -85,12 +98,13 @@ def compare(
         margins: A file with the differences that matter, instead of the default (docs/statistics.md).
         runs: Folder of run directories.
         every: Compare former cells, which the runs' matrices no longer have, too.
+        between: `FACTOR=BASE,NEW`, such as `lab=default,mine`: compare cells that differ in this factor.
 
     Raises:
         InputError: there is no such run, rule or file, or the runs have no cell in common.
     """
     places = (_place(base), _place(new))
-    return api.compare(*places, filters, rule=rule, margins=margins, runs=runs, every=every)
+    return api.compare(*places, filters, rule=rule, margins=margins, runs=runs, every=every, between=between)
 
 
 def figures(
@@ -100,8 +114,11 @@ def figures(
     rule: str | None = None,
     runs: str | Path = RUNS,
     every: bool = False,
+    beside: Sequence[RunLike] = (),
 ) -> Mapping[str, Figure]:
     """Return the figures of a run by name (docs/figures.md); each has a `caption` and an Altair `chart`.
+
+    With `beside` they are figures of several runs, and no others.
 
     Args:
         run: As for `decide`.
@@ -110,12 +127,19 @@ def figures(
         rule: The verdict rule, instead of the matrix's; figures show its limits.
         runs: Folder of run directories.
         every: Draw former cells, which the run's matrix no longer has, too.
+        beside: Further runs to put on one plot with this one, each as for `decide`.
 
     Raises:
-        InputError: there is no such run or rule, or two cells are in one place of a map.
+        InputError: there is no such run or rule, two cells are in one place of a map, or the runs have
+            nothing in common.
     """
     from reports.figures import figures as drawn
+    from reports.figures import of_runs
 
+    if beside:
+        places = [_place(run), *map(_place, beside)]
+        several = api.decide_several(places, filters, rule=rule, runs=runs, every=every)
+        return {figure.name: figure for figure in of_runs(several)}
     path, decision = api.decide(_place(run), filters, rule=rule, runs=runs, every=every)
     tables = load(path, *filters, every=every)
     return {figure.name: figure for figure in drawn(tables, decision, series)}

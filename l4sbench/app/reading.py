@@ -61,7 +61,7 @@ def copy_description(run: Path, folder: Path) -> Path:
         InputError: something else is in the folder.
         OSError: it cannot be written.
     """
-    from l4sbench.catalog.outside import CATALOG
+    from l4sbench.catalog.outside import CATALOG, EXECUTABLES, TOPOLOGIES
     from l4sbench.files import new_folder, write_whole
 
     manifest = (run / "manifest.json").read_bytes()
@@ -74,7 +74,8 @@ def copy_description(run: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("matrix.yaml", "manifest.json"):
         write_whole(folder / name, (run / name).read_bytes())
-    if (run / CATALOG).is_dir():
-        with new_folder(folder / CATALOG, replace=True) as made:
-            shutil.copytree(run / CATALOG, made, dirs_exist_ok=True)
+    for name in (CATALOG, EXECUTABLES, TOPOLOGIES):
+        if (run / name).is_dir():
+            with new_folder(folder / name, replace=True) as made:
+                shutil.copytree(run / name, made, dirs_exist_ok=True)
     return folder

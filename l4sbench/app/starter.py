@@ -185,7 +185,7 @@ class Starter:
             (
                 f"# yaml-language-server: $schema={schema}\n",
                 "# Check it and list its cells: l4sbench plan FILE. Run it: l4sbench run FILE.\n",
-                "# What a factor means: l4sbench explain NAME. Every key: docs/matrix.md.\n",
+                "# What a factor means: l4sbench explain NAME. Every key: l4sbench docs matrix.\n",
                 *(
                     f"{line.ljust(_COLUMN - 1)} # {about}\n" if about else f"{line}\n"
                     for line, about in lines

@@ -14,11 +14,12 @@ from l4sbench import assets
 from l4sbench.catalog.describe import Description, described, facts
 from l4sbench.errors import InputError, did_you_mean
 from l4sbench.factors import FACTORS, GROUP_FACTORS, RESERVED
-from l4sbench.topology import TOPOLOGIES
+from l4sbench.topology import find_topology, is_path, offered, topology
 from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CatalogEntry
+    from l4sbench.topology import Topology
     from reports.result.rules import Rule
 
 Facts: TypeAlias = tuple[tuple[str, str], ...]
@@ -39,6 +40,7 @@ class Word:
         about: a sentence or more.
         facts: pairs of heading and text.
         params: parameters of a queue or congestion control.
+        drawing: lines that draw a topology.
     """
 
     name: str
@@ -46,7 +48,20 @@ class Word:
     about: str
     facts: Facts
     params: tuple[Description, ...] = ()
+    drawing: tuple[str, ...] = ()
 
+
+KINDS: Final[Mapping[str, str]] = {
+    "queue": "queue",
+    "cc": "congestion control",
+    "factor": "factor",
+    "parameter": "parameter",
+    "key": "key of a matrix",
+    "rule": "rule",
+    "matrix": "matrix",
+    "topology": "topology",
+}
+"""Word by which a command asks for one kind of thing -> the kind of `Word`."""
 
 LISTS: Final[Mapping[str, str]] = {
     "queues": "queues at the bottleneck, for the factor aqm",
@@ -54,7 +69,7 @@ LISTS: Final[Mapping[str, str]] = {
     "factors": "factors of cells and flow groups",
     "rules": "rules for verdicts",
     "matrices": "matrices that ship with l4sbench",
-    "topologies": "named nodes and networks",
+    "topologies": "named nodes and networks, for the factor topology",
     "runs": "run directories",
 }
 """Everything that can be listed."""
@@ -66,13 +81,22 @@ def names(catalog: Catalog) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def explain(name: str, catalog: Catalog) -> tuple[Word, ...]:
+def explain(name: str, catalog: Catalog, kind: str = "") -> tuple[Word, ...]:
     """Return everything that a name means; names of factors may lack their first part, or have any group's.
 
+    Args:
+        name: the name; of a topology, also the path of its file.
+        catalog: the queues and congestion controls that there are.
+        kind: only things of this kind, one of `KINDS`; empty: of every kind.
+
     Raises:
-        InputError: it means nothing; the hint has similar names.
+        InputError: it means nothing; the hint has similar names. Or a topology's file is not valid.
     """
+    if kind == "topology" or (not kind and is_path(name)):
+        return (_drawn(find_topology(name)),)
     known = [*_words(catalog), *(_matrix(file) for file in _matrix_files() if file.stem == name)]
+    if kind:
+        known = [word for word in known if word.kind == KINDS[kind]]
     head, dot, rest = name.partition(".")
     generic = f"{GROUP}.{rest}" if dot and head not in RESERVED else name
     folded = name.casefold()
@@ -82,12 +106,13 @@ def explain(name: str, catalog: Catalog) -> tuple[Word, ...]:
         lambda word: dict(word.facts).get("label", "").casefold() == folded,
     ):
         if found := tuple(word for word in known if matches(word)):
-            return found
-    every = names(catalog)
+            return tuple(_drawn(topology(one.name)) if one.kind == "topology" else one for one in found)
+    every = tuple(word.name for word in known) if kind else names(catalog)
     owner = generic.partition(".")[0]
     siblings = [one.partition(".")[2] for one in every if dot and one.startswith(f"{owner}.")]
     hint = did_you_mean(rest, siblings) or did_you_mean(name, every)
-    raise InputError(f"nothing is called {short(name)}", hint or "l4sbench list prints what there is")
+    message = f"no {KINDS[kind]} is called {short(name)}" if kind else f"nothing is called {short(name)}"
+    raise InputError(message, hint or "l4sbench list prints what there is")
 
 
 def _words(catalog: Catalog) -> Iterator[Word]:
@@ -101,8 +126,15 @@ def _words(catalog: Catalog) -> Iterator[Word]:
     yield from _keys()
     for rule in _rules():
         yield Word(rule.rule, "rule", rule.about.strip(), _rule_facts(rule))
-    for row in topologies():
-        yield Word(row["topology"], "topology", "Named nodes and networks.", tuple(row.items())[1:])
+    yield from (Word(name, "topology", "", ()) for name in offered())
+
+
+def _drawn(found: Topology) -> Word:
+    from l4sbench.app.drawing import drawing
+
+    own = (("source", found.source), ("file", str(found.file or "")))
+    stated = tuple((heading, text) for heading, text in own if text)
+    return Word(found.name, "topology", found.about, stated, drawing=drawing(found))
 
 
 def _entry_facts(entry: CatalogEntry) -> Facts:
@@ -148,7 +180,7 @@ def _keys() -> tuple[Word, ...]:
     from l4sbench.matrix.naming import SETTINGS
 
     schema = json_schema()
-    more = (("more", "docs/matrix.md"),)
+    more = (("more", "l4sbench docs matrix"),)
     words = []
     for key in SETTINGS:
         shape = schema["properties"][key]
@@ -162,7 +194,7 @@ def _factors() -> Iterator[Description]:
     for prefix, table in (("", FACTORS), (f"{GROUP}.", GROUP_FACTORS)):
         for factor in table.values():
             found = described(factor)
-            yield replace(found, name=f"{prefix}{found.name}", source=found.source or "docs/matrix.md")
+            yield replace(found, name=f"{prefix}{found.name}", source=found.source or "l4sbench docs matrix")
 
 
 def _rules() -> Iterator[Rule]:
@@ -249,13 +281,14 @@ def _matrix(file: Path) -> Word:
 
 
 def topologies() -> list[Row]:
-    """Return a row for every topology."""
+    """Return a row for every topology that ships with l4sbench."""
     return [
         {
             "topology": one.name,
-            "nodes": ", ".join(node.name for node in one.nodes),
-            "networks": ", ".join(network.name for network in one.networks),
-            "bottleneck": f"{one.bottleneck.node} to {one.bottleneck.network}",
+            "nodes": str(len(one.nodes)),
+            "bottlenecks": ", ".join(f"{port.node} to {port.network}" for port in one.bottlenecks),
+            "flow groups": ", ".join(group for group in one.groups if group) or f"any {len(one.pairs)}",
+            "about": one.about,
         }
-        for one in TOPOLOGIES.values()
+        for one in map(topology, offered())
     ]

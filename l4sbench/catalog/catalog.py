@@ -5,23 +5,27 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from l4sbench import assets
 from l4sbench.catalog.entries import CatalogEntry, CongestionControl, Queue
 from l4sbench.catalog.reader import read_entry
 from l4sbench.document import read
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.topology import topology
 from l4sbench.userfiles import is_file, is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from l4sbench.catalog.entries import KernelModule
     from l4sbench.catalog.exports import Exports
+    from l4sbench.executables import Executable
+    from l4sbench.topology import Topology
 
 MODULE_FILE = "module.yml"
 _Entry = TypeVar("_Entry", Queue, CongestionControl)
@@ -31,12 +35,16 @@ _Entry = TypeVar("_Entry", Queue, CongestionControl)
 class Catalog:
     """The available queues and congestion controls by name, in alphabetical order.
 
-    `folders` are the folders from outside that were read besides the project's own.
+    `folders` are the folders from outside that were read besides the project's own. `topologies` are those of
+    the user's own, by name; those that ship with l4sbench are read when they are asked for. `executables`
+    are programs of the user's own that send flows.
     """
 
     queues: Mapping[str, Queue]
     congestion_controls: Mapping[str, CongestionControl]
     folders: tuple[Path, ...] = ()
+    topologies: Mapping[str, Topology] = field(default_factory=lambda: MappingProxyType({}))
+    executables: Mapping[str, Executable] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def load(cls, extra: Sequence[Path] = ()) -> Catalog:
@@ -50,21 +58,26 @@ class Catalog:
         problems = [
             Problem(str(place), "", "catalog folder not found") for place in extra if not is_folder(place)
         ]
-        entries: dict[str, CatalogEntry] = {}
+        entries: dict[tuple[str, str], CatalogEntry] = {}  # a queue and a congestion control may share a name
         for file in _files([assets.folder("kernels"), assets.folder("p4"), *extra]):
             try:
                 entry = read_entry(file)
             except InputError as error:
                 problems += error.problems
                 continue
-            if (other := entries.get(entry.name)) is not None:
+            key = (_kind(entry), entry.name)
+            if (other := entries.get(key)) is not None:
                 message = f"{entry.name} is already the name of {other.folder / MODULE_FILE}"
                 problems.append(Problem(_where(file, "name"), "name", message, "choose another name"))
-            entries[entry.name] = entry
+            entries[key] = entry
         problems += _exported_twice(entries.values())
+        alike = {
+            kind: {name: entry for (of, name), entry in entries.items() if of == kind} for kind, _ in entries
+        }
+        found = [_with_module(entry, alike[kind], problems) for (kind, _), entry in entries.items()]
         if problems:
             raise InputError(problems)
-        ordered = sorted(entries.values(), key=lambda entry: entry.name)
+        ordered = sorted(found, key=lambda entry: entry.name)
         return cls(
             MappingProxyType({entry.name: entry for entry in ordered if isinstance(entry, Queue)}),
             MappingProxyType(
@@ -86,6 +99,30 @@ class Catalog:
         """Return the congestion control of that name; raise InputError as `queue`."""
         return _lookup(self.congestion_controls, name, path, "congestion control")
 
+    def topology(self, name: str) -> Topology:
+        """Return the topology of that name; raise InputError if there is none."""
+        return self.topologies[name] if name in self.topologies else topology(name)
+
+    def with_topologies(self, own: Iterable[Topology]) -> Catalog:
+        """Return the catalog with topologies of the user's own."""
+        return replace(
+            self, topologies=MappingProxyType({**self.topologies, **{one.name: one for one in own}})
+        )
+
+    def executable(self, name: str, path: str = "send") -> Executable:
+        """Return the program of that name of the user's own; raise InputError if there is none."""
+        try:
+            return self.executables[name]
+        except KeyError:
+            message = f"there is no program {name}"
+            raise InputError([Problem("", path, message, f"write its path: ./{name}")]) from None
+
+    def with_executables(self, own: Iterable[Executable]) -> Catalog:
+        """Return the catalog with programs of the user's own."""
+        return replace(
+            self, executables=MappingProxyType({**self.executables, **{one.name: one for one in own}})
+        )
+
     @cached_property
     def exports(self) -> Mapping[str, Exports]:
         """Counters that congestion controls and queues report, by kernel module or kind of queue."""
@@ -103,6 +140,10 @@ class Catalog:
     def _digest(self) -> str:
         text = "\n".join(f"{entry.name} {entry.digest}" for entry in self.entries)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _kind(entry: CatalogEntry) -> str:
+    return "queue" if isinstance(entry, Queue) else "congestion-control"
 
 
 def _files(folders: Iterable[Path]) -> list[Path]:
@@ -133,6 +174,30 @@ def _exported_twice(entries: Iterable[Queue | CongestionControl]) -> list[Proble
                 hint = "leave exports out here: the others hold for every entry"
                 found.append(Problem(_where(entry.folder / MODULE_FILE, "exports"), "exports", message, hint))
     return found
+
+
+def _with_module(
+    entry: CatalogEntry, entries: Mapping[str, CatalogEntry], problems: list[Problem]
+) -> CatalogEntry:
+    """Return an entry with the module, and what that exports, of the entry that it names for both.
+
+    `entries` are those of its kind, by name.
+    """
+    if entry.module is None or not entry.module.of:
+        return entry
+    other = entries.get(entry.module.of)
+    offered = [name for name, one in entries.items() if _brings_module(one)]
+    if other is None or other.name not in offered:
+        message = f"no entry {entry.module.of} of the same kind brings a module"
+        where = _where(entry.folder / MODULE_FILE, "module")
+        problems.append(Problem(where, "module.from", message, suggest(entry.module.of, offered)))
+        return entry
+    module = replace(cast("KernelModule", other.module), params=entry.module.params, of=other.name)
+    return replace(entry, module=module, exports=entry.exports or other.exports)
+
+
+def _brings_module(entry: CatalogEntry) -> bool:
+    return entry.module is not None and not entry.module.of
 
 
 def _lookup(entries: Mapping[str, _Entry], name: str, path: str, what: str) -> _Entry:

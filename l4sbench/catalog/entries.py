@@ -230,11 +230,13 @@ class KernelModule:
         name: Name in the kernel.
         source: Folder with its C source if it is part of l4sbench; None: part of the kernel.
         params: Module parameter -> text with fields. They apply to a whole kernel, not to one flow.
+        of: Entry that brings it; empty: the entry itself. `Catalog.load` fills in name and source then.
     """
 
     name: str
     source: Path | None = None
     params: Mapping[str, Text] = field(default_factory=dict)
+    of: str = ""
 
 
 @dataclass(frozen=True)

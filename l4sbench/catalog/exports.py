@@ -70,12 +70,17 @@ class Exports:
         source: The kernel module that lists its sockets in `/proc/net/<module>`, or the kind of queue.
         columns: In the table's order.
         statistics: Of a queue: the members of its statistics in the kernel, in order, with their types.
+        panels: Of a congestion control: title -> columns that reports draw over time, together; not part of
+            programs.
     """
 
     table: Table
     source: str
     columns: tuple[Column, ...] = ()
     statistics: tuple[tuple[str, str], ...] = ()
+    panels: Annotated[tuple[tuple[str, tuple[str, ...]], ...], Field(exclude=True)] = field(
+        default=(), compare=False
+    )
 
     def counter(self, name: str) -> str:
         """Return the name under which samplers write a counter; for sockets it begins with the module's."""

@@ -109,9 +109,13 @@ class NeedsFile(_Strict):
 
 
 class ModuleFile(_Strict):
-    """The kernel module of an entry; `source: true` if its C source is in the same folder."""
+    """The kernel module of an entry; `source: true` if its C source is in the same folder.
 
-    name: Key
+    In place of a name `from` may name another entry, whose module it is.
+    """
+
+    name: Key | None = None
+    from_: Name | None = Field(None, alias="from")
     source: bool = False
     params: dict[Key, Plain] = {}
 
@@ -135,6 +139,7 @@ class ExportsFile(_Strict):
     of: Key | None = None
     statistics: dict[Member, Literal["u8", "u16", "u32", "s32", "u64", "s64", "share32", "share64"]] = {}
     columns: dict[Key, Annotated[ColumnFile, BeforeValidator(_column)]] = Field(min_length=1)
+    panels: dict[Annotated[str, StringConstraints(min_length=1, max_length=60)], list[Key]] = {}
 
 
 class PartFile(_Strict):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Catalog entries that are not part of l4sbench: the code that they bring, and their copies in runs."""
+"""Parts of a matrix that are not part of l4sbench: code of catalog entries, and copies of all in runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,24 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import assets
 from l4sbench.catalog.entries import Queue
 from l4sbench.errors import InputError, Problem
+from l4sbench.executables import Executable
 from l4sbench.files import new_folder, sync_folder
-from l4sbench.trust import is_code, read_code, trust, trusted_copy
+from l4sbench.topology import read_topology
+from l4sbench.trust import is_code, read_code, trust, trust_program, trusted_copy, trusted_program
+from l4sbench.userfiles import read_bytes
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CatalogEntry
+    from l4sbench.topology import Topology
 
 CATALOG: Final = "catalog"
 """Folder of a run directory with copies of the catalog entries that are not part of l4sbench."""
+
+TOPOLOGIES: Final = "topologies"
+"""Folder of a run directory with copies of the topologies that are not part of l4sbench."""
+
+EXECUTABLES: Final = "executables"
+"""Folder of a run directory with copies of the user's own programs that send flows."""
 
 _MODULE_FILE: Final = "module.yml"
 _SHOWN: Final = 8
@@ -63,7 +73,7 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
     refused: set[str] = set()
     consented: list[str] = []
     for entry in used:
-        if entry.module is None or entry.module.source is None or not _is_outside(entry):
+        if entry.module is None or entry.module.source is None or not _is_outside(entry.module.source):
             continue
         code = read_code(entry.module.source)
         if not code.sources:
@@ -77,7 +87,7 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
         if copy is None:
             more = f" and {len(code.sources) - _SHOWN} more" if len(code.sources) > _SHOWN else ""
             what = f"carries code that was not trusted yet: {', '.join(code.sources[:_SHOWN])}{more}"
-            hint = f"look at {entry.folder}, then run with --trust (docs/security.md)"
+            hint = f"look at {entry.module.source}, then run with --trust (l4sbench docs security)"
             untrusted.append(Problem(str(entry.folder / _MODULE_FILE), entry.name, what, hint))
             refused.add(entry.module.name)
         else:
@@ -93,33 +103,69 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
     return Settled(settled, MappingProxyType(modules), tuple(untrusted), frozenset(refused), tuple(consented))
 
 
+def settle_executables(settled: Settled, used: Iterable[str], *, consent: bool) -> Settled:
+    """Find out in the same way whether the user trusts the programs in use that send flows.
+
+    Raises:
+        InputError: A program cannot be read, or what is trusted cannot be looked up.
+    """
+    found: list[Executable] = []
+    untrusted, consented = list(settled.untrusted), list(settled.consented)
+    for name in sorted(used):
+        own = settled.catalog.executable(name)
+        copy = trusted_program(own.digest)
+        if copy is None and consent:
+            copy = trust_program(own.content)
+            consented.append(name)
+        if copy is None:
+            hint = f"run with --trust to run {own.file} here and on hosts (l4sbench docs security)"
+            untrusted.append(Problem(str(own.file), name, "is a program that was not trusted yet", hint))
+        else:
+            found.append(Executable(name, copy))
+    catalog = settled.catalog.with_executables(found)
+    return replace(settled, catalog=catalog, untrusted=tuple(untrusted), consented=tuple(consented))
+
+
 def entries_with_code(files: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the kept catalog entries with code among a run's files, given by their paths."""
+    """Return the kept catalog entries with code, and programs, among a run's files, given by their paths."""
     found = (PurePosixPath(name).parts for name in files)
     return tuple(
-        sorted({parts[1] for parts in found if len(parts) > 2 and parts[0] == CATALOG and is_code(parts[-1])})
+        sorted(
+            {
+                parts[1]
+                for parts in found
+                if (len(parts) > 2 and parts[0] == CATALOG and is_code(parts[-1]))
+                or (len(parts) == 2 and parts[0] == EXECUTABLES)
+            }
+        )
     )
 
 
 def keep_catalog(run: Path, catalog: Catalog) -> None:
-    """Copy entries that are not part of l4sbench into the run directory, which then runs anywhere.
+    """Copy what is not part of l4sbench into the run directory, which then runs anywhere.
 
-    Of a folder only `module.yml` is copied and, with `source: true`, the files that a build reads.
+    Of an entry's folder only `module.yml` is copied and, with `source: true`, the files that a build reads.
 
     Raises:
         InputError: Code has links or is too large.
     """
+    _keep_entries(run, catalog)
+    _keep_topologies(run, catalog)
+    _keep_executables(run, catalog)
+
+
+def _keep_entries(run: Path, catalog: Catalog) -> None:
     import shutil
 
     kept = run / CATALOG
-    outside = [entry for entry in catalog.entries if _is_outside(entry)]
+    outside = [entry for entry in catalog.entries if _is_outside(entry.folder)]
     if all(entry.folder.resolve().is_relative_to(kept.resolve()) for entry in outside):
         return
     with new_folder(kept, replace=True) as partial:
         for entry in outside:
             folder = partial / entry.name
             source = entry.module.source if entry.module else None
-            if source is not None:
+            if source is not None and not (entry.module and entry.module.of):
                 read_code(source).write(folder)
             else:
                 folder.mkdir()
@@ -127,7 +173,46 @@ def keep_catalog(run: Path, catalog: Catalog) -> None:
         sync_folder(partial)
 
 
-def _is_outside(entry: CatalogEntry) -> bool:
-    """Return True unless the entry is below one of the project's own folders, links and `..` resolved."""
+def _keep_topologies(run: Path, catalog: Catalog) -> None:
+    kept = run / TOPOLOGIES
+    files = {name: one.file for name, one in catalog.topologies.items() if one.file is not None}
+    if all(file.resolve().is_relative_to(kept.resolve()) for file in files.values()):
+        return
+    contents = {name: read_bytes(file) for name, file in files.items()}
+    with new_folder(kept, replace=True) as partial:
+        for name, content in contents.items():
+            (partial / f"{name}.yml").write_bytes(content)
+        sync_folder(partial)
+
+
+def _keep_executables(run: Path, catalog: Catalog) -> None:
+    """Copy the programs; those of an earlier look at the matrix stay, if they have not changed."""
+    kept, own = run / EXECUTABLES, catalog.executables
+    before = {one.name: one for one in kept_executables(run)}
+    if not own or all(name in before and before[name].digest == one.digest for name, one in own.items()):
+        return
+    with new_folder(kept, replace=True) as partial:
+        for name, one in own.items():
+            (partial / name).write_bytes(one.content)
+            (partial / name).chmod(0o755)
+        sync_folder(partial)
+
+
+def kept_executables(run: Path) -> tuple[Executable, ...]:
+    """Return the programs that were copied into a run directory; they are read when they are needed."""
+    return tuple(Executable(file.name, file) for file in sorted((run / EXECUTABLES).glob("*")))
+
+
+def kept_topologies(run: Path) -> tuple[Topology, ...]:
+    """Return the topologies that were copied into a run directory.
+
+    Raises:
+        InputError: one is not valid.
+    """
+    return tuple(read_topology(file) for file in sorted((run / TOPOLOGIES).glob("*.yml")))
+
+
+def _is_outside(folder: Path) -> bool:
+    """Return True unless a folder is below one of the project's own, links and `..` resolved."""
     own = (assets.folder("kernels").resolve(), assets.folder("p4").resolve())
-    return not any(map(entry.folder.resolve().is_relative_to, own))
+    return not any(map(folder.resolve().is_relative_to, own))

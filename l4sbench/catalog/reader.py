@@ -284,6 +284,14 @@ class _Reader:
     def _module(self, model: files.ModuleFile | None, prefix: str) -> KernelModule | None:
         if model is None:
             return None
+        if (model.name is None) == (model.from_ is None):
+            self._flaw(("module",), "needs either name or from, the entry whose module it is")
+            return None
+        if model.from_ is not None and model.source:
+            self._flaw(("module", "source"), f"the module's source is beside {model.from_}, not here")
+        if model.name is None:
+            params = self._texts(model.params, ("module", "params"))
+            return KernelModule("", None, params, of=model.from_ or "")
         if not model.source and not model.name.startswith(prefix):
             # hosts load it as root; code of its own needs consent, a module of Linux does not
             message = f"without source: true the name of a module begins with {prefix}, not {model.name}"
@@ -296,7 +304,10 @@ class _Reader:
         if model is None:
             return None
         at: KeyPath = ("exports",)
-        module = entry.module.name if entry.module else ""
+        module = (entry.module.name or "") if entry.module else ""
+        if table == "sockets" and entry.module is not None and entry.module.from_ is not None:
+            self._flaw(at, f"the counters of the module are described by {entry.module.from_}")
+            return None
         source = (model.of or "") if table == "queues" else module
         if table == "queues" and not source:
             self._flaw(at, "of is missing: the kind of queue with these counters, as tc names it")
@@ -304,6 +315,7 @@ class _Reader:
             self._flaw(at, "needs a module whose name begins with tcp_, like its file in /proc/net")
         if table == "sockets" and (model.of or model.statistics):
             self._flaw(at, "of and statistics are for queues only")
+        self._check_panels(table, model)
         prefix = f"{entry.name.replace('-', '_')}_"
         for name, given in model.columns.items():
             self._check_column(table, name, given, prefix)
@@ -311,7 +323,20 @@ class _Reader:
             Column(name, tuple(given.from_), given.unit, given.kind, given.doc)
             for name, given in model.columns.items()
         )
-        return Exports(table, source, tuple(columns), tuple(model.statistics.items()))
+        panels = ((title, tuple(names)) for title, names in model.panels.items())
+        return Exports(table, source, tuple(columns), tuple(model.statistics.items()), tuple(panels))
+
+    def _check_panels(self, table: Table, model: files.ExportsFile) -> None:
+        if table == "queues" and model.panels:
+            self._flaw(("exports", "panels"), "panels are for congestion controls only")
+        for title, names in model.panels.items():
+            at: KeyPath = ("exports", "panels", title)
+            words = {name for name in names if name in model.columns and model.columns[name].kind == "str"}
+            for name in names:
+                if name not in model.columns:
+                    self._flaw(at, f"{name} is not a column above", suggest(name, model.columns))
+            if words and words != set(names):
+                self._flaw(at, "words and numbers cannot share a panel")
 
     def _check_column(self, table: Table, name: str, given: files.ColumnFile, prefix: str) -> None:
         at: KeyPath = ("exports", "columns", name)
@@ -348,6 +373,8 @@ def _digest(model: BaseModel) -> str:
     words = {"label", "about", "sources"}
     skipped = {*words, "needs", "family", "thresholds", "steps", "marks", "l4s", "exports"}
     content = model.model_dump(mode="json", exclude={*skipped, "params"}, by_alias=True)
+    if (module := content.get("module")) is not None and module["from"] is None:
+        del module["from"]  # digests of before there was such a key
     content["params"] = {
         name: param.model_dump(mode="json", exclude={"doc", "source"}, by_alias=True)
         for name, param in getattr(model, "params", {}).items()

@@ -20,6 +20,7 @@ from l4sbench.cli import (
     collect,
     compare,
     completion,
+    docs,
     doctor,
     init,
     lab,
@@ -58,6 +59,7 @@ _COMMANDS: Final = (
     bundle,
     clean,
     words,
+    docs,
     lab,
     slices,
     doctor,
@@ -78,6 +80,7 @@ first steps:
   l4sbench lab build               build the lab, once
   l4sbench plan quickstart         show what would run, and for how long
   l4sbench run quickstart          run it and print the decision table
+  l4sbench docs tutorial           from a question to an answer, step by step
 """
 
 

@@ -49,7 +49,8 @@ def bundle(args: argparse.Namespace) -> int:
     elif args.unpack:
         run = bundles.unpack_bundle(args.unpack, args.runs)
         answer(str(run))
-        _warn_of_code(path.relative_to(run).as_posix() for path in (run / "catalog").rglob("*"))
+        kept = (path for name in ("catalog", "executables") for path in (run / name).rglob("*"))
+        _warn_of_code(path.relative_to(run).as_posix() for path in kept)
     else:
         run = find_run(args.run, args.runs)
         out = args.output or Path(f"{run.parent.name}-{run.name}{bundles.SUFFIX}")
@@ -60,9 +61,10 @@ def bundle(args: argparse.Namespace) -> int:
 
 
 def _warn_of_code(files: Iterable[str]) -> None:
-    """Print which catalog entries among a run's files carry code."""
+    """Print which catalog entries among a run's files carry code, and programs among them."""
     from l4sbench.catalog.outside import entries_with_code
 
     found = entries_with_code(files)
     if found:
-        say(f"it carries code, of {', '.join(found)}; a run builds it only with --trust (docs/security.md)")
+        names = ", ".join(found)
+        say(f"it carries code, of {names}; a run uses it only with --trust (l4sbench docs security)")

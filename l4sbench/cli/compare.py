@@ -25,6 +25,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench compare BASE NEW aqm=dualpi2 --json",
             "l4sbench compare BASE NEW --junit compare.xml   for a CI's test report",
             "l4sbench compare BASE NEW --margins my.yml      which differences matter",
+            "l4sbench compare RUN RUN --between lab=default,mine   two kernels of one run",
         ),
     )
     for name in ("base", "new"):
@@ -38,6 +39,11 @@ def add_parser(commands: Subparsers) -> None:
         "--all", action="store_true", help="compare former cells, not in the matrices now, too"
     )
     parser.add_argument("--margins", type=Path, metavar="FILE", help="which differences matter, as YAML")
+    parser.add_argument(
+        "--between",
+        metavar="FACTOR=BASE,NEW",
+        help="compare cells with one value of a factor with those that differ only in it: lab=default,mine",
+    )
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
     parser.add_argument(
         "--junit", type=Path, metavar="FILE", help="also write it as JUnit XML, a test per cell"
@@ -59,6 +65,7 @@ def compare(args: argparse.Namespace) -> int:
         margins=args.margins,
         runs=args.runs,
         every=args.all,
+        between=args.between,
     )
     answer(as_json(as_document(found)) if args.json else as_text(found))
     if args.junit:

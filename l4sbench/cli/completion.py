@@ -80,7 +80,7 @@ def _words() -> dict[str, list[str]]:
         "names": [name for name in words.names(catalog) if not name.startswith(words.GROUP)],
         "rules": [row["rule"] for row in words.rules()],
         "lists": list(words.LISTS),
-        "testbeds": ["virtual", "ssh:", "fabric"],
+        "testbeds": ["virtual", "ssh:", "fabric", "dask:"],
     }
 
 

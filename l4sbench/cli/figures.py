@@ -6,11 +6,17 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import as_filter, is_filter
 from l4sbench.cli.terminal import answer, as_json, as_path, say, warn
 from l4sbench.wording import counted
+
+if TYPE_CHECKING:
+    from reports.figures import Written
+    from reports.result.verdicts import Decision
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +27,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         const="",
         metavar="DIR",
         help="write the run's figures and an index of them into DIR (default: report/figures/ of the run)",
+    )
+    parser.add_argument(
+        "--map",
+        action="store_true",
+        help="write one figure: where it is okay to switch by rate and RTT, into report/map/ of the run",
+    )
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        metavar="RUN",
+        help="with --figures: put this run on one plot with the other; may be repeated, draws nothing else",
     )
     parser.add_argument(
         "--format",
@@ -41,7 +59,7 @@ def wanted(args: argparse.Namespace) -> bool:
     if args.figures and is_filter(args.figures):
         args.filters = [as_filter(args.figures), *args.filters]
         args.figures = ""
-    return args.figures is not None
+    return args.figures is not None or args.map
 
 
 def write(args: argparse.Namespace) -> int:
@@ -52,8 +70,12 @@ def write(args: argparse.Namespace) -> int:
     from reports.figures import write as write_figures
 
     forms = formats(args.format)
+    if args.beside:
+        return _write_several(args, forms)
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs, every=args.all)
     report = args.output or path / "report"
+    if args.map:
+        return _write_map(args, decision, report / "map" / _below(args.filters), forms)
     folder = Path(args.figures) if args.figures else report / "figures" / _below(args.filters)
     tables = api.load(path, *args.filters, every=args.all)
     many = counted(len(decision.cells), "cell")
@@ -63,8 +85,48 @@ def write(args: argparse.Namespace) -> int:
             figures(tables, decision, args.series, lambda why: warn(f"not drawn: {why}")),
             folder,
             forms,
-            lambda one: say(f"{as_path(one.files[0])}: {one.caption}"),
+            _announce,
         )
+    return _answer(args, folder, written)
+
+
+def _write_map(args: argparse.Namespace, decision: Decision, folder: Path, forms: Sequence[str]) -> int:
+    """Write the map of rate and RTT, beside other maps of the run but not among its figures."""
+    from l4sbench.app.reading import writing
+    from reports.figures import the_plane
+    from reports.figures import write as write_figures
+
+    folder = Path(args.figures) if args.figures else folder
+    figure = the_plane(decision)
+    with writing(folder, "--map --figures DIR writes it into another folder"):
+        written = write_figures(iter([figure]), folder, forms, _announce)
+    return _answer(args, folder, written)
+
+
+def _write_several(args: argparse.Namespace, forms: Sequence[str]) -> int:
+    """Write figures of several runs into a folder of their own, so that they replace no others."""
+    from l4sbench.app import api
+    from l4sbench.app.reading import writing
+    from reports.figures import of_runs
+    from reports.figures import write as write_figures
+
+    several = api.decide_several(
+        [args.run, *args.beside], args.filters, rule=args.rule, runs=args.runs, every=args.all
+    )
+    report = args.output or args.run / "report"
+    folder = Path(args.figures) if args.figures else report / "figures" / "runs" / _below(args.filters)
+    with writing(folder, "--figures DIR writes them into another folder"):
+        shown = of_runs(several, lambda why: warn(f"not drawn: {why}"))
+        written = write_figures(shown, folder, forms, _announce)
+    return _answer(args, folder, written)
+
+
+def _announce(one: Written) -> None:
+    say(f"{as_path(one.files[0])}: {one.caption}")
+
+
+def _answer(args: argparse.Namespace, folder: Path, written: Sequence[Written]) -> int:
+    """Print the index, or everything as JSON."""
     if args.json:
         answer(
             as_json(

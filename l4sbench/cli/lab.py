@@ -10,16 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l4sbench.cli import nodes
+from l4sbench.cli import kernels, nodes
 from l4sbench.cli.options import (
     Subparsers,
     add_catalog,
     add_command,
+    add_lab,
     add_matrix,
     add_subcommands,
     count,
+    lab_name,
 )
 from l4sbench.cli.terminal import answer, as_json, as_table, say
+from l4sbench.factors import DEFAULT_LAB
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -48,13 +51,28 @@ def add_parser(commands: Subparsers) -> None:
         "build",
         build,
         help="build kernel, guest userland, tools and modules into the cache",
-        examples=("l4sbench lab build", "l4sbench lab build --kernel-tree ~/src/net-next"),
+        examples=(
+            "l4sbench lab build",
+            "l4sbench lab build --kernel-tree ~/src/net-next",
+            "l4sbench lab build --name mine --kernel-tree ~/src/net-next --keep-tree",
+        ),
     )
     source = building.add_mutually_exclusive_group()
     source.add_argument(
         "--tarball", type=Path, metavar="FILE", help="archive of kernel sources to build from"
     )
     source.add_argument("--kernel-tree", type=Path, metavar="DIR", help="kernel tree to copy and build from")
+    building.add_argument(
+        "--name",
+        type=lab_name,
+        default=DEFAULT_LAB,
+        help="build a lab beside the default one (run --lab NAME)",
+    )
+    building.add_argument(
+        "--keep-tree",
+        action="store_true",
+        help="keep the built tree (2 GB), so that the next build compiles only changes; for git work trees",
+    )
     building.add_argument(
         "--jobs", type=count, metavar="N", help="number of parallel compilations (default: number of cores)"
     )
@@ -81,7 +99,9 @@ def add_parser(commands: Subparsers) -> None:
         ),
     )
     add_matrix(looking)
+    add_lab(looking, "lab of a cell that states none")
     looking.set_defaults(words=())  # what follows --, see l4sbench.cli
+    kernels.add_parsers(own)
     nodes.add_parsers(own)
 
 
@@ -98,11 +118,14 @@ def build(args: argparse.Namespace) -> int:
         kernel_tree=args.kernel_tree,
         jobs=args.jobs,
         force=args.force,
+        name=args.name,
+        keep_tree=args.keep_tree,
         needs=frozenset(kernel_options(Catalog.load(args.catalog).entries)),
     )
     with build_progress() as on_progress:
         lab = make(options, on_progress)
-    say(f"The lab is ready: Linux {lab.kernel_release}, from {lab.source}")
+    named = "" if args.name == DEFAULT_LAB else f" {args.name}"
+    say(f"The lab{named} is ready: Linux {lab.kernel_release}, from {lab.source}")
     return 0
 
 
@@ -131,7 +154,7 @@ def shell(args: argparse.Namespace) -> int:
     cell, topology, programs = programs_of(args.matrix, args.filters, args.catalog)
     catalog = load_matrix(args.matrix, args.catalog).catalog
     options = kernel_options(entries(catalog, uses(cell, TRAITS)))
-    lab = Lab.locate(needs=options)
+    lab = Lab.locate(needs=options, name=args.lab if cell.lab == DEFAULT_LAB else cell.lab)
     if args.words or not sys.stdin.isatty():
         commands = shells.commands_of(args.words) if args.words else shells.piped_commands()
         ended = shells.run_commands(lab, programs, topology, commands, options)
@@ -153,9 +176,13 @@ def _banner(cell: Cell, topology: Topology, catalog: Catalog) -> Iterator[str]:
     ]
     yield from (f"  {line}" for line in as_table(rows))
     yield "a node's name runs a command there, or a shell; names resolve; exit ends the guest. To try:"
-    yield f"  {topology.router} tc -s qdisc show dev {topology.bottleneck.network}"
+    for port in topology.bottlenecks:
+        yield f"  {port.node} tc -s qdisc show dev {port.network}"
     for group, pair in topology.place(cell.nodes).items():
-        name = catalog.congestion_control(str(cell.factors[f"{group}.cc"])).kernel_name
+        cc = cell.factors.get(f"{group}.cc")
+        if cc is None:
+            continue
+        name = catalog.congestion_control(str(cc)).kernel_name
         server, client = f"{pair.receiver} iperf3 -s -1 -D", f"{pair.sender} iperf3 -c {pair.receiver}"
         yield f"  {server}; {client} -C {name} -t 5"
 

@@ -30,7 +30,9 @@ def add_parsers(own: Subparsers) -> None:
             "ssh -F ~/.cache/l4sbench/nodes/line6/ssh_config router",
         ),
     )
-    starting.add_argument("--topology", default="line6", metavar="NAME", help="topology (default: line6)")
+    starting.add_argument(
+        "--topology", default="line6", metavar="NAME", help="topology, by name or file (default: line6)"
+    )
     starting.add_argument("--name", metavar="LAB", help="name of the lab (default: the topology's)")
     starting.add_argument(
         "--memory",

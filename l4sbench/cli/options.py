@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from l4sbench.cli.terminal import answer
 from l4sbench.errors import InputError
+from l4sbench.factors import DEFAULT_LAB, LAB_NAME
 from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
         "--on",
         default="virtual",
         metavar="TESTBED",
-        help="where trials run: virtual (default), ssh:INVENTORY for your own hosts, or fabric[:SLICE]",
+        help="where trials run: virtual (default), dask:ADDRESS for a cluster, ssh:INVENTORY for your own "
+        "hosts, or fabric[:SLICE]",
     )
     parser.add_argument(
         "--slices",
@@ -155,6 +157,7 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="capture the packets of every trial (pcap); trials that ended without run again",
     )
+    add_lab(parser, "lab of cells that state none (lab build --name), for the virtual testbed")
     parser.add_argument("--new", action="store_true", help="start a new run directory")
     parser.add_argument(
         "--retry",
@@ -167,9 +170,27 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
         "--trust",
         action="store_true",
         help="trust the code that catalog entries of these cells bring from outside: it is built and loaded, "
-        "now and later, until it changes (docs/security.md)",
+        "now and later, until it changes (l4sbench docs security)",
     )
     add_runs(parser)
+
+
+def add_lab(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add --lab."""
+    parser.add_argument("--lab", type=lab_name, default=DEFAULT_LAB, metavar="NAME", help=text)
+
+
+def lab_name(text: str) -> str:
+    """Return the name of a lab unchanged.
+
+    Raises:
+        argparse.ArgumentTypeError: it is not one.
+    """
+    if not re.fullmatch(LAB_NAME, text):
+        raise argparse.ArgumentTypeError(
+            f"{short(text)!r} is not a valid name; use a-z, 0-9 and -, such as mine"
+        )
+    return text
 
 
 def run_options(args: argparse.Namespace) -> RunOptions:
@@ -182,7 +203,12 @@ def run_options(args: argparse.Namespace) -> RunOptions:
 
 
 def run_command(
-    run: Path, matrix: Matrix, runs: Path, filters: Sequence[str] = (), on: str = "virtual"
+    run: Path,
+    matrix: Matrix,
+    runs: Path,
+    filters: Sequence[str] = (),
+    on: str = "virtual",
+    lab: str = DEFAULT_LAB,
 ) -> str:
     """Return the command that resumes a run, also where a bundle of it was unpacked.
 
@@ -195,6 +221,7 @@ def run_command(
     same = shipped.is_file() and shipped.read_bytes() == (run / "matrix.yaml").read_bytes()
     words = ["l4sbench", "run", matrix.name if same else as_path(run / "matrix.yaml"), *filters]
     words += ["--on", on] if on != "virtual" else []
+    words += ["--lab", lab] if lab != DEFAULT_LAB else []
     return shlex.join([*words, *(["--dir", str(runs)] if runs != _RUNS else [])])
 
 

@@ -33,7 +33,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench plan quickstart",
             "l4sbench plan my.yaml aqm='fq*' rtt=10ms,20ms --cells",
             "l4sbench plan my.yaml --json",
-            "l4sbench plan my.yaml --export by-hand      for ansible-playbook (docs/ssh.md)",
+            "l4sbench plan my.yaml --export by-hand      for ansible-playbook (l4sbench docs ssh)",
         ),
     )
     add_matrix(parser)
@@ -131,7 +131,7 @@ def warn_of(plan: Plan) -> None:
     for note in plan.notes:
         say(f"note: {note}")
     for caution in plan.cautions:
-        warn(f"{caution.message} ({_where(caution, len(plan.cells))})")
+        warn(f"{caution} ({_where(caution, len(plan.cells))})")
     if bare := plan.trials[Reason.NO_CAPTURES]:
         many = counted(bare, "trial")
         say(f"note: {many} ended without captures, to be repeated with them; all results are kept")

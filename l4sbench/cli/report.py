@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.cli import figures
+from l4sbench.cli import figures, flent
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command
 from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say, warn
 from l4sbench.errors import InputError
@@ -42,6 +42,8 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench report quickstart buffer_bdp=1",
             "l4sbench report quickstart --json",
             "l4sbench report quickstart --figures --format svg,pdf",
+            "l4sbench report NEW --figures --beside OLD    both runs on one plot",
+            "l4sbench report quickstart --flent aqm=dualpi2   files for flent",
             "l4sbench report pam25-cubic --against pam25   compare with published cells",
             "l4sbench report segsize26 --claims segsize26   check a study's claims",
         ),
@@ -76,6 +78,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     parser.add_argument("--open", action="store_true", help="open the page of the report in a browser")
     figures.add_options(parser)
+    flent.add_options(parser)
     add_runs(parser)
 
 
@@ -84,16 +87,23 @@ def report(args: argparse.Namespace) -> int:
     from l4sbench.app import api
     from l4sbench.app.reading import reading
 
-    with_figures = figures.wanted(args)  # it takes up a filter
-    if args.output and args.filters and not with_figures:
+    # both take up a filter
+    with_figures, with_flent = figures.wanted(args), flent.wanted(args)
+    if with_figures and with_flent:
+        raise InputError("--figures and --flent are two commands", "leave out one of them")
+    if args.output and args.filters and not (with_figures or with_flent):
         raise InputError("a report is of a whole run", "leave out either the filters or -o")
-    if args.open and (args.filters or args.json or with_figures or args.against or args.claims):
+    if args.beside and not with_figures:
+        raise InputError("--beside is for figures", "l4sbench report RUN --figures --beside RUN")
+    if args.open and (args.filters or args.json or with_figures or with_flent or args.against or args.claims):
         raise InputError("--open is for the page of a whole run", "l4sbench report RUN --open")
     args.run = api.find_run(args.run, args.runs)
     with reading(args.run):
         _catch_up(args.run)
         if with_figures:
             return figures.write(args)
+        if with_flent:
+            return flent.write(args)
         if args.against:
             return _against(args)
         if args.claims:

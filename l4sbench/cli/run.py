@@ -42,6 +42,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench run quickstart --sure        add trials until every verdict is sure",
             "l4sbench run my.yaml --retry failed   try trials again that failed three times",
             "l4sbench run my.yaml --catalog mine   with your own queues",
+            "l4sbench run my.yaml --lab mine       with the kernel of lab build --name mine",
         ),
     )
     add_matrix(parser)
@@ -69,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
         say("note: --watch redraws the table on a terminal; here it is printed at the end")
 
     def command(run: Path) -> str:
-        return run_command(run, api.load_matrix(run / "matrix.yaml"), args.runs, args.filters, args.on)
+        return run_command(
+            run, api.load_matrix(run / "matrix.yaml"), args.runs, args.filters, args.on, args.lab
+        )
 
     def table_of(run: Path) -> RenderableType:
         return preliminary(run, command(run))

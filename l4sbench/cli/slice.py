@@ -89,7 +89,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def _add_wishes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("slice", metavar="SLICE", help="name of the slice, or a YAML file that describes it")
-    parser.add_argument("--topology", help="topology of the slice (default: line6)")
+    parser.add_argument("--topology", help="topology of the slice, by name or file (default: line6)")
     parser.add_argument("--site", help="FABRIC site (default: one with enough free resources)")
     parser.add_argument("--hours", type=count, metavar="N", help="lease in hours (default: 24)")
     parser.add_argument("--cores", type=count, metavar="N", help="cores of every machine (default: 4)")
@@ -112,10 +112,10 @@ def _wishes(args: argparse.Namespace) -> SliceFile:
 
 def _spec(args: argparse.Namespace) -> SliceSpec:
     from fablib_slices import spec_of
-    from l4sbench.topology import topology
+    from l4sbench.topology import find_topology
 
     wishes = _wishes(args)
-    return spec_of(topology(wishes.topology), wishes)
+    return spec_of(find_topology(wishes.topology), wishes)
 
 
 def plan(args: argparse.Namespace) -> int:

@@ -49,9 +49,16 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench explain dualpi2",
             "l4sbench explain aqm.target",
             "l4sbench explain l4s.rtt_target",
+            "l4sbench explain topology parking-lot        (draws it; a file of your own, too: ./mine.yml)",
         ),
     )
-    explaining.add_argument("name", metavar="NAME", help="its name, or the part of it behind the dot")
+    explaining.add_argument(
+        "name",
+        nargs="+",
+        metavar="NAME",
+        help="its name, or the part of it behind the dot; before it, if you like, what it is: queue, cc, "
+        "factor, parameter, key, rule, matrix or topology",
+    )
     explaining.add_argument("--json", action="store_true", help="print everything as JSON")
     add_catalog(explaining)
 
@@ -119,7 +126,12 @@ def explain(args: argparse.Namespace) -> int:
     from l4sbench.app import words
     from l4sbench.catalog import Catalog
 
-    found = words.explain(args.name, Catalog.load(args.catalog))
+    kind, name = ("", *args.name)[-2:]
+    if len(args.name) > 2:
+        raise InputError(f"one name is explained at a time, not {' '.join(args.name)}")
+    if kind and kind not in words.KINDS:
+        raise InputError(f"{kind} is not a valid kind of name", suggest(kind, words.KINDS))
+    found = words.explain(name, Catalog.load(args.catalog), kind)
     if args.json:
         answer(as_json([{**asdict(word), "facts": dict(word.facts)} for word in found]))
         return 0
@@ -139,6 +151,10 @@ def _print(word: Word) -> None:
         lines = textwrap.wrap(text, _WIDTH - width - 4, break_on_hyphens=False, break_long_words=False)
         for number, line in enumerate(lines):
             answer(f"  {(heading if not number else '').ljust(width)}  {line}")
+    if word.drawing:
+        answer()
+    for line in word.drawing:
+        answer(f"  {line}".rstrip())
     if word.params:
         answer()
         answer("  parameters")

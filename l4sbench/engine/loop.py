@@ -224,7 +224,7 @@ class _Loop:
 
     def _queue_up(self, waiting: _Waiting) -> None:
         """Queue the trials of a batch, and before them looks at the cells that have all of theirs."""
-        todo = waiting.batch.in_order(self._writer.run.manifest.order_seed)
+        todo = waiting.batch.in_order(self._writer.run.manifest.order_seed, self._plan.matrix.spread)
         tasks = (Task(planned, trial.trial, trial.digest) for planned, trial in todo)
         waiting.queue = deque([*self._looks.begin(waiting.batch), *tasks])
 
@@ -335,7 +335,8 @@ class _Loop:
     # ---- trials and looks
     def _start_trial(self, task: Task, worker: Worker) -> None:
         cell_id = task.planned.cell.id
-        trial = UnderWay(f"trial {task.trial} of {cell_id}", task.limit_s, task)
+        limit_s = math.inf if self._testbed.traits.queues else task.limit_s  # its testbed keeps to it
+        trial = UnderWay(f"trial {task.trial} of {cell_id}", limit_s, task)
         self._running.append(trial)
         self._emit(events.TrialStarted(self._now(), cell_id, task.trial, task.planned.trial_s))
         self._start(partial(worker.run, task, trial), partial(self._trial_ended, trial, task))
@@ -372,7 +373,10 @@ class _Loop:
             self._fail(answer)
         elif answer:
             self._looks.add(answer)
-            self._waiting[0].queue.extend(answer)
+            if self._plan.matrix.spread:  # a cell is finished before the next is begun
+                self._waiting[0].queue.extendleft(reversed(answer))
+            else:
+                self._waiting[0].queue.extend(answer)
             trials = tuple(task.trial for task in answer)
             work_s = look.planned.trial_s * len(answer)
             self._emit(events.TrialsAdded(self._now(), look.planned.cell.id, trials, work_s))

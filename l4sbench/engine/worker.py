@@ -19,7 +19,6 @@ from l4sbench.events import Status
 from l4sbench.program import programs
 from l4sbench.program.trial import Judgement, TrialSpec, draw_conditions, seed_of
 from l4sbench.store import Ending, is_full
-from l4sbench.topology import topology
 
 if TYPE_CHECKING:
     from l4sbench.engine.testbed import Testbed
@@ -113,7 +112,7 @@ class Worker:
         matrix = self.plan.matrix
         cell = task.planned.cell
         seed = seed_of(matrix.seed, task.trial)
-        place = topology(cell.topology)
+        place = matrix.catalog.topology(cell.topology)
         conditions = draw_conditions(cell, seed, self.testbed.traits, capture=self.plan.capture)
         programmed = programs(cell, place, matrix.catalog, conditions)
         return TrialSpec(cell, task.trial, seed, programmed, place, task.digest, task.limit_s)
@@ -150,7 +149,16 @@ class Worker:
         wall_s = time.monotonic() - began
         ran = outcome or Outcome(wall_s=wall_s, cpu_s=0.0, virtual_s=0.0)
         path = partial.end(
-            Ending(status, reasons, self.identity, started, wall_s, ran.cpu_s, ran.virtual_s, ran.skew_ms)
+            Ending(
+                status,
+                reasons,
+                self.identity.of(partial.spec.cell.lab),
+                started,
+                wall_s,
+                ran.cpu_s,
+                ran.virtual_s,
+                ran.skew_ms,
+            )
         )
         return Kept(status, reasons, wall_s, outcome, path, bug)
 

@@ -14,8 +14,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from l4sbench.topology import topology
-
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
@@ -60,7 +58,7 @@ def _of(cell: Cell, wanted: str, catalog: Catalog, seen: set[object]) -> Iterato
             key = (name, tuple(item for item in cell.factors.items() if not item[0].startswith(others)))
             if key not in seen:
                 seen.add(key)
-                yield _solo(cell, name, others)
+                yield _solo(cell, name, others, catalog)
     if wanted == "solo-and-same":
         l4s = {name for name in cell.group_names if _is_l4s(cell, name, catalog)}
         for replaced in sorted(l4s):
@@ -74,9 +72,9 @@ def _is_l4s(cell: Cell, group: str, catalog: Catalog) -> bool:
     return control is not None and control.l4s
 
 
-def _solo(cell: Cell, name: str, others: tuple[str, ...]) -> Cell:
+def _solo(cell: Cell, name: str, others: tuple[str, ...], catalog: Catalog) -> Cell:
     """Return the cell with one group alone and its nodes stated; they would default to the first group's."""
-    pair: NodePair = topology(cell.topology).place(cell.nodes)[name]
+    pair: NodePair = catalog.topology(cell.topology).place(cell.nodes)[name]
     nodes = {f"{name}.from": pair.sender, f"{name}.to": pair.receiver}
 
     def kept(mapping: Mapping[str, _V]) -> dict[str, _V]:

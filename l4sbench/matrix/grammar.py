@@ -264,6 +264,11 @@ class MatrixFile(BaseModel):
     seed: StrictInt | None = Field(
         None, ge=0, le=2**63 - 1, description="Seed of every trial's seed. Default: 1."
     )
+    spread: Annotated[list[Name], Field(min_length=1, max_length=10)] | None = Field(
+        None,
+        description="Factors over whose combinations a run spreads: cell after cell with all its trials, "
+        "so that however far it is, all combinations have equally many.",
+    )
     flows: dict[GroupName, Annotated[FlowGroup, BeforeValidator(_empty_if_none)]] | None = None
     events: dict[EventName, Annotated[Event, BeforeValidator(_empty_if_none)]] | None = None
     axes: Axes | None = None

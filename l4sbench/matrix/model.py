@@ -15,6 +15,7 @@ from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.matrix.baselines import baselines
 from l4sbench.matrix.expand import expand
 from l4sbench.matrix.naming import Names
+from l4sbench.matrix.own import own_executables, own_topologies
 from l4sbench.matrix.patterns import select
 from l4sbench.matrix.reading import MatrixSource, read_source
 from l4sbench.matrix.writing import as_yaml
@@ -77,7 +78,7 @@ class Matrix:
         axes: in the order of the file.
         cells: each once, in order: the first axis changes slowest, then come included cells, then baselines.
         notes: remarks for the user, such as merged cells.
-        catalog: its queues and congestion controls.
+        catalog: its queues, congestion controls and topologies.
         source: an equivalent matrix file that does not extend others, for the run directory.
         path: the file.
         baselines: one of `l4sbench.matrix.baselines.BASELINES`.
@@ -85,6 +86,7 @@ class Matrix:
         roles: flow group by the role that it has for the rule, `l4s` or `classic`; roles that are not stated
             belong to the groups of these names.
         places: positions of the settings that the file states, such as `rule`.
+        spread: factors over whose combinations a run spreads, cell after cell; empty: trial after trial.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Matrix:
     baseline_ids: frozenset[str] = frozenset()
     roles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     places: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    spread: tuple[str, ...] = ()
 
     @classmethod
     def load(
@@ -116,7 +119,8 @@ class Matrix:
 
         Args:
             path: the file.
-            catalog: replaces the catalog of l4sbench and that of the matrix's key `catalog`.
+            catalog: replaces the catalog of l4sbench and that of the matrix's key `catalog`; a topology that
+                it has by name replaces the file that the matrix names.
             catalog_dirs: folders with more entries, as with `--catalog`; ignored if `catalog` is given.
             change_trials: returns the number of trials from the one that the file states; the matrix's source
                 states it, too.
@@ -131,11 +135,13 @@ class Matrix:
             folders = [*source.settings.get("catalog", ()), *catalog_dirs]
             catalog = _catalog(folders, source, problems)
         try:
+            catalog = own_executables(source, own_topologies(source, catalog))
             expansion = expand(source, Names(source.groups, catalog))
         except InputError as error:
             raise InputError(reported([*problems, *error.problems])) from None
         problems += expansion.problems
         problems += _wrong_roles(source)
+        problems += _wrong_spread(source)
         if problems:
             raise InputError(reported(problems))
         settings = source.settings
@@ -160,6 +166,7 @@ class Matrix:
             baseline_ids=frozenset(cell.id for cell in added),
             roles=MappingProxyType(settings.get("roles", {})),
             places=MappingProxyType(source.places),
+            spread=tuple(settings.get("spread", ())),
         )
 
     @property
@@ -215,6 +222,15 @@ def _wrong_roles(source: MatrixSource) -> Iterator[Problem]:
     if len(roles) > len(set(roles.values())):
         where = source.places.get("roles.classic", "")
         yield Problem(where, "roles", f"{roles['classic']} cannot compete with itself", "name two groups")
+
+
+def _wrong_spread(source: MatrixSource) -> Iterator[Problem]:
+    """Yield the names in `spread` that no axis of the matrix sets."""
+    offered = list(dict.fromkeys(name for axis in source.axes.values() for name in axis.factors))
+    for name in source.settings.get("spread", ()):
+        if name not in offered and not source.incomplete:
+            where = source.places.get("spread", "")
+            yield Problem(where, "spread", f"no axis sets {short(name)}", suggest(name, offered))
 
 
 def _catalog(folders: Iterable[Path], source: MatrixSource, problems: list[Problem]) -> Catalog:

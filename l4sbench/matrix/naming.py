@@ -9,11 +9,12 @@ and congestion control, in `l4sbench.matrix.shapes`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
-from l4sbench.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, Parameter, event_parts
-from l4sbench.topology import topology
+from l4sbench.factors import EVENT_FACTORS, EVENTS, EXEC, FACTORS, GROUP_FACTORS, Parameter, event_parts
+from l4sbench.topology import is_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,6 +33,7 @@ SETTINGS = (
     "roles",
     "baselines",
     "seed",
+    "spread",
     "flows",
     "events",
     "axes",
@@ -65,9 +67,15 @@ class Names:
         self._checks: dict[str, Callable[[str, str], object]] = {
             "aqm": lambda name, _path: catalog.queue(name),
             "cc": catalog.congestion_control,
-            "topology": lambda name, _path: topology(name),
+            "topology": lambda name, _path: catalog.topology(name),
             "workload": _workload,
+            **dict.fromkeys(EXEC, self._executable),
         }
+
+    def _executable(self, command: str, path: str) -> object:
+        from l4sbench.executables import command_of
+
+        return self.catalog.executable(command_of(command).program, path)
 
     def meaning(self, name: str) -> Meaning | Problem:
         """Return the meaning of `name`, or a problem without a position if it has none."""
@@ -132,6 +140,12 @@ class Names:
             BadValueError: the value is not valid, or names an entry that the catalog does not have.
         """
         value = factor.parse(raw)
+        if factor.name == "topology" and isinstance(value, str) and is_path(value):
+            value = Path(value).stem  # `own_topologies` has read the file
+        if factor.name in EXEC and isinstance(value, str):
+            from l4sbench.executables import command_of
+
+            value = command_of(value).text  # `own_executables` has read the file
         if isinstance(value, str) and (check := self._checks.get(factor.name)) is not None:
             try:
                 check(value, name)

@@ -35,6 +35,11 @@ class Statement:
     key_where: str
     origin: Origin
 
+    @property
+    def file(self) -> Path:
+        """The file that states it."""
+        return Path(self.where.rsplit(":", 2)[0])
+
     def problem(self, error: BadValueError) -> Problem:
         """Return an error of the value with its position."""
         return Problem(self.where, self.name, error.message, error.hint)
@@ -77,7 +82,7 @@ class MatrixSource:
 
     Attributes:
         settings: those stated of `matrix`, `description`, `trials`, `rule`, `roles`, `baselines`, `seed`,
-            `catalog`.
+            `catalog`, `spread`.
         groups: flow groups in order, with the position of each.
         incomplete: True if parts were cut out because of problems; then nothing is reported as missing.
         extended: True if it extends another file.
@@ -193,7 +198,7 @@ class _Collector:
     def collect(self) -> MatrixSource:
         """Return the source with the file's own statements."""
         model, source = self.model, self.source
-        for name in ("matrix", "description", "rule", "baselines", "seed", "catalog"):
+        for name in ("matrix", "description", "rule", "baselines", "seed", "catalog", "spread"):
             if (value := getattr(model, name)) is not None:
                 self._setting(name, value)
         if model.trials is not None:

@@ -26,7 +26,6 @@ from l4sbench.factors import (
     event_parts,
 )
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
-from l4sbench.topology import TOPOLOGIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -295,9 +294,7 @@ class Shaper:
 
     def _place(self, draft: _Draft) -> None:
         """Check that every group finds its nodes in the topology."""
-        found = TOPOLOGIES.get(str(draft.values.get("topology")))
-        if found is None:
-            return
+        found = self._names.catalog.topology(str(draft.values["topology"]))
         nodes = {
             group: (draft.values.get(f"{group}.from"), draft.values.get(f"{group}.to"))
             for group in self._source.groups

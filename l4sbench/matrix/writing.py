@@ -10,41 +10,65 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from l4sbench.factors import EXEC
+from l4sbench.topology import is_path
+
 if TYPE_CHECKING:
-    from l4sbench.matrix.reading import ListEntry, MatrixSource, Point
+    from l4sbench.matrix.reading import ListEntry, MatrixSource, Point, Statement
 
 
 def as_yaml(source: MatrixSource) -> bytes:
     """Return the source as an equivalent YAML file in the same folder that does not extend others.
 
-    Texts are quoted to keep their type; the folders of `catalog` are still references.
+    Texts are quoted to keep their type; the folders of `catalog` and own topologies are still references.
     """
+    folder = Path(source.path).parent
     lines = ["# Written by l4sbench: this matrix together with the files it extends."]
     trials = {key: value for key, value in source.settings.get("trials", {}).items() if key != "whole"}
     settings = source.settings | ({"trials": trials} if trials else {})
     if "catalog" in settings:
-        folder = Path(source.path).parent
         settings["catalog"] = [os.path.relpath(place, folder) for place in settings["catalog"]]
     for name, value in settings.items():
         lines.append(f"{name}: {_flow(value)}")
-    lines += [f"{_flow(name)}: {_flow(statement.raw)}" for name, statement in source.fixed.items()]
+    lines += [f"{_flow(name)}: {_value(statement, folder)}" for name, statement in source.fixed.items()]
     lines.append(f"flows: {{{', '.join(f'{_flow(group)}: {{}}' for group in source.groups)}}}")
     if source.axes:
         lines.append("axes:")
     for axis in source.axes.values():
         lines.append(f"  {_flow(axis.name)}:")
         for point in axis.points:
-            lines.append(f"    - {_point(point) if axis.linked else _flow(next(iter(point.values())).raw)}")
-    lines += _rules("exclude", source.exclude) + _rules("include", source.include)
+            own = _point(point, folder) if axis.linked else _value(next(iter(point.values())), folder)
+            lines.append(f"    - {own}")
+    lines += _rules("exclude", source.exclude, folder) + _rules("include", source.include, folder)
     return ("\n".join(lines) + "\n").encode()
 
 
-def _rules(name: str, rules: Sequence[ListEntry] | None) -> list[str]:
-    return [f"{name}:", *(f"  - {_point(rule.statements)}" for rule in rules)] if rules else []
+def _rules(name: str, rules: Sequence[ListEntry] | None, folder: Path) -> list[str]:
+    return [f"{name}:", *(f"  - {_point(rule.statements, folder)}" for rule in rules)] if rules else []
 
 
-def _point(point: Point) -> str:
-    return _flow({name: statement.raw for name, statement in point.items()})
+def _point(point: Point, folder: Path) -> str:
+    inside = (f"{_flow(name)}: {_value(statement, folder)}" for name, statement in point.items())
+    return f"{{{', '.join(inside)}}}"
+
+
+def _value(statement: Statement, folder: Path) -> str:
+    """Return a value; the path of a topology's file, or of a program, becomes relative to this folder."""
+    raw = statement.raw
+    if not isinstance(raw, str):
+        return _flow(raw)
+    if statement.name == "topology" and is_path(raw):
+        return _flow(_moved(raw, statement, folder))
+    if statement.name.rpartition(".")[2] in EXEC:
+        program, space, rest = raw.strip().partition(" ")
+        return _flow(f"{_moved(program, statement, folder)}{space}{rest}" if "/" in program else raw)
+    return _flow(raw)
+
+
+def _moved(path: str, statement: Statement, folder: Path) -> str:
+    """Return a path of a statement relative to this folder."""
+    path = os.path.relpath(statement.file.parent / path, folder)
+    return path if "/" in path else f"./{path}"
 
 
 def _flow(value: Any) -> str:

@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The inputs digest of a trial, which covers everything that decides what the trial does.
 
-It covers the cell, the catalog entries that the cell uses, the code that makes programs, the seed, and the
-testbed's software: kernel, userland and sampler, and the modules and the traffic tool that this cell uses. It
-is cheap because no programs are made for it. A queue that is added to the catalog, or a rebuilt module that a
-cell does not load, does not change the digest of that cell.
+It covers the cell, its topology, the catalog entries that it uses, the code that makes programs, the seed,
+and the testbed's software: kernel, userland and sampler, and the modules and the traffic tool that this cell
+uses. It is cheap because no programs are made for it. A queue that is added to the catalog, or a rebuilt
+module that a cell does not load, does not change the digest of that cell.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
-from l4sbench.factors import EVENTS, FACTORS
-from l4sbench.program.timing import lean_only
-from l4sbench.program.trial import seed_of, tool_of, traffic_of
+from l4sbench.executables import command_of
+from l4sbench.factors import DEFAULT_LAB, EVENTS, EXEC, FACTORS
+from l4sbench.program.timing import tools
+from l4sbench.program.trial import seed_of, tool_of
 from l4sbench.traits import Needs
 from l4sbench.workloads import digest as digest_of_workload
 
@@ -36,18 +37,21 @@ if TYPE_CHECKING:
 DIGITS: Final = 12
 """Hex digits of an inputs digest, which distinguishes the inputs of one trial of one cell."""
 
-AUTHORS: Final = ("catalog", "program", "topology.py", "units.py", "workloads.py")
+AUTHORS: Final = ("catalog", "executables.py", "program", "topology", "units.py", "workloads.py")
 """Packages and modules of l4sbench that make programs and conditions."""
 
 READERS: Final = frozenset({"check.py", "describe.py", "outside.py", "readback.py", "__main__.py"})
 """Files there that only inspect cells and results, or describe: better words do not make a trial new."""
 
 LEAN: Final = "lean"
+_AND: Final = ","
+"""Between the traffic tools that `uses` names."""
 _WIRES: Final = (
     *("path.pause", "host.packet_cost", "path.jitter", "path.loss", "path.ecn"),
-    *("path.wifi_mcs", "path.wifi_loss"),
+    *("path.wifi_mcs", "path.wifi_loss", "lab"),
 )
-"""Factors that need wires if stated and not at the default; what `host: vm` imitates, real hosts do."""
+"""Factors that only a testbed with wires has if they are stated and not at the default; what `host: vm`
+imitates, real hosts do."""
 
 _SIZES: Final = frozenset({"rate", "rtt", "buffer_bdp"})
 """Factors that a cell needs nothing for, and that large matrices have the most values of."""
@@ -82,16 +86,10 @@ class TrialInputs:
         self._matrix_seed = matrix_seed
         self.identity = identity
         self._traits = traits
-        about = [
-            authors_digest(),
-            identity.testbed,
-            identity.kernel_release,
-            dict(identity.common),
-            traits.wires,
-        ]
-        self._base = hashlib.sha256(_canonical(about))
+        self._bases: dict[str, hashlib._Hash] = {}
         self._parts: dict[tuple[str, ...], bytes] = {}
         self._seeds: dict[int, bytes] = {}
+        self._topologies: dict[str, bytes] = {}
 
     def digests(self, cell: Cell, trials: Iterable[int]) -> list[str]:
         """Return the inputs digests of these trials of a cell."""
@@ -114,11 +112,15 @@ class TrialInputs:
         return self._digests(cell, numbers, capture=False)
 
     def _digests(self, cell: Cell, trials: Iterable[int], *, capture: bool) -> list[str]:
-        total = self._base.copy()
-        total.update(self._part(uses(cell, self._traits)))
+        total = self._base(cell.lab).copy()
+        total.update(self._part(cell.lab, uses(cell, self._traits)))
         total.update("\0".join((cell.id, *cell.group_names)).encode())
+        total.update(self._topology(cell.topology))
         for workload in _workloads(cell.given):
             total.update(f"\0{digest_of_workload(str(cell.factors[workload]))}".encode())
+        for command in _commands(cell.given):
+            program = command_of(str(cell.factors[command])).program
+            total.update(f"\0{self._catalog.executable(program, command).digest}".encode())
         if capture and cell.capture == "off":  # otherwise the cell's id says so
             total.update(b"\0capture")
         found = []
@@ -128,30 +130,51 @@ class TrialInputs:
             found.append(one.hexdigest()[:DIGITS])
         return found
 
+    def _base(self, lab: str) -> hashlib._Hash:
+        if lab not in self._bases:
+            identity = self.identity.of(lab)
+            about = [
+                authors_digest(),
+                identity.testbed,
+                identity.kernel_release,
+                dict(identity.common),
+                self._traits.wires,
+            ]
+            self._bases[lab] = hashlib.sha256(_canonical(about))
+        return self._bases[lab]
+
     def _seed(self, trial: int) -> bytes:
         if trial not in self._seeds:
             self._seeds[trial] = f"\0{seed_of(self._matrix_seed, trial)}".encode()
         return self._seeds[trial]
 
-    def _part(self, names: tuple[str, ...]) -> bytes:
+    def _topology(self, name: str) -> bytes:
+        if name not in self._topologies:
+            self._topologies[name] = f"\0{self._catalog.topology(name).digest}".encode()
+        return self._topologies[name]
+
+    def _part(self, lab: str, names: tuple[str, ...]) -> bytes:
         """Digests of the queue, the traffic tool and the congestion controls, in catalog and testbed."""
-        if names not in self._parts:
+        key = (lab, *names)
+        if key not in self._parts:
+            identity = self.identity.of(lab)
             used = entries(self._catalog, names)
             loaded = sorted(modules(used) | {f"CONFIG_{name}" for name in kernel_options(used)})
             about = [
                 [entry.digest for entry in used],
-                {name: self.identity.modules[name] for name in loaded if name in self.identity.modules},
-                self.identity.tools.get(names[1], ""),
+                {name: identity.modules[name] for name in loaded if name in identity.modules},
+                _AND.join(identity.tools.get(tool, "") for tool in names[1].split(_AND)),
                 names[1],
             ]
-            self._parts[names] = _canonical(about)
-        return self._parts[names]
+            self._parts[key] = _canonical(about)
+        return self._parts[key]
 
 
 def uses(cell: Cell, traits: TestbedTraits) -> tuple[str, ...]:
-    """Return what a cell uses by name: queue, traffic tool, congestion controls in order of the groups."""
+    """Return what a cell uses by name: queue, traffic tools, congestion controls in order of the groups."""
     queue, asked, *ccs = _used(cell.group_names, cell.given)(cell.factors)
-    return queue, tool_of(asked, traits), *ccs
+    tool = tool_of(asked, traits)
+    return queue, tool if tool == LEAN else _AND.join(tools(cell, tool)), *ccs
 
 
 @lru_cache(maxsize=1024)
@@ -184,10 +207,14 @@ def kernel_options(used: Iterable[Queue | CongestionControl]) -> set[str]:
 
 def entries_used(
     catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits
-) -> dict[str, Queue | CongestionControl]:
-    """Return the catalog entries that these cells use, by name."""
-    names = {uses(cell, traits) for cell in _samples(cells)}
-    return {entry.name: entry for used in sorted(names) for entry in entries(catalog, used)}
+) -> list[Queue | CongestionControl]:
+    """Return the catalog entries that these cells use, each once."""
+    return _entries_of(catalog, {uses(cell, traits) for cell in _samples(cells)})
+
+
+def _entries_of(catalog: Catalog, names: Iterable[tuple[str, ...]]) -> list[Queue | CongestionControl]:
+    found = (entry for used in sorted(names) for entry in entries(catalog, used))
+    return list({(type(entry), entry.name): entry for entry in found}.values())
 
 
 def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, capture: bool = False) -> Needs:
@@ -195,20 +222,23 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
     listed = _samples(cells)
     kinds = {(cell.factors["topology"], uses(cell, traits), cell.factors["capture"]) for cell in listed}
     names = {used for _, used, _ in kinds}
-    used_entries = {entry.name: entry for used in sorted(names) for entry in entries(catalog, used)}
+    found = _entries_of(catalog, names)
+    options: dict[str, frozenset[str]] = {}
+    for entry in found:  # a queue and a congestion control may share a name
+        options[entry.name] = options.get(entry.name, frozenset()) | frozenset(entry.needs.config)
     return Needs(
         topologies=frozenset(str(topology) for topology, *_ in kinds),
         queues=frozenset(queue for queue, *_ in names),
-        traffic=frozenset(traffic for _, traffic, *_ in names),
+        traffic=frozenset(tool for _, traffic, *_ in names for tool in traffic.split(_AND)),
         congestion_controls=frozenset(cc for _, _, *ccs in names for cc in ccs),
-        modules=frozenset(modules(used_entries.values())),
-        options={name: frozenset(entry.needs.config) for name, entry in used_entries.items()},
+        modules=frozenset(modules(found)),
+        options=options,
         catalog=catalog.folders,
         capture=capture or any(kind[2] != "off" for kind in kinds),
-        lean=frozenset(
-            name for cell in listed if traffic_of(cell, traits) != LEAN for name in lean_only(cell)
-        ),
         wires=frozenset(_only_of_wires(listed)),
+        hosts=frozenset(_only_of_hosts(listed)),
+        executables=executables_used(listed),
+        labs=labs_used(listed) - {DEFAULT_LAB},
     )
 
 
@@ -238,6 +268,12 @@ def _only_of_wires(cells: Iterable[Cell]) -> Iterator[str]:
                 yield from (f"{EVENTS}.{event.name}.{name}" for name in event.changes if name in _WIRES)
 
 
+def _only_of_hosts(cells: Iterable[Cell]) -> Iterator[str]:
+    """Yield the factors of these cells that need the wall clock."""
+    for cell in cells:
+        yield from (f"{group.name}.send" for group in cell.groups if group.kind.hosts_only)
+
+
 @lru_cache(maxsize=4096)
 def _stated(given: frozenset[str]) -> tuple[tuple[str, ...], bool]:
     """Return which factors of `_WIRES` are given, and whether events are."""
@@ -248,6 +284,26 @@ def _stated(given: frozenset[str]) -> tuple[tuple[str, ...], bool]:
 def _workloads(given: frozenset[str]) -> tuple[str, ...]:
     """Return which factors name a workload, in order."""
     return tuple(sorted(name for name in given if name.endswith(".workload")))
+
+
+@lru_cache(maxsize=1024)
+def _commands(given: frozenset[str]) -> tuple[str, ...]:
+    """Return which factors are commands of the user's own programs, in order."""
+    return tuple(sorted(name for name in given if name.rpartition(".")[2] in EXEC))
+
+
+def executables_used(cells: Iterable[Cell]) -> frozenset[str]:
+    """Return the programs of the user's own that these cells run, by name."""
+    return frozenset(
+        command_of(str(cell.factors[name])).program
+        for cell in _samples(cells)
+        for name in _commands(cell.given)
+    )
+
+
+def labs_used(cells: Iterable[Cell]) -> frozenset[str]:
+    """Return the values of the factor `lab` in these cells."""
+    return frozenset(cell.lab for cell in _samples(cells))
 
 
 def _hash(value: object) -> str:

@@ -123,10 +123,22 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class Caution:
-    """An unusual property of cells that is often a mistake. The cells run nevertheless."""
+    """An unusual property of cells that is often a mistake. The cells run nevertheless.
+
+    Attributes:
+        message: It, without the figures in which the cells differ.
+        figures: These, each once, in the order of the cells; empty where there are none.
+        cells: Their ids.
+    """
 
     message: str
+    figures: tuple[str, ...]
     cells: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = len(self.figures) - 1
+        first = f": {self.figures[0]}" if self.figures else ""
+        return f"{self.message}{first}" + (f" in the first, {more} other sizes in others" if more > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -162,10 +174,29 @@ class Batch:
         """Estimated wall seconds of one worker for all trials that would run."""
         return sum(planned.work_s for planned in self.cells)
 
-    def in_order(self, order_seed: int) -> list[tuple[CellPlan, PlannedTrial]]:
-        """Return the trials that would run, shuffled so that a machine's drift does not favour a cell."""
+    def in_order(self, order_seed: int, spread: Sequence[str] = ()) -> list[tuple[CellPlan, PlannedTrial]]:
+        """Return the trials that would run, shuffled so that a machine's drift does not favour a cell.
+
+        With `spread` they come cell by cell, in rounds: a round has one cell, drawn by the seed, of each
+        combination of these factors' values that has any left. So every beginning of the list covers the
+        combinations evenly, also after earlier runs took others: the rounds are those of all cells.
+        """
         todo = [(planned, trial) for planned in self.cells for trial in planned.trials if trial.runs]
-        return sorted(todo, key=lambda item: draw_unit(order_seed, item[0].cell.id, item[1].trial))
+        if not spread:
+            return sorted(todo, key=lambda item: draw_unit(order_seed, item[0].cell.id, item[1].trial))
+        drawn = {planned.cell.id: draw_unit(order_seed, planned.cell.id) for planned in self.cells}
+        rounds: dict[str, int] = {}
+        taken: Counter[tuple[Value | None, ...]] = Counter()
+        for cell in sorted((planned.cell for planned in self.cells), key=lambda cell: drawn[cell.id]):
+            point = tuple(cell.factors.get(name) for name in spread)
+            rounds[cell.id] = taken[point]
+            taken[point] += 1
+
+        def place(item: tuple[CellPlan, PlannedTrial]) -> tuple[int, float, int]:
+            cell = item[0].cell.id
+            return rounds[cell], drawn[cell], item[1].trial
+
+        return sorted(todo, key=place)
 
 
 @dataclass(frozen=True)
@@ -456,17 +487,20 @@ def _cautions(matrix: Matrix) -> tuple[Caution, ...]:
     from l4sbench.program import findings
 
     wrong: dict[Problem, None] = {}
-    found: dict[str, list[str]] = {}
+    found: dict[str, tuple[dict[str, None], list[str]]] = {}  # message -> its figures, ids of its cells
     for cell in matrix.cells:
         # A baseline is unusual on purpose: DualPI2 has no second group to separate, for instance.
         usual = not (matrix.baseline_ids and cell.id in matrix.baseline_ids)
-        problems, warnings = findings(cell, matrix.catalog, warn=usual and not wrong)
+        problems, oddities = findings(cell, matrix.catalog, odd=usual and not wrong)
         wrong.update(dict.fromkeys(problems))
-        for message in warnings:
-            found.setdefault(message, []).append(cell.id)
+        for one in oddities:
+            figures, ids = found.setdefault(one.message, ({}, []))
+            ids.append(cell.id)
+            if one.figures:
+                figures[one.figures] = None
     if wrong:
         raise InputError(tuple(wrong))
-    return tuple(Caution(message, tuple(ids)) for message, ids in found.items())
+    return tuple(Caution(message, tuple(figures), tuple(ids)) for message, (figures, ids) in found.items())
 
 
 def _varying(cells: Sequence[Cell]) -> set[str]:
@@ -524,7 +558,9 @@ def as_json(plan: Plan, jobs: int) -> dict[str, object]:
         "memory_mb": plan.memory_mb(jobs),
         "stages": [_batch_json(batch) for batch in plan.batches if batch.stage],
         "notes": list(plan.notes),
-        "warnings": [{"message": c.message, "cells": list(c.cells)} for c in plan.cautions],
+        "warnings": [
+            {"message": c.message, "figures": list(c.figures), "cells": list(c.cells)} for c in plan.cautions
+        ],
     }
 
 

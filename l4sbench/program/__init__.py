@@ -15,9 +15,11 @@ An argument `@<network>` of a command stands for the node's interface on that ne
 from __future__ import annotations
 
 from l4sbench.program.build import programs
-from l4sbench.program.check import findings, problems, warnings
+from l4sbench.program.check import Oddity, findings, oddities, problems
 from l4sbench.program.data import (
     CHANGES_FILE,
+    EXECUTABLE,
+    FOLDER,
     INPUT,
     Change,
     Command,
@@ -33,12 +35,14 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.readback import differences, found_values
-from l4sbench.program.traffic import SYN_BYTES, UDP_HEADERS
+from l4sbench.program.traffic import SYN_BYTES, UDP_HEADERS, exec_json
 from l4sbench.program.wires import DROPS
 
 __all__ = [
     "CHANGES_FILE",
     "DROPS",
+    "EXECUTABLE",
+    "FOLDER",
     "INPUT",
     "SYN_BYTES",
     "UDP_HEADERS",
@@ -49,15 +53,17 @@ __all__ = [
     "FlowRun",
     "Link",
     "Module",
+    "Oddity",
     "Program",
     "Readback",
     "Route",
     "Sampler",
     "Server",
     "differences",
+    "exec_json",
     "findings",
     "found_values",
+    "oddities",
     "problems",
     "programs",
-    "warnings",
 ]

@@ -60,22 +60,20 @@ def programs(
 
 
 def _captures(placement: Placement, node: str) -> tuple[Server, ...]:
-    """Return packet captures on both sides of the bottleneck's queue; none for any other node.
+    """Return packet captures on both sides of the queue where the topology has them; none at other nodes.
 
     Where flows arrive only incoming packets are captured: data before the queue. After the queue both
     directions are captured: data that left, and returning ACKs. Captures start before any flow and contain
-    headers only. Floods of SYNs are left out: they are many packets, and no table has them one by one.
+    headers only.
     """
-    where, out = placement.topology.bottleneck
-    if node != where:
+    bottleneck = placement.topology.bottleneck_of(node)
+    if bottleneck is None or node != placement.topology.capture:
         return ()
-    addresses = placement.topology.by_name[where].addresses
+    out = bottleneck.network
+    addresses = placement.topology.by_name[node].addresses
     arriving = [address.network for address in addresses if address.network != out]
-    by_udp = any(placed.group.send == "paced" for placed in placement.groups)
-    what: tuple[str, ...] = ("(", "tcp", "or", "udp", ")") if by_udp else ("tcp",)
-    floods = [port for placed, _, port in placement.flows if placed.group.send == "syn-flood"]
-    for port in floods:
-        what += ("and", "not", "port", str(port))
+    by_udp = any(placed.group.send in {"paced", "exec"} for placed in placement.groups)
+    what: tuple[str, ...] = ("tcp", "or", "udp") if by_udp else ("tcp",)
     return tuple(
         _capture(network, ("-Q", "in") if network != out else (), what) for network in (*arriving, out)
     )
@@ -143,7 +141,7 @@ def _modules(placement: Placement, node: Node, touching: Sequence[tuple[str, Pla
     for _, placed in touching:
         if placed.cc is not None and (module := placed.cc.module) is not None:
             found[module.name] = Module(module.name, placed.module_params, ours=module.source is not None)
-    if node.name == placement.topology.router and (module := placement.queue.module) is not None:
+    if placement.topology.bottleneck_of(node.name) and (module := placement.queue.module) is not None:
         params = placement.queue.module_params(placement.cell.aqm_params, placement.setting)
         found[module.name] = Module(module.name, params, ours=module.source is not None)
     return tuple(found.values())
@@ -165,9 +163,9 @@ def _samplers(
         ccs = (placed.cc for _, placed in touching)
         reported = dict.fromkeys(cc.exports for cc in ccs if cc is not None and cc.exports is not None)
         found.append(Sampler("sockets", interval, exports=tuple(reported)))
-    where, network = placement.topology.bottleneck
-    if where == node.name:
-        found.append(Sampler("queues", interval, network, placement.queue_exports))
+    bottleneck = placement.topology.bottleneck_of(node.name)
+    if bottleneck is not None:
+        found.append(Sampler("queues", interval, bottleneck.network, placement.queue_exports))
     return tuple(found)
 
 

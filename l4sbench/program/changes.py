@@ -41,8 +41,9 @@ def _of_factor(
 ) -> Iterator[Change]:
     topology = placement.topology
     value = event.changes[factor]
-    if factor == "rate" and node == topology.bottleneck.node:
-        network = topology.bottleneck.network
+    bottleneck = topology.bottleneck_of(node)
+    if factor == "rate" and bottleneck is not None:
+        network = bottleneck.network
         shapers = [new_rate(network, cast("Rate", value), _file(event, factor, network))]
     elif factor == "rtt" and not wires:
         shapers = [

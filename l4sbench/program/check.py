@@ -21,9 +21,8 @@ from l4sbench.errors import InputError, Problem
 from l4sbench.factors import EVENTS, event_parts
 from l4sbench.program import changes, timing
 from l4sbench.program.placement import Placement
-from l4sbench.program.traffic import whole_seconds
+from l4sbench.program.timing import whole_seconds
 from l4sbench.program.wires import loss_chances
-from l4sbench.topology import topology
 from l4sbench.units import Duration, Percent
 
 if TYPE_CHECKING:
@@ -39,22 +38,38 @@ PAIR_BYTES = 2 * PACKET_BYTES
 """Two full-size packets: with a smaller buffer a queue cannot keep a link busy."""
 
 
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """A probable mistake in a cell; it stops no run.
+
+    Attributes:
+        message: The same for all cells that are odd in this way.
+        figures: Of this cell alone, such as the size of its buffer; empty where there are none.
+    """
+
+    message: str
+    figures: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.figures}" if self.figures else self.message
+
+
 def problems(cell: Cell, catalog: Catalog) -> tuple[Problem, ...]:
     """Return the reasons why the cell cannot run; empty when it can. `programs` raises the same.
 
     For instance: an unknown queue, ECN that a congestion control does not support, two groups that cannot
     share a node, more groups than the topology has places.
     """
-    return findings(cell, catalog, warn=False)[0]
+    return findings(cell, catalog, odd=False)[0]
 
 
 def findings(
-    cell: Cell, catalog: Catalog, *, warn: bool = True
-) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """Return the problems of a cell and, if it has none, its warnings: both from one look at its shape."""
+    cell: Cell, catalog: Catalog, *, odd: bool = True
+) -> tuple[tuple[Problem, ...], tuple[Oddity, ...]]:
+    """Return the problems of a cell and, if it has none, its oddities: both from one look at its shape."""
     shape = _shape(cell, catalog)
     found = _problems(cell, shape)
-    return found, _warnings(cell, shape) if warn and not found else ()
+    return found, _oddities(cell, shape) if odd and not found else ()
 
 
 def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
@@ -68,7 +83,8 @@ def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
         message = f"a pause of {cell.path_pause} does not end before the next, {cell.path_pause_every} later"
         found = (*found, Problem("", "path.pause", message, "make path.pause_every longer"))
     if _impairs(cell.given):
-        found = (*found, *_of_path(cell), *changes.problems(cell))
+        parts = shape.catalog.topology(cell.topology).parts
+        found = (*found, *_of_path(cell, parts), *changes.problems(cell))
     return (*found, *timing.problems(cell))
 
 
@@ -77,11 +93,11 @@ def _impairs(given: frozenset[str]) -> bool:
     return any(name in _IMPAIRING or event_parts(name) for name in given)
 
 
-def _of_path(cell: Cell) -> Iterator[Problem]:
-    """Yield why a path cannot have these jitter and losses."""
-    ports = len(topology(cell.topology).delay_ports)
-    if cell.path_jitter.ns * ports > cell.rtt.ns and cell.path_jitter_model != "normal":
-        message = f"{cell.path_jitter} of jitter would need a delay below 0: one way is {cell.rtt} / {ports}"
+def _of_path(cell: Cell, parts: int) -> Iterator[Problem]:
+    """Yield why a path whose round-trip time has this many parts cannot have these jitter and losses."""
+    if cell.path_jitter.ns * parts > cell.rtt.ns and cell.path_jitter_model != "normal":
+        what = "one way is" if parts == 2 else "the delay before the bottleneck is"
+        message = f"{cell.path_jitter} of jitter would need a delay below 0: {what} {cell.rtt} / {parts}"
         yield Problem("", "path.jitter", message, "make it smaller, or the rtt longer")
     losses = [cell.path_loss, *(event.changes.get("path.loss") for event in cell.events)]
     for loss in losses:
@@ -105,21 +121,21 @@ def _of_wifi(cell: Cell) -> Iterator[Problem]:
             yield Problem("", f"{path}.rate", message, f"change {path}.path.wifi_mcs")
 
 
-def warnings(cell: Cell, catalog: Catalog) -> tuple[str, ...]:
+def oddities(cell: Cell, catalog: Catalog) -> tuple[Oddity, ...]:
     """Return what is probably a mistake in the cell; nothing here stops a run.
 
     Raises:
         InputError: the catalog has no such queue or congestion control.
     """
-    return _warnings(cell, _shape(cell, catalog))
+    return _oddities(cell, _shape(cell, catalog))
 
 
-def _warnings(cell: Cell, shape: _Shape) -> tuple[str, ...]:
+def _oddities(cell: Cell, shape: _Shape) -> tuple[Oddity, ...]:
     rate = cell.rate
     return (
         *shape.of_buffer(Bottleneck(rate, cell.rtt, cell.buffer_bdp)),
         *shape.of_steps(rate),
-        *shape.warnings,
+        *shape.oddities,
     )
 
 
@@ -133,13 +149,14 @@ class _Shape:
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
         try:
-            return tuple(Placement(self.cell, topology(self.cell.topology), self.catalog).problems())
+            topology = self.catalog.topology(self.cell.topology)
+            return tuple(Placement(self.cell, topology, self.catalog).problems())
         except InputError as error:
             return error.problems
 
     @cached_property
-    def warnings(self) -> tuple[str, ...]:
-        return (*self._of_params(), *self._of_ecn())
+    def oddities(self) -> tuple[Oddity, ...]:
+        return tuple(Oddity(message) for message in (*self._of_params(), *self._of_ecn()))
 
     def _of_params(self) -> Iterator[str]:
         cell, queue = self.cell, self.catalog.queue(self.cell.aqm)
@@ -178,14 +195,17 @@ class _Shape:
         queue = self.catalog.queue(self.cell.aqm)
         return queue.bare_steps(self.cell.aqm_params) if self._sends_l4s else ()
 
-    def of_steps(self, rate: Rate) -> tuple[str, ...]:
-        """Return a warning for each step that marks L4S packets on a link so slow that none need queue."""
+    def of_steps(self, rate: Rate) -> tuple[Oddity, ...]:
+        """Return an oddity for each step that marks L4S packets on a link so slow that none need queue."""
         if not self._bare_steps:
             return ()
         pair_ns = PAIR_BYTES * 8_000_000_000 // rate.bits_per_s
         return tuple(
-            f"{self.cell.aqm} marks L4S packets that hardly queue: two take {_time(PAIR_BYTES, rate)} at "
-            f"{rate}, and aqm.{name} is {write(at)}; aqm.{least}: 1p exempts a packet that waits alone"
+            Oddity(
+                f"{self.cell.aqm} marks L4S packets that hardly queue, as two take longer than aqm.{name} "
+                f"(aqm.{least}: 1p exempts a packet that waits alone)",
+                f"{_time(PAIR_BYTES, rate)} against {write(at)} at {rate}",
+            )
             for name, at, least in self._bare_steps
             if pair_ns > at.ns
         )
@@ -199,7 +219,7 @@ class _Shape:
         """The queue's lowest threshold by rate: it does not depend on the buffer."""
         return {}
 
-    def of_buffer(self, setting: Bottleneck) -> tuple[str, ...]:
+    def of_buffer(self, setting: Bottleneck) -> tuple[Oddity, ...]:
         """Return what is probably a mistake in the size of the buffer."""
         queue, params = self._queue, self.cell.aqm_params
         limit_bytes = queue.limit_bytes(params, setting)
@@ -208,18 +228,16 @@ class _Shape:
         threshold = self._thresholds[setting.rate]
         if limit_bytes >= PAIR_BYTES and (threshold is None or threshold[1] < limit_bytes):
             return ()
-        found: list[str] = []
+        found: list[Oddity] = []
         if limit_bytes < PAIR_BYTES:
-            found.append(
-                f"the buffer of {queue.name} is {limit_bytes} bytes: less than two full-size packets"
-            )
+            message = f"the buffer of {queue.name} is smaller than two full-size packets"
+            found.append(Oddity(message, f"{limit_bytes} bytes"))
         if threshold is not None and threshold[1] >= limit_bytes:
             name, rate = threshold[0], setting.rate
             does = "marks" if queue.marks else "drops early"
-            found.append(
-                f"{queue.name} seldom {does}: its aqm.{name} ({_time(threshold[1], rate)} of queue) is not "
-                f"below its buffer ({_time(limit_bytes, rate)} at {rate})"
-            )
+            message = f"{queue.name} seldom {does}, as its aqm.{name} is not below its buffer"
+            figures = f"{_time(threshold[1], rate)} of queue against {_time(limit_bytes, rate)} at {rate}"
+            found.append(Oddity(message, figures))
         return tuple(found)
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 INPUT = "%input"
 """Argument that stands for the path of a file with the flow's `input`."""
+FOLDER = "%folder"
+"""Part of an argument that stands for the folder of the node's raw files."""
+EXECUTABLE = "%exec/"
+"""Before the name of a program of the user's own, in place of the folder where the testbed puts it."""
 OFFLOADS = ("tso", "gso", "gro", "lro")
 """Off on every port, as in the published experiments. One that a device lacks counts as off."""
 
@@ -246,7 +250,7 @@ class Conditions:
     """The parts of a trial that its cell does not decide: drawn from the seed, or chosen by the testbed.
 
     Attributes:
-        traffic: The traffic tool.
+        traffic: The traffic tool, of `traffic.tool: auto` that of the testbed (`timing.tool` has exceptions).
         wire_seed: Seed of noise and pauses of the lab's wires; None: the networks are not wires, so netem
             delays, and the testbed has noise of its own.
         start_offsets: Flow id -> delay of its start after its group's `start`.

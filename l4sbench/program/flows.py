@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from l4sbench.executables import command_of
 from l4sbench.program.data import Conditions, FlowRun, Server
-from l4sbench.program.timing import length, nominal_start
-from l4sbench.program.traffic import Flow, commands, whole_seconds
+from l4sbench.program.timing import EXEC_TOOL, FLENT, length, nominal_start, tool, whole_seconds
+from l4sbench.program.traffic import Flow, OwnProgram, OwnPrograms, commands
 from l4sbench.program.trial import draw_unit
 from l4sbench.units import Duration
 from l4sbench.workloads import workload
@@ -29,10 +30,11 @@ def flows_of(
         if node not in placed.pair:
             continue
         pair = placed.pair
-        flow, start = _flow(placement, placed, index, port, conditions)
-        both = commands(conditions.traffic, flow)
-        if pair.receiver == node:
-            servers.append(Server(flow.id, both.receiver, f"flow-{flow.id}.receiver.json"))
+        by = tool(placement.cell, placed.group, conditions.traffic)
+        flow, start = _flow(placement, placed, index, port, conditions, by)
+        both = commands(by, flow)
+        if pair.receiver == node and both.receiver:
+            servers.append(Server(flow.id, both.receiver, f"flow-{flow.id}.receiver.{_kind_of_output(by)}"))
         if pair.sender == node:
             group = placed.group
             runs.append(
@@ -41,7 +43,7 @@ def flows_of(
                     group=group.name,
                     index=index,
                     argv=both.sender,
-                    output=f"flow-{flow.id}.sender.json",
+                    output=f"flow-{flow.id}.sender.{_kind_of_output(by)}",
                     start=start,
                     seconds=flow.length.s,
                     receiver=pair.receiver,
@@ -54,6 +56,10 @@ def flows_of(
                 )
             )
     return tuple(runs), tuple(servers)
+
+
+def _kind_of_output(tool: str) -> str:
+    return "txt" if tool in {FLENT, EXEC_TOOL} else "json"
 
 
 def _schedule(placement: Placement, flow: Flow, seed: int) -> str:
@@ -70,15 +76,37 @@ def _schedule(placement: Placement, flow: Flow, seed: int) -> str:
 
 
 def _flow(
-    placement: Placement, placed: Placed, index: int, port: int, conditions: Conditions
+    placement: Placement, placed: Placed, index: int, port: int, conditions: Conditions, by: str
 ) -> tuple[Flow, Duration]:
-    """Return a flow as traffic tools take it, and its start."""
+    """Return a flow as the traffic tool `by` takes it, and its start."""
     group = placed.group
     name = f"{group.name}-{index}"
     later = conditions.start_offsets.get(name, Duration(0))
     start = Duration(nominal_start(group, index).ns + later.ns)
     lasts = length(placement.cell, group, start)
-    if conditions.traffic == "iperf3" and group.stop is not None and not whole_seconds(lasts):
+    if by == "iperf3" and group.stop is not None and not whole_seconds(lasts):
         lasts = Duration(max(1, lasts.ns // _SECOND_NS) * _SECOND_NS)
     address = placement.topology.by_name[placed.pair.receiver].addresses[0].ip
-    return Flow(name, address, port, placed.cc.kernel_name if placed.cc else "", lasts, group), start
+    kernel_cc = placed.cc.kernel_name if placed.cc else ""
+    return Flow(name, address, port, kernel_cc, lasts, group, index, _own(placement, placed)), start
+
+
+def _own(placement: Placement, placed: Placed) -> OwnPrograms | None:
+    """Return the programs of `send: exec`, and the networks where they run."""
+    group, nodes = placed.group, placement.topology.by_name
+    if group.send != EXEC_TOOL:
+        return None
+    sender, receiver = (
+        OwnProgram(
+            command_of(text),
+            placement.executables[command_of(text).program].handle,
+            nodes[node].addresses[0].network,
+        )
+        if text is not None
+        else None
+        for text, node in (
+            (group.exec_sender, placed.pair.sender),
+            (group.exec_receiver, placed.pair.receiver),
+        )
+    )
+    return OwnPrograms(sender, receiver)

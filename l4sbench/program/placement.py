@@ -58,7 +58,8 @@ class Placed:
         if self.cc is None or mode is None:
             return ()
         ecn = {NO_ECN_FALLBACK: "0", **(mode.sender if role == "sender" else mode.receiver)}
-        return (*ecn.items(), *self.own_sysctls(role))
+        # a parameter that the matrix states wins over what its ECN mode sets it to
+        return tuple({**ecn, **dict(self.own_sysctls(role))}.items())
 
     def own_sysctls(self, role: str) -> tuple[tuple[str, str], ...]:
         """Return those of the sysctls that its congestion control needs whatever its ECN."""
@@ -78,6 +79,7 @@ class Placement:
         self.topology = topology
         self.queue: Queue = catalog.queue(cell.aqm)
         self._exports = catalog.exports
+        self.executables = catalog.executables
         self.setting = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
         places = topology.place(cell.nodes)
         self.groups = tuple(
@@ -113,7 +115,7 @@ class Placement:
     @property
     def socket_bytes(self) -> int:
         """Minimum size of socket buffers that leaves the network as the limit, whatever events change."""
-        held = self.queue.limit_bytes(self.cell.aqm_params, self.setting)
+        held = self.queue.limit_bytes(self.cell.aqm_params, self.setting) * len(self.topology.bottlenecks)
         changes = [event.changes for event in self.cell.events]
         rtts = [self.cell.rtt, *(cast("Duration", change["rtt"]) for change in changes if "rtt" in change)]
         own = [placed.group.rtt for placed in self.groups if placed.group.rtt is not None]

@@ -38,9 +38,10 @@ def bottleneck(placement: Placement, node: str) -> Iterator[Shaper]:
 
     With Wi-Fi the device itself takes packets from the queue under test, and no shaper does.
     """
-    where, network = placement.topology.bottleneck
-    if node != where:
+    port = placement.topology.bottleneck_of(node)
+    if port is None:
         return
+    network = port.network
     dev = ("dev", port_name(network))
     rate = placement.setting.rate
     params = placement.cell.aqm_params
@@ -157,7 +158,7 @@ def _burst(rate_bytes: int) -> Iterator[Expectation]:
 
 
 def delays(placement: Placement, node: str) -> Iterator[Shaper]:
-    """Yield the round-trip time in equal parts on all ports of the delay node, and what senders add to it."""
+    """Yield the round-trip time in equal parts on all ports of delay nodes, and what senders add to it."""
     for port in placement.topology.delay_ports:
         if port.node == node:
             yield _netem("replace", port.network, part_of_rtt(placement, placement.setting.rtt))

@@ -9,11 +9,13 @@ trial. It lasts for its group's `lifetime`, which is warm-up and measured time u
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
-from l4sbench.factors import OF_SEND, SENDS
+from l4sbench.executables import OF_CODEPOINT, command_of
+from l4sbench.factors import EXEC, OF_SEND, SENDS
 from l4sbench.program.trial import START_SPREAD_NS
 from l4sbench.units import Duration
 from l4sbench.workloads import MOST_FLOWS, workload
@@ -26,8 +28,12 @@ if TYPE_CHECKING:
 START_SPREAD: Final = Duration(START_SPREAD_NS)
 SHORTEST: Final = Duration(100_000_000)
 """A flow must have at least this long between its latest start and its group's `stop`."""
+FLENT: Final = "flent"
+"""Kind of traffic, and the tool that makes it."""
+EXEC_TOOL: Final = "exec"
+"""The same for programs of the user's own."""
+_TEST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 NOT_BY_IPERF3: Final = "iperf3 cannot do this, or does not report what came of it"
-_SECOND_NS: Final = 1_000_000_000
 _DAY: Final = Duration(24 * 3600 * 10**9)
 _FACTORS: Final = frozenset({"every", "lifetime", "stop", "rtt", "send", *OF_SEND})
 
@@ -45,11 +51,16 @@ def length(cell: Cell, group: Group, start: Duration) -> Duration:
     return Duration(max(0, min(lifetime.ns, group.stop.ns - start.ns)))
 
 
+def whole_seconds(length: Duration) -> bool:
+    """Return True if iperf3 can run for this time."""
+    return length.ns % 1_000_000_000 == 0
+
+
 def problems(cell: Cell) -> tuple[Problem, ...]:
     """Return what is wrong with what the flow groups of a cell send, and when."""
     if not _concerns(cell.given):
         return ()
-    parts = (_of_send, _of_times, _of_workload)
+    parts = (_of_send, _of_times, _of_workload, _of_flent, _of_exec)
     found = [one for group in cell.groups for part in parts for one in part(cell, group)]
     if cell.traffic_tool == "iperf3":
         found += [Problem("", path, NOT_BY_IPERF3, "use traffic.tool: lean") for path in _not_sent(cell)]
@@ -61,15 +72,40 @@ def _concerns(given: frozenset[str]) -> bool:
     return any(name.partition(".")[2] in _FACTORS for name in given)
 
 
-def lean_only(cell: Cell) -> tuple[str, ...]:
-    """Return the factors of a cell that only lean can apply; iperf3 runs for whole seconds."""
-    whole = Duration(cell.warmup.ns + cell.duration.ns)
-    found = ("duration",) if whole.ns % _SECOND_NS else ()
+def tools(cell: Cell, default: str) -> tuple[str, ...]:
+    """Return the traffic tools of a cell's flows, each once; `default` is that of `traffic.tool: auto`."""
     if not _concerns(cell.given):
-        return found
-    own = ((group.name, group.lifetime) for group in cell.groups)
-    lifetimes = (f"{name}.lifetime" for name, lasts in own if lasts is not None and lasts.ns % _SECOND_NS)
-    return (*found, *lifetimes, *_not_sent(cell))
+        return (_tool(cell, default, lean_only=False),)
+    return tuple(sorted({tool(cell, group, default) for group in cell.groups}))
+
+
+def tool(cell: Cell, group: Group, default: str) -> str:
+    """Return the traffic tool of a group's flows; `default` is that of `traffic.tool: auto`.
+
+    `auto` on hosts is iperf3 for what it can send, lean for other kinds of traffic, and lean for all flows of
+    a cell that has bulk or paced flows which iperf3 cannot end: those of one kind have one tool.
+    """
+    return group.kind.own_tool or _tool(cell, default, lean_only=group.kind.lean_only)
+
+
+def _tool(cell: Cell, default: str, *, lean_only: bool) -> str:
+    if cell.traffic_tool != "auto":
+        return cell.traffic_tool
+    if default == "iperf3" and (lean_only or _exact(cell)):
+        return "lean"
+    return default
+
+
+def _exact(cell: Cell) -> bool:
+    """Return True if flows end at instants, or with bytes, that iperf3 cannot end them at."""
+    if not whole_seconds(Duration(cell.warmup.ns + cell.duration.ns)):
+        return True
+    if not _concerns(cell.given):
+        return False
+    others = (group for group in cell.groups if not (group.kind.lean_only or group.kind.own_tool))
+    lifetimes = (group.lifetime for group in others)
+    fractions = any(lasts is not None and not whole_seconds(lasts) for lasts in lifetimes)
+    return fractions or any(group.bytes is not None for group in cell.groups)
 
 
 def _not_sent(cell: Cell) -> tuple[str, ...]:
@@ -90,6 +126,24 @@ def _of_send(cell: Cell, group: Group) -> Iterator[Problem]:
             having = ", ".join(word for word, one in SENDS.items() if name in (*one.needs, *one.takes))
             hint = f"it applies to {having}; an axis of maps can set {group.name}.send and it together"
             yield Problem("", path, f"does not apply to {send}", hint)
+
+
+def _of_flent(_: Cell, group: Group) -> Iterator[Problem]:
+    if group.test is not None and not _TEST.fullmatch(group.test):
+        message = f"{group.test!a} is not a valid name of a test of flent"
+        yield Problem("", f"{group.name}.test", message, "flent --list-tests prints them")
+
+
+def _of_exec(cell: Cell, group: Group) -> Iterator[Problem]:
+    if group.send != EXEC_TOOL:
+        return
+    if cell.capture == "off":
+        message = f"send: {EXEC_TOOL} is measured by packets, and this cell keeps none"
+        yield Problem("", f"{group.name}.send", message, "write capture: headers")
+    for name, text in zip(EXEC, (group.exec_sender, group.exec_receiver), strict=True):
+        if text is not None and group.codepoint is None and command_of(text).placeholders & OF_CODEPOINT:
+            message = "has {ecn} or {codepoint}, and the group states no codepoint"
+            yield Problem("", f"{group.name}.{name}", message, f"write {group.name}.codepoint: ect1")
 
 
 def _of_workload(cell: Cell, group: Group) -> Iterator[Problem]:
@@ -122,7 +176,7 @@ def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:
             f"flows that last {lifetime} end within the warm-up of {cell.warmup}, so nothing is measured"
         )
         yield Problem("", f"{group.name}.lifetime", message)
-    if cell.traffic_tool == "iperf3" and group.lifetime is not None and lifetime.ns % _SECOND_NS:
+    if cell.traffic_tool == "iperf3" and group.lifetime is not None and not whole_seconds(lifetime):
         message = f"iperf3 runs for whole seconds, not for {lifetime}"
         yield Problem("", f"{group.name}.lifetime", message, "use traffic.tool: lean")
     if group.rtt is not None and group.rtt < cell.rtt:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 from l4sbench.errors import InputError, Problem
 from l4sbench.factors import CODEPOINTS
-from l4sbench.program.data import INPUT
-from l4sbench.program.timing import NOT_BY_IPERF3
+from l4sbench.program.data import EXECUTABLE, FOLDER, INPUT
+from l4sbench.program.flent import tools_of
+from l4sbench.program.timing import NOT_BY_IPERF3, whole_seconds
 
 if TYPE_CHECKING:
     from l4sbench.cell import Group
+    from l4sbench.executables import ExecCommand
     from l4sbench.units import Duration
 
 FIRST_PORT = 5001
@@ -39,8 +41,29 @@ _CODES = {name: code for code, name in enumerate(CODEPOINTS)}
 
 
 @dataclass(frozen=True)
+class OwnProgram:
+    """One end of a flow of `send: exec`: its command, the program's handle, the network of its node."""
+
+    command: ExecCommand
+    handle: str
+    network: str
+
+
+@dataclass(frozen=True)
+class OwnPrograms:
+    """Both ends of a flow of `send: exec`; None: there is no program at that end."""
+
+    sender: OwnProgram | None
+    receiver: OwnProgram | None
+
+
+@dataclass(frozen=True)
 class Flow:
-    """Parameters of one flow for a traffic tool; `kernel_cc` is empty if TCP does not send it."""
+    """Parameters of one flow for a traffic tool.
+
+    `kernel_cc` is empty if TCP does not send it, `index` its number in its group, `own` None unless programs
+    of the user's own send it.
+    """
 
     id: str
     address: str
@@ -48,11 +71,13 @@ class Flow:
     kernel_cc: str
     length: Duration
     group: Group
+    index: int = 0
+    own: OwnPrograms | None = None
 
 
 @dataclass(frozen=True)
 class FlowCommands:
-    """Argument lists of the sender and the receiver of one flow."""
+    """Argument lists of the sender and the receiver of one flow; no receiver: an empty one."""
 
     sender: tuple[str, ...]
     receiver: tuple[str, ...]
@@ -68,14 +93,13 @@ def commands(tool: str, flow: Flow) -> FlowCommands:
         return _lean(flow)
     if tool == "iperf3":
         return _iperf3(flow)
+    if tool == "flent":
+        return _flent(flow)
+    if tool == "exec":
+        return _exec(flow)
     raise InputError(
         [Problem("", "traffic.tool", f"{tool} is not a valid traffic tool; choose from lean, iperf3")]
     )
-
-
-def whole_seconds(length: Duration) -> bool:
-    """Return True if iperf3 can run for this time."""
-    return length.ns % 1_000_000_000 == 0
 
 
 def _seconds(length: Duration) -> str:
@@ -175,3 +199,43 @@ def _iperf3(flow: Flow) -> FlowCommands:
         paced = ("-u", "-b", str(bits), "-l", str(payload), "-S", tos, "--pacing-timer", str(PACING_TIMER_US))
         return FlowCommands((*to, *paced, *every), receiver)
     return FlowCommands((*to, "-C", flow.kernel_cc, *every), receiver)
+
+
+def exec_json(flow: str, side: str) -> str:
+    """Return the raw file in which a program of the user's own leaves its JSON; `side`: sender, receiver."""
+    return f"flow-{flow}.{side}.json"
+
+
+def _exec(flow: Flow) -> FlowCommands:
+    """Return the commands of the user's own programs, with all placeholders filled in."""
+    codepoint = flow.group.codepoint
+    values = {
+        "address": flow.address,
+        "port": str(flow.port),
+        "seconds": _seconds(flow.length),
+        "flow": flow.id,
+        "index": str(flow.index),
+        **({"codepoint": codepoint, "ecn": str(_CODES[codepoint])} if codepoint else {}),
+    }
+
+    def argv(side: str, own: OwnProgram | None) -> tuple[str, ...]:
+        if own is None:
+            return ()
+        json = f"{FOLDER}/{exec_json(flow.id, side)}"
+        filled = own.command.filled({**values, "interface": f"@{own.network}", "json": json})
+        return (f"{EXECUTABLE}{own.handle}", *filled)
+
+    programs = flow.own or OwnPrograms(None, None)
+    return FlowCommands(argv("sender", programs.sender), argv("receiver", programs.receiver))
+
+
+def _flent(flow: Flow) -> FlowCommands:
+    """Return the commands of one test, without the seconds that flent leaves before and after its traffic.
+
+    Its data file has the flow's name as title.
+    """
+    test, port = flow.group.test or "ping", str(flow.port)
+    seconds = str(max(1, flow.length.ns // 1_000_000_000))
+    to = ("-4", "-H", flow.address, "--netperf-control-port", port)
+    how = ("-l", seconds, "-d", "0", "-t", flow.id, "-D", FOLDER, "-r", "/dev/null")
+    return FlowCommands(("flent", test, *to, *how), tools_of(test).server(port))

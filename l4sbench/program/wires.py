@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from l4sbench.cell import Cell
     from l4sbench.program.placement import Placement
+    from l4sbench.topology import Port
     from l4sbench.units import Value
 
 PATH_LIMIT: Final = 60_000
@@ -67,24 +68,28 @@ def readback(placement: Placement, node: str, set_to: tuple[tuple[str, str], ...
     """Return the command that reads these settings back, with the counters of what wires did."""
     networks = [address.network for address in placement.topology.by_name[node].addresses]
     counters = [*(f"{_ROOT}.{network}.{DROPS}" for network in networks), f"{_ROOT}.pauses"]
-    data = placement.topology.data_port
-    if data.node == node and impaired(placement.cell):
+    for data in _data_ports(placement, node) if impaired(placement.cell) else ():
         counters += [f"{_ROOT}.{data.network}.{name}" for name in ("lost", "rewritten")]
-    air = placement.topology.bottleneck
-    if air.node == node and placement.cell.wifi_mcs is not None:
+    air = placement.topology.bottleneck_of(node)
+    if air is not None and placement.cell.wifi_mcs is not None:
         counters += [f"{_ROOT}.{air.network}.{name}" for name in ("air_accesses", "air_again")]
     return Readback("wires", ("sysctl", *(key for key, _ in set_to), *counters), "wires.txt")
 
 
 def part_of_rtt(placement: Placement, rtt: Duration) -> Duration:
-    """Return the delay of each port of the delay node for a round-trip time."""
-    return Duration(rtt.ns // len(placement.topology.delay_ports))
+    """Return the delay of each port of a delay node for a round-trip time."""
+    return Duration(rtt.ns // placement.topology.parts)
+
+
+def _data_ports(placement: Placement, node: str) -> tuple[Port, ...]:
+    """Return the ports of a node that have the jitter and the losses of the path."""
+    return tuple(port for port in placement.topology.data_ports if port.node == node)
 
 
 def changed(placement: Placement, node: str, factor: str, value: Value) -> tuple[tuple[str, str], ...]:
     """Return the sysctls of a node's wires for a factor's new value; none if it does not concern them."""
     ports = [port for port in placement.topology.delay_ports if port.node == node]
-    air = placement.topology.bottleneck
+    air = placement.topology.bottleneck_of(node)
     match factor, value:
         case "rtt", Duration():
             part = part_of_rtt(placement, value)
@@ -94,26 +99,26 @@ def changed(placement: Placement, node: str, factor: str, value: Value) -> tuple
         case "path.ecn", str():
             found = (("ecn", _ECN[value]),)
         case "path.wifi_mcs", int():
-            name = f"{_ROOT}.{air.network}.air_rate_bps"
-            return ((name, str(_AIR_BPS[value])),) if air.node == node else ()
+            return () if air is None else ((f"{_ROOT}.{air.network}.air_rate_bps", str(_AIR_BPS[value])),)
         case _:
             return ()
-    data = placement.topology.data_port
-    return tuple((f"{_ROOT}.{data.network}.{name}", set_to) for name, set_to in found if data in ports)
+    data = _data_ports(placement, node)
+    return tuple((f"{_ROOT}.{port.network}.{name}", set_to) for port in data for name, set_to in found)
 
 
 def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield jitter, losses and ECN of the path towards the receivers, at the delay node."""
-    cell, data = placement.cell, placement.topology.data_port
-    if data.node != node or not impaired(cell):
+    """Yield jitter, losses and ECN of the path towards the receivers, at the delay before the bottleneck."""
+    cell, ports = placement.cell, _data_ports(placement, node)
+    if not ports or not impaired(cell):
         return
-    port = f"{_ROOT}.{data.network}"
-    yield f"{port}.seed", _seed(seed, node, "path")
-    if cell.path_jitter.ns:
-        yield f"{port}.spread_model", _MODELS[cell.path_jitter_model]
-        yield f"{port}.spread_every_ns", str(cell.path_jitter_every.ns)
-        yield f"{port}.overtake", str(int(cell.path_jitter_order == "free"))
-        yield f"{port}.spread_ns", str(cell.path_jitter.ns)
+    for number, data in enumerate(ports):
+        port = f"{_ROOT}.{data.network}"
+        yield f"{port}.seed", _seed(seed, node, "path", *([data.network] if number else []))
+        if cell.path_jitter.ns:
+            yield f"{port}.spread_model", _MODELS[cell.path_jitter_model]
+            yield f"{port}.spread_every_ns", str(cell.path_jitter_every.ns)
+            yield f"{port}.overtake", str(int(cell.path_jitter_order == "free"))
+            yield f"{port}.spread_ns", str(cell.path_jitter.ns)
     if cell.path_loss.ppb:
         yield from changed(placement, node, "path.loss", cell.path_loss)
     if cell.path_ecn != "pass":
@@ -122,8 +127,8 @@ def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
 
 def _wifi(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
     """Yield the air that packets take from the bottleneck, if they take it and it is at this node."""
-    cell, air = placement.cell, placement.topology.bottleneck
-    if air.node != node or cell.wifi_mcs is None:
+    cell, air = placement.cell, placement.topology.bottleneck_of(node)
+    if air is None or cell.wifi_mcs is None:
         return
     port = f"{_ROOT}.{air.network}"
     yield f"{port}.seed", _seed(seed, node, "air")
@@ -165,7 +170,7 @@ def loss_chances(loss: Percent, burst: Packets) -> tuple[Fraction, Fraction]:
 
 
 def _delays(placement: Placement, node: str) -> Iterator[tuple[str, str]]:
-    """Yield the round-trip time in equal parts on all ports of the delay node."""
+    """Yield the round-trip time in equal parts on all ports of delay nodes."""
     part = part_of_rtt(placement, placement.setting.rtt)
     for port in placement.topology.delay_ports:
         if port.node == node:
@@ -197,7 +202,8 @@ def _noise(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, st
 
 def _host(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
     cell, topology = placement.cell, placement.topology
-    pausing = {"delay": (topology.delay,), "router": (topology.router,), "receivers": topology.receivers}
+    routers = tuple(port.node for port in topology.bottlenecks)
+    pausing = {"delay": topology.delays, "router": routers, "receivers": topology.receivers}
     if cell.path_pause.ns and node in pausing[cell.path_pause_at]:
         yield f"{_ROOT}.pause_seed", _seed(seed, node, "pauses")
         yield f"{_ROOT}.pause_every_ns", str(cell.path_pause_every.ns)

@@ -4,7 +4,8 @@
 
 A bundle is a gzipped tar of one folder `<matrix>/<time>/`. Its first member, `bundle.json`, lists all files
 with size and SHA-256. Equal run directories give equal bundles, byte for byte: members are sorted, and have
-no owners, modes or times. Files that do not belong to the run (unfinished trials, locks) are left out.
+no owners, modes or times. Files that do not belong to the run (unfinished trials, locks) are left out. The
+folder is an RO-Crate: its `ro-crate-metadata.json` describes the run, see `crate`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from l4sbench import __version__
 from l4sbench.errors import InputError, Problem, TestbedError
 from l4sbench.files import PARTIAL, new_file, sync_folder, unfinished_folder
+from l4sbench.store.crate import CRATE, crate_of
 from l4sbench.store.files import room
 from l4sbench.store.lock import making_runs
 from l4sbench.store.run import NAME, Run
@@ -91,18 +93,17 @@ def write_bundle(run: Path, out: Path) -> Contents:
     if not (run / "manifest.json").is_file():
         raise InputError(f"{run} is not a run directory: it has no manifest.json")
     try:
-        contents = Contents(
-            format=FORMAT,
-            l4sbench=__version__,
-            run=_name_of(run),
-            files={name: _describe(run / name) for name in _files(run)},
-        )
+        name = _name_of(run)
+        files = {path: _describe(run / path) for path in _files(run)}
+        crate = crate_of(run, name, {path: file.size_bytes for path, file in files.items()})
+        files[CRATE] = _digest([crate])
+        contents = Contents(format=FORMAT, l4sbench=__version__, run=name, files=dict(sorted(files.items())))
         with (
             new_file(out) as temporary,
             temporary.open("wb") as file,
             gzip.GzipFile("", "wb", mtime=0, fileobj=file) as packed,
         ):
-            _write_members(run, contents, packed)
+            _write_members(run, contents, crate, packed)
     except FileNotFoundError as error:
         if not Path(error.filename).is_relative_to(run):
             raise
@@ -162,13 +163,13 @@ def _name_of(run: Path) -> str:
 
 
 def _files(run: Path) -> list[str]:
-    """Files of a run by name, without unfinished trials and hidden files (locks)."""
+    """Files of a run by name, without unfinished trials, hidden files (locks) and its crate."""
     found = []
     for folder, folders, names in os.walk(run):
         folders[:] = [name for name in folders if not _left_out(name)]
         place = Path(folder).relative_to(run)
         found += [(place / name).as_posix() for name in names if not _left_out(name)]
-    return sorted(found)
+    return sorted(set(found) - {CRATE})
 
 
 def _left_out(name: str) -> bool:
@@ -192,19 +193,22 @@ def _digest(chunks: Iterable[bytes], copy: IO[bytes] | None = None) -> BundledFi
     return BundledFile(size_bytes=size, sha256=total.hexdigest())
 
 
-def _write_members(run: Path, contents: Contents, packed: gzip.GzipFile) -> None:
+def _write_members(run: Path, contents: Contents, crate: bytes, packed: gzip.GzipFile) -> None:
     listed = contents.model_dump_json(indent=1).encode() + b"\n"
     if len(listed) > _LIST_MOST_BYTES:
         raise InputError(f"{run} has too many files for a bundle: {len(contents.files)}")
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
         tar.addfile(_member(_LIST, len(listed)), io.BytesIO(listed))
         for name, listing in contents.files.items():
+            if name == CRATE:
+                tar.addfile(_member(f"{contents.run}/{name}", len(crate)), io.BytesIO(crate))
+                continue
             with (run / name).open("rb") as file:
                 if os.fstat(file.fileno()).st_size != listing.size_bytes:
                     raise _changed(run, run / name)
                 tar.addfile(_member(f"{contents.run}/{name}", listing.size_bytes), file)
     for name, listing in contents.files.items():
-        if _describe(run / name) != listing:
+        if name != CRATE and _describe(run / name) != listing:
             raise _changed(run, run / name)
 
 

@@ -72,6 +72,7 @@ _LATER: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
             {"send", "completed_ms", "offered_mbps", "arrived_mbps", "connections", "left_out"}
         ),
         "verdicts": frozenset({"sure"}),
+        "catalog": frozenset({"panels"}),
     }
 )
 """Columns that tables of older versions of l4sbench lack."""

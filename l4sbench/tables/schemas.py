@@ -45,7 +45,7 @@ class TrialsTable(OfTrial):
     )
     seed = text("seed of the trial, as a decimal number")
     testbed = text("testbed of the trial: `virtual`, `ssh`, `fabric`", null=True)
-    traffic = text("traffic tool: `lean` or `iperf3`", null=True)
+    traffic = text("traffic tools, each once, joined by `, `: `lean`, `iperf3`, `flent`", null=True)
     kernels = text("kernel releases of the nodes, each once, joined by `, `", null=True)
     modules = text("loaded kernel modules of l4sbench as `name=srcversion`, joined by `, `", null=True)
     skew_ms = real("difference between the first and the last start of a node", "ms")
@@ -144,6 +144,29 @@ class RequestsTable(OfTrial):
     warmup = dy.Bool(nullable=False, description="true if it began in the warm-up")
 
 
+class FlentTable(OfTrial):
+    """One row per valid trial, `send: flent` flow and value that a tool of flent reported."""
+
+    flow = text("id of the flow", key=True)
+    series = text("flent's name of the series, such as `Ping (ms) ICMP`", key=True)
+    point = count("number of the value within its series, from 1, in order of time", key=True)
+    group = text("flow group")
+    t_ms = real("when it was reported, from the start of flent's test", "ms", null=False, minimum=None)
+    value = real("the value, in the series' unit", null=False, minimum=None)
+    unit = text("unit, as flent writes it; null where it states none", null=True)
+
+
+class ExecTable(OfTrial):
+    """One row per valid trial, `send: exec` flow and number in the JSON that its programs left (`{json}`)."""
+
+    flow = text("id of the flow", key=True)
+    side = text("`sender` or `receiver`", key=True)
+    key = text("names of the objects around the number, and its own, joined by dots", key=True)
+    item = count("number of the value among those of its key, from 1, where it is in a list", key=True)
+    group = text("flow group")
+    value = real("the number", null=False, minimum=None)
+
+
 class SocketsTable(OfTrial):
     """One row per trial, node, flow and sample of its TCP socket (TCP_INFO by netlink or `ss`).
 
@@ -229,7 +252,8 @@ class QueuesTable(OfTrial):
 class PacketsTable(OfTrial):
     """One row per valid trial, flow and packet with payload that arrived at the bottleneck's queue.
 
-    Only trials with `capture: headers` have rows. `packet_flows` summarises them.
+    Of `send: syn-flood` these are the SYNs. Only trials with `capture: headers` have rows. `packet_flows`
+    summarises them.
     """
 
     flow = text("id of the flow", key=True)
@@ -242,9 +266,10 @@ class PacketsTable(OfTrial):
         "ms",
     )
     ip_bytes = count("length including the IP header", "bytes")
-    payload_bytes = count("TCP payload", "bytes")
+    payload_bytes = count("payload of TCP or UDP", "bytes")
     retransmit = dy.Bool(
-        nullable=False, description="true if it begins before the highest byte that the flow has sent so far"
+        nullable=False,
+        description="true if it begins before the highest byte that its connection has sent so far",
     )
     lost = dy.Bool(nullable=False, description="true if it never left but a later packet of its flow did")
     ecn = text("codepoint on arrival: `not-ect`, `ect1`, `ect0`, `ce`")
@@ -255,7 +280,8 @@ class PacketFlowsTable(OfTrial):
     """One row per valid trial and flow with captured packets: statistics of its packets after the warm-up.
 
     Lengths are those of IP packets. Counts, lengths and retransmissions are measured where packets arrive at
-    the bottleneck's queue; gaps and throughput where they leave it.
+    the bottleneck's queue; gaps and throughput where they leave it. Packets with payload include the SYNs of
+    `send: syn-flood`.
     """
 
     flow = text("id of the flow", key=True)
@@ -271,6 +297,8 @@ class PacketFlowsTable(OfTrial):
     length_sd_bytes = real("standard deviation of the lengths", "bytes")
     gap_mean_ms = real("mean time between the departures of two consecutive packets", "ms")
     gap_sd_ms = real("standard deviation of these times", "ms")
+    ack_gap_mean_ms = real("mean time between two consecutive pure ACKs, where they reach the router", "ms")
+    ack_gap_sd_ms = real("standard deviation of these times", "ms")
     rtt_mean_ms = real("mean of the samples of the sender's smoothed RTT", "ms")
     packets_per_rtt = real("packets with payload in a mean RTT")
     acks_per_rtt = real("pure ACKs in a mean RTT")
@@ -284,6 +312,45 @@ class PacketFlowsTable(OfTrial):
     sojourn_p95_ms = _sojourn("95 % quantile", "200")
     sojourn_p99_ms = _sojourn("99 % quantile", "1,000")
     sojourn_p999_ms = _sojourn("99.9 % quantile", "10,000")
+
+
+class CodepointsTable(OfTrial):
+    """One row per valid trial, flow, direction and place with captured packets: their ECN fields.
+
+    All packets of the flow count, whatever they carry, from its SYN on.
+    """
+
+    flow = text("id of the flow", key=True)
+    direction = text("`forward`, to the receiver, or `backward`", key=True)
+    place = text("`before` or `behind` the bottleneck's queue", key=True)
+    group = text("flow group")
+    not_ect_packets = count("packets with Not-ECT", "packets")
+    ect1_packets = count("packets with ECT(1)", "packets")
+    ect0_packets = count("packets with ECT(0)", "packets")
+    ce_packets = count("packets with CE", "packets")
+
+
+class AccecnTable(OfTrial):
+    """One row per valid trial and flow with AccECN and captured packets: its marks, and reports of them.
+
+    Marks are those of packets that left the bottleneck's queue, from the SYN on. Reports are the ACE field
+    and the AccECN option (RFC 9768) of the packets that return. The last marks of a flow may have been under
+    way when it ended, and are not reported then.
+    """
+
+    flow = text("id of the flow", key=True)
+    group = text("flow group")
+    connections = count("connections of the flow")
+    ce_packets = count("packets that left with a CE mark", "packets")
+    ace_packets = count("CE marks that the ACE field reports", "packets", null=True)
+    ce_bytes = count("payload that left with a CE mark", "bytes")
+    option_ce_bytes = count("the same as the option reports it; null without options", "bytes", null=True)
+    ect1_bytes = count("payload that left with ECT(1)", "bytes")
+    option_ect1_bytes = count("the same as the option reports it", "bytes", null=True)
+    ect0_bytes = count("payload that left with ECT(0)", "bytes")
+    option_ect0_bytes = count("the same as the option reports it", "bytes", null=True)
+    acks_packets = count("packets that return, without those that others overtook", "packets", null=True)
+    option_acks_packets = count("of these, with a CE counter in an AccECN option", "packets", null=True)
 
 
 class HostsTable(OfTrial):
@@ -348,6 +415,10 @@ class CatalogTable(dy.Schema):
     l4s = dy.Bool(nullable=False, description="true if it treats ECT(1) differently, or sends it")
     about = text("one sentence")
     digest = text("digest of everything that affects trials")
+    panels = text(
+        "what of its state reports draw over time, as JSON: titles and columns of `sockets`; null: nothing",
+        null=True,
+    )
 
 
 class VerdictsTable(dy.Schema):
@@ -390,10 +461,14 @@ SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {
     "flows": FlowsTable,
     "intervals": IntervalsTable,
     "requests": RequestsTable,
+    "flent": FlentTable,
+    "exec": ExecTable,
     "sockets": SocketsTable,
     "queues": QueuesTable,
     "packets": PacketsTable,
     "packet_flows": PacketFlowsTable,
+    "codepoints": CodepointsTable,
+    "accecn": AccecnTable,
     "hosts": HostsTable,
     "lateness": LatenessTable,
     "events": EventsTable,

@@ -7,12 +7,13 @@ Importing this imports Altair: do it where a figure is wanted, not at the top of
 
 from reports.figures.bars import flow_bars
 from reports.figures.delays import delay_distribution, delay_samples, quantiles
-from reports.figures.gallery import Figure, Written, chosen, figures, write
+from reports.figures.gallery import Figure, Written, chosen, figures, of_runs, the_plane, write
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_map, published_maps
 from reports.figures.save import FORMATS, formats, javascript, render, save, specification
-from reports.figures.series import TrialSeries, datasets, time_series, trial_series
+from reports.figures.series import TrialSeries, datasets, named_panels, time_series, trial_series
+from reports.figures.several import runs_beside
 from reports.figures.sheets import Sheet, sheets
 
 __all__ = [
@@ -33,13 +34,17 @@ __all__ = [
     "goodput_against_delay",
     "goodput_map",
     "javascript",
+    "named_panels",
+    "of_runs",
     "published_map",
     "published_maps",
     "quantiles",
     "render",
+    "runs_beside",
     "save",
     "sheets",
     "specification",
+    "the_plane",
     "time_series",
     "trial_dots",
     "trial_series",

@@ -18,10 +18,12 @@ from l4sbench.printable import printable
 from reports.figures.bars import flow_bars
 from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
+from reports.figures.plane import NAME, plane_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
 from reports.figures.save import render, specification
 from reports.figures.series import time_series, trial_series
+from reports.figures.several import runs_beside
 from reports.figures.sheets import sheets, slugged
 from reports.published import compare
 
@@ -93,6 +95,46 @@ def figures(
             f"{series.title}: goodput, smoothed RTT, queue, CE marks and congestion windows over time.",
             time_series(series),
         )
+
+
+def of_runs(
+    runs: Sequence[tuple[str, Decision]], on_skipped: Callable[[str], None] = lambda _: None
+) -> Iterator[Figure]:
+    """Yield figures of several runs together, one for each competitor that at least two of them have.
+
+    Args:
+        runs: Names of runs, and their decisions.
+        on_skipped: Called for each competitor that only one run has.
+
+    Raises:
+        InputError: no two runs have a competitor, with its flow counts and settings, in common, there are
+            too many runs, or two have the same name.
+    """
+    found: dict[str, list[tuple[str, Sheet]]] = {}
+    for name, decision in runs:
+        for sheet in sheets(decision):
+            found.setdefault(sheet.slug, []).append((name, sheet))
+    drawn = False
+    for slug, own in found.items():
+        if len(own) < 2:
+            on_skipped(f"runs_{slug}: only {own[0][0]} has it")
+            continue
+        names = ", ".join(name for name, _ in own)
+        drawn = True
+        yield Figure(
+            f"runs_{slug}",
+            f"{names}, {own[0][1].title}: goodput and delay of the L4S flows, cell means with 95 % "
+            "confidence intervals.",
+            runs_beside(own),
+        )
+    if not drawn:
+        raise InputError("no two of these runs have a competitor with its flow counts and settings in common")
+
+
+def the_plane(decision: Decision) -> Figure:
+    """Return the map of rate and RTT, one page. Raises InputError for a run without such a plane."""
+    caption = f"Where it is okay to switch, by rate and RTT: rule {decision.rule.rule}."
+    return Figure(NAME, caption, plane_map(decision))
 
 
 def chosen(tables: RunTables, decision: Decision, trials: Trials = "median") -> list[tuple[str, int]]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""One trial over time: goodput, smoothed RTT, the bottleneck's queue, marks and congestion windows.
+"""One trial over time: goodput, smoothed RTT, the bottleneck's queue, marks, congestion windows, and state.
 
 The specification names its data sets and holds their rows apart, under `datasets`: a page can keep one
 specification and exchange the rows.
@@ -8,6 +8,7 @@ specification and exchange the rows.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +37,32 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
+class Panel:
+    """State that congestion controls report, as their catalog entries put it together.
+
+    Attributes:
+        title: With the unit.
+        words: True if the values are words rather than numbers.
+        rows: `t_s` (end of the bin), `group`, `flow`, `line` (what is drawn, in words), `name` (flow and
+            line), `value` (mean of the samples in the bin; of words the first).
+    """
+
+    title: str
+    words: bool
+    rows: pl.DataFrame
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines that are drawn of each flow."""
+        return tuple(self.rows["line"].unique(maintain_order=True))
+
+    @property
+    def flat(self) -> bool:
+        """True if all numbers are zero."""
+        return not self.words and not self.rows["value"].max()
+
+
+@dataclass(frozen=True)
 class TrialSeries:
     """The course of one trial, binned. All times count from the trial's start instant.
 
@@ -48,6 +75,7 @@ class TrialSeries:
             of the samples in the bin), `cwnd_packets` (likewise), `ce_percent` (of the packets delivered in
             the bin, as the sender counts; None where none was).
         queue: `t_s`, `queue` (the measure in words), `delay_ms` (mean of the samples in the bin).
+        panels: State that the senders' congestion controls report.
         bin_ms: Width of a bin.
         warmup_s: Length of the warm-up.
         end_s: End of the measured time.
@@ -61,6 +89,7 @@ class TrialSeries:
     groups: tuple[str, ...]
     flows: pl.DataFrame
     queue: pl.DataFrame
+    panels: tuple[Panel, ...]
     bin_ms: int
     warmup_s: float
     end_s: float
@@ -107,6 +136,7 @@ def trial_series(tables: RunTables, cell: str, trial: int, points: int = POINTS)
         groups=tuple(names.values()),
         flows=flows,
         queue=queue,
+        panels=_panels(_wanted(tables, about), sockets, bin_ms, names),
         bin_ms=bin_ms,
         warmup_s=warmup_s,
         end_s=end_s,
@@ -173,6 +203,65 @@ def _flows(sockets: pl.DataFrame, bin_ms: int) -> pl.DataFrame:
         pl.col("cwnd_packets").round(2),
         pl.col("ce_percent").round(3),
     ).sort("flow", "t_s")
+
+
+def _wanted(tables: RunTables, about: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return what the trial's congestion controls have drawn: title -> column of `sockets` -> words."""
+    used = [value for name, value in about.items() if name.endswith(".cc") and value]
+    entries = tables.catalog.filter((pl.col("kind") == "cc") & pl.col("name").is_in(used))
+    found: dict[str, dict[str, str]] = {}
+    for text in entries["panels"].drop_nulls():
+        for title, columns in _plain(text).items():
+            found.setdefault(title, {}).update({name: _words(name) for name in columns})
+    return found
+
+
+def _plain(text: str) -> dict[str, list[str]]:
+    """Read the column `panels`; what another program wrote there is ignored."""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return {}
+    lists = said.items() if isinstance(said, dict) else ()
+    return {title: [str(name) for name in names] for title, names in lists if isinstance(names, list)}
+
+
+def _words(column: str) -> str:
+    """Return what a column holds, without the name that it begins with and the unit: `max bw`."""
+    own = column.partition("_")[2] or column
+    for end in ("_mbps", "_packets", "_ms", "_bytes", "_percent"):
+        own = own.removesuffix(end)
+    return own.replace("_", " ")
+
+
+def _panels(
+    wanted: Mapping[str, Mapping[str, str]], sockets: pl.DataFrame, bin_ms: int, names: Mapping[str, str]
+) -> tuple[Panel, ...]:
+    """Bin the state of the senders; panels and lines that nobody reported are left out."""
+    sent = sockets.filter(pl.col("side") == "sender").with_columns(_bin_end(bin_ms)).sort("flow", "t_ms")
+    found: list[Panel] = []
+    for title, columns in wanted.items():
+        present = [name for name in columns if name in sent.columns and sent[name].null_count() < sent.height]
+        if not present:
+            continue
+        words = sent[present[0]].dtype == pl.String
+        lines = [_line(sent, name, columns[name], words=words) for name in present]
+        rows = pl.concat(lines).with_columns(
+            pl.col("group").replace_strict(names), (pl.col("flow") + " " + pl.col("line")).alias("name")
+        )
+        found.append(Panel(title, words, rows.select("t_s", "group", "flow", "line", "name", "value")))
+    return tuple(found)
+
+
+def _line(sent: pl.DataFrame, column: str, words_of_it: str, *, words: bool) -> pl.DataFrame:
+    value = pl.col(column).drop_nulls().first() if words else pl.col(column).mean().round(3)
+    own = sent.group_by("group", "flow", "bin_ms", maintain_order=True).agg(value.alias("value"))
+    rows = own.select(
+        (pl.col("bin_ms") / 1000).alias("t_s"), "group", "flow", pl.lit(words_of_it).alias("line"), "value"
+    )
+    known = pl.col("value").is_not_null()
+    # a line has gaps where there is no value, and flows without any have no line
+    return rows.filter(known if words else known.any().over("flow"))
 
 
 def _bin_end(bin_ms: int) -> pl.Expr:
@@ -248,7 +337,8 @@ def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart
         of_flows("srtt_ms", "smoothed RTT, ms"),
         *([_queue_panel(series)] if series.queue.height else []),
         of_flows("ce_percent", "CE marks, %"),
-        of_flows("cwnd_packets", "cwnd, packets", last=True),
+        of_flows("cwnd_packets", "cwnd, packets", last=not series.panels),
+        *_state_panels(series, colours),
     ]
     title = alt.TitleParams(
         series.title, subtitle=[series.cell, f"means over {series.bin_ms} ms; dotted: the fair share"]
@@ -277,16 +367,57 @@ def datasets(series: TrialSeries) -> dict[str, Rows]:
         "flows": series.flows.to_dicts(),
         "queue": series.queue.to_dicts(),
         "fair": [{"fair_mbps": series.fair_mbps}],
+        **{name: panel.rows.to_dicts() for name, panel in named_panels(series).items()},
     }
 
 
-def _lines(data: str, field: str, title: str, series: TrialSeries, *, last: bool = False) -> alt.Chart:
+def named_panels(series: TrialSeries) -> dict[str, Panel]:
+    """Return the panels of state by the names of their data sets."""
+    return {f"state{place}": panel for place, panel in enumerate(series.panels)}
+
+
+def _state_panels(series: TrialSeries, colours: alt.Scale) -> list[alt.Chart]:
+    """Draw what congestion controls report: colours are groups, dashes the lines of a panel."""
+    charts: list[alt.Chart] = []
+    panels = named_panels(series)
+    for name, panel in panels.items():
+        last = name == list(panels)[-1]
+        legend = _LEGEND if len(panel.lines) > 1 else None
+        looks = [DASHES[i % len(DASHES)] for i in range(len(panel.lines))]
+        dashes = alt.Scale(domain=list(panel.lines), range=looks)
+        own: dict[str, Any] = {
+            "color": alt.Color("group:N", scale=colours, legend=None),
+            "detail": "name:N",
+        }
+        if not panel.words:
+            chart = _lines(name, "value", panel.title, series, last=last, flat=panel.flat)
+            dashed = alt.StrokeDash("line:N", scale=dashes, legend=legend)
+            charts.append(chart.encode(strokeDash=dashed, **own).properties(name=name))
+            continue
+        marks: alt.Chart = alt.Chart(alt.NamedData(name=name), name=name).mark_tick(thickness=3, height=9)
+        marks = marks.encode(
+            x=_time(series, last=last),
+            y=alt.Y("value:N", title=panel.title, axis=alt.Axis(titleX=-58), sort=None),
+            tooltip=[alt.Tooltip("t_s:Q", title="s"), alt.Tooltip("value:N", title=panel.title)],
+            **own,
+        )
+        charts.append(marks.properties(width=WIDTH, height=HEIGHT))
+    return charts
+
+
+def _time(series: TrialSeries, *, last: bool) -> alt.X:
     axis = alt.Axis(title="time since the trial's start, s") if last else alt.Axis(title=None, labels=False)
+    return alt.X("t_s:Q", scale=alt.Scale(domain=[0, series.end_s], nice=False), axis=axis)
+
+
+def _lines(
+    data: str, field: str, title: str, series: TrialSeries, *, last: bool = False, flat: bool = False
+) -> alt.Chart:
     # zero alone makes an axis of one tick, halfway up
-    upright = alt.Scale(domain=[0, 1]) if field in series.flat else alt.Scale(zero=True)
+    upright = alt.Scale(domain=[0, 1]) if flat or field in series.flat else alt.Scale(zero=True)
     chart: alt.Chart = alt.Chart(alt.NamedData(name=data), name=field).mark_line(clip=True)
     return chart.encode(
-        x=alt.X("t_s:Q", scale=alt.Scale(domain=[0, series.end_s], nice=False), axis=axis),
+        x=_time(series, last=last),
         y=alt.Y(f"{field}:Q", title=title, scale=upright, axis=alt.Axis(tickCount=4, titleX=-38)),
         tooltip=[alt.Tooltip("t_s:Q", title="s"), alt.Tooltip(f"{field}:Q", title=title)],
     ).properties(width=WIDTH, height=HEIGHT)

@@ -37,11 +37,12 @@ _FIGURE: Final = 4
 def scripts(tables: RunTables) -> Iterator[tuple[str, str]]:
     """Yield every script by its name: one per cell that has series, then that of the specifications.
 
-    A cell's calls `l4sbenchSeries(cell, {trial: {spec, flows, queue, fair}})`, where `flows` and `queue` hold
-    the columns of `TrialSeries` and `spec` is the place of the trial's specification in what the last script
-    hands to `l4sbenchSpecifications({specs, configs: {light, dark}})`.
+    A cell's calls `l4sbenchSeries(cell, {trial: {spec, flows, queue, fair, state}})`: `flows` and `queue` are
+    the columns of `TrialSeries`, `state` those of its panels by the names of their data sets. `spec` is the
+    place of the trial's specification in what the last script hands to
+    `l4sbenchSpecifications({specs, configs: {light, dark}})`.
     """
-    from reports.figures import trial_series
+    from reports.figures import named_panels, trial_series
     from reports.figures.style import config
 
     specifications = _Specifications()
@@ -59,6 +60,7 @@ def scripts(tables: RunTables) -> Iterator[tuple[str, str]]:
                 "flows": _columns(series.flows),
                 "queue": _columns(series.queue),
                 "fair": _short(series.fair_mbps),
+                "state": {name: _columns(panel.rows) for name, panel in named_panels(series).items()},
             }
         for cell, trials in found.items():
             yield cell, f"l4sbenchSeries({_json(cell)},{_json(trials)});\n"
@@ -94,7 +96,8 @@ class _Specifications:
         from reports.figures import time_series
 
         queues = tuple(series.queue["queue"].unique().sort())
-        key = (series.groups, series.end_s, series.warmup_s, series.bin_ms, queues, series.flat)
+        panels = tuple((panel.title, panel.words, panel.lines, panel.flat) for panel in series.panels)
+        key = (series.groups, series.end_s, series.warmup_s, series.bin_ms, queues, series.flat, panels)
         if key not in self._places:
             plain = time_series(series).to_dict()
             kept = {name: plain[name] for name in ("$schema", "vconcat")}

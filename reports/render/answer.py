@@ -51,7 +51,7 @@ def answer_text(decision: Decision, question: Label) -> str:
 
 
 def scope_text(decision: Decision) -> str:
-    """Return what the verdicts do not say: they are about some flows, one bottleneck and some kernels."""
+    """Return what the verdicts do not say: they are about some flows, some paths and some kernels."""
     fixed = decision.fixed
     path = ""
     if "rate_mbps" in fixed and "rtt_ms" in fixed:
@@ -62,7 +62,7 @@ def scope_text(decision: Decision) -> str:
     if any(_other_than_bulk(cell.result.factors) for cell in decision.cells):
         flows = "other traffic than the flow groups of these cells send"
     return (
-        f"This says nothing about {flows}, about several bottlenecks in a row (there is one here){path}, "
+        f"This says nothing about {flows}, about paths with more bottlenecks in a row than these{path}, "
         f"or about other kernels{kernels}."
     )
 

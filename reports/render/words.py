@@ -37,8 +37,8 @@ UNSURE: Final = "unsure"
 
 NO_TRIAL: Final = "no valid trial"
 
-REGRET_DEFINITION: Final = "docs/decision.md#expected-regret"
-"""Section that defines the expected regret."""
+REGRET_DEFINITION: Final = "l4sbench docs decision expected-regret"
+"""Command that prints the definition of the expected regret."""
 
 RUN_AGAIN: Final = "l4sbench run matrix.yaml"
 """Command that runs the matrix of a run again, in the run directory."""
@@ -269,7 +269,7 @@ def _adaptive(decision: Decision, cells: Sequence[JudgedCell]) -> Note:
     ]
     if len(more) > LISTED:
         listed.append(f"... and {plural(len(more) - LISTED, 'more cell')}")
-    text = f"trials were added to cells in doubt: {counts_text(decision)}"
+    text = f"trials per cell, with more where a cell was in doubt: {counts_text(decision)}"
     return Note(text, tuple(listed))
 
 

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -41,10 +42,14 @@ def _table(name: str) -> cached_property[pl.DataFrame]:
 
 @dataclass(frozen=True)
 class RunTables:
-    """The tables of one run, each read when it is first used; only the rows of `cells` when given."""
+    """The tables of one run, each read when it is first used; only the rows of `cells` when given.
+
+    `ids` are what cells are called instead of their ids, where they are compared with other cells.
+    """
 
     folder: Path
     cells: frozenset[str] | None = None
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         of = "" if self.cells is None else f", {len(self.cells)} cells"
@@ -65,7 +70,8 @@ class RunTables:
         found = tables.scan(self.folder / f"{table}.parquet")
         if self.cells is None or table not in tables.OF_TRIALS:
             return found
-        return found.filter(pl.col("cell").is_in(sorted(self.cells)))
+        own = found.filter(pl.col("cell").is_in(sorted(self.cells)))
+        return own.with_columns(pl.col("cell").replace(dict(self.ids))) if self.ids else own
 
     def frame(self, table: str) -> pl.DataFrame:
         """Return a table. Raises InputError as `scan` does."""
@@ -75,9 +81,13 @@ class RunTables:
     flows = _table("flows")
     intervals = _table("intervals")
     requests = _table("requests")
+    flent = _table("flent")
+    exec = _table("exec")
     sockets = _table("sockets")
     queues = _table("queues")
     packet_flows = _table("packet_flows")
+    codepoints = _table("codepoints")
+    accecn = _table("accecn")
     hosts = _table("hosts")
     events = _table("events")
     programs = _table("programs")

@@ -560,12 +560,15 @@ def _documents(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]
             ROOT / "reports/published/claims/segsize26.yml",
             ("report", str(run), "aqm=*", "--claims", "./d.yml"),
         ),
+        (ROOT / "matrices/topologies/parking-lot.yml", ("explain", "topology", "./d.yml")),
+        (ROOT / "matrices/topologies/line6.yml", ("explain", "./d.yml", "--json")),
         (errors / "slices/wrong.yaml", ("slice", "plan", "d.yaml", "--offline")),
         (errors / "slices/nodes.yaml", ("slice", "plan", "d.yaml", "--offline", "--json")),
     )
     source, command = rng.choice(choices)
     name = next(word.removeprefix("./") for word in command if word.startswith(("d.y", "./d.y")))
-    (folder / name).write_bytes(damaged_yaml(rng, source.read_text(encoding="utf-8")))
+    text = source.read_text(encoding="utf-8").replace(f"topology: {source.stem}\n", "topology: d\n")
+    (folder / name).write_bytes(damaged_yaml(rng, text))
     if rng.random() < 0.05:
         damaged_file(rng, folder / name)
     return {"commands": (command,), "files": (name,), "exits": (0, 1, 2)}

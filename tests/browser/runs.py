@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -175,6 +176,7 @@ def _catalog() -> pl.DataFrame:
     ]
     ccs = [
         {"kind": "cc", "name": name, "label": own.label, "family": None, "l4s": own.l4s, **rest}
+        | {"panels": json.dumps(dict(own.exports.panels)) if own.exports else None}
         for name, own in catalog.congestion_controls.items()
     ]
     return pl.DataFrame([*queues, *ccs], infer_schema_length=None)

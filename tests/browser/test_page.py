@@ -59,7 +59,7 @@ def test_clicks_from_table_to_program(visit: Open) -> None:
     expect(cell.get_by_role("heading", level=2)).to_contain_text("FIFO (+ECN), 4 BDP")
     expect(cell).to_contain_text("0.1 v 9.4")
     expect(cell.get_by_role("table").first.get_by_role("link")).to_have_text(["1", "2", "3"])
-    expect(cell.locator(".charts[data-drawn] svg.marks")).to_have_count(5)
+    expect(cell.locator(".charts[data-drawn] svg.marks")).to_have_count(6)
     expect(cell).to_contain_text(re.compile(r"router +tc qdisc replace dev @net-rx"))
     program = cell.get_by_role("group").filter(has_text="Program of tx-l4s")
     program.get_by_text("Program of tx-l4s").click()
@@ -77,6 +77,19 @@ def test_clicks_from_table_to_program(visit: Open) -> None:
     expect(heat).to_be_visible()
     page.go_back()
     expect(page.locator("#map")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_answer_is_seen_without_scrolling(visit: Open, width: int) -> None:
+    page = visit(viewport={"width": width, "height": 800})
+    answer = page.locator("p.answer")
+    expect(answer).to_have_text(re.compile(r"^Not everywhere: ok in \d of \d entries"))
+    box = answer.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < 800
+    assert box["x"] + box["width"] <= width
+    expect(page.locator("p.scope")).to_have_text(re.compile("^This says nothing about short or"))
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
 
 
 def test_the_keyboard_alone(visit: Open) -> None:

@@ -4,6 +4,7 @@
 
 import json
 import shutil
+import subprocess
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,14 @@ from l4sbench.testbeds.virtual.lab import Lab
 
 WALL_LIMIT_S = 300.0
 """For guests that hang; the longest of a test takes some 6 s of CPU, which is minutes on a busy machine."""
+
+
+def compiled(source: Path, folder: Path) -> Path:
+    """Compile a program for the guest from one file in C; return it."""
+    program = folder / source.stem
+    gcc = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static"]
+    subprocess.run([*gcc, "-o", program, source], check=True, timeout=300)
+    return program
 
 
 class Script:

@@ -37,7 +37,8 @@ def test_run_bundle_unpack_report_and_run_again(
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     (here / "queues/codel-slow").mkdir(parents=True)
-    (entry,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    page = PAGE.read_text(encoding="utf-8")
+    entry, *_ = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     (here / "queues/codel-slow/module.yml").write_text(entry, encoding="utf-8")
     (here / "mine.yaml").write_text(MATRIX, encoding="utf-8")
     monkeypatch.chdir(here)

@@ -140,3 +140,37 @@ def test_watching_redraws_the_table(lab: Lab, matrix: Path) -> None:
     assert b"no table yet" not in shown
     table = shown.rpartition(b"to make it sure: ")[2].decode().replace("\r\n", " ")
     assert re.match(r"`l4sbench run runs/small/\w+/matrix.yaml --sure` adds", table)
+
+
+def test_captures_of_ended_trials_come_by_running_them_again(lab: Lab, matrix: Path) -> None:
+    assert command("run", "small.yaml").returncode == 0
+    planned = command("plan", "small.yaml", "--capture")
+    assert "note: 2 trials ended without captures, to be repeated with them; all results are kept" in (
+        planned.stderr
+    )
+    assert "captures" not in command("plan", "small.yaml").stderr
+    assert command("run", "small.yaml", "--capture").returncode == 0
+    assert pl.read_parquet(matrix.parent / "runs/small/latest/tables/packets.parquet").height
+
+
+START = """\
+matrix: start
+topology: line6
+rate: 50mbit
+rtt: 80ms
+duration: 30s
+trials: 3
+aqm: fifo
+flows:
+  l4s: {cc: prague}
+  classic: {cc: bbr1}
+"""
+
+
+def test_a_flow_limited_at_its_start_alone_counts(lab: Lab, matrix: Path) -> None:
+    """BBRv1 at 80 ms waits for its receiver's window while that grows, and never later."""
+    matrix.write_text(START, encoding="utf-8")
+    ran = command("run", "small.yaml")
+    assert ran.returncode == 0, ran.stderr
+    assert "trials: 3 ok" in ran.stderr
+    assert api.load("start").trials["status"].to_list() == ["ok"] * 3

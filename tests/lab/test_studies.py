@@ -67,3 +67,27 @@ def test_jitter(lab: Lab, tmp_path: Path) -> None:
         if one.claim.measure == "goodput_mbps" and one.claim.name == "Prague, 20 ms, jitter 0 ms"
     }
     assert calm == {ClaimOutcome.SEEN}
+
+
+def test_figure_of_reno_and_prague(lab: Lab, tmp_path: Path) -> None:
+    report = asked(ran(tmp_path, "anrw24-fig1-quick"), "anrw24-fig1")
+    assert ClaimOutcome.NOT_ASKED not in outcomes(report)
+    assert outcomes(report, "RTT") == {ClaimOutcome.SEEN}
+    assert outcomes(report, "Prague", "utilisation") == {ClaimOutcome.SEEN}
+
+
+SEEN = {
+    ("ncf26-slowstart", "ncf26-slowstart"): ("Reno needs longer than CUBIC, at most",),
+    ("ncf26-requests", "ncf26-requests"): ("RTT of mice beside CUBIC and BBRv1",),
+    ("ncf26-parking", "ncf26-parking"): tuple(
+        f"{name} over both bottlenecks" for name in ("CUBIC", "Reno", "BBRv1")
+    ),
+}
+"""Quick variant and study -> claims that must be seen in it; of the others some need the whole study."""
+
+
+@pytest.mark.parametrize(("matrix", "study"), SEEN)
+def test_quick_variants(lab: Lab, tmp_path: Path, matrix: str, study: str) -> None:
+    report = asked(ran(tmp_path, f"{matrix}-quick"), study)
+    seen = {one.claim.name for one in report.findings if one.outcome == ClaimOutcome.SEEN}
+    assert set(SEEN[matrix, study]) <= seen

@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,9 +13,16 @@ from pathlib import Path
 
 import pytest
 
+HOSTS = """\
+all:
+  hosts:
+    a: {l4sbench_node: [tx-l4s, tx-classic]}
+"""
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("l4sbench", "collectors", "reports", "fablib_slices")
-DATA = ("kernels", "matrices", "p4", "playbooks", "roles", "workloads")
+DATA = ("docs", "kernels", "matrices", "p4", "playbooks", "roles", "workloads")
+PICTURES = (".svg", ".png", ".csv")
+"""Files below docs/ that `l4sbench docs` does not print."""
 STRAY = (
     "kernels/tcp_prague/tcp_prague.ko",
     "kernels/tcp_prague/tcp_prague.o",
@@ -85,6 +93,7 @@ def test_wheel_holds_the_tree_and_nothing_else(wheel: Path) -> None:
         f"l4sbench/_assets/{name}"
         for name in sources()
         if name.startswith(tuple(f"{part}/" for part in DATA))
+        and not (name.startswith("docs/") and name.endswith(PICTURES))
     }
     assert held == wanted
     assert any(name.startswith("l4sbench/_assets/kernels/tcp_prague/") for name in held)
@@ -104,6 +113,25 @@ def test_it_plans_a_shipped_matrix(installed: Path, tmp_path: Path) -> None:
         installed / "l4sbench", "plan", "quickstart", "--json", cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path)
     )
     assert json.loads(text)["cells"]
+
+
+def test_documents_that_messages_cite_are_there(installed: Path, tmp_path: Path) -> None:
+    ended = run(installed / "l4sbench", "run", "quickstart", "--on", "ssh:hosts.yml", cwd=tmp_path)
+    assert ended.returncode in (2, 3)
+    cited = re.findall(r"l4sbench docs [a-z-]+", ended.stderr)
+    for words in (*cited, "l4sbench docs ssh", "l4sbench docs troubleshooting host-too-busy"):
+        shown = checked(installed / "l4sbench", *words.split()[1:], cwd=tmp_path)
+        assert shown.startswith("#")
+
+
+def test_what_an_extra_lacks_comes_with_a_command_that_installs_it_here(
+    installed: Path, wheel: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "hosts.yml").write_text(HOSTS, encoding="utf-8")
+    ended = run(installed / "l4sbench", "run", "quickstart", "--on", "ssh:hosts.yml", cwd=tmp_path)
+    assert ended.returncode == 3, ended.stderr
+    wanted = f"l4sbench[ansible] @ {wheel.as_uri()}"
+    assert f"{installed / 'python'} -m pip install '{wanted}'" in ended.stderr
 
 
 def test_it_says_what_is_missing(installed: Path, tmp_path: Path) -> None:

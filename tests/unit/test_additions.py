@@ -5,14 +5,21 @@
 import ast
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from l4sbench.app import api
 from l4sbench.catalog import Catalog
+from l4sbench.cli import main
+from l4sbench.factors import FACTORS
+from l4sbench.topology import offered
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "add-a-thing.md").read_text(encoding="utf-8")
+
+BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+"""The files that the page shows: a queue and a topology."""
 
 MATRIX = """
 matrix: mine
@@ -45,7 +52,7 @@ ELSE = {"dctcp": "an ECN mode too", "red": "a colour too", "fq": "a family of qu
 @pytest.fixture
 def page_catalog(tmp_path: Path) -> Path:
     """The folder that the page tells to make."""
-    (entry,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    entry, _ = BLOCKS
     (folder,) = re.findall(r"^    (mine/\S+)/module\.yml$", PAGE, re.MULTILINE)
     (tmp_path / folder).mkdir(parents=True)
     (tmp_path / folder / "module.yml").write_text(entry, encoding="utf-8")
@@ -91,19 +98,41 @@ def test_a_congestion_control_is_one_folder(tmp_path: Path) -> None:
     assert any(re.search(r" vegas\b", flow) for flow in flows)
 
 
+def test_a_topology_is_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, text = BLOCKS
+    (name,) = re.findall(r"^    (\w+\.yml)$", PAGE, re.MULTILINE)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert main(["explain", "topology", str(tmp_path / name)]) == 0
+    assert "flow group web: tx-web - delay - router =net-rx=> rx-web\n" in capsys.readouterr().out
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(MATRIX.replace("line6", f"./{name}"), encoding="utf-8")
+    planned = api.plan_of(mine, options=api.RunOptions(runs=tmp_path))
+    assert {cell.cell.topology for cell in planned.plan.cells} == {"three"}
+    _, _, programs = api.programs_of(mine)
+    assert list(programs) == ["tx-a", "tx-b", "tx-web", "delay", "router", "rx-a", "rx-b", "rx-web"]
+    assert [flow.receiver for program in programs.values() for flow in program.flows] == ["rx-a", "rx-b"]
+
+
+def test_no_code_knows_a_topology() -> None:
+    assert known_to_code(set(offered()) - {FACTORS["topology"].default}) == []
+
+
 def test_no_code_knows_a_queue_or_a_congestion_control() -> None:
     catalog = Catalog.load()
-    names = {*catalog.queues, *catalog.congestion_controls} - set(ELSE)
+    assert known_to_code({*catalog.queues, *catalog.congestion_controls} - set(ELSE)) == []
+
+
+def known_to_code(names: set[Any]) -> list[str]:
+    """Return where these names are texts of the code."""
     # how the published tables call things is data about them
     files = [path for part in ("l4sbench", "collectors", "reports") for path in (ROOT / part).rglob("*.py")]
-    found = [
-        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
+    return [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value!s}"
         for path in files
         if path.parent.name != "published"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and node.value in names
     ]
-    assert found == []
 
 
 def test_the_page_names_these_tests() -> None:

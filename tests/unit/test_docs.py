@@ -16,7 +16,7 @@ from l4sbench.matrix.grammar import MatrixFile
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("[kr]*/*/*.md")})
+PAGES = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("[kpr]*/*/*.md")})
 
 
 def python_of(page: Path) -> list[str]:

@@ -21,6 +21,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.images import read_image
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
+from l4sbench.topology import find_topology
 from l4sbench.workloads import read_workload
 from reports.compare import load_margins
 from reports.published.claims import load_study
@@ -46,6 +47,7 @@ READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
     "prevalence": lambda path, _: load_prevalence(path),
     "rules": lambda path, _: read_rule(path),
     "slices": lambda path, _: load_slice_file(path),
+    "topologies": lambda path, _: find_topology(str(path)),
     "workloads": lambda path, _: read_workload(path),
 }
 CASES: Final = sorted(
@@ -75,6 +77,7 @@ GOOD: Final = {
     "margins": ROOT / "reports" / "compare" / "default.yml",
     "modules": ROOT / "kernels" / "tcp_prague" / "module.yml",
     "rules": ROOT / "reports" / "result" / "rules" / "l4sbench1.yml",
+    "topologies": ROOT / "matrices" / "topologies" / "parking-lot.yml",
 }
 JUNK: Final = [None, True, -1, 10**30, 0.5, "", "x" * 300, "{limit", "*", [], {}, [[1]], {"a": {"b": 1}}]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError
-from l4sbench.topology import topology
+from l4sbench.topology import find_topology
 
 if TYPE_CHECKING:
     from fablib_slices import SliceSpec
@@ -36,10 +36,9 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
     path = Path(name)
     if path.suffix in _FILES:
         wishes = load_slice_file(path)
-        one = spec_of(topology(wishes.topology), wishes)
+        one = spec_of(find_topology(wishes.topology), wishes)
     else:
-        wishes = slice_file(name, topology=shapes[0])
-        one = kept_spec(name) or spec_of(topology(wishes.topology), wishes)
+        one = kept_spec(name) or spec_of(matrix.catalog.topology(shapes[0]), slice_file(name))
     if one.switches:
         raise InputError(
             f"slice {one.name} has a switch for {one.switches[0].name}, and trials need a machine there",

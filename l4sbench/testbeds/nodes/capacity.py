@@ -161,12 +161,12 @@ def _start(ssh_config: Path, topology: Topology, node: NodePlan) -> subprocess.P
     own = topology.by_name[node.name]
     # interfaces are numbered in the order of the plan, management first
     ports = {port.network: f"vec{place}" for place, port in enumerate(node.ports) if port.network}
-    pair = topology.pairs[0]
+    pair, bottleneck = topology.pairs[0], topology.bottleneck_of(node.name)
     part = {
         "ports": [{"name": ports[port.network], "address": str(port)} for port in own.addresses],
         "routes": [[route.to, route.via] for route in own.routes],
-        "delay_ms": _RTT_MS / len(own.addresses) if node.name == topology.delay else 0,
-        "queue": ports[topology.bottleneck.network] if node.name == topology.bottleneck.node else None,
+        "delay_ms": _RTT_MS / topology.parts if node.name in topology.delays else 0,
+        "queue": None if bottleneck is None else ports[bottleneck.network],
         "to": topology.by_name[pair.receiver].addresses[0].ip if node.name == pair.sender else None,
         "serves": node.name == pair.receiver,
         "rates_mbps": _TRIED_MBPS,

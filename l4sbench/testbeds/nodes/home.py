@@ -85,6 +85,11 @@ class Home:
         return self.folder / "capacity.json"
 
     @property
+    def topology(self) -> Path:
+        """Folder of the topology's file, if it is one of the user's own."""
+        return self.folder / "topology"
+
+    @property
     def consoles(self) -> Path:
         """Folder of its nodes' console output."""
         return self.folder / "consoles"

@@ -33,10 +33,12 @@ from l4sbench.testbeds.nodes.userland import node_userland
 from l4sbench.testbeds.virtual.lab import BuildStep, Lab
 from l4sbench.testbeds.virtual.lab.cache import Cache, read_note
 from l4sbench.testbeds.virtual.lab.doctor import require
-from l4sbench.topology import topology as find_topology
+from l4sbench.topology import find_topology, offered, read_topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from l4sbench.topology import Topology
 
 
 MEMORY_MB = 512
@@ -110,9 +112,9 @@ def up(
     """Boot a lab's nodes that do not run, and wait until ssh reaches all of them.
 
     Args:
-        topology: Name of the topology.
+        topology: Name of the topology, or the path of its file.
         on_progress: Called with a line of text for every step.
-        name: Name of the lab, by default the topology's; labs of different names do not see each other.
+        name: Name of the lab, by default its topology's; labs of different names do not see each other.
         memory_mb: Memory of one node.
         bastion: Reach the nodes through a bastion that listens on this address and port of the host; port 0
             takes any that is free.
@@ -123,7 +125,7 @@ def up(
         TestbedError: The lab is not built, this machine lacks something, or a node does not come up.
     """
     wanted = find_topology(topology)
-    plan, home = plan_lab(wanted, bastion=bastion is not None), Home.of(name or topology, cache)
+    plan, home = plan_lab(wanted, bastion=bastion is not None), Home.of(name or wanted.name, cache)
     lab = Lab.locate(cache)
 
     def say(message: str, fraction: float | None = None) -> None:
@@ -136,17 +138,37 @@ def up(
             if _remove(home):
                 say("removed the rest of an earlier lab")
             require(node_checks(len(plan.nodes), memory_mb), "boot nodes")
+            _keep_topology(home, wanted)
             state = start(home, plan, lab, userland, memory_mb, wanted, bastion)
-        elif state.plan.topology != topology or (bastion is not None and state.bastion is None):
+        elif state.plan.topology != wanted.name or (bastion is not None and state.bastion is None):
             has = f"topology {state.plan.topology} and {'no' if state.bastion is None else 'a'} bastion"
             raise InputError(
                 f"the lab {home.folder.name} is up with {has}",
                 f"l4sbench lab down --name {home.folder.name}, or use another --name for the new lab",
             )
+        elif state.plan != plan_lab(wanted, bastion=state.bastion is not None):
+            raise InputError(
+                f"the lab {home.folder.name} is up with another version of the topology {wanted.name}",
+                f"l4sbench lab down --name {home.folder.name}, then start it again",
+            )
         else:
             _mend(state, say)
         _await(home, state, say)
     return status(home.folder.name, cache=cache)
+
+
+def _keep_topology(home: Home, topology: Topology) -> None:
+    """Keep a copy of a topology of the user's own in the lab's folder."""
+    shutil.rmtree(home.topology, ignore_errors=True)
+    if topology.file is not None and topology.name not in offered():
+        home.topology.mkdir()
+        write_whole(home.topology / f"{topology.name}.yml", topology.file.read_bytes())
+
+
+def _topology(home: Home, name: str) -> Topology:
+    """Return the topology of a lab: its copy, or the one that ships with l4sbench."""
+    copy = home.topology / f"{name}.yml"
+    return read_topology(copy) if copy.is_file() else find_topology(name)
 
 
 def _mend(state: State, say: Callable[[str], None]) -> None:
@@ -235,7 +257,7 @@ def measured(name: str, *, cache: Path | None = None) -> NodesStatus:
             return now
         if state is None or now.ssh_config is None:
             raise TestbedError("the lab is not up", hint="l4sbench lab up")
-        topology = find_topology(state.plan.topology)
+        topology = _topology(home, state.plan.topology)
         capacity = measure(now.ssh_config, topology, state.plan.nodes)
         ssh.write_inventory(home.folder, state.run, state.plan, topology, capacity)
         write_whole(home.capacity_note, capacity.model_dump_json(indent=1))
@@ -356,6 +378,7 @@ def _remove(home: Home) -> bool:
             if not state.keeper.wait(_STOP_S):
                 raise TestbedError(f"process {state.keeper.pid}, the lab's keeper, does not end")
     shutil.rmtree(state.run, ignore_errors=True)
+    shutil.rmtree(home.topology, ignore_errors=True)
     for name in ("inventory.yml", "ssh_config", "known_hosts", "order.json", home.capacity_note.name):
         (home.folder / name).unlink(missing_ok=True)
     home.note.unlink(missing_ok=True)

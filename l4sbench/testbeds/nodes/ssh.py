@@ -164,7 +164,7 @@ def _roles(topology: Topology) -> Mapping[str, object]:
     groups = {
         "role_sender": topology.senders,
         "role_receiver": topology.receivers,
-        "role_delay": (topology.delay,),
-        "role_router": (topology.router,),
+        "role_delay": topology.delays,
+        "role_router": topology.routers,
     }
     return {name: {"hosts": dict.fromkeys(nodes)} for name, nodes in groups.items()}

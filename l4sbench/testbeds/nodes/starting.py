@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
 
 _BASTION_SSHD = "ForceCommand /usr/bin/echo this is a bastion: it only forwards\nPermitTTY no\n"
+_FIRST = ("nice", "-n", "-19")
 _RESTART = """\
 #!/bin/sh
 exec {python} -I -c '
@@ -183,14 +184,19 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def launch(folder: Path, listener: socket.socket | None) -> subprocess.Popen[bytes]:
-    """Start the keeper in new namespaces; it outlives this process."""
+    """Start the keeper in new namespaces; it outlives this process.
+
+    It and its nodes come before this machine's other processes where this user may ask for that (root, or
+    RLIMIT_NICE), as a packet waits until its node has had its turn. Elsewhere `nice` only warns. It must be
+    asked for here: the namespaces have no privilege outside.
+    """
     # process 1 of the namespaces ends with unshare
     namespaces = ["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
     keeper: list[str | Path] = [sys.executable, "-m", "l4sbench.testbeds.nodes.keeper", folder / "order.json"]
     with (folder / "keeper.log").open("wb") as log:
         try:
             return subprocess.Popen(
-                ["unshare", *namespaces, *keeper],
+                [*_FIRST, "unshare", *namespaces, *keeper],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

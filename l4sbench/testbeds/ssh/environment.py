@@ -23,7 +23,7 @@ def require() -> None:
     if lacking:
         raise TestbedError(
             f"{' and '.join(lacking).replace('_', '-')} are required for hosts by ssh but not installed",
-            "pip install 'l4sbench[ansible]'",
+            assets.install_command("ansible"),
         )
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,13 +20,20 @@ from l4sbench import assets
 from l4sbench.errors import InputError
 from l4sbench.files import new_folder
 from l4sbench.program import programs
+from l4sbench.program.timing import tools
 from l4sbench.program.trial import draw_conditions, seed_of
 from l4sbench.testbeds.ssh.facts import node_needs
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.kernels import module_sources
-from l4sbench.testbeds.ssh.layout import TO_FILL_IN, hosts_of, require_placed, trial_variables
+from l4sbench.testbeds.ssh.layout import (
+    TO_FILL_IN,
+    executable_variables,
+    hosts_of,
+    require_placed,
+    trial_variables,
+)
+from l4sbench.testbeds.ssh.lean import NAME, compiled
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
-from l4sbench.topology import topology as find_topology
 from l4sbench.trust import read_code
 
 if TYPE_CHECKING:
@@ -84,11 +92,13 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     Raises:
         InputError: something else is in the folder, the inventory's hosts cannot be the topology, or a
             program cannot be handed to Ansible.
+        TestbedError: the lean traffic tool, which some cell needs, cannot be compiled.
     """
-    topologies = {cell.topology: find_topology(cell.topology) for cell in matrix.cells}
+    names = dict.fromkeys(cell.topology for cell in matrix.cells)
+    topologies = {name: matrix.catalog.topology(name) for name in names}
     if inventory is not None:
         where = str(inventory)
-        require_placed(hosts_of(read_inventory(inventory), where), topologies, where)
+        require_placed(hosts_of(read_inventory(inventory), where), topologies.values(), where)
     place = Path(os.path.realpath(folder))  # unlike `resolve`, it leaves a circle of links to `mkdir`
     _require_free(folder, place)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -128,14 +138,16 @@ def _write(folder: Path, matrix: Matrix, topologies: Mapping[str, Topology], inv
 
 
 def _write_modules(folder: Path, matrix: Matrix) -> None:
-    """Write the sources of our kernel modules, and a file of variables with the modules of each node."""
+    """Write what hosts are given, our modules' sources and lab-traffic, and a file of its variables."""
     needs = node_needs(matrix.cells, matrix.catalog)
     names = sorted({name for need in needs.values() for name in need.modules})
     sources = {source["name"]: source for source in module_sources(matrix.catalog, names)}
     for name, source in sources.items():
-        read_code(Path(source["folder"])).write(folder / "modules" / name)
+        # files that several of our modules share are links; here each folder has its own
+        code = read_code(Path(source["folder"]), links_below=assets.folder("kernels"))
+        code.write(folder / "modules" / name)
         sources[name] = {**source, "folder": f"{{{{ playbook_dir }}}}/../modules/{name}"}
-    variables = {
+    variables: dict[str, object] = {
         "modules_of_node": {node: sorted(need.modules & sources.keys()) for node, need in needs.items()},
         "sources_of_modules": sources,
         "l4sbench_module_sources": (
@@ -143,6 +155,18 @@ def _write_modules(folder: Path, matrix: Matrix) -> None:
             " | flatten | unique | map('extract', sources_of_modules) | list }}"
         ),
     }
+    if any("lean" in tools(cell, TRAITS.default_traffic) for cell in matrix.cells):
+        (folder / "bin").mkdir()
+        with tempfile.TemporaryDirectory() as made:
+            shutil.copy(compiled(Path(made)), folder / "bin" / NAME)
+        variables["l4sbench_lean"] = f"{{{{ playbook_dir }}}}/../bin/{NAME}"
+    if own := executable_variables(matrix.cells, matrix.catalog):
+        (folder / "bin").mkdir(exist_ok=True)
+        for one in own:
+            shutil.copyfile(one["file"], folder / "bin" / one["name"])
+        variables["l4sbench_executables"] = [
+            {"file": f"{{{{ playbook_dir }}}}/../bin/{one['name']}", "name": one["name"]} for one in own
+        ]
     (folder / "playbooks" / "group_vars").mkdir(parents=True)
     text = json.dumps(variables, indent=1)
     (folder / "playbooks" / "group_vars" / "all.yml").write_text(f"{text}\n", encoding="utf-8")
@@ -159,8 +183,9 @@ def _variables(cell: Cell, topology: Topology, matrix: Matrix) -> dict[str, obje
 
 def _hosts(topology: Topology) -> str:
     """Return an inventory with a host per node to fill in. YAML 1.1 reads unquoted addresses as numbers."""
+    two = ", ".join(topology.senders[:2])
     lines = [
-        "# One host per node; fewer hosts suffice with l4sbench_nodes: [tx-l4s, tx-classic] (docs/ssh.md).",
+        f"# One host per node; with l4sbench_nodes: [{two}] fewer suffice (l4sbench docs ssh).",
         "# ansible_host: name or address for ssh; l4sbench_ports: hardware addresses that `ip link` shows.",
         "all:",
         "  vars: {ansible_user: debian}",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from l4sbench.catalog import Queue
 from l4sbench.errors import Problem, TestbedError
-from l4sbench.topology import topology as find_topology
+from l4sbench.program.flent import WITHOUT_NETPERF, tools_of
 from l4sbench.traits import Identity, Needs
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog, CongestionControl, KernelNeeds, Queue
+    from l4sbench.catalog import Catalog, CongestionControl, KernelNeeds
     from l4sbench.cell import Cell
     from l4sbench.testbeds.ssh.layout import Host
     from l4sbench.topology import Topology
@@ -25,9 +27,11 @@ CLOCK_S: Final = 60.0
 """Largest accepted error of a host's clock. It dates raw files and logs; no step depends on it."""
 FREE_MB: Final = 100
 _EVERYWHERE: Final = ("ip", "tc", "ss", "ethtool")
+_WITHOUT_NETPERF: Final = f"choose a test without it ({', '.join(WITHOUT_NETPERF)})"
 _MEND: Final = {
-    "lab-traffic": "traffic.tool: iperf3; lab-traffic is for the virtual testbed only",
     "tcpdump": "apt install tcpdump",
+    "netperf": f"{_WITHOUT_NETPERF}, or install netperf (Debian: non-free) on the hosts",
+    "netserver": f"{_WITHOUT_NETPERF}, or install netperf (Debian: non-free) on the hosts",
 }
 
 
@@ -81,11 +85,12 @@ class NodeNeeds:
     """Requirements of cells for one node.
 
     Attributes:
-        needs: By the name of the catalog entry that has them.
+        needs: By the name of the catalog entry that has them; a queue and a congestion control may share one.
         ccs: Kernel names of congestion controls.
         modules: Kernel modules of ours.
         accecn: Names of the congestion controls that negotiate AccECN on it.
         traffic: True if flows begin or end on it.
+        tools: Further programs that its flows need, with what for.
     """
 
     needs: dict[str, KernelNeeds] = field(default_factory=dict)
@@ -93,10 +98,14 @@ class NodeNeeds:
     modules: set[str] = field(default_factory=set)
     accecn: set[str] = field(default_factory=set)
     traffic: bool = False
+    tools: dict[str, str] = field(default_factory=dict)
 
     def add(self, entry: Queue | CongestionControl) -> None:
         """Add a catalog entry that is used on the node."""
-        self.needs[entry.name] = entry.needs
+        name = entry.name
+        if self.needs.get(name, entry.needs) != entry.needs:
+            name += " (queue)" if isinstance(entry, Queue) else " (congestion control)"
+        self.needs[name] = entry.needs
         if entry.module is not None and entry.module.source is not None:
             self.modules.add(entry.module.name)
 
@@ -105,17 +114,22 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
     """Return the requirements of these cells for every node of their topologies."""
     shapes: dict[object, Cell] = {}
     for cell in cells:
-        groups = tuple((g.name, g.cc, g.ecn, g.nodes) for g in cell.groups)
+        groups = tuple((g.name, g.cc, g.ecn, g.nodes, g.test) for g in cell.groups)
         shapes.setdefault((cell.topology, cell.aqm, groups), cell)
     found: dict[str, NodeNeeds] = {}
     for cell in shapes.values():
-        place = find_topology(cell.topology)
+        place = catalog.topology(cell.topology)
         for node in place.by_name:
             found.setdefault(node, NodeNeeds())
-        found[place.router].add(catalog.queue(cell.aqm))
+        for port in place.bottlenecks:
+            found[port.node].add(catalog.queue(cell.aqm))
         for group, pair in zip(cell.groups, place.place(cell.nodes).values(), strict=True):
             for node in pair:
                 found[node].traffic = True
+            if group.test is not None:
+                of_test, purpose = tools_of(group.test), f"flent's {group.test}"
+                found[pair.sender].tools |= dict.fromkeys(("flent", *of_test.sender), purpose)
+                found[pair.receiver].tools |= dict.fromkeys(of_test.receiver[:1], purpose)
             if group.cc is None or group.ecn is None:
                 continue
             cc = catalog.congestion_control(group.cc)
@@ -149,8 +163,11 @@ def asked_of(catalog: Catalog) -> dict[str, list[str]]:
     }
 
 
-def identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts], helper: str) -> Identity:
-    """Return the software that these hosts run, by node and without host names: equal hosts are equal."""
+def identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts], helper: str, lean: str) -> Identity:
+    """Return the software that these hosts run, by node and without host names: equal hosts are equal.
+
+    `helper` and `lean` are digests of what they are given: the helper, and the source of lab-traffic.
+    """
     by_node = sorted((node, facts[host.name]) for host in hosts for node in host.nodes)
     releases = sorted({seen.kernel_release for _, seen in by_node})
     modules: dict[str, set[str]] = {}
@@ -167,8 +184,11 @@ def identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts], helper: str)
         },
         modules={name: ", ".join(sorted(versions)) for name, versions in modules.items()},
         tools={
-            tool: ", ".join(sorted({seen.tools[tool] for _, seen in by_node if tool in seen.tools}))
-            for tool in ("iperf3", "lab-traffic")
+            **{
+                tool: ", ".join(sorted({seen.tools[tool] for _, seen in by_node if tool in seen.tools}))
+                for tool in ("iperf3", "flent")
+            },
+            "lean": lean,
         },
     )
 
@@ -191,8 +211,12 @@ def unfit(
         seen = facts[host.name]
         tools = dict.fromkeys(_EVERYWHERE, "programs")
         if any(wanted.get(node, NodeNeeds()).traffic for node in host.nodes):
-            tools |= {"lab-traffic" if name == "lean" else name: "traffic" for name in needs.traffic}
-        if needs.capture and topology.router in host.nodes:
+            tools |= dict.fromkeys(needs.traffic - {"lean", "flent", "exec"}, "traffic")
+            if "lean" in needs.traffic:
+                found += _other_machine(host, seen)
+        for node in host.nodes:
+            tools |= wanted.get(node, NodeNeeds()).tools
+        if needs.capture and topology.capture in host.nodes:
             tools["tcpdump"] = "capture"
         found += _host_problems(host, seen, tools, now_s)
         found += _interface_problems(host, seen, topology)
@@ -217,6 +241,15 @@ def _host_problems(
     if seen.free_mb < FREE_MB:
         message = f"{seen.free_mb} MB are free in /var/lib"
         yield Problem("", host.name, message, "playbooks/teardown.yml removes files of earlier trials")
+
+
+def _other_machine(host: Host, seen: HostFacts) -> Iterator[Problem]:
+    """Yield a problem for a host that does not run what is compiled here."""
+    here = platform.machine()
+    if seen.machine not in {here, ""}:
+        message = f"it is a machine of type {seen.machine}, and lab-traffic is compiled here, for {here}"
+        hint = "only iperf3 can send there: bulk and paced flows, without bytes, for whole seconds"
+        yield Problem("", host.name, message, hint)
 
 
 def _interface_problems(host: Host, seen: HostFacts, topology: Topology) -> Iterator[Problem]:
@@ -249,21 +282,25 @@ def _node_problems(
     for name, needs in wanted.needs.items():
         if needs.kernel and older(seen.kernel_release, needs.kernel):
             message = f"{node}: {name} needs Linux {needs.kernel}, and {seen.kernel_release} is running"
-            yield Problem("", host.name, message, "kernels/images lists installable kernels (docs/ssh.md)")
+            yield Problem(
+                "", host.name, message, "kernels/images lists installable kernels (l4sbench docs ssh)"
+            )
         tc = seen.tools.get("tc", "?")
         if needs.iproute2 and tc != "?" and older(tc, needs.iproute2):
             message = f"{node}: {name} needs iproute2 {needs.iproute2}, and {tc} is installed"
             hint = "install a newer version; kernels/images/debian-backports.yml shows how"
             yield Problem("", host.name, message, hint)
         yield from _config(host, seen, node, name, needs.config)
-    if node == topology.delay:
+    if node in topology.delays:
         yield from _config(host, seen, node, "the delay", ("NET_SCH_NETEM",))
     for cc in sorted(wanted.ccs - set(seen.ccs)):
         message = f"{node}: the kernel has no congestion control {cc}"
-        yield Problem("", host.name, message, "playbooks/prepare.yml installs our modules (docs/ssh.md)")
+        yield Problem(
+            "", host.name, message, "playbooks/prepare.yml installs our modules (l4sbench docs ssh)"
+        )
     for module in sorted(wanted.modules - seen.modules.keys()):
         message = f"{node}: kernel module {module} is missing"
-        yield Problem("", host.name, message, "playbooks/prepare.yml builds it by DKMS (docs/ssh.md)")
+        yield Problem("", host.name, message, "playbooks/prepare.yml builds it by DKMS (l4sbench docs ssh)")
     for module in sorted(wanted.modules & seen.modules.keys()):
         state = seen.modules[module].state
         if state.startswith("for "):
@@ -282,7 +319,9 @@ def _config(host: Host, seen: HostFacts, node: str, what: str, symbols: Iterable
     for symbol in symbols:
         if seen.config is not None and seen.config.get(symbol) not in {"y", "m"}:
             message = f"{node}: {what} needs CONFIG_{symbol}, which {seen.kernel_release} lacks"
-            yield Problem("", host.name, message, "kernels/images lists installable kernels (docs/ssh.md)")
+            yield Problem(
+                "", host.name, message, "kernels/images lists installable kernels (l4sbench docs ssh)"
+            )
 
 
 def older(version: str, than: str) -> bool:

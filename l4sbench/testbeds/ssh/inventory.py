@@ -76,7 +76,7 @@ def read_inventory(path: Path) -> dict[str, dict[str, object]]:
 def require_inventory(path: Path) -> None:
     """Raise InputError if there is no inventory at `path`; needs no Ansible."""
     if not path.exists():
-        hint = "l4sbench lab up prints the inventory of a local lab; docs/ssh.md describes the format"
+        hint = "l4sbench lab up prints the inventory of a local lab; `l4sbench docs ssh` describes the format"
         raise InputError(f"inventory {path} does not exist", hint)
 
 

@@ -136,6 +136,7 @@ def together(host: Host, needs: Mapping[str, NodeNeeds]) -> NodeNeeds:
         found.modules |= one.modules - host.brings
         found.accecn |= one.accecn
         found.traffic = found.traffic or one.traffic
+        found.tools |= one.tools
     return found
 
 
@@ -147,7 +148,7 @@ def _none_will_do(host: Host, cells: Sequence[str], lacks: Mapping[str, Sequence
     each = "; ".join(f"{name} has no {', '.join(what)}" for name, what in lacks.items())
     more = f" and {len(cells) - 1} more cells" if len(cells) > 1 else ""
     message = f"none of its kernels suffices for {cells[0]}{more}: {each}"
-    hint = f"kernels/images lists others, and {MODULES_VARIABLE} copies modules (docs/ssh.md)"
+    hint = f"kernels/images lists others, and {MODULES_VARIABLE} copies modules (l4sbench docs ssh)"
     return Problem("", f"{host.name}.{VARIABLE}", message, hint)
 
 
@@ -216,7 +217,7 @@ def advice(
         if obstacles.get(name):
             yield f"{who}; of kernels/images only {name} suffices, which is {obstacles[name]}"
         elif name:
-            brought = f" and {modules} by `{MODULES_VARIABLE}` (docs/ssh.md)" if modules else ""
+            brought = f" and {modules} by `{MODULES_VARIABLE}` (l4sbench docs ssh)" if modules else ""
             allow = f"with `{VARIABLE}: [{name}]`{brought} in the inventory"
             yield f"{who}; {allow} a run boots a suitable one"
         else:

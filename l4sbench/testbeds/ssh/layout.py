@@ -21,10 +21,11 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
-from l4sbench.topology import topology as topology_of
+from l4sbench.planning.inputs import executables_used
 from l4sbench.units import Rate
 
 if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
     from l4sbench.program import Program
     from l4sbench.topology import Topology
@@ -110,7 +111,7 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
             hosts.append(Host(name, tuple(listed), lowered, frozenset(modules), carries))
     if not hosts and not problems:
         message = "no host names its node"
-        hint = "give hosts the variable l4sbench_node, such as l4sbench_node: tx-l4s (docs/ssh.md)"
+        hint = "give hosts the variable l4sbench_node, such as l4sbench_node: tx-l4s (l4sbench docs ssh)"
         problems.append(Problem(where, "", message, hint))
     if problems:
         raise InputError(problems)
@@ -241,11 +242,10 @@ def too_fast(cells: Sequence[Cell], hosts: Sequence[Host]) -> Iterator[str]:
     )
 
 
-def require_placed(hosts: Sequence[Host], topologies: Iterable[str], where: str) -> None:
+def require_placed(hosts: Sequence[Host], topologies: Iterable[Topology], where: str) -> None:
     """Raise InputError with every reason why these hosts cannot represent these topologies."""
-    wrong = [
-        found for name in sorted(set(topologies)) for found in misplaced(hosts, topology_of(name), where)
-    ]
+    by_name = {topology.name: topology for topology in topologies}
+    wrong = [found for _, topology in sorted(by_name.items()) for found in misplaced(hosts, topology, where)]
     if wrong:
         raise InputError(list(dict.fromkeys(wrong)))
 
@@ -306,9 +306,9 @@ def _shaping_sender(host: Host, topology: Topology, where: str) -> Iterator[Prob
     Its own flows reach its queues before they are cut into segments, which falsifies results.
     """
     senders = [node for node in host.nodes if node in topology.senders]
-    for node in (topology.delay, topology.router):
+    for node in (*topology.delays, *(port.node for port in topology.bottlenecks)):
         if node in host.nodes and senders:
-            part = "delay" if node == topology.delay else "queue under test"
+            part = "delay" if node in topology.delays else "queue under test"
             message = f"the {part} ({node}) is on a host that originates flows ({', '.join(senders)})"
             hint = "put senders on a host without delay and router"
             yield Problem(where, host.name, message, hint)
@@ -389,11 +389,8 @@ def networks_of(topology: Topology) -> dict[str, tuple[str, ...]]:
 
 
 def meeting_place(topology: Topology) -> str:
-    """Return the router's address that every node can reach: its address at the bottleneck.
-
-    Senders have routes to the receivers' network, and receivers are on it.
-    """
-    return topology.by_name[topology.router].address_on(topology.bottleneck.network).ip
+    """Return the router's address that every node can reach: all have routes to its bottleneck's network."""
+    return topology.by_name[topology.router].address_on(topology.bottlenecks[0].network).ip
 
 
 def parts(
@@ -420,6 +417,12 @@ def parts(
         )
         for host in hosts
     }
+
+
+def executable_variables(cells: Iterable[Cell], catalog: Catalog) -> list[dict[str, str]]:
+    """Return the programs of the user's own that hosts are given, as playbooks/prepare.yml takes them."""
+    own = (catalog.executable(name) for name in sorted(executables_used(cells)))
+    return [{"file": str(one.file.absolute()), "name": one.handle} for one in own]
 
 
 def trial_variables(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import assets
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import Problem, TestbedError, TrialFailed
-from l4sbench.program.timing import NOT_BY_IPERF3
+from l4sbench.program.timing import tools
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import (
     HostFacts,
@@ -46,18 +46,19 @@ from l4sbench.testbeds.ssh.kernels import (
 )
 from l4sbench.testbeds.ssh.layout import (
     Host,
+    executable_variables,
     hosts_of,
     require_placed,
     too_fast,
     trial_variables,
 )
+from l4sbench.testbeds.ssh.lean import compiled, source_digest
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
-from l4sbench.topology import topology as find_topology
 from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
@@ -77,6 +78,8 @@ RETURN_LIMIT_S: Final = 600.0
 """Limit for a lost host to come back before the run ends."""
 MEET_S: Final = 60.0
 """Limit of a trial on a host beyond its flows' time."""
+_INSTALLED: Final = frozenset({"flent", "iperf", "irtt", "ping"})
+"""Programs that some cells need beside the usual ones, and that hosts install."""
 _STOP_LIMIT_S: Final = 15.0
 _RETRY_S: Final = 10.0
 _LOST: Final = frozenset({"lost", "unknown"})
@@ -149,7 +152,7 @@ class SshTestbed:
             else:
                 self._known = self._memory.load(host.name for host in self._hosts)
                 self._facts = self._known.facts
-        return identity(self._hosts, self._facts, _helper())
+        return _identity(self._hosts, self._facts)
 
     def check(self, needs: Needs) -> Sequence[Problem]:
         """Return every problem that prevents the hosts from running the cells.
@@ -163,12 +166,14 @@ class SshTestbed:
         for host in self._hosts:
             if host.name in may:
                 wanted |= {
-                    node: NodeNeeds(traffic=wanted[node].traffic) for node in host.nodes if node in wanted
+                    node: NodeNeeds(traffic=wanted[node].traffic, tools=wanted[node].tools)
+                    for node in host.nodes
+                    if node in wanted
                 }
         found = [*choose(self._cells, self._catalog, self._hosts, may)[1], *unfit_kernels(may, self._facts)]
         for name in sorted(needs.topologies):
-            topology = find_topology(name)
-            found += self._unfit(topology, wanted, needs)
+            found += self._unfit(self._catalog.topology(name), wanted, needs)
+        found += self._other_machines(needs)
         found += [
             Problem(
                 "",
@@ -178,8 +183,18 @@ class SshTestbed:
             )
             for name in sorted(needs.wires)
         ]
-        found += [Problem("", name, NOT_BY_IPERF3, "use --on virtual") for name in sorted(needs.lean)]
         return list(dict.fromkeys(found))
+
+    def _other_machines(self, needs: Needs) -> Iterator[Problem]:
+        """Yield a problem for each program of the user's own that is not for a host's type of machine."""
+        for own in (self._catalog.executable(name) for name in sorted(needs.executables)):
+            for host in self._hosts:
+                there = self._facts[host.name].machine
+                if there not in {own.machine, ""}:
+                    message = f"{own.name} is a program for {own.machine}, and the host is {there}"
+                    yield Problem(
+                        "", host.name, message, "all hosts must be of the program's type of machine"
+                    )
 
     def _unfit(self, topology: Topology, wanted: Mapping[str, NodeNeeds], needs: Needs) -> list[Problem]:
         now_s = time.time() if self._contact else None
@@ -217,7 +232,7 @@ class SshTestbed:
         else:
             shall = {name: HostFacts(kernel_release=f"image {image.name}") for name, image in images.items()}
             facts = {host.name: HostFacts(kernel_release="?") for host in hosts} | {**usual} | shall
-        return Stage(choice.state, choice.cells, identity(hosts, facts, _helper()), known)
+        return Stage(choice.state, choice.cells, _identity(hosts, facts), known)
 
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
         """Make every host run the kernel that a stage names, with our modules for it.
@@ -246,11 +261,11 @@ class SshTestbed:
         took_s = round(time.monotonic() - began, 1) if restarts else known.change_s
         self._remember(replace(known, changing=False, change_s=took_s))
         wanted = node_needs(self._stage_cells, self._catalog)
-        shapes = {cell.topology for cell in self._stage_cells}
-        problems = [p for shape in sorted(shapes) for p in self._unfit(find_topology(shape), wanted, Needs())]
+        shapes = self._topologies(self._stage_cells)
+        problems = [problem for shape in shapes for problem in self._unfit(shape, wanted, Needs())]
         if problems:
             raise TrialFailed("; ".join(str(problem) for problem in dict.fromkeys(problems)))
-        return identity(hosts, self._facts, _helper())
+        return _identity(hosts, self._facts)
 
     def _prepare_all(self, stop: threading.Event, *, patient: bool) -> ansible.Played:
         """Prepare hosts; with patience, wait for those that cannot be reached."""
@@ -289,12 +304,15 @@ class SshTestbed:
             variables = read_inventory(self._inventory)
             where = str(self._inventory)
             hosts = hosts_of(variables, where)
-            require_placed(hosts, (cell.topology for cell in self._cells), where)
+            require_placed(hosts, self._topologies(self._cells), where)
             self._hosts, self._may = hosts, allowed(variables, load_images(), hosts, where)
         usual = self._known.facts
         if self._own and not self._may and all(host.name in usual for host in self._hosts):
             self._may = own_kernels(self._cells, self._catalog, self._hosts, usual, load_images())
         return self._hosts, self._may
+
+    def _topologies(self, cells: Iterable[Cell]) -> list[Topology]:
+        return [self._catalog.topology(name) for name in sorted({cell.topology for cell in cells})]
 
     def _recall(self) -> None:
         if not self._known.facts:
@@ -319,7 +337,9 @@ class SshTestbed:
         if away:
             command = ["ansible", "-i", str(self._inventory), ",".join(away), "-m", "ping", "-vvv"]
             return f"for details: {shlex.join(command)}"
-        return "docs/ssh.md, By hand: playbooks/prepare.yml in the folder of `plan --export` prints details"
+        return (
+            "l4sbench docs ssh by-hand: playbooks/prepare.yml in the folder of `plan --export` prints details"
+        )
 
     def _remember(self, known: Known) -> None:
         self._known = known
@@ -342,13 +362,17 @@ class SshTestbed:
         self, more: Mapping[str, object], *, limit_s: float, stop: Callable[[], bool] = lambda: False
     ) -> ansible.Played:
         needs = node_needs(self._stage_cells, self._catalog)
+        lean = any("lean" in tools(cell, TRAITS.default_traffic) for cell in self._cells)
         variables = {
             "l4sbench_asked": asked_of(self._catalog),
+            "l4sbench_tools": sorted({tool for need in needs.values() for tool in need.tools} & _INSTALLED),
             "l4sbench_kernel_of": {host: image.variables() for host, image in self._boots.items()},
             "l4sbench_module_sources_of": {
                 host.name: module_sources(self._catalog, together(host, needs).modules)
                 for host in self._hosts
             },
+            **({"l4sbench_lean": str(compiled(self._memory.path.parent))} if lean else {}),
+            "l4sbench_executables": executable_variables(self._cells, self._catalog),
             **more,
         }
         names = [host.name for host in self._hosts]
@@ -467,9 +491,10 @@ class SshTestbed:
         self._shaken_s = None
 
 
-def _helper() -> str:
-    """Return the digest of the helper and playbooks that run on the hosts."""
-    return assets.digest(assets.folder("roles") / "helper" / "files", suffixes=(".py",))
+def _identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts]) -> Identity:
+    """Return what hosts with these facts run, and what they are given: the helper, and lab-traffic."""
+    helper = assets.digest(assets.folder("roles") / "helper" / "files", suffixes=(".py",))
+    return identity(hosts, facts, helper, source_digest())
 
 
 def _wrong(played: ansible.Played) -> dict[str, ansible.HostOutcome]:

@@ -16,13 +16,14 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TestbedError, TrialFailed
 from l4sbench.files import unfinished_folder
 from l4sbench.testbeds.virtual import keeper
 from l4sbench.testbeds.virtual.lab import GUEST_BIN
+from l4sbench.testbeds.virtual.processors import own_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,8 +58,11 @@ class Boot:
     seed: int
     virtual_time: bool = True
 
-    def argv(self) -> list[str]:
+    def argv(self, cpu: int | None = None) -> list[str]:
         """Return the command line of a process whose working directory holds links to what it mounts.
+
+        Args:
+            cpu: The only CPU it may use; None for every one that this process may use.
 
         The guest's kernel stirs its command line into its random numbers. The line must not contain a path
         of the host, or equal trials would differ from run to run and from machine to machine.
@@ -67,6 +71,7 @@ class Boot:
         # was before setpriv, the shell finds another parent
         clock = ["time-travel=inf-cpu", f"time-travel-start={EPOCH_NS}"] if self.virtual_time else []
         return [
+            *([] if cpu is None else ["taskset", "--cpu-list", str(cpu)]),
             "setpriv",
             "--pdeathsig",
             "KILL",
@@ -102,6 +107,36 @@ class Ended:
     cpu_s: float
 
 
+class Guests(Protocol):
+    """A place where guests are booted."""
+
+    @property
+    def places(self) -> int | None:
+        """Number of guests that run at once; None: one per core of this machine."""
+        ...
+
+    @property
+    def queues(self) -> bool:
+        """True if guests may be handed over that then wait for a place."""
+        ...
+
+    def run(self, boot: Boot, console: Path, limit_s: float, stop: threading.Event) -> Ended:
+        """Boot a guest and wait for its end, as `run_guest` does."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalGuests:
+    """Guests on this machine."""
+
+    places: int | None = None
+    queues: bool = False
+
+    def run(self, boot: Boot, console: Path, limit_s: float, stop: threading.Event) -> Ended:
+        """Boot a guest and wait for its end, see `run_guest`."""
+        return run_guest(boot, console, limit_s, stop)
+
+
 def run_guest(boot: Boot, console: Path, limit_s: float, stop: threading.Event) -> Ended:
     """Boot a guest and wait until it has powered off.
 
@@ -116,12 +151,12 @@ def run_guest(boot: Boot, console: Path, limit_s: float, stop: threading.Event) 
         TrialStopped: `stop` was set.
         TestbedError: the guest could not be started at all.
     """
-    with _run_dir() as run_dir, console.open("wb") as out:
+    with _run_dir() as run_dir, console.open("wb") as out, own_cpu() as cpu:
         _link(boot, run_dir)
         began = time.monotonic()
         try:
             process = subprocess.Popen(
-                boot.argv(),
+                boot.argv(cpu),
                 cwd=run_dir,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

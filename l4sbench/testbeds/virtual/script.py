@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
-from l4sbench.program import INPUT
+from l4sbench.program import EXECUTABLE, FOLDER, INPUT
 from l4sbench.program.trial import draw_unit
 from l4sbench.testbeds.virtual.lab import GUEST_BIN, GUEST_MODULES
 
@@ -37,6 +37,9 @@ READ_BY_INIT: Final = frozenset({"uname", "sysctl", "ethtool", "grep"})
 
 OF_ONE_NODE: Final = frozenset({"sysctl", "port", "offloads", "neighbour", "route", "read"})
 """Instructions that init carries out in the node that their first field names."""
+
+PROGRAMS: Final = ".programs"
+"""Folder of a trial, while it runs, with the user's own programs that it starts; no node has such a name."""
 
 SETUP_LIMIT_MS: Final = 10_000
 LEAD_MS: Final = 100
@@ -79,8 +82,9 @@ class GuestScript:
         instruction, *fields = self.text.splitlines()[int(at[1]) - 1].split("\t")
         if instruction in OF_ONE_NODE:
             return f"{reason[at.end() :]} (on {fields[0]}: {' '.join((instruction, *fields[1:]))})"
-        if instruction == "at":
-            return f"{reason[at.end() :].strip()} (on {fields[0]}: {' '.join(fields[4:])})"
+        if instruction in {"at", "daemon"}:
+            command = fields[4:] if instruction == "at" else fields[3:]
+            return f"{reason[at.end() :].strip()} (on {fields[0]}: {' '.join(command)})"
         if instruction != "run":
             return reason
         node, _, stdin, _, *argv = fields
@@ -116,7 +120,7 @@ def guest_script(
     for node, program in programs.items():
         for server in program.servers:
             out = f"{node}/{server.output}"
-            writer.line("daemon", node, out, f"{out}.stderr", *_local(server.argv))
+            writer.line("daemon", node, out, f"{out}.stderr", *_of_flow(node, server.argv))
     writer.line("start", str(LEAD_MS))
     changes = _changes(writer, programs)
     _flows(writer, programs, seed)
@@ -196,7 +200,7 @@ def _flows(writer: _Writer, programs: Mapping[str, Program], seed: int) -> None:
     for node, program in programs.items():
         for flow in program.flows:
             out = f"{node}/{flow.output}"
-            argv = _local(flow.argv)
+            argv = _of_flow(node, flow.argv)
             if flow.input:
                 name = f"{node}/flow-{flow.flow}.input"
                 writer.files[name] = flow.input
@@ -292,6 +296,12 @@ def _mac(ip: str) -> str:
 def _local(argv: Sequence[str]) -> list[str]:
     """Resolve `@<network>` to the interface, which has the network's name in this testbed."""
     return [word.removeprefix("@") if word.startswith("@") else word for word in argv]
+
+
+def _of_flow(node: str, argv: Sequence[str]) -> list[str]:
+    """Resolve also the folder of the node's raw files, and programs of the user's own."""
+    first, *words = (word.replace(FOLDER, f"/trial/{node}") for word in _local(argv))
+    return [first.replace(EXECUTABLE, f"/trial/{PROGRAMS}/", 1), *words]
 
 
 class _Writer:

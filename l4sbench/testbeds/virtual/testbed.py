@@ -5,26 +5,29 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
+import platform
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench import assets
 from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem, TrialFailed
-from l4sbench.planning.inputs import entries, kernel_options, uses
+from l4sbench.planning.inputs import entries, executables_used, kernel_options, uses
 from l4sbench.program import CHANGES_FILE
 from l4sbench.testbeds.virtual import script
-from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, run_guest
+from l4sbench.testbeds.virtual.captures import compress_captures
+from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, Guests, LocalGuests
 from l4sbench.testbeds.virtual.lab import HINT
 from l4sbench.traits import CostModel, Identity, Needs, TestbedTraits
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from l4sbench.catalog import Catalog
     from l4sbench.program.trial import TrialSpec
@@ -48,12 +51,23 @@ class VirtualTestbed:
         lab: The lab to boot.
         catalog: The queues and congestion controls that cells name.
         unbuilt: Kernel modules that a run builds and this lab lacks: no problem for a plan.
+        guests: Where guests are booted.
+        labs: Further labs, by the value of the factor `lab`; cells with other values boot `lab`.
     """
 
-    def __init__(self, lab: Lab, catalog: Catalog, unbuilt: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        catalog: Catalog,
+        unbuilt: frozenset[str] = frozenset(),
+        guests: Guests = LocalGuests(),  # noqa: B008  (a frozen value)
+        labs: Mapping[str, Lab] = MappingProxyType({}),
+    ) -> None:
         self._lab = lab
+        self._labs = labs
         self._catalog = catalog
         self._unbuilt = unbuilt
+        self._guests = guests
 
     @property
     def name(self) -> str:
@@ -63,14 +77,18 @@ class VirtualTestbed:
     @property
     def traits(self) -> TestbedTraits:
         """Traits: wires, many trials at once, wall seconds per minute of virtual time."""
-        return TRAITS
+        return replace(TRAITS, slots=self._guests.places, queues=self._guests.queues)
 
     def identity(self) -> Identity:
-        """Return digests of the lab's parts, which are equal on every machine that built equal parts."""
-        digests = self._lab.digests
+        """Return digests of the labs' parts, which are equal on every machine that built equal parts."""
+        of_labs = {name: self._identity(lab) for name, lab in self._labs.items()}
+        return replace(self._identity(self._lab), labs=of_labs)
+
+    def _identity(self, lab: Lab) -> Identity:
+        digests = lab.digests
         return Identity(
             testbed=self.name,
-            kernel_release=self._lab.kernel_release,
+            kernel_release=lab.kernel_release,
             common={
                 "kernel": digests.kernel,
                 "userland": digests.userland,
@@ -82,7 +100,7 @@ class VirtualTestbed:
             modules=dict(digests.modules)
             | {
                 f"CONFIG_{option}": " ".join(digests.modules[name] for name in names)
-                for option, names in self._lab.options.items()
+                for option, names in lab.options.items()
             },
             tools={"lean": digests.tools, "iperf3": digests.userland},
         )
@@ -90,16 +108,34 @@ class VirtualTestbed:
     def check(self, needs: Needs) -> Sequence[Problem]:
         """Return the kernel modules and options that the plan needs and the lab does not have."""
         found = [
-            Problem("", name, "the lab has no such kernel module", HINT)
-            for name in sorted(needs.modules - self._lab.modules.keys() - self._unbuilt)
+            Problem("", name, f"{which} has no such kernel module", HINT)
+            for which, lab in self._named()
+            for name in sorted(needs.modules - lab.modules.keys() - self._unbuilt)
         ]
+        found += [
+            Problem(
+                "", name, "flent measures by the wall clock: only hosts can do this", "--on ssh:INVENTORY"
+            )
+            for name in sorted(needs.hosts)
+        ]
+        for own in (self._catalog.executable(name) for name in sorted(needs.executables)):
+            if own.machine != platform.machine():
+                message = f"is a program for {own.machine}, and this machine is {platform.machine()}"
+                found.append(Problem(str(own.file), own.name, message, "compile it for this machine"))
         folders = (word for folder in needs.catalog for word in ("--catalog", str(folder)))
         command = f"{HINT} {shlex.join(folders)}".rstrip()
         for name, options in sorted(needs.options.items()):
-            if lacking := sorted(self._lab.lacks(options)):
-                what = ", ".join(f"CONFIG_{option}" for option in lacking)
-                found.append(Problem("", name, f"needs {what}, which the lab's kernel lacks", command))
+            for which, lab in self._named():
+                if lacking := sorted(lab.lacks(options)):
+                    what = ", ".join(f"CONFIG_{option}" for option in lacking)
+                    message = f"needs {what}, which {which}'s kernel lacks"
+                    found.append(Problem("", name, message, command))
         return found
+
+    def _named(self) -> Iterator[tuple[str, Lab]]:
+        """Yield every lab with its name in messages."""
+        yield "the lab", self._lab
+        yield from ((f"the lab {name}", lab) for name, lab in sorted(self._labs.items()))
 
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         """Boot a guest, let it execute the trial's programs, and leave their output in `raw`.
@@ -109,14 +145,16 @@ class VirtualTestbed:
             TrialStopped: `stop` was set.
             TestbedError: no guest can be started at all.
         """
+        lab = self._labs.get(spec.cell.lab, self._lab)
         used = entries(self._catalog, uses(spec.cell, TRAITS))
-        linux = self._lab.provided_by(kernel_options(used))
+        linux = lab.provided_by(kernel_options(used))
         steps = script.guest_script(spec.programs, spec.topology, linux, seed=spec.seed)
         steps.write(raw)
-        self._write_host(spec, raw, linux)
-        boot = Boot(self._lab.kernel, self._lab.rootfs, raw, spec.seed)
+        self._write_host(lab, spec, raw, linux)
+        boot = Boot(lab.kernel, lab.rootfs, raw, spec.seed)
         console = raw / "console.log"
-        ended = run_guest(boot, console, spec.wall_limit_s, stop)
+        with self._own_programs(spec, raw / script.PROGRAMS):
+            ended = self._guests.run(boot, console, spec.wall_limit_s, stop)
         status = _status(raw / "status.jsonl")
         last = status[-1] if status else {}
         if not last.get("end"):
@@ -125,18 +163,33 @@ class VirtualTestbed:
             raise TrialFailed(steps.explain(str(last.get("reason") or "the guest gave no reason")))
         _write_start(raw, last["t0_ns"])
         _write_changes(raw, steps, status)
-        _compress_captures(raw)
+        compress_captures(raw)
         virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
         return Outcome(
             wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=_skew_ms(steps, status)
         )
 
-    def _write_host(self, spec: TrialSpec, raw: Path, linux: Sequence[str]) -> None:
+    @contextlib.contextmanager
+    def _own_programs(self, spec: TrialSpec, folder: Path) -> Iterator[None]:
+        """Put the user's own programs of a trial where the guest finds them, as long as it runs."""
+        used = [self._catalog.executable(name) for name in executables_used([spec.cell])]
+        if used:
+            folder.mkdir()
+        for own in used:
+            place = folder / own.handle
+            shutil.copyfile(own.file, place)  # no link: what runs in a guest may write there
+            place.chmod(0o700)
+        try:
+            yield
+        finally:
+            if used:
+                shutil.rmtree(folder)
+
+    def _write_host(self, lab: Lab, spec: TrialSpec, raw: Path, linux: Sequence[str]) -> None:
         """Describe what this trial runs on, for the `hostinfo` collector, without naming the machine.
 
         Of the modules of Linux, `linux` are those that the trial loads.
         """
-        lab = self._lab
         others = set(lab.provided_by(lab.options)).difference(linux)
         host = {
             "testbed": self.name,
@@ -166,19 +219,6 @@ def _write_changes(raw: Path, steps: script.GuestScript, status: list[dict[str, 
         by_node.setdefault(node, []).append({"event": change.event, "factor": change.factor, "t_ms": t_ms})
     for node, taken in by_node.items():
         (raw / node / CHANGES_FILE).write_text(json.dumps(taken) + "\n", encoding="utf-8")
-
-
-def _compress_captures(raw: Path) -> None:
-    """Compress captures, to about a fifth: headers of packets are much alike."""
-    for path in sorted(raw.glob("*/*.pcap")):
-        # without time and name, so that equal trials are equal files
-        with (
-            path.open("rb") as plain,
-            path.with_name(path.name + ".gz").open("wb") as out,
-            gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=out, mtime=0) as packed,
-        ):
-            shutil.copyfileobj(plain, packed, 1 << 20)
-        path.unlink()
 
 
 def _status(path: Path) -> list[dict[str, Any]]:

@@ -70,14 +70,15 @@ function rowsOf(packed) {
 /** The panels of a trial's figure as charts of their own, which may be side by side. */
 function panelsOf(trial) {
   const { $schema, vconcat, bin_ms: bin } = specifications.specs[trial.spec];
-  const datasets = { flows: rowsOf(trial.flows), queue: rowsOf(trial.queue), fair: [{ fair_mbps: trial.fair }] };
+  const state = Object.entries(trial.state ?? {}).map(([name, packed]) => [name, rowsOf(packed)]);
+  const datasets = { flows: rowsOf(trial.flows), queue: rowsOf(trial.queue), fair: [{ fair_mbps: trial.fair }], ...Object.fromEntries(state) };
   const legend = encodingOf(vconcat[0]).color.legend;
   return vconcat.map((whole) => {
     const panel = structuredClone(whole), encoding = encodingOf(panel), words = encoding.y.title;
     encoding.y.title = null;
-    encoding.y.axis = { tickCount: 4 };
+    if (encoding.y.type !== "nominal") encoding.y.axis = { tickCount: 4 };
     encoding.x.axis = { title: null, grid: false };
-    for (const channel of [encoding.color, encoding.strokeDash]) channel.legend = { ...(channel.legend ?? legend), columns: 1, labelLimit: 260, symbolSize: 250 };
+    for (const channel of [encoding.color, encoding.strokeDash].filter(Boolean)) channel.legend = { ...(channel.legend ?? legend), columns: 1, labelLimit: 260, symbolSize: 250 };
     return { $schema, ...panel, datasets, width: "container", height: 150, bin, words,
       line: (encoding.detail ?? encoding.color).field, value: encoding.y.field, rows: datasets[(panel.layer?.[0] ?? panel).data.name] };
   });
@@ -98,7 +99,7 @@ async function draw(box, panels) {
   box.dataset.drawn = "true";
 }
 
-/** The same as numbers: the mean of every line over ten equal times. */
+/** The same as numbers: the mean of every line over ten equal times, of words the most frequent one. */
 function numbersOf(panels) {
   const parts = 10;
   const tables = panels.filter(({ rows }) => rows.length).map(({ words, rows, line, value }) => {
@@ -106,17 +107,23 @@ function numbersOf(panels) {
     const sums = new Map();
     for (const row of rows) {
       if (row[value] === null) continue;
-      if (!sums.has(row[line])) sums.set(row[line], Array.from({ length: parts }, () => [0, 0]));
-      const sum = sums.get(row[line])[Math.min(parts - 1, Math.max(0, Math.floor((row.t_s / end) * parts)))];
-      sum[0] += row[value];
-      sum[1] += 1;
+      if (!sums.has(row[line])) sums.set(row[line], Array.from({ length: parts }, () => []));
+      sums.get(row[line])[Math.min(parts - 1, Math.max(0, Math.floor((row.t_s / end) * parts)))].push(row[value]);
     }
     const heads = Array.from({ length: parts }, (_, part) => el("th", { scope: "col", class: "n" }, `${fixed((end / parts) * part)} s`));
-    const lines = [...sums].sort(([a], [b]) => rank(a.replace(/-[0-9]+$/, "")) - rank(b.replace(/-[0-9]+$/, "")));
+    const lines = [...sums].sort(([a], [b]) => rank(a.replace(/-[0-9]+( .*)?$/, "")) - rank(b.replace(/-[0-9]+( .*)?$/, "")));
     return scrolling(words, el("table", { class: "plain" }, el("caption", {}, words),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "from"), heads)),
       el("tbody", {}, lines.map(([name, means]) => el("tr", {}, el("th", { scope: "row" }, name),
-        means.map(([sum, count]) => el("td", { class: "n" }, fixed(count ? sum / count : null, 2))))))));
+        means.map((values) => el("td", { class: "n" }, typical(values))))))));
   });
   return el("details", { class: "as-numbers" }, el("summary", {}, "The same as numbers, means over tenths of the time"), ...tables);
+}
+
+/** The mean of numbers, or the most frequent word. */
+function typical(values) {
+  if (!values.length || typeof values[0] === "number") return fixed(values.length ? values.reduce((a, b) => a + b) / values.length : null, 2);
+  const counts = new Map();
+  for (const word of values) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return [...counts].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
 }

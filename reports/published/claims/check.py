@@ -12,7 +12,6 @@ import polars as pl
 
 from l4sbench.document import Flaw
 from l4sbench.errors import InputError
-from reports.published.claims.courses import COURSES
 from reports.published.claims.measures import PACKETS, measures
 
 if TYPE_CHECKING:
@@ -90,8 +89,7 @@ def check(tables: RunTables, study: Study) -> ClaimsReport:
         InputError: the run lacks factors that the study is about, or valid trials.
     """
     asked = {claim.measure for claim in study.claims} | {shown.measure for shown in study.shown}
-    course = not asked.isdisjoint(COURSES)
-    found = measures(tables, study.group, course=course)
+    found = measures(tables, study.group, asked, study.windows)
     if lacking := [study.problem(flaw) for flaw in _lacking(study, found.columns)]:
         raise InputError(lacking)
     if not found.height:
@@ -102,7 +100,7 @@ def check(tables: RunTables, study: Study) -> ClaimsReport:
         )
     counts = found.group_by("cell").len()["len"].to_list()
     others = {shown.group for shown in study.shown} - {"", study.group}
-    groups = {name: measures(tables, name, course=course) for name in others}
+    groups = {name: measures(tables, name, asked, study.windows) for name in others}
     groups |= {"": found, study.group: found}
     return ClaimsReport(
         study,

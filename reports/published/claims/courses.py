@@ -28,11 +28,13 @@ PEAK_S: Final = 1.0
 DRAINED_MS: Final = 5.0
 DRAINED_S: Final = 0.1
 """A queue has drained once it stays this short for this long."""
+CDF_PERCENT: Final = (5, 25, 50, 75, 95, 99)
+"""Shares of samples at which the distribution of the queue is given, in percent."""
 _NOT_UNDER_TEST: Final = ("htb", "netem", "noqueue", "mq", "pfifo_fast", "ingress", "clsact")
 
 COURSES: Final[Mapping[str, str]] = {
     "queue_mean_ms": "mean queue, ms",
-    "queue_p95_ms": "queue, 95 % of samples, ms",
+    **{f"queue_p{percent:02}_ms": f"queue, {percent} % of samples, ms" for percent in CDF_PERCENT},
     "before_mbps": "goodput before the event, Mbit/s",
     "after_mbps": "goodput from the event on, Mbit/s",
     "queue_before_ms": "mean queue before the event, ms",
@@ -69,11 +71,12 @@ def courses(tables: RunTables, group: str) -> pl.DataFrame:
     """Return a row per valid trial: `cell`, `trial` and the columns `COURSES`, null where they do not apply.
 
     A queue in ms is its bytes at the link's rate, or, where the link has no rate of its own, at the rate at
-    which bytes left the queue in that time (Little's law). The event is the first one of each trial.
-    `settle_ms` is when goodput per second last leaves the band of `SETTLE_WITHIN` around its mean over the
-    last `FINAL_S`; `drain_ms` when the queue, after its peak in the first `PEAK_S`, first stays below
-    `DRAINED_MS` for `DRAINED_S`; without an event, and with a queue that never drains, both are null. Group
-    `all` is all flows.
+    which bytes left the queue in that time (Little's law). Where a trial has no event, `queue_p05_ms` and the
+    like are its distribution after the warm-up, at the shares `CDF_PERCENT`. The event is the first one of
+    each trial. `settle_ms` is when goodput per second last leaves the band of `SETTLE_WITHIN` around its mean
+    over the last `FINAL_S`; `drain_ms` when the queue, after its peak in the first `PEAK_S`, first stays
+    below `DRAINED_MS` for `DRAINED_S`; without an event, and with a queue that never drains, both are null.
+    Group `all` is all flows.
     """
     key = ["cell", "trial"]
     trials = tables.trials.filter(pl.col("status") == "ok")
@@ -87,7 +90,7 @@ def courses(tables: RunTables, group: str) -> pl.DataFrame:
         .agg(pl.col("end_s").mean(), pl.col("goodput_mbps").sum())
         .sort(*key, "end_s")
     )
-    queues = tables.queues.filter(~pl.col("kind").is_in(_NOT_UNDER_TEST)).sort(*key, "t_ms")
+    queues = _fullest(tables.queues.filter(~pl.col("kind").is_in(_NOT_UNDER_TEST)), key).sort(*key, "t_ms")
     changes = tables.events.sort(*key, "t_ms")
     parts = {
         name: frame.partition_by(key, as_dict=True)
@@ -99,6 +102,14 @@ def courses(tables: RunTables, group: str) -> pl.DataFrame:
         rows.append({name: trial[name] for name in key} | _measured(_course(trial, own)))
     schema = {name: trials.schema[name] for name in key} | dict.fromkeys(COURSES, pl.Float64)
     return pl.DataFrame(rows, schema=schema)
+
+
+def _fullest(queues: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Return the samples of each trial's fullest queue: there may be several bottlenecks."""
+    port = ["node", "network"]
+    most = queues.group_by(*key, *port).agg(pl.col("backlog_bytes").max())
+    fullest = most.sort(*key, "backlog_bytes", *port).unique(key, keep="last", maintain_order=True)
+    return queues.join(fullest.select(*key, *port), on=[*key, *port], how="semi", maintain_order="left")
 
 
 def _course(trial: Mapping[str, object], own: Mapping[str, pl.DataFrame | None]) -> _Course:
@@ -130,9 +141,7 @@ def _measured(course: _Course) -> dict[str, float | None]:
     whole = _ms([one for one in course.queue if one[0] > course.warmup_s], before)
     found: dict[str, float | None] = dict.fromkeys(COURSES)
     if course.event_s is None:
-        ordered = sorted(whole)
-        p95 = ordered[int(0.95 * (len(ordered) - 1))] if ordered else None
-        return found | {"queue_mean_ms": _mean(whole), "queue_p95_ms": p95}
+        return found | {"queue_mean_ms": _mean(whole)} | _distribution(whole)
     event_s, first_s = course.event_s, max(course.warmup_s, FIRST_S)
     earlier = [one for one in course.queue if first_s < one[0] <= event_s]
     later = [one for one in course.queue if one[0] > event_s]
@@ -146,6 +155,15 @@ def _measured(course: _Course) -> dict[str, float | None]:
         "settle_ms": _settle_ms(course.seconds, event_s),
         "drain_ms": _drain_ms(shown, event_s),
         "peak_ms": max((ms for t_s, ms in shown if t_s <= event_s + FIRST_S), default=None),
+    }
+
+
+def _distribution(whole: list[float]) -> dict[str, float]:
+    """Return the queue that each share of the samples does not exceed; none without samples."""
+    ordered = sorted(whole)
+    return {
+        f"queue_p{percent:02}_ms": ordered[percent * (len(ordered) - 1) // 100]
+        for percent in (CDF_PERCENT if ordered else ())
     }
 
 

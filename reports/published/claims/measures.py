@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from reports.published.claims.courses import COURSES, courses
+from reports.published.claims.samples import SAMPLES, names_asked, samples
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from reports.published.claims.samples import Windows
     from reports.result.load import RunTables
 
 _MEANS: Final = (
     *("length_mean_bytes", "length_sd_bytes", "rtt_mean_ms", "gap_mean_ms", "gap_sd_ms"),
-    *("packets_per_rtt", "acks_per_rtt", "throughput_cv"),
+    *("ack_gap_mean_ms", "ack_gap_sd_ms", "packets_per_rtt", "acks_per_rtt", "throughput_cv"),
     *("sojourn_mean_ms", "sojourn_p50_ms", "sojourn_p95_ms", "sojourn_p99_ms", "sojourn_p999_ms"),
 )
 
@@ -29,6 +31,8 @@ PACKETS: Final[Mapping[str, str]] = {
     "rtt_mean_ms": "mean RTT, ms",
     "gap_mean_ms": "mean time between packets, ms",
     "gap_sd_ms": "standard deviation of the time between packets, ms",
+    "ack_gap_mean_ms": "mean time between ACKs, ms",
+    "ack_gap_sd_ms": "standard deviation of the time between ACKs, ms",
     "packets_per_rtt": "packets per RTT",
     "acks_per_rtt": "ACKs per RTT",
     "throughput_cv": "coefficient of variation of throughput over 50 ms",
@@ -48,24 +52,30 @@ _OF_FLOWS: Final[Mapping[str, str]] = {
     "ratio_per_flow": "mean goodput of a flow over that of a flow of other groups",
     "ratio_of_sums": "goodput of all flows over that of other groups",
     "tcp_retransmits_packets": "packets that TCP sent again, as it counts",
+    "srtt_minus_base_ms": "mean smoothed RTT less the base RTT, ms",
+    "completed_ms": "mean time until all of a flow's bytes had arrived, ms",
 }
 
-MEASURES: Final[Mapping[str, str]] = {**PACKETS, **_OF_FLOWS, **COURSES}
+MEASURES: Final[Mapping[str, str]] = {**PACKETS, **_OF_FLOWS, **COURSES, **SAMPLES}
 """Measures of a flow group in a trial, with their names in tables."""
 
 ALL: Final = "all"
 """The flows of every group as one group."""
 
 
-def measures(tables: RunTables, group: str = "l4s", *, course: bool = False) -> pl.DataFrame:
+def measures(
+    tables: RunTables, group: str = "l4s", asked: Collection[str] = (), windows: Windows | None = None
+) -> pl.DataFrame:
     """Return a row per valid trial that has the flow group: all factors, `flows` and the columns `MEASURES`.
 
     Packet lengths, times and the like are means over the group's flows, packets sent again are summed;
     without captures they are null. `goodput_mbps` is the group's sum; `normalised_goodput` the mean of its
     flows' goodput over the link's rate divided by the number of all flows. `jain` is Jain's index over its
     flows, (sum x)^2 / (n sum x^2), with n in `flows`; `jain_all` the same over the flows of all groups.
-    `ratio_per_flow` and `ratio_of_sums` are null without other groups. Group `all` is all flows. Only with
-    `course` the samples of each trial are read for the columns `COURSES`, which are null otherwise.
+    `ratio_per_flow` and `ratio_of_sums` are null without other groups, `completed_ms` where any flow's bytes
+    had not all arrived. Group `all` is all flows. The samples of each trial are read only for measures that
+    are `asked` for: the columns `COURSES` and `SAMPLES` are null otherwise. `windows` are two parts of a
+    trial for the measures that compare them.
     """
     own = ["cell", "trial"]
     factors = [*own, *tables.factors]
@@ -87,6 +97,8 @@ def measures(tables: RunTables, group: str = "l4s", *, course: bool = False) -> 
             goodput.mean().alias("mean_mbps"),
             _jain(goodput).alias("jain"),
             pl.col("retransmits_packets").sum().alias("tcp_retransmits_packets"),
+            pl.col("srtt_minus_base_ms").mean(),
+            pl.when(pl.col("completed_ms").null_count() == 0).then(pl.col("completed_ms").mean()),
         )
     )
     joined = (
@@ -95,10 +107,11 @@ def measures(tables: RunTables, group: str = "l4s", *, course: bool = False) -> 
         .join(every, on=own)
         .join(others, on=own, how="left")
     )
-    if course:
+    if names_asked(COURSES, asked):
         joined = joined.join(courses(tables, group), on=own)
     else:
         joined = joined.with_columns(pl.lit(None, pl.Float64).alias(name) for name in COURSES)
+    joined = joined.join(samples(tables, group, asked, windows), on=own)
     return (
         joined.with_columns(
             (pl.col("mean_mbps") / (pl.col("rate_mbps") / pl.col("all_flows"))).alias("normalised_goodput"),

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -21,7 +22,9 @@ from pydantic import (
 from l4sbench.document import Document, Flaw, load_model, read
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
 from l4sbench.factors import column_of, factor_of
+from l4sbench.units import parse_quantity
 from reports.published.claims.measures import MEASURES
+from reports.published.claims.samples import OF_WINDOWS, Window
 
 FOLDER: Final = Path(__file__).parent
 
@@ -37,6 +40,17 @@ def _known(measure: str) -> str:
 
 
 Measure = Annotated[str, AfterValidator(_known)]
+
+
+def _window(raw: object) -> Window:
+    """Read `[20s, 35s]`. Raises BadValueError."""
+    hint = "write from and to, such as [20s, 35s]"
+    if not isinstance(raw, list) or len(raw) != 2 or not all(isinstance(one, str) for one in raw):
+        raise BadValueError("expected a part of the trial", hint)
+    begin, end = (parse_quantity("duration", one).s for one in raw)
+    if begin >= end:
+        raise BadValueError(f"ends at {raw[1]}, not after {raw[0]}", hint)
+    return Window(begin, end)
 
 
 class _Strict(BaseModel):
@@ -127,6 +141,9 @@ class Shown(_Strict):
     group: str = ""
 
 
+_Part = Annotated[Window, BeforeValidator(_window)]
+
+
 class Study(_Strict):
     """The claims of one study.
 
@@ -138,6 +155,7 @@ class Study(_Strict):
         factor: The factor whose values are the schemes, a column of table `trials`.
         schemes: Its values, in the order of tables.
         settings: The factors that identify a setting, columns of table `trials`.
+        windows: Two parts of a trial, for measures that compare them: `[[20s, 35s], [36s, 60s]]`.
         claims: The claims.
         shown: Measures to show.
     """
@@ -149,9 +167,18 @@ class Study(_Strict):
     factor: str
     schemes: Schemes
     settings: Schemes
+    windows: tuple[_Part, _Part] | None = None
     claims: tuple[Claim, ...] = ()
     shown: tuple[Shown, ...] = ()
     _document: Document = PrivateAttr(Document("", None))
+
+    @model_validator(mode="after")
+    def _has_windows(self) -> Self:
+        named = {claim.measure for claim in self.claims} | {shown.measure for shown in self.shown}
+        asked = sorted(named & OF_WINDOWS.keys())
+        if asked and not self.windows:
+            raise ValueError(f"{asked[0]} needs two windows, such as windows: [[20s, 35s], [36s, 60s]]")
+        return self
 
     @classmethod
     def read(cls, path: Path) -> Self:

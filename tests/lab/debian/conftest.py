@@ -16,7 +16,7 @@ from tests.lab.debian.root import archive
 def able() -> None:
     """Skip if hosts on user-mode Linux need a missing tool or archive."""
     lacking = [f"{check.name}: {check.detail}" for check in node_checks(2, 768) if not check.ok]
-    lacking += [f"{package} is not installed: tools/bootstrap.sh dev" for package in missing()]
+    lacking += [f"{package} is not installed: tools/bootstrap.sh long" for package in missing()]
     try:
         archive()
     except TestbedError as error:

@@ -87,7 +87,7 @@ def debian_disk(lab: Lab, start_once: Callable[[DiskImage], None]) -> DiskImage:
         TestbedError: A tool is missing, or the archive cannot be used.
     """
     if lacking := missing():
-        raise TestbedError(f"Debian hosts need {', '.join(lacking)}", hint="tools/bootstrap.sh dev")
+        raise TestbedError(f"Debian hosts need {', '.join(lacking)}", hint="tools/bootstrap.sh long")
     recipe = _recipe(lab.kernel_release)
     parts = [_RECIPE_VERSION, lab.digests.kernel, _LINE, *recipe.parts()]
 

@@ -30,11 +30,13 @@ from l4sbench.testbeds.nodes.lab import answers
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_members
 from l4sbench.testbeds.nodes.starting import launch, memory_dir
 from l4sbench.testbeds.virtual.lab import Lab
-from l4sbench.topology import LINE6
+from l4sbench.topology import topology
 from tests.lab.debian import loader
 from tests.lab.debian.disk import PROXY_PORT, debian_disk
 from tests.lab.debian.root import USER, DiskImage
 from tests.lab.nodes.hosts import on
+
+LINE6 = topology("line6")
 
 BOOT_S = 300
 """Limit for a host to boot until its sshd answers."""

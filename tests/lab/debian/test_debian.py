@@ -26,7 +26,7 @@ from tests.lab.nodes.hosts import Reachable, on
 from tests.lab.playbooks import ON_DEBIAN, only_in_next, prepare
 from tests.lab.ssh.test_ssh import matrix, written
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 SOURCE = {"name": "tcp_prague", "version": "1.0", "folder": str(assets.folder("kernels") / "tcp_prague")}
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -147,7 +147,6 @@ def test_a_cell_from_matrix_to_decision(prepared: DebianHosts, tmp_path: Path) -
         )
 
 
-@pytest.mark.long
 def test_a_run_restarts_a_host_between_its_cells(lab: Lab, prepared: DebianHosts, tmp_path: Path) -> None:
     """Each of the middle host's kernels is for one of the queues."""
     first, other = lab.kernel_release, second_release(lab.kernel_release)

@@ -11,12 +11,17 @@ from typing import Protocol
 
 from l4sbench.testbeds import nodes
 
+BUSY = r"(\S+: (limited by its|its host was too busy:|sent |step: \w+ changed \d+ ms late).*?(; )?)*"
+"""Reasons why a trial is invalid on a machine without time for its nodes."""
+
 
 @contextmanager
-def booted(name: str, bastion: tuple[str, int] | None = None) -> Iterator[nodes.NodesStatus]:
+def booted(
+    name: str, bastion: tuple[str, int] | None = None, topology: str = "line6"
+) -> Iterator[nodes.NodesStatus]:
     """Boot a lab of nodes, and remove it with all its files afterwards."""
     try:
-        yield nodes.up("line6", name=name, bastion=bastion)
+        yield nodes.up(topology, name=name, bastion=bastion)
     finally:
         nodes.down(name)
         shutil.rmtree(nodes.status(name).folder)

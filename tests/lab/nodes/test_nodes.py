@@ -21,8 +21,10 @@ from ruamel.yaml import YAML
 from l4sbench.errors import InputError
 from l4sbench.testbeds import nodes
 from l4sbench.testbeds.virtual.lab import Lab
-from l4sbench.topology import LINE6
+from l4sbench.topology import topology
 from tests.lab.nodes.hosts import booted, on
+
+LINE6 = topology("line6")
 
 pytestmark = pytest.mark.lab
 
@@ -82,6 +84,14 @@ def test_what_the_lab_carries_is_measured_once_and_nothing_is_left_over(up: node
     for node in LINE6.nodes:
         assert on(up, node.name, "ip", "netns") == ""
         assert on(up, node.name, "ip", "-br", "link") == ports[node.name]
+
+
+def test_nodes_come_before_other_processes_where_this_user_may_ask_for_it(up: nodes.NodesStatus) -> None:
+    allowed = subprocess.run(
+        ["nice", "-n", "-19", "nice"], capture_output=True, text=True, timeout=60, check=False
+    )
+    running = [int(path.name) for path in processes_in(run_folder(up))]
+    assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in running} == {int(allowed.stdout)}
 
 
 def test_one_logs_in_as_a_user_who_may_become_root(up: nodes.NodesStatus) -> None:

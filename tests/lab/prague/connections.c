@@ -25,14 +25,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MOST 512
-#define BYTES 4096
+#include "ends.h"
 
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
+#define MOST 512
 
 static void leave(int number)
 {
@@ -71,35 +66,8 @@ static void serve(unsigned short port)
 
 static void connect_and_send(int fd, const struct sockaddr_in *to)
 {
-	static char data[BYTES];
-
-	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)))
-		die("connect");
-	if (write(fd, data, sizeof(data)) != sizeof(data))
-		die("write");
-}
-
-static void end(int fd, int way, const struct sockaddr_in *to)
-{
-	const struct linger reset = { 1, 0 };
-	const struct sockaddr none = { .sa_family = AF_UNSPEC };
-
-	switch (way) {
-	case 1:
-		if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)))
-			die("SO_LINGER");
-		break;
-	case 2:
-		if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5))
-			die("TCP_CONGESTION");
-		break;
-	case 3:
-		if (connect(fd, &none, sizeof(none)))
-			die("connect(AF_UNSPEC)");
-		connect_and_send(fd, to);
-		break;
-	}
-	close(fd);
+	connect_to(fd, to);
+	send_some(fd);
 }
 
 static void print_congestion_control(int fd)
@@ -114,14 +82,12 @@ static void print_congestion_control(int fd)
 
 static void rejoin(const struct sockaddr_in *to, unsigned int seconds)
 {
-	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	connect_and_send(fd, to);
 	print_congestion_control(fd);
 	sleep(seconds);
-	if (connect(fd, &none, sizeof(none)))
-		die("connect(AF_UNSPEC)");
+	dissolve(fd);
 	connect_and_send(fd, to);
 	print_congestion_control(fd);
 	close(fd);
@@ -157,7 +123,7 @@ int main(int argc, char **argv)
 			connect_and_send(fds[i], &to);
 		}
 		for (int i = 0; i < now; i++)
-			end(fds[i], i % 4, &to);
+			end(fds[i], i, &to);
 		opened += now;
 	}
 	printf("%d\n", opened);

@@ -3,7 +3,7 @@
 """The network of all experiments with TCP Prague."""
 
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from l4sbench.testbeds.virtual.lab.lab import GUEST_MODULES, Lab
@@ -19,7 +19,7 @@ HEADERS_BYTES = 64
 
 
 class Experiment:
-    """Senders, a router with the queue on its way to the receiver `rx`, and Prague loaded.
+    """Senders, a router with the queue on its way to the receiver `rx`, and a module loaded: Prague's.
 
     The delay is on the way back, at the router's ports towards the senders: `rtts_ms` names the senders and
     their base RTTs, `rtt_ms` is that of a single sender `tx`. The router routes, since a packet that only
@@ -35,11 +35,14 @@ class Experiment:
         rtt_ms: float = 20,
         rtts_ms: Mapping[str, float] | None = None,
         params: str = "-",
+        module: PurePosixPath = MODULE,
+        ecn: int = 3,
     ) -> None:
         self.flows: list[tuple[object, ...]] = []
         self.programs: list[Path] = []
         self.script = Script()
-        self.script.line("module", MODULE, params)
+        self.script.line("module", module, params)
+        self.ecn = ecn
         senders = rtts_ms or {"tx": rtt_ms}
         for node in ("mid", "rx", *senders):
             self.script.line("netns", node)
@@ -67,7 +70,7 @@ class Experiment:
         routes = (f"route add default via 10.0.{net}.2", f"-6 route add default via fd00:{net}::2")
         for route in routes:
             script.run(node, "ip", *route.split())
-        self.set(node, "net/ipv4/tcp_ecn", 3)
+        self.set(node, "net/ipv4/tcp_ecn", self.ecn)
 
     def set(self, node: str, key: str, value: object) -> None:
         """Set a sysctl."""

@@ -71,7 +71,8 @@ def check(samples: list[dict[str, Any]], wanted: Callable[[dict[str, Any]], floa
     sizes = [wanted(sample) for sample in samples]
     for at in range(500, len(samples)):
         recent = sizes[round_before(samples, round_before(samples, at)) : at + 1]
-        assert 0.98 * min(recent) - 1 <= samples[at]["prague_mss"] <= 1.02 * max(recent) + 1, samples[at]
+        # between two samples acknowledgements may raise the rate, set the size, and lower the rate again
+        assert 0.98 * min(recent) - 1 <= samples[at]["prague_mss"] <= 1.06 * max(recent) + 1, samples[at]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tests.lab.nodes.hosts import on
 from tests.lab.ssh.test_ssh import matrix, written
 from tests.lab.test_own_module import ENTRIES, MATRIX
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 
 def image(name: str, release: str, distribution: str, **offers: object) -> dict[str, object]:

@@ -30,6 +30,7 @@ from l4sbench.testbeds.ssh.ansible import play as play_books
 from l4sbench.testbeds.ssh.pauses import pauses_on
 from tests.lab.nodes.hosts import on
 from tests.lab.playbooks import ON_NODES, Played, play
+from tests.lab.udp import OWN, udp_l4s
 
 pytestmark = pytest.mark.lab
 
@@ -67,9 +68,16 @@ def played(folder: Path, playbook: str, hosts: NodesStatus, *given: str) -> Play
     return play(folder / "playbooks" / f"{playbook}.yml", hosts.inventory, *given)
 
 
-def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path) -> None:
+def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "by-hand"
-    api.export(matrix(tmp_path, "dualpi2", "2s"), folder, on=f"ssh:{hosts.inventory}")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    udp_l4s(tmp_path)
+    wanted = matrix(tmp_path, "dualpi2", "2s")
+    mice = "{send: requests, cc: cubic, period: 100ms, size: 1kB, from: tx-classic, to: rx-classic}"
+    own = f"{{{OWN}, from: tx-classic, to: rx-classic}}"
+    more_flows = f"  mice: {mice}\n  own: {own}\ncapture: headers\naxes:\n"
+    wanted.write_text(wanted.read_text().replace("axes:\n", more_flows))
+    api.export(wanted, folder, on=f"ssh:{hosts.inventory}", trust=True)
     (cell,) = (folder / "cells").iterdir()
     # no packages and no compiler are to be had on these nodes; a module is brought as it was built
     release = on(hosts, "router", "uname", "-r").strip()

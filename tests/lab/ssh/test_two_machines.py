@@ -13,9 +13,11 @@ from l4sbench.app import api
 from l4sbench.testbeds.nodes import lab as nodes_lab
 from l4sbench.testbeds.nodes.checks import node_checks
 from l4sbench.testbeds.virtual.lab import Lab
-from l4sbench.topology import LINE6, Address, Network, Node, NodePair, Port, Topology
+from l4sbench.topology import Address, Network, Node, NodePair, Port, Topology, topology
 from tests.lab.nodes.hosts import booted, on
 from tests.lab.ssh.test_ssh import matrix
+
+LINE6 = topology("line6")
 
 pytestmark = pytest.mark.lab
 
@@ -26,17 +28,15 @@ NETWORKS = ("net-tx", "net-rx")
 def two() -> Topology:
     """Two machines that two networks join; what they are in an experiment says the inventory."""
     nodes = tuple(
-        Node(name, tuple(Address(net, f"192.0.2.{16 * n + h}", 28) for n, net in enumerate(NETWORKS)), ())
-        for h, name in enumerate(HELD, 1)
+        Node(name, role, tuple(Address(net, f"192.0.2.{16 * n + h}", 28) for n, net in enumerate(NETWORKS)))
+        for h, (name, role) in enumerate(zip(HELD, ("sender", "router"), strict=True), 1)
     )
     return Topology(
         name="two",
         nodes=nodes,
         networks=tuple(Network(net, f"192.0.2.{16 * n}/28", tuple(HELD)) for n, net in enumerate(NETWORKS)),
         pairs=(NodePair("ends", "ends"),),
-        delay="middle",
-        router="middle",
-        bottleneck=Port("middle", "net-rx"),
+        bottlenecks=(Port("middle", "net-rx"),),
     )
 
 

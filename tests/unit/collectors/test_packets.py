@@ -6,8 +6,11 @@ import csv
 import gzip
 import json
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from statistics import pstdev
 from typing import Any
 
 import polars as pl
@@ -126,6 +129,78 @@ def test_measures_of_a_flow(trial: CapturedTrial) -> None:
     assert flows["l4s-0"]["length_sd_bytes"] > 100
 
 
+def test_gaps_between_acks(trial: CapturedTrial, cases: Path) -> None:
+    """Against the times of pure ACKs in tshark's reading."""
+    flows = flows_of(trial)
+    t0_ns = json.loads((trial.raw / "start.json").read_text())["t0_ns"]
+    for flow, port in (("l4s-0", "5001"), ("classic-0", "5002")):
+        start_ms = runs(trial)[flow].start.ms
+        at_ms = [
+            (int(row["frame.time_epoch"].replace(".", "")) - t0_ns) / 1e6
+            for row in read_tsv(cases / "pcap" / "net-rx.tsv")
+            if row["tcp.srcport"] == port and row["tcp.len"] == "0" and not int(row["tcp.flags"], 16) & 7
+        ]
+        inside = [at for at in at_ms if start_ms <= at <= start_ms + 3000]
+        gaps = [later - at for at, later in pairwise(inside)]
+        assert flows[flow]["ack_packets"] == len(inside) > 50
+        assert flows[flow]["ack_gap_mean_ms"] == pytest.approx(sum(gaps) / len(gaps))
+        assert flows[flow]["ack_gap_sd_ms"] == pytest.approx(pstdev(gaps))
+
+
+def test_codepoints_of_both_directions(trial: CapturedTrial, cases: Path) -> None:
+    """Against a count over tshark's reading."""
+    frames, _ = rows_of(trial.ended)
+    found = tables.conform("codepoints", frames["codepoints"])
+    assert found.height == 6
+    names = {"0": "not_ect_packets", "1": "ect1_packets", "2": "ect0_packets", "3": "ce_packets"}
+    sides = {
+        ("forward", "before"): ("net-mid", "tcp.dstport"),
+        ("forward", "behind"): ("net-rx", "tcp.dstport"),
+        ("backward", "behind"): ("net-rx", "tcp.srcport"),
+    }
+    for row in found.iter_rows(named=True):
+        file, end = sides[row["direction"], row["place"]]
+        port = {"l4s": "5001", "classic": "5002"}[row["group"]]
+        counted = Counter(
+            names[one["ip.dsfield.ecn"]]
+            for one in read_tsv(cases / "pcap" / f"{file}.tsv")
+            if one[end] == port
+        )
+        assert {name: row[name] for name in names.values()} == {
+            name: counted[name] for name in names.values()
+        }
+    l4s = found.filter(group="l4s", direction="forward")
+    assert (
+        l4s.filter(place="before")["ce_packets"].item() == 0 < l4s.filter(place="behind")["ce_packets"].item()
+    )
+
+
+def test_marks_are_those_that_the_receiver_reports(trial: CapturedTrial) -> None:
+    """Marks on the wire, the ACE field and the option are one number; TCP_INFO is from a second before."""
+    frames, _ = rows_of(trial.ended)
+    (row,) = tables.conform("accecn", frames["accecn"]).iter_rows(named=True)
+    assert (row["flow"], row["connections"]) == ("l4s-0", 1)
+    reported = sent(trial, "l4s")
+    assert row["ce_packets"] > 20
+    assert row["ace_packets"] == pytest.approx(row["ce_packets"], abs=1)  # one under way at the end
+    assert 0 < reported["delivered_ce"] <= row["ace_packets"]
+    assert 0 < row["option_acks_packets"] <= row["acks_packets"]
+    received = [
+        json.loads(line)
+        for line in (trial.raw / "sockets.jsonl").read_text().splitlines()
+        if '"received_ce_bytes"' in line
+    ]
+    last = [one for one in received if one["node"] == "rx-l4s"][-1]
+    for ours, name in (
+        ("ce", "received_ce_bytes"),
+        ("ect1", "received_e1_bytes"),
+        ("ect0", "received_e0_bytes"),
+    ):
+        # the sample is up to 100 ms older than the end, and packets go on for a second after it
+        assert last[name] <= row[f"option_{ours}_bytes"] <= row[f"{ours}_bytes"], name
+    assert row["option_ce_bytes"] > 0.9 * row["ce_bytes"] > 10_000
+
+
 def test_quantiles_need_samples(trial: CapturedTrial) -> None:
     flows = flows_of(trial)
     assert flows["l4s-0"]["sojourn_samples"] < 200 < flows["classic-0"]["sojourn_samples"]
@@ -193,3 +268,87 @@ def test_a_trial_without_its_captures_is_invalid(trial: CapturedTrial) -> None:
     assert any("12 packets are missing" in reason for reason in trial.judged().reasons)
     (trial.raw / "router" / "net-rx.pcap.gz").unlink()
     assert any("net-rx.pcap was not captured" in reason for reason in trial.judged().reasons)
+
+
+SENDS = "captured-sends"
+"""Two seconds of Prague, UDP, SYNs and requests over DualPI2 at 2 Mbit/s."""
+
+
+def test_packets_of_every_kind_of_traffic(captured: Load) -> None:
+    """Against what both ends of every flow counted: nothing was lost."""
+    trial = captured(SENDS)
+    packets = packets_of(trial)
+    number = dict(packets.group_by("flow").agg(pl.len()).iter_rows())
+    flood, udp, mice = (
+        json.loads((trial.raw / "tx-classic" / f"flow-{flow}.sender.json").read_text())
+        for flow in ("flood-0", "udp-0", "mice-0")
+    )
+    assert number["flood-0"] == flood["packets_sent"] == 232
+    assert number["udp-0"] == udp["packets_sent"] == 75
+    assert set(packets.filter(flow="flood-0")["payload_bytes"]) == {0}
+    assert set(packets.filter(flow="udp-0")["payload_bytes"]) == {958}
+    assert packets["lost"].sum() == packets["sojourn_ms"].null_count() == 0
+    own = packets.filter(flow="mice-0")
+    again = own.filter("retransmit")
+    whole, twice = (sum(frame["payload_bytes"].to_list()) for frame in (own, again))
+    assert whole - twice == mice["ended"] * 3000
+    assert again.height == 2  # TCP sends a request again that is answered late, and one of those was
+    row = flows_of(trial)["udp-0"]
+    counted = json.loads((trial.raw / "rx-classic" / "flow-udp-0.receiver.json").read_text())
+    assert (
+        row["ce_packets"]
+        == counted["packets_received"]["ce"]
+        == packets["marked"].filter(packets["flow"] == "udp-0").sum()
+    )
+    assert (row["ack_packets"], row["ack_gap_mean_ms"]) == (0, None)
+
+
+def test_codepoints_of_what_tcp_does_not_send(captured: Load) -> None:
+    trial = captured(SENDS)
+    frames, _ = rows_of(trial.ended)
+    found = tables.conform("codepoints", frames["codepoints"]).filter(direction="forward")
+    by_place = {(row["flow"], row["place"]): row for row in found.iter_rows(named=True)}
+    counted = json.loads((trial.raw / "rx-classic" / "flow-udp-0.receiver.json").read_text())[
+        "packets_received"
+    ]
+    assert by_place["udp-0", "before"]["ect1_packets"] == 75
+    assert by_place["udp-0", "behind"]["ect1_packets"] == counted["ect1"]
+    assert by_place["udp-0", "behind"]["ce_packets"] == counted["ce"]
+    assert by_place["flood-0", "behind"]["ect0_packets"] == 232
+    assert by_place["mice-0", "behind"]["not_ect_packets"] == by_place["mice-0", "before"]["not_ect_packets"]
+
+
+def test_every_mark_of_a_whole_flow_is_reported(captured: Load) -> None:
+    trial = captured(SENDS)
+    frames, _ = rows_of(trial.ended)
+    (row,) = tables.conform("accecn", frames["accecn"]).iter_rows(named=True)
+    assert row["ce_packets"] == row["ace_packets"] == 117
+    assert row["ce_bytes"] == row["option_ce_bytes"] > 100_000
+    assert row["ect1_bytes"] == row["option_ect1_bytes"] > 100_000
+    assert row["ect0_bytes"] == row["option_ect0_bytes"] == 0
+
+
+def test_udp_whose_identification_begins_anew(captured: Load) -> None:
+    """Packets with the same 16 bits, seconds apart, are not taken for each other, even after losses."""
+    trial = captured(SENDS)
+    before = packets_of(trial).filter(flow="udp-0")
+    lost = set(before.filter(pl.col("packet").is_between(10, 20))["packet"])
+    for network in ("net-mid", "net-rx"):
+        path = trial.raw / "router" / f"{network}.pcap.gz"
+        data, kept, at, number = gzip.decompress(path.read_bytes()), bytearray(), 24, 0
+        kept += data[:24]
+        while at < len(data):
+            (length,) = struct.unpack_from("<I", data, at + 8)
+            record, at = bytearray(data[at : at + 16 + length]), at + 16 + length
+            if record[16 + 23] == 17:
+                number += 1
+                # a counter of 16 bits whose 65,536 values these 75 packets use twice
+                struct.pack_into(">H", record, 16 + 18, (number * 2000) & 0xFFFF)
+                if network == "net-rx" and number in lost:
+                    continue
+            kept += record
+        path.write_bytes(gzip.compress(kept))
+    after = packets_of(trial).filter(flow="udp-0")
+    assert set(after.filter("lost")["packet"]) == lost
+    there = ~pl.col("packet").is_in(sorted(lost))
+    assert after.filter(there)["sojourn_ms"].to_list() == before.filter(there)["sojourn_ms"].to_list()

@@ -35,6 +35,7 @@ def test_released_defaults_never_change() -> None:
         "sample.interval": "100ms",
         "capture": "off",
         "traffic.tool": "auto",
+        "lab": "default",
         "expect.bottleneck": "True",
     }
     assert {n: str(f.default) for n, f in GROUP_FACTORS.items() if f.default is not None} == {

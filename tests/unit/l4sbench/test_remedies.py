@@ -33,7 +33,7 @@ def test_a_trial_has_one_hint_per_reason() -> None:
         "host-too-busy": 1,
         "a-trial-that-failed": 1,
     }
-    assert remedy(ecn).text.endswith("(docs/troubleshooting.md#another-ecn-than-asked)")
+    assert remedy(ecn).text.endswith("(l4sbench docs troubleshooting another-ecn-than-asked)")
 
 
 @pytest.mark.parametrize(

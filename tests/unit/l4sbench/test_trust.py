@@ -101,6 +101,16 @@ def test_links_are_refused(folder: Path, target: str) -> None:
         read_code(folder)
 
 
+def test_links_within_a_folder_that_is_named_are_read(folder: Path) -> None:
+    (folder / "linked.c").symlink_to("tcp_mine.c")
+    code = read_code(folder, links_below=folder)
+    assert code.files["linked.c"] == code.files["tcp_mine.c"]
+    (folder / "linked.c").unlink()
+    (folder / "linked.c").symlink_to("/etc/passwd")
+    with pytest.raises(InputError, match=r"linked\.c is a link"):
+        read_code(folder, links_below=folder)
+
+
 def test_linked_folders_are_refused(folder: Path) -> None:
     (folder / "linked").symlink_to("/usr/include", target_is_directory=True)
     with pytest.raises(InputError, match=r"linked is a link"):

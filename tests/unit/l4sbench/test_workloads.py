@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from l4sbench.errors import InputError
@@ -52,6 +54,13 @@ def test_sizes_are_those_of_the_printed_points() -> None:
     assert sizes.quantile(0.535) == pytest.approx(80_000 + 0.5 / 7 * 120_000)
     assert sizes.quantile(1 - 2**-53) <= 30_000_000
     assert sizes.mean_bytes == pytest.approx(1_711_250)
+
+
+def test_fitted_sizes_have_the_printed_scale() -> None:
+    """Weibull's scale is what a share of 1 - 1/e does not exceed."""
+    sizes = workload("facebook-weibull").sizes
+    assert sizes.quantile(1 - math.exp(-1)) == pytest.approx(21_000)
+    assert sizes.quantile(0.5) == pytest.approx(21_000 * math.log(2) ** 2)
 
 
 def test_a_schedule_has_its_load() -> None:

@@ -10,11 +10,20 @@ from l4sbench.testbeds.virtual.lab.builder import (
     BuildOptions,
     BuildStep,
     build,
+    remove_lab,
     with_built_modules,
     with_modules,
 )
 from l4sbench.testbeds.virtual.lab.doctor import Check, doctor
-from l4sbench.testbeds.virtual.lab.lab import GUEST_BIN, GUEST_MODULES, HINT, Digests, Lab
+from l4sbench.testbeds.virtual.lab.lab import (
+    GUEST_BIN,
+    GUEST_MODULES,
+    HINT,
+    Digests,
+    Lab,
+    NamedLab,
+    labs,
+)
 from l4sbench.testbeds.virtual.lab.status import LabStatus, PartStatus, status
 
 __all__ = [
@@ -27,9 +36,12 @@ __all__ = [
     "Digests",
     "Lab",
     "LabStatus",
+    "NamedLab",
     "PartStatus",
     "build",
     "doctor",
+    "labs",
+    "remove_lab",
     "status",
     "with_built_modules",
     "with_modules",

@@ -3,6 +3,7 @@
 """Building a lab: its parts, the order in which they are made, and what is done only once."""
 
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -10,14 +11,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from l4sbench.errors import TestbedError
+from l4sbench.factors import DEFAULT_LAB
 from l4sbench.files import remove_tree, write_whole
 from l4sbench.testbeds.virtual.lab import source as sources
 from l4sbench.testbeds.virtual.lab.aptsources import Archive, debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import PARTS, Cache
 from l4sbench.testbeds.virtual.lab.doctor import build_checks, require
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
+from l4sbench.testbeds.virtual.lab.kepttree import kept_tree
 from l4sbench.testbeds.virtual.lab.kernel import Kernel, build_kernel, find_kernel, kernel_digest
-from l4sbench.testbeds.virtual.lab.lab import HINT, Lab, LabRecord, ModuleRecord, read_record, record_key
+from l4sbench.testbeds.virtual.lab.lab import (
+    BEFORE_KEY,
+    HINT,
+    Lab,
+    LabRecord,
+    ModuleRecord,
+    read_record,
+    record_key,
+)
 from l4sbench.testbeds.virtual.lab.linuxmodules import LinuxModules, build_linux_modules
 from l4sbench.testbeds.virtual.lab.programs import (
     LabModule,
@@ -29,10 +40,14 @@ from l4sbench.testbeds.virtual.lab.programs import (
 )
 from l4sbench.testbeds.virtual.lab.rootfs import compose_rootfs, first_boot
 from l4sbench.testbeds.virtual.lab.source import Say, Source
+from l4sbench.testbeds.virtual.lab.status import disk_bytes
 from l4sbench.testbeds.virtual.lab.userland import Userland, build_userland, cached_userland, find_userland
 
 _LOCK_S = 3600.0
 _KEPT_RECORDS = 8
+_KEPT_OF_NAME = 2
+"""Records of a named lab: that of its newest kernel, and of one with further options built in."""
+_REMOVE = "l4sbench lab remove"
 _KEPT_S = 7 * 24 * 3600
 """Parts that no kept record names are removed after a week, as a run may still be using them."""
 
@@ -46,6 +61,9 @@ class BuildOptions:
         kernel_tree: A kernel source folder to build from; a copy is built, the folder is left alone.
         jobs: Compilations at a time; the cores by default.
         force: Build every part anew, from the newest source and packages available.
+        name: Name of the lab; labs with different names exist side by side.
+        keep_tree: Keep the built tree of `kernel_tree`, a git work tree, so that the next build of this name
+            compiles only what has changed since; it takes about 2 GB.
         needs: Kernel options, without `CONFIG_`, that the lab must offer beyond `kernel.config`. Those of
             earlier builds stay.
         cache: The cache folder; the user's own by default.
@@ -56,6 +74,8 @@ class BuildOptions:
     kernel_tree: Path | None = None
     jobs: int | None = None
     force: bool = False
+    name: str = DEFAULT_LAB
+    keep_tree: bool = False
     needs: frozenset[str] = frozenset()
     cache: Path | None = None
     kernels: Path | None = None
@@ -64,6 +84,14 @@ class BuildOptions:
     def own_kernel(self) -> bool:
         """True if the user names the kernel source."""
         return self.tarball is not None or self.kernel_tree is not None
+
+    @property
+    def command(self) -> str:
+        """The command that builds the same lab."""
+        named = () if self.name == DEFAULT_LAB else ("--name", self.name)
+        tree = () if self.kernel_tree is None else ("--kernel-tree", str(self.kernel_tree.absolute()))
+        tarball = () if self.tarball is None else ("--tarball", str(self.tarball.absolute()))
+        return shlex.join([*HINT.split(), *named, *tree, *tarball, *(["--keep-tree"] * self.keep_tree)])
 
 
 @dataclass(frozen=True)
@@ -93,7 +121,10 @@ def build(options: BuildOptions, on_progress: Callable[[BuildStep], None] = lamb
     """
     if options.tarball is not None and options.kernel_tree is not None:
         raise TestbedError("a tarball and a kernel tree exclude each other: name one of them")
+    if options.keep_tree and options.kernel_tree is None:
+        raise TestbedError("there is no kernel tree whose build could be kept", "name it with --kernel-tree")
     cache, inputs = Cache.open(options.cache), Inputs.read(options.kernels)
+    _require_source(cache, options)
     if (lab := _finished(cache, inputs, options)) is not None:
         return lab
     require(build_checks(options.cache))
@@ -109,13 +140,65 @@ def build(options: BuildOptions, on_progress: Callable[[BuildStep], None] = lamb
         if (lab := _finished(cache, inputs, options)) is not None:
             return lab
         for record in _Build(cache, inputs, options, on_progress).run():
-            path = cache.record(record_key(inputs, record.built_in))
+            path = cache.record(record_key(inputs, record.built_in, record.name))
             path.parent.mkdir(exist_ok=True)
             write_whole(path, record.model_dump_json(indent=1))
         _prune(cache)
-    lab = Lab.locate(options.cache, options.kernels, options.needs)
+    lab = Lab.locate(options.cache, options.kernels, options.needs, options.name)
     on_progress(BuildStep("done", f"the lab is ready: Linux {lab.kernel_release}", 1.0))
     return lab
+
+
+def remove_lab(name: str, *, keep_tree: bool = False, cache: Path | None = None) -> int:
+    """Remove a named lab with the parts that no other lab has, and its built tree unless that is to be kept.
+
+    Returns:
+        The bytes of the parts.
+
+    Raises:
+        TestbedError: There is no such lab, it is the default one, or another build holds the lock.
+    """
+    home = Cache.open(cache)
+    if name == DEFAULT_LAB:
+        raise TestbedError("the default lab stays", "l4sbench clean removes what no lab needs")
+    with home.lock(lambda _: None, _LOCK_S):
+        records = {path: read_record(home, path.stem) for path in home.records()}
+        own = {path: record for path, record in records.items() if record and record.name == name}
+        tree = kept_tree(home, name)
+        if not own and not tree.exists():
+            others = sorted({record.name for record in records.values() if record} - {DEFAULT_LAB})
+            raise TestbedError(
+                f"there is no lab {name}", f"choose from {', '.join(others)}" if others else None
+            )
+        theirs = frozenset[str]().union(
+            *(record.parts() for path, record in records.items() if record and path not in own)
+        )
+        parts = frozenset[str]().union(*(record.parts() for record in own.values())) - theirs
+        shared = {"userland", "tools"}
+        gone = [home.root / part for part in sorted(parts) if part.partition("/")[0] not in shared]
+        freed = sum(disk_bytes(path, set()) for path in gone if path.exists())
+        for path in own:
+            path.unlink()
+        for path in gone:
+            if path.exists():
+                remove_tree(path)
+        if not keep_tree and tree.exists():
+            freed += disk_bytes(tree, set())
+            remove_tree(tree)
+    return freed
+
+
+def _require_source(cache: Cache, options: BuildOptions) -> None:
+    """Refuse to build a lab whose kernel is the user's own from another source without being asked to."""
+    if options.name == DEFAULT_LAB or options.own_kernel:
+        return
+    for path in cache.records():
+        record = read_record(cache, path.stem)
+        if record is not None and record.name == options.name:
+            if record.own_kernel:
+                message = f"the lab {options.name} has a kernel of your own, whose source is not named"
+                raise TestbedError(message, f"{record.command}, or remove it: {_REMOVE} {options.name}")
+            return
 
 
 def with_modules(
@@ -192,13 +275,13 @@ def _with(lab: Lab, modules: Sequence[LabModule]) -> Lab:
 
 def _finished(cache: Cache, inputs: Inputs, options: BuildOptions) -> Lab | None:
     """Return the lab if it is there and is what these options would build."""
-    record = read_record(cache, inputs.key)
+    record = read_record(cache, record_key(inputs, name=options.name))
     if record is None or options.force or options.own_kernel or record.own_kernel:
         return None
     if compiler_version() not in (record.compiler, None):  # without a compiler the lab cannot get better
         return None
     try:
-        lab = Lab.locate(options.cache, options.kernels, options.needs)
+        lab = Lab.locate(options.cache, options.kernels, options.needs, options.name)
     except TestbedError:
         return None
     return None if lab.lacks(options.needs) else lab
@@ -236,7 +319,7 @@ class _Build:
         source = self._source()
         userland = self._userland()
         kernel = self._kernel(source, compiler)
-        before = read_record(self.cache, self.inputs.key)
+        before = read_record(self.cache, record_key(self.inputs, name=self.options.name))
         kept = before is not None and before.kernel == self._part(kernel.path)
         earlier = frozenset(before.options) if before and kept else frozenset[str]()
         wanted = earlier | (self.options.needs - kernel.built_in)
@@ -289,6 +372,8 @@ class _Build:
             },
             options=dict(linux.options),
             built_in=tuple(sorted(built_in)),
+            name=self.options.name,
+            command=self.options.command,
         )
 
     def _linux_modules(self, kernel: Kernel, source: Source, options: frozenset[str]) -> LinuxModules | None:
@@ -325,7 +410,10 @@ class _Build:
         digest = kernel_digest(self.inputs, source, compiler, built_in)
         known = None if self.options.force else find_kernel(self.cache, digest)
         say = self._say("kernel")
-        return known or build_kernel(self.cache, self.inputs, source, digest, self._jobs, say, built_in)
+        if known:
+            return known
+        kept = kept_tree(self.cache, self.options.name) if self.options.keep_tree else None
+        return build_kernel(self.cache, self.inputs, source, digest, self._jobs, say, built_in, kept)
 
     @property
     def _jobs(self) -> int:
@@ -342,8 +430,12 @@ def _archives() -> tuple[Archive, ...]:
 
 def _prune(cache: Cache) -> None:
     """Remove old labs, the parts that only they used, and the scratch state of apt."""
-    for old in cache.records()[_KEPT_RECORDS:]:
-        old.unlink()
+    seen: dict[str, int] = {}
+    for path in cache.records():
+        name = path.stem.rpartition(BEFORE_KEY)[0]
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] > (_KEPT_OF_NAME if name else _KEPT_RECORDS):
+            path.unlink()
     used = set[str]()
     for path in cache.records():
         record = read_record(cache, path.stem)

@@ -122,11 +122,6 @@ class Cache:
         found = [(path.stat().st_mtime_ns, path) for path in (self.root / "labs").glob("*.json")]
         return [path for _, path in sorted(found, reverse=True)]
 
-    def newest_record(self) -> str | None:
-        """Return the key of the last finished build, whatever its inputs were."""
-        records = self.records()
-        return records[0].stem if records else None
-
     @contextmanager
     def stage(self, kind: str, digest: str) -> Iterator[Path]:
         """Yield a folder to build a part in; it becomes the part if the block succeeds, else it goes."""

@@ -2,9 +2,11 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Building the kernel: unpack, patch, configure, compile, and keep the files that building modules needs."""
 
+import fnmatch
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from l4sbench.files import remove_tree, write_whole
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE, Inputs
+from l4sbench.testbeds.virtual.lab.kepttree import building, refresh
 from l4sbench.testbeds.virtual.lab.source import OLDEST, PRODUCTS, Say, Source, version_key
 
 _UNPACK_S = 900
@@ -36,9 +39,20 @@ _SKIPPED = (
 """Folders whose source no guest can use. Their Kconfig files stay, as all of those refer to each other."""
 _UNUSED = (
     *("*.dts", "*.dtsi", "*.json", "*.rst", "*.yaml"),
-    *("*/Documentation/ABI/*", "*/Documentation/devicetree/*", "*/tools/perf/*", "*/tools/testing/*"),
+    *("*/Documentation/ABI/*", "*/Documentation/devicetree/*.txt", "*/tools/perf/*", "*/tools/testing/*"),
 )
 """Patterns of files that no kernel of the lab is made from."""
+
+_EXCLUDED = re.compile(
+    "|".join(
+        fnmatch.translate(pattern)
+        for pattern in (
+            *(f"*/{name}/*.[chS]" for name in _SKIPPED),
+            *_UNUSED,
+            *(f"*{suffix}" for suffix in PRODUCTS),
+        )
+    )
+)
 
 REPEATABLE = {
     "KBUILD_BUILD_USER": "l4sbench",
@@ -103,6 +117,7 @@ def build_kernel(
     jobs: int,
     say: Say,
     built_in: frozenset[str] = frozenset(),
+    kept: Path | None = None,
 ) -> Kernel:
     """Build a kernel into the cache.
 
@@ -114,6 +129,7 @@ def build_kernel(
         jobs: Compilations at a time.
         say: Receives progress messages.
         built_in: Options, without `CONFIG_`, to build in beyond the configuration.
+        kept: A tree that stays after the build; only what has changed since its last build is compiled.
 
     Raises:
         TestbedError: A patch does not apply, an option of the configuration did not take effect, or a step
@@ -122,16 +138,24 @@ def build_kernel(
     commands = Commands.logging_to(cache.logs / "kernel.log", REPEATABLE)
     expected = _objects_last_time(cache)
     with cache.stage("kernel", digest) as stage:
-        tree = stage / "tree"
-        _unpack(commands, source, tree, say)
-        version = _version(tree)
-        _patch(commands, inputs.patches, tree, version, say)
-        _configure(commands, inputs.config, built_in, tree, say)
-        objects = _compile(commands, tree, jobs, expected, say)
+        tree = kept or stage / "tree"
+        with building(tree) if kept else nullcontext():
+            if kept is None:
+                _unpack(commands, source, tree, say)
+                version = _version(tree)
+                _patch(commands, inputs.patches, tree, version, say)
+            else:
+                version = _version(source.path)
+                _refresh(commands, inputs, source, tree, version, say)
+            _configure(commands, inputs.config, built_in, tree, say)
+            objects = _compile(commands, tree, jobs, expected, say)
         say("keeping the files that modules need", None)
         release = (tree / "include" / "config" / "kernel.release").read_text(encoding="utf-8").strip()
         commands.run(["strip", "-o", stage / "linux", tree / "linux"], what="stripping", timeout_s=60)
         shutil.copy(tree / ".config", stage / "config")
+        if kept is not None:
+            tree = stage / "tree"
+            _copy_what_stays(kept, tree)
         _trim(tree)
         info = KernelInfo(
             release=release,
@@ -141,6 +165,39 @@ def build_kernel(
         )
         write_whole(stage / "info.json", info.model_dump_json(indent=1))
     return Kernel(cache.part("kernel", digest), info)
+
+
+def _refresh(commands: Commands, inputs: Inputs, source: Source, tree: Path, version: str, say: Say) -> None:
+    """Bring a kept tree up to date with its source and our patches."""
+    say("looking for changes in the kernel tree", None)
+    texts = [path.read_text(encoding="utf-8") for path in inputs.patches]
+    patched = {name for text in texts for name in re.findall(r"^\+\+\+ b/(\S+)", text, re.MULTILINE)}
+    refresh(
+        source.path,
+        tree,
+        fill=lambda new: _unpack(commands, source, new, say),
+        patch=lambda part: _patch(commands, inputs.patches, part, version, say),
+        patched=frozenset(patched),
+        excluded=_excluded,
+    )
+
+
+def _excluded(name: str) -> bool:
+    """Return whether `unpack` leaves out a file of a tree, by its path."""
+    return _EXCLUDED.match(f"./{name}") is not None
+
+
+def _copy_what_stays(kept: Path, tree: Path) -> None:
+    """Copy those folders of a kept tree of which `_trim` leaves something."""
+    ignore = shutil.ignore_patterns("*.o", "*.a", ".*.cmd", "vmlinux*", ".vmlinux*", ".tmp_*")
+    tree.mkdir()
+    (tree / "arch").mkdir()
+    for name in ("include", "scripts", "arch/um", "arch/x86"):
+        copied = ignore if name.startswith("arch") else None  # modules are built with programs of scripts/
+        shutil.copytree(kept / name, tree / name, symlinks=True, ignore=copied)
+    for path in (*kept.iterdir(), *(kept / "arch").iterdir()):
+        if path.is_file() and path.name not in {"linux", "vmlinux"} and path.suffix not in {".o", ".a"}:
+            shutil.copy2(path, tree / path.relative_to(kept))
 
 
 def _objects_last_time(cache: Cache) -> int:

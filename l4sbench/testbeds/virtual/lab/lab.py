@@ -10,11 +10,14 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 from l4sbench.errors import TestbedError
+from l4sbench.factors import DEFAULT_LAB
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.kernel import read_options
 
 HINT = "l4sbench lab build"
+BEFORE_KEY = "."
+"""Between a lab's name and the key of its inputs in the name of its record."""
 
 GUEST_BIN = PurePosixPath("/lab/bin")
 """Folder of the lab's own programs inside the guest."""
@@ -35,7 +38,7 @@ class LabRecord(BaseModel):
     """The result of one finished build: parts are paths below the cache's root.
 
     `options` is as in `Lab`; `built_in` are the options that this kernel has beyond `kernel.config`, because
-    catalog entries need them and they cannot be modules.
+    catalog entries need them and they cannot be modules. `name` is the lab's, and `command` builds it again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,6 +58,8 @@ class LabRecord(BaseModel):
     modules: dict[str, ModuleRecord]
     options: dict[str, tuple[str, ...]] = {}
     built_in: tuple[str, ...] = ()
+    name: str = DEFAULT_LAB
+    command: str = HINT
 
     def parts(self) -> frozenset[str]:
         """Every part that this lab needs in order to run, as paths below the cache's root."""
@@ -105,30 +110,35 @@ class Lab:
 
     @classmethod
     def locate(
-        cls, cache: Path | None = None, kernels: Path | None = None, needs: Iterable[str] = ()
+        cls,
+        cache: Path | None = None,
+        kernels: Path | None = None,
+        needs: Iterable[str] = (),
+        name: str = DEFAULT_LAB,
     ) -> Self:
-        """Find the lab that was built from the current sources.
+        """Find the lab of that name that was built from the current sources.
 
         Args:
             cache: The cache folder; the user's own by default.
             kernels: The folder with `lab/` and the modules' sources; the project's own by default.
             needs: Kernel options, without `CONFIG_`. If the lab lacks one of them, and a lab with another
                 kernel was built that has them all, the result is that one.
+            name: Name of the lab.
 
         Raises:
             TestbedError: No lab was built, it was built from other sources, or parts of it are gone.
         """
         home, inputs = Cache.open(cache), Inputs.read(kernels)
-        record = read_record(home, inputs.key)
+        record = read_record(home, record_key(inputs, name=name))
         if record is None:
-            raise TestbedError(_why_missing(home, inputs), hint=HINT)
+            raise TestbedError(*_why_missing(home, inputs, name))
         lab = cls._from_record(home, record)
         if gone := lab.gone:
-            raise TestbedError(f"the lab is incomplete: {gone} is gone", hint=HINT)
+            raise TestbedError(f"{_called(name)} is incomplete: {gone} is gone", hint=record.command)
         wanted = frozenset(needs)
         if lab.lacks(wanted):
             found = ((path, read_record(home, path.stem)) for path in home.records())
-            fitting = (r for path, r in found if r and path.stem == record_key(inputs, r.built_in))
+            fitting = (r for path, r in found if r and path.stem == record_key(inputs, r.built_in, name))
             others = (cls._from_record(home, other) for other in fitting)
             return next((one for one in others if not one.gone and not one.lacks(wanted)), lab)
         return lab
@@ -177,9 +187,51 @@ class Lab:
         )
 
 
-def record_key(inputs: Inputs, built_in: tuple[str, ...] = ()) -> str:
+def record_key(inputs: Inputs, built_in: tuple[str, ...] = (), name: str = DEFAULT_LAB) -> str:
     """Return the key of the lab for these inputs, whose kernel has these options beyond `kernel.config`."""
-    return digest_of([inputs.key, *built_in]) if built_in else inputs.key
+    key = digest_of([inputs.key, *built_in]) if built_in else inputs.key
+    return key if name == DEFAULT_LAB else f"{name}{BEFORE_KEY}{key}"
+
+
+@dataclass(frozen=True)
+class NamedLab:
+    """A lab in the cache, for `lab list`.
+
+    Attributes:
+        name: Its name.
+        kernel_release: Output of `uname -r` in its guests.
+        source: Where its kernel source came from, in words.
+        built_s: When it was built, in seconds since the epoch.
+        problem: Why it cannot be used; empty if it can.
+        command: Builds it again.
+    """
+
+    name: str
+    kernel_release: str
+    source: str
+    built_s: float
+    problem: str
+    command: str
+
+
+def labs(cache: Path | None = None, kernels: Path | None = None) -> tuple[NamedLab, ...]:
+    """Return the labs in the cache by name, the default one first; of each the newest build."""
+    home = Cache.open(cache)
+    found: dict[str, NamedLab] = {}
+    for path in home.records():
+        record = read_record(home, path.stem)
+        if record is None or record.name in found:
+            continue
+        try:
+            Lab.locate(cache, kernels, name=record.name)
+            problem = ""
+        except TestbedError as error:
+            problem = error.message
+        release, source = record.kernel_release, record.source
+        found[record.name] = NamedLab(
+            record.name, release, source, path.stat().st_mtime, problem, record.command
+        )
+    return tuple(sorted(found.values(), key=lambda one: (one.name != DEFAULT_LAB, one.name)))
 
 
 def read_record(cache: Cache, key: str) -> LabRecord | None:
@@ -187,11 +239,24 @@ def read_record(cache: Cache, key: str) -> LabRecord | None:
     return read_note(cache.record(key), LabRecord)
 
 
-def _why_missing(cache: Cache, inputs: Inputs) -> str:
-    newest = cache.newest_record()
-    record = None if newest is None else read_record(cache, newest)
+def _called(name: str) -> str:
+    return "the lab" if name == DEFAULT_LAB else f"the lab {name}"
+
+
+def _why_missing(cache: Cache, inputs: Inputs, wanted: str) -> tuple[str, str]:
+    """Return why there is no lab of that name for the current sources, and the command that builds it."""
+    records = [record for path in cache.records() if (record := read_record(cache, path.stem)) is not None]
+    record = next((record for record in records if record.name == wanted), None)
+    if record is None and wanted == DEFAULT_LAB:
+        return "the lab is not built", HINT
     if record is None:
-        return "the lab is not built"
+        others = sorted({record.name for record in records} - {DEFAULT_LAB})
+        message = f"there is no lab {wanted}" + (f"; there are {', '.join(others)}" if others else "")
+        return message, f"{HINT} --name {wanted} --kernel-tree DIR"
     now = inputs.digests
     changed = [name for name in sorted({*now, *record.inputs}) if now.get(name) != record.inputs.get(name)]
-    return f"the lab is not built for the current sources; changed since the last build: {', '.join(changed)}"
+    listed = ", ".join(changed) or "how labs are built"
+    message = (
+        f"{_called(wanted)} is not built for the current sources; changed since the last build: {listed}"
+    )
+    return message, record.command

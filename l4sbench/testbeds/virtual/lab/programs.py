@@ -46,6 +46,11 @@ class LabModule:
     path: Path
     info: ModuleInfo
 
+    @property
+    def tc_extensions(self) -> tuple[Path, ...]:
+        """Extensions by which tc knows the queue: `q_<kind>.so`, where its folder has `q_<kind>.c`."""
+        return tuple(sorted(self.path.parent.glob("q_*.so")))
+
 
 def build_tools(cache: Cache, inputs: Inputs, compiler: str, say: Say, *, force: bool = False) -> Tools:
     """Compile the guest's programs into the cache, unless they are there.
@@ -135,13 +140,27 @@ def _build_module(cache: Cache, name: str, folder: Path, kernel: Kernel, digest:
             raise TestbedError(f"{folder / 'Kbuild'} must make {name}.ko, it made {made}")
         commands.run(["strip", "--strip-debug", built], what="stripping", timeout_s=60)
         built.rename(stage / built.name)
+        extensions = [_build_tc_extension(source, stage, commands) for source in sorted(work.glob("q_*.c"))]
         shutil.rmtree(work)
+        results = [stage / built.name, *extensions]
         info = ModuleInfo(
             srcversion=modinfo(stage / built.name, "srcversion"),
-            digest=digest_of_file(stage / built.name),
+            digest=digest_of_files(stage, results) if extensions else digest_of_file(stage / built.name),
         )
         write_whole(stage / "info.json", info.model_dump_json(indent=1))
     return info
+
+
+def _build_tc_extension(source: Path, stage: Path, commands: Commands) -> Path:
+    """Compile tc's part of a queue; tc itself has the functions that it calls."""
+    library = stage / f"{source.stem}.so"
+    commands.run(
+        ["gcc", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", library, source.name],
+        what=f"compiling {source.name}",
+        timeout_s=_COMPILE_S,
+        cwd=source.parent,
+    )
+    return library
 
 
 def modinfo(module: Path, key: str) -> str:

@@ -46,7 +46,7 @@ def _needed(home: Cache, inputs: Inputs) -> frozenset[str]:
 
 
 def _is_current(key: str, record: LabRecord, inputs: Inputs) -> bool:
-    return key == record_key(inputs, record.built_in)
+    return key == record_key(inputs, record.built_in, record.name)
 
 
 def guests_run(cache: Path | None = None) -> bool:

@@ -62,12 +62,21 @@ def compose_rootfs(
                 _link(path, stage / "lab" / "bin" / path.name)
             for module in modules:
                 _link(module.path, stage / "lab" / "modules" / module.path.name)
+                for extension in module.tc_extensions:
+                    _link(extension, _tc_folder(stage) / extension.name)
             order = "".join(f"{module.name}\n" for module in modules)
             (stage / "lab" / "modules" / "order").write_text(order, encoding="utf-8")
             check = stage / _CHECK
             check.write_text(_CHECK_SCRIPT, encoding="utf-8")
             check.chmod(0o755)
     return part
+
+
+def _tc_folder(root: Path) -> Path:
+    """Return where the userland's tc looks for extensions: beside its distributions for netem."""
+    for path in sorted(root.glob("usr/lib/**/tc/normal.dist")):
+        return path.parent
+    raise TestbedError("the userland has no folder for extensions of tc", hint="l4sbench lab build --force")
 
 
 def _link(source: str | Path, target: str | Path) -> None:

@@ -63,7 +63,7 @@ def status(cache: Path | None = None, kernels: Path | None = None) -> LabStatus:
         PartStatus(
             kind=kind,
             path=path,
-            size_bytes=_disk_bytes(path, seen),
+            size_bytes=disk_bytes(path, seen),
             used=f"{kind}/{path.name}" in used,
         )
         for kind in PARTS
@@ -72,7 +72,8 @@ def status(cache: Path | None = None, kernels: Path | None = None) -> LabStatus:
     return LabStatus(cache=home.root, lab=lab, reason=reason, parts=parts, building=home.builder())
 
 
-def _disk_bytes(folder: Path, seen: set[int]) -> int:
+def disk_bytes(folder: Path, seen: set[int]) -> int:
+    """Return the size of a folder on the disk without files in `seen`, inodes, to which its own are added."""
     total = 0
     for here, _, names in os.walk(folder):
         for name in names:

@@ -24,7 +24,12 @@ _VERSIONS = {
     "ip": (["ip", "-V"], r"iproute2-(?:ss)?v?([0-9.]+)"),
     "ethtool": (["ethtool", "--version"], r"version ([0-9.]+)"),
     "tcpdump": (["tcpdump", "--version"], r"tcpdump version ([0-9.]+)"),
-    "lab-traffic": (["lab-traffic", "--version"], r"([0-9.]+)"),
+    "flent": (["flent", "--version"], r"Flent v([0-9.]+)"),
+    "ping": (["ping", "-V"], r"iputils[- ]s?([0-9.]+)"),
+    "iperf": (["iperf", "--version"], r"iperf version ([0-9.]+)"),
+    "irtt": (["irtt", "version"], r"irtt version: ([0-9.]+)"),
+    "netperf": (["netperf", "-V"], r"version ([0-9.]+)"),
+    "netserver": (["netserver", "-V"], r"version ([0-9.]+)"),
 }
 
 

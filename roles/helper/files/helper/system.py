@@ -16,6 +16,10 @@ from typing import Any, Mapping, Sequence
 
 STATE = Path(os.environ.get("L4SBENCH_STATE", "/var/lib/l4sbench"))
 """Folder of everything that the helper keeps on a host."""
+PROGRAMS = {"lab-traffic": STATE / "bin" / "lab-traffic"}
+"""Programs that a run copies to the host; others are the host's own."""
+EXECUTABLE = "%exec/"
+"""Before the name of a program of the user's own, which a run copies to the host, too."""
 NAMESPACE_PREFIX = "l4sb-"
 HUB = "l4sb-hub"
 """Namespace of the bridges of a host that holds several nodes."""
@@ -148,8 +152,15 @@ def port(part: Mapping[str, Any], node: str, network: str) -> str:
 
 
 def resolve(part: Mapping[str, Any], node: str, argv: Sequence[str]) -> list[str]:
-    """Return an argument list with `@<network>` replaced by the node's interface at the network."""
-    return [port(part, node, word[1:]) if word.startswith("@") else str(word) for word in argv]
+    """Return an argument list with `@<network>` replaced by the node's interface at the network.
+
+    A program that a run copies to the host is replaced by its place.
+    """
+    words = [port(part, node, word[1:]) if word.startswith("@") else str(word) for word in argv]
+    first = words[0]
+    if first.startswith(EXECUTABLE):
+        return [str(STATE / "bin" / Path(first).name), *words[1:]]
+    return [str(PROGRAMS.get(first, first)), *words[1:]]
 
 
 def duration_ns(text: str) -> int:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -16,14 +17,38 @@ from lateness import Watch
 from meeting import Keeper, Start, attend
 from queues import queues
 from samplers import Sampler, samplers
-from system import Failed, duration_ns, ended_from_outside, read_text, resolve, run, write_whole
+from system import (
+    EXECUTABLE,
+    Failed,
+    duration_ns,
+    ended_from_outside,
+    read_text,
+    resolve,
+    run,
+    write_whole,
+)
 from tuning import connect, tune
 
 CLOSE_S = 10.0
 """Limit for a flow to close after its planned end."""
+FLENT_CLOSE_S = 40.0
+"""The same for flent, a large program that needs seconds to start and to write what it measured."""
 DRAIN_S = 0.5
 """Time from the planned end of the last flow to the read-back."""
 SERVER_CLOSE_S = 3.0
+BY_UDP = ("iperf", "irtt")
+"""Servers that listen for UDP alone, at ports of their own."""
+LEAN = "lab-traffic"
+LEAD_NS = 200_000_000
+"""Time before its flow at which a sender of lab-traffic is started; it waits for the instant by itself."""
+FLOW_STARTS = Path("/run/lab-flow")
+"""Folder where receivers of lab-traffic find the start instants of their flows, by port (docs/guest.md)."""
+CODEPOINTS = 4
+"""Packet sockets by which lab-traffic counts: one for each codepoint."""
+INPUT = "%input"
+"""Argument that stands for the path of a file with the flow's input."""
+FOLDER = "%folder"
+"""Part of an argument that stands for the folder of the node's raw files."""
 CHANGES_FILE = "events.json"
 """Raw file with when each change of this node took effect, after the start instant."""
 
@@ -103,7 +128,16 @@ class _Performer:
         self._host_file()
         for server in self._program["servers"]:
             self._servers.append((server["id"], self._spawn(server["argv"], server["output"])))
-        _await_listening(set(self._received().values()))
+        counting = {s["id"] for s in self._program["servers"] if s["argv"][:2] == [LEAN, "count"]}
+        own = {s["id"] for s in self._program["servers"] if s["argv"][0].startswith(EXECUTABLE)}
+        by_tcp = {s["id"] for s in self._program["servers"] if s["argv"][0] not in BY_UDP} - counting - own
+        _await_listening({port for flow, port in self._received().items() if flow in by_tcp})
+        for name, process in self._servers:
+            if name in counting:
+                _await_counting(name, process)
+            if name in own:
+                _await_bound(self._received()[name], process)
+        self._require_running(own)
 
     def go(self, start: Start) -> None:
         """Run the trial from the start instant to the read-back."""
@@ -115,7 +149,8 @@ class _Performer:
         self._samplers = [*taking, Watch(self._raw / LATENESS_FILE, start.at_ns)]
         for sampler in self._samplers:
             sampler.start()
-        flows = [(duration_ns(flow["start"]), self._start, flow) for flow in self._program["flows"]]
+        self._announce(start.at_ns)
+        flows = [(_due_ns(flow), self._start, flow) for flow in self._program["flows"]]
         changes = [(duration_ns(one["at"]), self._change, one) for one in self._program.get("changes", [])]
         for after_ns, act, what in sorted([*flows, *changes], key=lambda due: due[0]):
             _sleep_until(start.at_ns + after_ns)
@@ -130,9 +165,24 @@ class _Performer:
         self._stop_servers()
         self._read_back()
 
+    def _announce(self, start_ns: int) -> None:
+        """Write the start instants of the flows that lab-traffic receives here."""
+        lean = {server["id"] for server in self._program["servers"] if server["argv"][0] == LEAN}
+        flows = [flow for program in self._part["programs"].values() for flow in program["flows"]]
+        for flow in flows:
+            if flow["receiver"] == self._node and flow["flow"] in lean:
+                FLOW_STARTS.mkdir(parents=True, exist_ok=True)
+                write_whole(FLOW_STARTS / str(flow["port"]), str(start_ns + duration_ns(flow["start"])))
+
     def _start(self, flow: dict[str, Any], start_ns: int) -> None:
-        process = self._spawn(flow["argv"], flow["output"])
-        late_ns = time.monotonic_ns() - start_ns - duration_ns(flow["start"])
+        at_ns = start_ns + duration_ns(flow["start"])
+        argv = flow["argv"]
+        if flow.get("input"):
+            file = self._raw.parent.parent / f"{flow['flow']}.input"
+            file.write_text(flow["input"], encoding="utf-8")
+            argv = [str(file) if word == INPUT else word for word in argv]
+        process = self._spawn(argv, flow["output"], {"LAB_START_NS": str(at_ns)})
+        late_ns = max(0, time.monotonic_ns() - at_ns)
         self._flows.append((flow, process))
         self._result["flows"].append({"flow": flow["flow"], "late_ms": late_ns / 1e6})
 
@@ -160,11 +210,17 @@ class _Performer:
                 process.kill()
                 process.wait()
 
-    def _spawn(self, argv: list[str], output: str) -> subprocess.Popen[bytes]:
-        full = resolve(self._part, self._node, argv)
+    def _spawn(
+        self, argv: list[str], output: str, more: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a program with its output in a raw file, and with `more` in its environment."""
+        argv = [word.replace(FOLDER, str(self._raw)) for word in argv]
+        full, environment = resolve(self._part, self._node, argv), {**os.environ, **(more or {})}
         with (self._raw / output).open("wb") as out, (self._raw / f"{output}.stderr").open("wb") as err:
             try:
-                return subprocess.Popen(full, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+                return subprocess.Popen(
+                    full, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment
+                )
             except OSError as error:
                 raise Failed(f"cannot run {full[0]}: {error.strerror}") from error
 
@@ -176,11 +232,12 @@ class _Performer:
     def _await_flows(self, start_ns: int) -> None:
         for flow, process in self._flows:
             planned_ns = start_ns + duration_ns(flow["start"]) + int(flow["seconds"] * 1e9)
-            left_s = (planned_ns - time.monotonic_ns()) / 1e9 + CLOSE_S
+            limit_s = FLENT_CLOSE_S if flow.get("send") == "flent" else CLOSE_S
+            left_s = (planned_ns - time.monotonic_ns()) / 1e9 + limit_s
             try:
                 code = process.wait(max(0.1, left_s))
             except subprocess.TimeoutExpired as error:
-                raise Failed(f"{flow['flow']} did not end within {CLOSE_S:g} s of its planned end") from error
+                raise Failed(f"{flow['flow']} did not end within {limit_s:g} s of its planned end") from error
             if code:
                 raise Failed(f"{flow['flow']} ended with code {code}: {self._said(flow['output'])}")
 
@@ -192,8 +249,18 @@ class _Performer:
             reported = ""
         return str(reported or read_text(self._raw / f"{output}.stderr")[-300:] or "no output")
 
+    def _require_running(self, names: set[str]) -> None:
+        """Raise Failed if a receiver of the user's own has failed."""
+        outputs = {server["id"]: server["output"] for server in self._program["servers"]}
+        for name, process in self._servers:
+            if name in names and process.poll():
+                said = self._said(outputs[name])
+                raise Failed(f"{name}: its receiver ended with code {process.returncode}: {said}")
+
     def _stop_servers(self) -> None:
         """End the servers: receivers of flows end by themselves, others such as captures by a signal."""
+        own = {s["id"] for s in self._program["servers"] if s["argv"][0].startswith(EXECUTABLE)}
+        self._require_running(own)
         deadline = time.monotonic() + SERVER_CLOSE_S
         flows = self._received()
         for name, process in self._servers:
@@ -202,8 +269,14 @@ class _Performer:
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGINT)  # iperf3 and tcpdump then write their results
         for name, process in self._servers:
-            if name not in flows:
-                process.wait(SERVER_CLOSE_S)
+            if name not in flows or name in own:
+                try:
+                    process.wait(SERVER_CLOSE_S)
+                except subprocess.TimeoutExpired:
+                    if name not in own:
+                        raise
+                    process.kill()
+                    process.wait()
 
     def _read_back(self) -> None:
         for reading in self._program["readback"]:
@@ -233,6 +306,11 @@ def source_version(module: str) -> str:
     return read_text(f"/sys/module/{module}/srcversion")
 
 
+def _due_ns(flow: Mapping[str, Any]) -> int:
+    """Return when to start a flow's sender, after the start instant; some wait for it by themselves."""
+    return duration_ns(flow["start"]) - (LEAD_NS if flow["argv"][0] == LEAN else 0)
+
+
 def _end_ns(part: Mapping[str, Any]) -> int:
     """Return the planned end of the last flow of any node, after the start instant."""
     flows = [flow for program in part["programs"].values() for flow in program["flows"]]
@@ -258,3 +336,38 @@ def _await_listening(ports: set[int], patience_s: float = 10.0) -> None:
             raise Failed(f"no program listens on port {min(missing)} after {patience_s:g} s")
         if missing:
             time.sleep(0.05)
+
+
+def _await_bound(port: int, process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
+    """Wait until a program of the user's own has a socket at its port, or has ended; it need not have one."""
+    deadline = time.monotonic() + patience_s
+    while process.poll() is None and time.monotonic() < deadline:
+        for table in ("udp", "udp6", "tcp", "tcp6"):
+            for line in read_text(f"/proc/net/{table}").splitlines()[1:]:
+                if int(line.split()[1].rpartition(":")[2], 16) == port:
+                    return
+        time.sleep(0.05)
+
+
+def _await_counting(name: str, process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
+    """Wait until lab-traffic counts the packets of a flow: nobody listens for those."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        rows = [line.split() for line in read_text("/proc/net/packet").splitlines()[1:]]
+        taking = {f"socket:[{row[-1]}]" for row in rows if row[3] == "0800"}  # ETH_P_IP
+        if len(taking & _open_files(process.pid)) >= CODEPOINTS:
+            return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise Failed(f"{name}: its receiver does not count packets")
+        time.sleep(0.05)
+
+
+def _open_files(pid: int) -> set[str]:
+    """Return what the file descriptors of a process are."""
+    found = set()
+    try:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            found.add(str(link.readlink()))
+    except OSError:  # it has ended, or closed one
+        pass
+    return found

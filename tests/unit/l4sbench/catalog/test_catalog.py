@@ -37,9 +37,12 @@ def setting(buffer_bdp: float, rate: str = "100mbit", rtt: str = "10ms") -> Bott
 
 
 def test_offers_what_the_design_names() -> None:
-    queues = "cake codel codel-drop dualpi2 fifo fifo-ecn fq fq-codel fq-codel-l4s fq-pie pie pie-drop red"
+    queues = (
+        "cake codel codel-drop dualpi2 fifo fifo-ecn fq fq-codel fq-codel-l4s fq-pie ncf pie pie-drop red"
+    )
     assert " ".join(CATALOG.queues) == queues
-    assert " ".join(CATALOG.congestion_controls) == "bbr1 cubic dctcp prague reno"
+    controls = "bbr1 bbr2 bbr2-l4s bbr3 bbr3-ect1 cubic dctcp ncf prague reno"
+    assert " ".join(CATALOG.congestion_controls) == controls
 
 
 @pytest.mark.parametrize(
@@ -160,8 +163,62 @@ def test_prague_states_all_parameters_of_its_network_namespace() -> None:
     assert next(iter(sysctls)) == "net.ipv4.prague_version"
     assert prague.module_params({}) == ()
     source = (prague.folder / "prague_params.c").read_text()
-    every = set(re.findall(r"^PRAGUE_(?:NUMBER|CHOICE)\((\w+),", source, re.MULTILINE))
+    every = set(re.findall(r"^\t&prague_(\w+),$", source, re.MULTILINE))
     assert {f"net.ipv4.prague_{name}" for name in every} == set(prague.sysctls["sender"])
+
+
+BBRS = {"bbr2": "tcp_bbr2", "bbr2-l4s": "tcp_bbr2", "bbr3": "tcp_bbr3", "bbr3-ect1": "tcp_bbr3"}
+
+
+@pytest.mark.parametrize(("name", "module"), BBRS.items())
+def test_bbr_states_the_parameters_and_defaults_of_its_module(name: str, module: str) -> None:
+    """Those that an ECN mode sets have no default; what version 3 does not use is left out."""
+    cc = CATALOG.congestion_control(name)
+    version = module.removeprefix("tcp_")
+    gate = {"bbr2": "ecn_enable", "bbr3": "ecn_low"}[version]
+    source = (KERNELS / module / "bbr_params.c").read_text()
+    every = set(re.findall(r"^\t&bbr_param_(\w+),$", source, re.MULTILINE)) - {"gate"} | {gate}
+    left_out = {"bw_probe_pif_gain", "bw_probe_exit"} if version == "bbr3" else set()
+    assert set(cc.params) == every - left_out
+    assert set(cc.sysctls["sender"]) == {f"net.ipv4.{cc.kernel_name}_{key}" for key in cc.params}
+    code = (KERNELS / module / f"{version}.c").read_text()
+    shared, *own = re.split(r"BBR\d_COMMON\b", code.partition("struct bbr_kind")[0])[1:]
+    stated: dict[str, str] = {}
+    for text in (shared, own[1 if name in {"bbr2-l4s", "bbr3-ect1"} else 0]):
+        stated |= dict(re.findall(r"\.(\w+) = ([^,\\\n]+)", text))
+    values = {"USEC_PER_SEC": "1000000", "2 * USEC_PER_SEC": "2000000", "BBR_EXIT_QUEUE": "0"}
+    for key, param in cc.params.items():
+        if param.default is not None:
+            assert str(param.default) == values.get(stated[key].strip(), stated[key]), key
+
+
+def test_an_entry_may_name_the_module_of_another(tmp_path: Path) -> None:
+    text = (KERNELS / "bbr2-l4s" / "module.yml").read_text().replace("name: bbr2-l4s", "name: mine")
+    entry(tmp_path / "mine", text)
+    catalog = Catalog.load([tmp_path])
+    mine, other = catalog.congestion_control("mine"), catalog.congestion_control("bbr2")
+    assert mine.module is not None
+    assert (mine.module.name, mine.module.source) == ("tcp_bbr2", KERNELS / "tcp_bbr2")
+    assert mine.exports is other.exports
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("{from: bbr22}", "no entry bbr22 of the same kind brings a module; did you mean bbr2"),
+        ("{from: bbr2-l4s}", "no entry bbr2-l4s of the same kind brings a module"),
+        ("{from: codel}", "no entry codel of the same kind brings a module"),
+        ("{from: bbr2, name: tcp_bbr2}", "needs either name or from, the entry whose module it is"),
+        ("{}", "needs either name or from, the entry whose module it is"),
+        ("{from: bbr2, source: true}", "the module's source is beside bbr2, not here"),
+    ],
+)
+def test_modules_of_others_that_are_none(tmp_path: Path, module: str, message: str) -> None:
+    text = (KERNELS / "bbr2-l4s" / "module.yml").read_text().replace("name: bbr2-l4s", "name: mine")
+    entry(tmp_path / "mine", text.replace("{from: bbr2}", module))
+    with pytest.raises(InputError) as error:
+        Catalog.load([tmp_path])
+    assert message in str(error.value)
 
 
 def test_an_entry_describes_what_it_exports() -> None:
@@ -217,6 +274,21 @@ def exporting(tmp_path: Path, entry: str, exports: str) -> Path:
             "describes the counters of codel differently",
         ),
         ("cubic", "  of: tcp_cubic\n  columns: {alpha: x}\n", "of and statistics are for queues only"),
+        (
+            "red",
+            "  of: mine\n  columns: {marks_packets: x}\n  panels: {marks: [marks_packets]}\n",
+            "exports.panels: panels are for congestion controls only",
+        ),
+        (
+            "cubic",
+            "  columns: {alpha: x}\n  panels: {share: [alpha, alphas]}\n",
+            "exports.panels.share: alphas is not a column above; did you mean alpha",
+        ),
+        (
+            "cubic",
+            "  columns: {alpha: x, mine_m: {from: y, kind: str, doc: Y}}\n  panels: {all: [alpha, mine_m]}\n",
+            "exports.panels.all: words and numbers cannot share a panel",
+        ),
     ],
 )
 def test_exports_that_make_no_sense(tmp_path: Path, entry: str, exports: str, message: str) -> None:
@@ -229,9 +301,9 @@ def test_lookup_lists_what_is_offered() -> None:
     with pytest.raises(InputError, match="the catalog has no queue codl; did you mean codel"):
         CATALOG.queue("codl")
     with pytest.raises(
-        InputError, match=r"l4s\.cc: the catalog has no congestion control bbr3; did you mean bbr1"
+        InputError, match=r"l4s\.cc: the catalog has no congestion control prage; did you mean prague"
     ):
-        CATALOG.congestion_control("bbr3", "l4s.cc")
+        CATALOG.congestion_control("prage", "l4s.cc")
 
 
 PFIFO = """\
@@ -305,6 +377,14 @@ def test_two_entries_of_one_name_are_an_error(tmp_path: Path) -> None:
         InputError, match=r"codel2/module\.yml:1:1: name: codel is already the name of .*codel/module\.yml"
     ):
         Catalog.load([tmp_path])
+
+
+def test_a_queue_and_a_congestion_control_may_share_a_name() -> None:
+    queue, control = CATALOG.queue("ncf"), CATALOG.congestion_control("ncf")
+    assert (queue.module, control.module) != (None, None)
+    assert {"queues": queue, "sockets": control} == {
+        entry.exports.table: entry for entry in (queue, control) if entry.exports is not None
+    }
 
 
 def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:

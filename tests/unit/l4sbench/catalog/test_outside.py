@@ -56,7 +56,7 @@ def test_plan_builds_nothing_and_names_the_code(
     shown = capsys.readouterr()
     module = tmp_path / "entries" / "mine" / "module.yml"
     assert f"{module}: mine: carries code that was not trusted yet: Kbuild, tcp_mine.c; look at" in shown.err
-    assert "then run with --trust (docs/security.md)" in shown.err
+    assert "then run with --trust (l4sbench docs security)" in shown.err
     assert "sch_mine" not in shown.err  # no cell uses it
     assert "1 cell, 1 trials (1 new)" in shown.out
     assert not (tmp_path / "executed").exists()
@@ -151,7 +151,7 @@ def test_a_bundle_names_the_entries_with_code(
     assert main(["bundle", str(run), "-o", "with.tar.gz"]) == 0
     assert main(["bundle", "--check", "without.tar.gz"]) == 0
     assert "carries code" not in capsys.readouterr().err
-    said = "it carries code, of mine, mine-q; a run builds it only with --trust (docs/security.md)\n"
+    said = "it carries code, of mine, mine-q; a run uses it only with --trust (l4sbench docs security)\n"
     assert main(["bundle", "--check", "with.tar.gz"]) == 0
     assert capsys.readouterr().err == said
     assert main(["bundle", "--unpack", "with.tar.gz", "--dir", "other"]) == 0

@@ -103,7 +103,7 @@ def test_pauses_are_printed_as_a_table_or_as_json(capsys: pytest.CaptureFixture[
             ["--pauses", "--on", "ssh:/no/such.yml"],
             (
                 "inventory /no/such.yml does not exist; l4sbench lab up prints the inventory of a local lab; "
-                "docs/ssh.md describes the format"
+                "`l4sbench docs ssh` describes the format"
             ),
         ),
     ],
@@ -280,6 +280,7 @@ def test_a_plan_imports_nothing_heavy() -> None:
         "lab down",
         "list",
         "explain",
+        "docs",
         "completion",
     ],
 )

@@ -47,3 +47,11 @@ def test_trials_that_are_not_tried_again_are_listed(
     warn_of(planned)
     shown = capsys.readouterr().err
     assert "1 trial failed 3 times and will not be tried again; --retry failed tries again" in shown
+
+
+def test_an_inventory_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "nosuch.yml"
+    assert main(["plan", "quickstart", "--on", f"ssh:{missing}"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert str(missing) in shown.err

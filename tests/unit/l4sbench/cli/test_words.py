@@ -54,7 +54,7 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("ccs", "cc", list(CATALOG.congestion_controls)),
         ("factors", "factor", [*FACTORS, *(f"<group>.{name}" for name in GROUP_FACTORS)]),
         ("rules", "rule", ["anrw24", "l4sbench1", "pam25"]),
-        ("topologies", "topology", ["line6"]),
+        ("topologies", "topology", ["dumbbell", "line6", "near8", "parking-lot", "segsize7"]),
         ("runs", "run", []),
     ],
 )
@@ -109,9 +109,37 @@ def test_a_parameter_of_several_queues_is_explained_for_each(capsys: pytest.Capt
     )
 
 
+def test_a_name_may_be_explained_as_one_kind_of_thing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "explain", "queue", "dualpi2") == shown(capsys, "explain", "dualpi2")
+    assert shown(capsys, "explain", "factor", "rate").startswith("rate: factor\n")
+    assert shown(capsys, "explain", "matrix", "pam25").startswith("pam25: matrix\n")
+    assert shown(capsys, "explain", "rule", "pam25").startswith("pam25: rule\n")
+
+
+def test_a_topology_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, "explain", "topology", "segsize7")
+    assert text == shown(capsys, "explain", "segsize7")
+    assert text.startswith("segsize7: topology\n  Seven machines: ")
+    assert "                      └── delay-rx  delays by rtt/4 at each of 2 ports\n" in text
+    ways = "  flow group 1: tx-l4s - delay-tx - router =net-right=> delay-rx - rx-l4s\n"
+    assert ways in text
+    (word,) = json.loads(shown(capsys, "explain", "topology", "segsize7", "--json"))
+    assert word["drawing"][0] == "tx-l4s  sender"
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
+        (
+            ["explain", "topology", "parkinglot"],
+            "topology: unknown topology parkinglot; did you mean parking-lot?",
+        ),
+        (["explain", "queue", "cubic"], "no queue is called cubic; l4sbench list prints what there is"),
+        (["explain", "que", "codel"], "que is not a valid kind of name; did you mean queue?"),
+        (
+            ["explain", "queue", "codel", "red"],
+            "one name is explained at a time, not queue codel red",
+        ),
         (["explain", "dulpi2"], "nothing is called dulpi2; did you mean dualpi2?"),
         (["explain", "aqm.tagret"], "nothing is called aqm.tagret; did you mean target?"),
         (

@@ -4,6 +4,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -166,6 +167,16 @@ def test_cautions_are_grouped(tmp_path: Path) -> None:
     assert {cell for caution in found for cell in caution.cells} == {cell.id for cell in wanted.cells}
 
 
+def test_cautions_that_differ_in_figures_are_one(tmp_path: Path) -> None:
+    wanted = small.matrix(tmp_path, "  aqm: [codel]\n  buffer_bdp: [0.05, 0.1]\n  rtt: [10ms, 11ms]\n")
+    (found,) = planned(wanted).cautions
+    assert str(found) == (
+        "codel seldom marks, as its aqm.target is not below its buffer: "
+        "5ms of queue against 500us at 100mbit in the first, 3 other sizes in others"
+    )
+    assert found.cells == tuple(cell.id for cell in wanted.cells)
+
+
 def test_adaptive_trials_are_planned_up_to_the_first_look(tmp_path: Path) -> None:
     found = planned(small.matrix(tmp_path, trials="{min: 3, max: 10, until: decided}"))
     assert found.to_run == 6 * 3
@@ -191,6 +202,53 @@ def test_order_is_shuffled_by_the_seed_alone(tmp_path: Path) -> None:
     assert order(found, 1) != order(found, 2)
     assert sorted(order(found, 1)) == sorted(order(found, 2))
     assert order(found, 1) != [(cell.cell.id, trial.trial) for cell in found.cells for trial in cell.trials]
+
+
+PLANE = (
+    "  aqm: [fifo, codel, pie, dualpi2]\n  buffer_bdp: [1, 2, 4]\n"
+    "  rate: [10mbit, 20mbit, 50mbit]\n  rtt: [5ms, 10ms]\n"
+)
+
+
+def test_a_run_that_spreads_covers_its_plane_evenly_however_far_it_is(tmp_path: Path) -> None:
+    found = planned(small.matrix(tmp_path, PLANE, trials="3", extra="spread: [rate, rtt]\n"))
+    spread = found.matrix.spread
+    assert spread == ("rate", "rtt")
+    (batch,) = found.batches
+    order = batch.in_order(5, spread)
+    assert len(order) == len(found.cells) * 3
+    cells = [planned.cell for planned, _ in order]
+    for at in range(0, len(order), 3):  # all trials of a cell, then the next cell
+        assert [trial.trial for _, trial in order[at : at + 3]] == [1, 2, 3]
+        assert len({cell.id for cell in cells[at : at + 3]}) == 1
+        points = Counter((cell.rate, cell.rtt) for cell in cells[: at + 3 : 3])
+        assert max(points.values()) - (min(points.values()) if len(points) == 6 else 0) <= 1
+    queues = Counter(cell.aqm for cell in cells[: 3 * 36 : 3])  # not one queue after the other
+    assert min(queues.values()) >= 3
+    assert batch.in_order(6, spread) != order
+    assert batch.in_order(5, spread) == order
+
+
+def test_rounds_are_those_of_all_cells_so_that_a_resumed_run_goes_on(tmp_path: Path) -> None:
+    found = planned(small.matrix(tmp_path, PLANE, trials="2", extra="spread: [rate, rtt]\n"))
+    (batch,) = found.batches
+    order = batch.in_order(5, ("rate", "rtt"))
+    done = {(planned.cell.id, trial.trial) for planned, trial in order[:31]}
+    rest = replace(
+        batch,
+        cells=tuple(
+            cell._replace(
+                trials=tuple(
+                    trial._replace(reason=Reason.ENDED) if (cell.cell.id, trial.trial) in done else trial
+                    for trial in cell.trials
+                )
+            )
+            for cell in batch.cells
+        ),
+    )
+    assert [(cell.cell.id, trial.trial) for cell, trial in rest.in_order(5, ("rate", "rtt"))] == [
+        (cell.cell.id, trial.trial) for cell, trial in order[31:]
+    ]
 
 
 def test_json_is_plain(tmp_path: Path) -> None:

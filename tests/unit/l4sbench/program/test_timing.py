@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from l4sbench.planning.inputs import needs
+from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program import FlowRun, Program, problems
 from l4sbench.program.trial import draw_conditions
-from l4sbench.traits import TestbedTraits
+from l4sbench.traits import Identity, TestbedTraits
 from l4sbench.units import Duration
 from tests.unit.l4sbench.program.test_program import CATALOG, build, cell
 
@@ -165,14 +165,61 @@ def test_a_workload_is_drawn_from_the_seed() -> None:
     assert first[: len(other)] == other
 
 
-def test_hosts_are_told_what_iperf3_cannot_send() -> None:
-    cells = [
-        cell(classic__bytes="1MB"),
-        cell(mice__send="requests", mice__cc="reno", mice__ecn="off", mice__period="1s", mice__size="50B"),
-        cell(udp__send="paced", udp__rate="5mbit", udp__codepoint="ect0"),
-    ]
-    assert needs(CATALOG, cells, TestbedTraits()).lean == {"classic.bytes", "mice.send"}
-    assert not needs(CATALOG, cells, LAB).lean
+MICE = {"mice__send": "requests", "mice__cc": "reno", "mice__ecn": "off", "mice__period": "1s"}
+MICE |= {"mice__size": "50B", "mice__from": "tx-classic", "mice__to": "rx-classic"}
+
+
+@pytest.mark.parametrize(
+    ("factors", "tools"),
+    [
+        ({}, {"l4s": "iperf3", "classic": "iperf3"}),
+        (MICE, {"l4s": "iperf3", "classic": "iperf3", "mice": "lab-traffic"}),
+        ({"classic__bytes": "1MB"}, {"l4s": "lab-traffic", "classic": "lab-traffic"}),
+        ({"duration": "2500ms"}, {"l4s": "lab-traffic", "classic": "lab-traffic"}),
+        ({"l4s__lifetime": "1500ms"}, {"l4s": "lab-traffic", "classic": "lab-traffic"}),
+        ({"l4s__lifetime": "2s"}, {"l4s": "iperf3", "classic": "iperf3"}),
+        ({"l4s__stop": "9500ms"}, {"l4s": "iperf3", "classic": "iperf3"}),
+        ({"traffic__tool": "lean"}, {"l4s": "lab-traffic", "classic": "lab-traffic"}),
+    ],
+)
+def test_on_hosts_lean_does_what_iperf3_cannot(factors: dict[str, str], tools: dict[str, str]) -> None:
+    wanted = cell(**factors)
+    assert not problems(wanted, CATALOG)
+    made = build(wanted, traffic=draw_conditions(wanted, 1, TestbedTraits()).traffic)
+    runs = [run for program in made.values() for run in program.flows]
+    assert {run.group: run.argv[0] for run in runs} == tools
+    by_port = {run.port: run.argv[0] for run in runs}
+    servers = [server for program in made.values() for server in program.servers]
+    assert {server.argv[0] for server in servers} == set(by_port.values())
+    names = {"lab-traffic": "lean", "iperf3": "iperf3"}
+    assert needs(CATALOG, [wanted], TestbedTraits()).traffic == {names[tool] for tool in tools.values()}
+    assert needs(CATALOG, [wanted], LAB).traffic == {"lean"}
+
+
+def test_flent_runs_on_hosts_only() -> None:
+    probe = {"probe__send": "flent", "probe__test": "ping", "probe__from": "tx-l4s", "probe__to": "rx-l4s"}
+    wanted = cell(**probe)
+    assert not problems(wanted, CATALOG)
+    made = build(wanted, traffic="iperf3")
+    (run,) = [run for run in made["tx-l4s"].flows if run.group == "probe"]
+    assert (run.argv[:2], run.output) == (("flent", "ping"), "flow-probe-0.sender.txt")
+    assert ("irtt", "server") in [server.argv for server in made["rx-l4s"].servers]
+    found = needs(CATALOG, [wanted], TestbedTraits())
+    assert found.hosts == {"probe.send"}
+    assert found.traffic == {"iperf3", "flent"}
+    assert needs(CATALOG, [wanted], LAB).hosts == {"probe.send"}
+    (problem,) = problems(cell(**probe | {"probe__test": "../x"}), CATALOG)
+    assert "'../x' is not a valid name of a test of flent" in str(problem)
+
+
+def test_a_cell_with_two_tools_has_inputs_of_both() -> None:
+    wanted = cell(**MICE)
+
+    def digest(**versions: str) -> str:
+        software = Identity("ssh", "7.0", tools={"lean": "1", "iperf3": "3.18"} | versions)
+        return TrialInputs(CATALOG, 1, software, TestbedTraits()).digests(wanted, [1])[0]
+
+    assert len({digest(), digest(lean="2"), digest(iperf3="3.20")}) == 3
 
 
 def test_iperf3_ends_with_the_last_whole_second_before_stop() -> None:

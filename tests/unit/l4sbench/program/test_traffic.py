@@ -112,3 +112,11 @@ def test_iperf3_paces_the_payload_so_that_the_frames_have_the_rate() -> None:
 def test_iperf3_refuses_what_it_cannot_send() -> None:
     with pytest.raises(InputError, match=r"l4s\.send: iperf3 cannot do this"):
         of("iperf3", "requests", period=Duration(10**8), size=Size(50))
+
+
+def test_a_test_of_flent_has_the_flow_s_name_and_its_server() -> None:
+    sender, receiver = of("flent", "flent", test="ping")
+    how = "-4 -H 10.0.5.100 --netperf-control-port 5003 -l 10 -d 0 -t x-0 -D %folder -r /dev/null"
+    assert (sender, receiver) == (f"flent ping {how}", "irtt server")
+    assert of("flent", "flent", test="udp_flood")[1] == "iperf -s -u"
+    assert of("flent", "flent", test="rrul") == (f"flent rrul {how}", "netserver -D -4 -p 5003")

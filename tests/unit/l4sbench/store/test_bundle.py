@@ -16,6 +16,7 @@ import pytest
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.store import Run
 from l4sbench.store.bundle import check_bundle, unpack_bundle, write_bundle
+from l4sbench.store.crate import CRATE
 
 FILES = {
     "manifest.json": "{}\n",
@@ -84,7 +85,7 @@ def everything(folder: Path) -> dict[str, bytes | None]:
 def test_bundle_holds_what_has_ended_and_nothing_else(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "first.tar.gz"
     contents = write_bundle(run, out)
-    assert set(contents.files) == set(FILES)
+    assert set(contents.files) == {*FILES, CRATE}
     assert contents.run == "first/20260102T030405Z"
     assert check_bundle(out) == contents
 
@@ -103,7 +104,11 @@ def test_unpacked_it_is_the_run_again(run: Path, tmp_path: Path) -> None:
     write_bundle(run, out)
     there = unpack_bundle(out, tmp_path / "elsewhere")
     assert there == tmp_path / "elsewhere/first/20260102T030405Z"
-    assert {p.relative_to(there).as_posix(): p.read_text() for p in there.rglob("*") if p.is_file()} == FILES
+    files = {p.relative_to(there).as_posix(): p.read_text() for p in there.rglob("*") if p.is_file()}
+    assert files.pop(CRATE)
+    assert files == FILES
+    write_bundle(there, tmp_path / "again.tar.gz")
+    assert (tmp_path / "again.tar.gz").read_bytes() == out.read_bytes()
     assert (there.parent / "latest").resolve() == there.resolve()
     with pytest.raises(InputError, match="exists already"):
         unpack_bundle(out, tmp_path / "elsewhere")
@@ -264,7 +269,7 @@ def test_a_new_run_does_not_disturb_an_unpacking_one(run: Path, tmp_path: Path) 
     sys.addaudithook(make)
     there = unpack_bundle(out, runs)
     assert len(made) == 1
-    assert {p.relative_to(there).as_posix() for p in there.rglob("*") if p.is_file()} == set(FILES)
+    assert {p.relative_to(there).as_posix() for p in there.rglob("*") if p.is_file()} == {*FILES, CRATE}
     assert (runs / "first/latest").resolve() == made[0].path.resolve()
 
 

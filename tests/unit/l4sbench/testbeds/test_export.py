@@ -19,7 +19,9 @@ from l4sbench.program import Program
 from l4sbench.testbeds.ssh.environment import environment
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of, misplaced
-from l4sbench.topology import LINE6
+from l4sbench.topology import topology
+
+LINE6 = topology("line6")
 
 GOLDEN = Path(__file__).parents[3] / "cases/export"
 

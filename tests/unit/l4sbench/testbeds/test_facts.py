@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 from l4sbench.app.api import load_matrix
+from l4sbench.cell import Cell
 from l4sbench.testbeds.ssh.facts import HostFacts, HostModule, identity, node_needs, older, read_facts, unfit
 from l4sbench.testbeds.ssh.layout import Host
-from l4sbench.topology import LINE6
+from l4sbench.topology import topology
 from l4sbench.traits import Needs
+
+LINE6 = topology("line6")
 
 TOLD = read_facts(
     json.loads((Path(__file__).parents[3] / "cases/hosts/router.json").read_text(encoding="utf-8")), "router"
@@ -78,11 +81,13 @@ def test_every_problem_is_told(changed: dict[str, Any], told: str) -> None:
 
 def test_what_ends_of_flows_need() -> None:
     sender = Host("s", ("tx-l4s",), {"net-tx": ROUTER.ports["net-rx"]})
-    old = TOLD.model_copy(update={"ccs": ("cubic",), "modules": {}, "accecn": False, "tools": {}})
+    old = TOLD.model_copy(
+        update={"ccs": ("cubic",), "modules": {}, "accecn": False, "tools": {}, "machine": "riscv64"}
+    )
     found = "\n".join(problems(old, sender, traffic=frozenset({"iperf3", "lean"})))
     for told in (
         "iperf3 is missing (traffic needs it)",
-        "lab-traffic is missing",
+        "it is a machine of type riscv64, and lab-traffic is compiled here",
         "has no congestion control prague",
         "kernel module tcp_prague is missing",
         "has no AccECN, which prague negotiates",
@@ -108,17 +113,21 @@ def test_problems_of_all_hosts_at_once() -> None:
 
 
 def test_identity_is_of_nodes_and_not_of_machines() -> None:
-    one = identity([ROUTER], {"router": TOLD}, "h")
+    one = identity([ROUTER], {"router": TOLD}, "h", "l")
     renamed = replace(ROUTER, name="other")
-    assert identity([renamed], {"other": TOLD.model_copy(update={"boot_id": "x", "time_s": 1.0})}, "h") == one
+    assert (
+        identity([renamed], {"other": TOLD.model_copy(update={"boot_id": "x", "time_s": 1.0})}, "h", "l")
+        == one
+    )
     assert one.kernel_release == TOLD.kernel_release
     assert one.modules["tcp_prague"] == TOLD.modules["tcp_prague"].srcversion
     rebuilt = TOLD.model_copy(update={"kernel_version": "#2"})
-    assert identity([ROUTER], {"router": rebuilt}, "h").common != one.common
+    assert identity([ROUTER], {"router": rebuilt}, "h", "l").common != one.common
     mixed = identity(
         [ROUTER, Host("a", ("delay",))],
         {"router": TOLD, "a": TOLD.model_copy(update={"kernel_release": "6.12.0"})},
         "h",
+        "l",
     )
     assert mixed.kernel_release == f"6.12.0, {TOLD.kernel_release}"
 
@@ -129,3 +138,20 @@ def test_identity_is_of_nodes_and_not_of_machines() -> None:
 )
 def test_releases_compare_by_their_numbers(version: str, than: str, is_older: bool) -> None:
     assert older(version, than) is is_older
+
+
+def test_a_test_by_netperf_needs_it_at_both_ends() -> None:
+    def found(test: str, *tools: str) -> str:
+        probe = {"probe.send": "flent", "probe.test": test, "probe.from": "tx-l4s", "probe.to": "rx-l4s"}
+        wanted = node_needs([Cell.of({**MATRIX.cells[0].factors, **probe})], MATRIX.catalog)
+        seen = TOLD.model_copy(update={"tools": {**TOLD.tools, **dict.fromkeys(tools, "1")}})
+        hosts = [Host("s", ("tx-l4s",)), Host("r", ("rx-l4s",))]
+        return "\n".join(map(str, unfit(hosts, {"s": seen, "r": seen}, LINE6, wanted, NEEDS, now_s=None)))
+
+    assert "s: flent is missing (flent's ping needs it)" in found("ping")
+    assert "r: irtt is missing (flent's ping needs it)" in found("ping", "flent", "ping")
+    assert "flent's" not in found("ping", "flent", "ping", "irtt")
+    told = found("rrul", "flent", "ping")
+    assert "s: netperf is missing (flent's rrul needs it); choose a test without it (ping, udp_flood)" in told
+    assert "r: netserver is missing (flent's rrul needs it)" in told
+    assert "flent's" not in found("rrul", "flent", "ping", "netperf", "netserver")

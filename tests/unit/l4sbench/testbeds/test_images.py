@@ -25,7 +25,9 @@ from l4sbench.testbeds.ssh.kernels import (
     unfit_kernels,
 )
 from l4sbench.testbeds.ssh.layout import Host
-from l4sbench.topology import LINE6
+from l4sbench.topology import topology
+
+LINE6 = topology("line6")
 
 IMAGES = load_images()
 BY_NAME = {image.name: image for image in IMAGES}

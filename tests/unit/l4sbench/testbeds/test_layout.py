@@ -11,8 +11,10 @@ from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 from l4sbench.program.data import Command
 from l4sbench.testbeds.ssh.layout import TO_FILL_IN, Host, hosts_of, misplaced, parts, too_fast
-from l4sbench.topology import LINE6
+from l4sbench.topology import offered, topology
 from l4sbench.units import Rate
+
+LINE6 = topology("line6")
 
 SIX = {
     node.name: {
@@ -37,6 +39,35 @@ def test_two_hosts_do_for_a_lab() -> None:
     ends = Host("ends", ("tx-l4s", "tx-classic", "rx-l4s", "rx-classic"), {"net-tx": A, "net-rx": B})
     middle = Host("middle", ("delay", "router"), {"net-tx": A, "net-rx": B})
     assert misplaced([ends, middle], LINE6) == []
+
+
+@pytest.mark.parametrize("name", sorted(offered()))
+def test_three_hosts_do_for_every_topology(name: str) -> None:
+    """Senders, receivers, and all between them, whatever networks these hosts then share."""
+    place = topology(name)
+    held = {
+        "senders": place.senders,
+        "middle": (*place.delays, *place.routers),
+        "receivers": place.receivers,
+    }
+    hosts = []
+    for number, (host, nodes) in enumerate(held.items()):
+        shared = [
+            net.name for net in place.networks if set(net.nodes) & set(nodes) and set(net.nodes) - set(nodes)
+        ]
+        macs = {network: f"02:00:00:00:{number:02x}:{port:02x}" for port, network in enumerate(shared)}
+        hosts.append(Host(host, nodes, macs))
+    assert misplaced(hosts, place) == []
+    lacking = replace(hosts[1], nodes=hosts[1].nodes[:-1])
+    assert next(str(problem) for problem in misplaced([hosts[0], lacking, hosts[2]], place)) == (
+        f"{held['middle'][-1]}: no host holds this node of {name}; give one host l4sbench_node: "
+        f"{held['middle'][-1]}, or add it to a host's l4sbench_nodes"
+    )
+    together = replace(hosts[1], nodes=(*hosts[1].nodes, place.senders[0]))
+    said = [problem.message for problem in misplaced([together], place) if "originates" in problem.message]
+    parts = [f"the delay ({node})" for node in place.delays]
+    parts += [f"the queue under test ({port.node})" for port in place.bottlenecks]
+    assert said == [f"{part} is on a host that originates flows ({place.senders[0]})" for part in parts]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+import l4sbench
 from l4sbench import tables as schemas
 from l4sbench.cli import main
 from l4sbench.errors import InputError
@@ -126,3 +128,69 @@ def test_a_run_without_a_valid_trial(make: Make, tmp_path: Path) -> None:
     assert {one.name.split("_")[0] for one in written} >= {"goodput", "delay", "trials"}
     assert any("no distribution" in why for why in skipped)
     assert any("no valid trial" in why for why in skipped)
+
+
+def run_at(tables: RunTables, path: Path, shift_mbps: float) -> Path:
+    """A copy of a run whose L4S flows got more by so much."""
+    shutil.copytree(run_of(tables), path)
+    flows = pl.read_parquet(path / "tables" / "flows.parquet")
+    more = pl.when(pl.col("group") == "l4s").then(pl.col("goodput_mbps") + shift_mbps)
+    changed = flows.with_columns(more.otherwise(pl.col("goodput_mbps")).alias("goodput_mbps"))
+    schemas.write("flows", [schemas.conform("flows", changed).lazy()], path / "tables" / "flows.parquet")
+    return path
+
+
+def test_several_runs_on_one_plot(
+    real: RunTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = run_at(real, tmp_path / "old" / "20260102T030405Z", 0.0)
+    new = run_at(real, tmp_path / "new" / "20260102T030406Z", 1.0)
+    out = tmp_path / "out"
+    argv = ["report", str(new), "--all", "--figures", str(out), "--beside", str(old), "--format", "svg,json"]
+    assert main(argv) == 0
+    assert capsys.readouterr().out == f"{out / 'index.html'}\n"
+    drawn = sorted(path.stem for path in out.glob("*.json"))
+    assert drawn
+    assert all(name.startswith("runs_") for name in drawn)
+    shares: dict[str, dict[str, float]] = {}
+    for name in drawn:
+        for rows in json.loads((out / f"{name}.json").read_text())["datasets"].values():
+            for row in (row for row in rows if "percent" in row):
+                shares.setdefault(row["cell"], {})[row["run"]] = row["percent"]
+    rates = dict(real.trials.select("cell", "rate_mbps").iter_rows())
+    assert shares.keys() == set(rates)
+    for cell, share in shares.items():
+        assert share["new"] - share["old"] == pytest.approx(100 / rates[cell])
+    image = (out / f"{drawn[0]}.svg").read_text()
+    assert ">old<" in image
+    assert ">new<" in image
+    again = l4sbench.figures(new, every=True, beside=[old])
+    assert sorted(again) == drawn
+
+
+def test_runs_that_cannot_be_put_on_one_plot(
+    real: RunTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_at(real, tmp_path / "old" / "20260102T030405Z", 0.0)
+    assert main(["report", str(run), "--all", "--figures", "--beside", str(run)]) == 2
+    assert "a run cannot be drawn beside itself" in capsys.readouterr().err
+    assert main(["report", str(run), "--beside", str(run)]) == 2
+    assert "--beside is for figures" in capsys.readouterr().err
+    assert main(["report", str(run), "--figures", "--beside", str(tmp_path / "none")]) == 2
+    assert "none" in capsys.readouterr().err
+
+
+GENERIC = ("sans-serif", "serif", "monospace")
+
+
+def test_texts_of_images_name_a_generic_family(real: RunTables, tmp_path: Path) -> None:
+    """Where none of the named fonts is installed, a viewer takes its own one of the same kind."""
+    decision = decide(real, load_rule("pam25"))
+    for one in write(figures(real, decision), tmp_path / "out"):
+        image = one.files[0].read_text()
+        families = re.findall(r'font-family="([^"]*)"', image)
+        assert families, one.name
+        for family in families:
+            assert family.rpartition(",")[2].strip() in GENERIC, family
+        assert "@font-face" not in image
+        assert "@import" not in image

@@ -22,6 +22,7 @@ from reports.figures import (
     flow_bars,
     goodput_against_delay,
     quantiles,
+    runs_beside,
     sheets,
     specification,
     trial_dots,
@@ -188,3 +189,30 @@ def test_goodput_against_delay_has_both_groups(make: Make) -> None:
     assert (found["classic"]["mbps"], found["classic"]["delay_ms"]) == (51, 7.0)
     (join,) = rows_of(goodput_against_delay(sheet), "mbps2")
     assert (join["mbps"], join["mbps2"]) == (41, 51)
+
+
+def test_several_runs_have_a_mark_each(make: Make) -> None:
+    (sheet,) = sheets(decide(make([{"aqm": "dualpi2", "l4s": [40, 42], "classic": [50, 52]}]), PAM25))
+    chart = runs_beside([("before", sheet), ("after", sheet)])
+    rows = list(rows_of(chart, "run", "percent", "delay_ms"))
+    assert {(row["run"], row["percent"], row["delay_ms"]) for row in rows} == {
+        ("before", 41, 5.0),
+        ("after", 41, 5.0),
+    }
+    assert all(row["percent_low"] < 41 < row["percent_high"] for row in rows)
+    (fair,) = {row["fair"] for row in rows_of(chart, "fair")}
+    assert fair == 50
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["one"], "one plot shows 2 to 9 runs, not 1"),
+        ([f"run {number}" for number in range(10)], "one plot shows 2 to 9 runs, not 10"),
+        (["one", "one"], "every run on a plot needs a name of its own"),
+    ],
+)
+def test_runs_need_names_and_there_is_room_for_nine(names: list[str], message: str, make: Make) -> None:
+    (sheet,) = sheets(decide(make([{"aqm": "dualpi2", "l4s": [40], "classic": [50]}]), PAM25))
+    with pytest.raises(InputError, match=message):
+        runs_beside([(name, sheet) for name in names])

@@ -7,15 +7,21 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+from collectors.assemble import collect
+from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
+from l4sbench.store import Run
 from reports.colours import contrast
 from reports.figures import datasets, specification, time_series, trial_series
 from reports.figures.style import config
-from reports.result.load import RunTables
+from reports.result.load import RunTables, load
+from tests.captured import captured_trial
+from tests.unit.reports.figures.conftest import MATRIX
 
 
 def cell_of(tables: RunTables, aqm: str) -> str:
@@ -75,6 +81,51 @@ def test_the_specification_keeps_its_rows_apart(real: RunTables, theme: str) -> 
         assert zoom["views"] == names
         assert len(names) >= 4
         assert series.fair_mbps == series.rate_mbps / 2
+
+
+def test_state_is_drawn_as_the_catalog_puts_it_together(real: RunTables) -> None:
+    cell = cell_of(real, "dualpi2")
+    series = trial_series(real, cell, 1)
+    (alpha,) = series.panels
+    assert (alpha.title, alpha.words, alpha.lines) == ("alpha", False, ("alpha",))
+    own = (pl.col("cell") == cell) & (pl.col("flow") == "l4s-0") & (pl.col("side") == "sender")
+    sampled = real.sockets.filter(own & pl.col("alpha").is_not_null()).sort("t_ms")
+    drawn = alpha.rows.filter(pl.col("flow") == "l4s-0")
+    assert drawn["t_s"].to_list() == [t / 1000 for t in sampled["t_ms"] if t <= series.end_s * 1000]
+    assert drawn["value"].to_list() == pytest.approx(sampled["alpha"][: drawn.height].to_list(), abs=0.0005)
+    assert not alpha.flat
+    spec = specification(time_series(series))
+    assert spec["datasets"]["state0"] == alpha.rows.to_dicts()
+    last = spec["vconcat"][-1]
+    assert (last["name"], last["encoding"]["y"]["title"]) == ("state0", "alpha")
+    assert last["encoding"]["x"]["axis"]["title"] == "time since the trial's start, s"
+
+
+def test_bbrs_state_has_charts_of_its_own(tmp_path: Path) -> None:
+    """A captured trial of both names of a module: 10 Mbit/s, DualPI2, 3 s."""
+    run = Run.create(tmp_path, "captured", MATRIX, 1, {})
+    captured_trial("lean-bbr2").store(run)
+    collect(run, Catalog.load())
+    tables = load(run.path)
+    series = trial_series(tables, str(tables.trials["cell"][0]), 1)
+    bandwidth, bounds, alpha, state = series.panels
+    assert (bandwidth.title, bandwidth.lines) == ("bandwidth, Mbit/s", ("max bw", "bw"))
+    assert bounds.lines == ("inflight hi", "inflight lo")
+    assert set(alpha.rows["flow"]) == {"l4s-0"}  # the other does not respond to marks
+    assert bounds.rows["value"].null_count() > 0  # no lower bound while probing
+    assert state.words
+    assert set(state.rows["value"]) >= {"startup", "probe_bw", "up", "down", "cruise", "refill"}
+    spec = specification(time_series(series))
+    assert {f"state{n}" for n in range(4)} <= spec["datasets"].keys()
+    assert spec["vconcat"][-1]["encoding"]["y"]["type"] == "nominal"
+
+
+@pytest.mark.parametrize("panels", ["", "[1]", '{"a": 1, "b": ["c"]}', '{"alpha": []}', None])
+def test_panels_that_name_nothing_are_left_out(real: RunTables, panels: str | None) -> None:
+    tables = RunTables(real.folder)
+    changed = real.catalog.with_columns(panels=pl.lit(panels, dtype=pl.String))
+    vars(tables)["catalog"] = changed
+    assert trial_series(tables, cell_of(real, "dualpi2"), 1).panels == ()
 
 
 @pytest.mark.parametrize("nothing", [0.0, None])

@@ -279,7 +279,7 @@ def test_scripts_of_series(small: RunTables) -> None:
         assert rows == len(flows["goodput_mbps"]) == len(flows["srtt_ms"]) == sum(n for _, n in flows["flow"])
         assert [flow for flow, _ in flows["flow"]] == ["classic-0", "l4s-0"]
         named = {panel.get("name", "goodput") for panel in known["specs"][series["spec"]]["vconcat"]}
-        assert {"goodput", "srtt_ms", "delay_ms", "ce_percent", "cwnd_packets"} == named
+        assert {"goodput", "srtt_ms", "delay_ms", "ce_percent", "cwnd_packets", "state0"} == named
     valid = small.trials.filter(pl.col("status") == "ok").group_by("cell").len()
     assert ended == dict(valid.iter_rows())
 

@@ -185,13 +185,20 @@ def test_factors_that_the_run_lacks_are_reported_where_the_file_names_them(
     ]
 
 
-STRESS = ("stress25-jitter", "stress25-steps", "stress25-mixes", "stress25-loss")
-
-
-@pytest.mark.parametrize("name", ["segsize26", "segsize26-cubic", "segsize26-losses", *STRESS])
+@pytest.mark.parametrize("name", offered())
 def test_shipped_studies_are_sound(name: str) -> None:
-    assert name in offered()
-    assert load_study(name).study == name
+    study = load_study(name)
+    assert study.study == name
+    assert study.claims or study.shown
+
+
+def test_every_study_has_its_claims() -> None:
+    studies = {"anrw24", "anrw24-fig1", "segsize26", "segsize26-cubic", "segsize26-order", "segsize26-flood"}
+    studies |= {f"stress25-{name}" for name in ("jitter", "steps", "mixes", "loss", "bbr3")}
+    studies |= {"segsize26-bbr3", "segsize26-beside"}
+    studies |= {f"ncf26-{name}" for name in ("flood", "requests", "slowstart", "staggered", "rtts")}
+    studies |= {"ncf26-parking", "ncf26-workload"}
+    assert studies <= set(offered())
 
 
 def test_an_unknown_study_is_told_which_there_are() -> None:

@@ -238,7 +238,7 @@ def test_a_study_of_rates_and_round_trips_without_a_printed_table(make: Make) ->
     assert set(found.pairings) == {
         f"Prague, fallback on as {scaling}, against {competitor}, ECN classic"
         for scaling in ("specified", "published")
-        for competitor in ("CUBIC", "bbr2")
+        for competitor in ("CUBIC", "BBRv2")
     }
     own = difference_maps(found)[0]
     assert [column.text for column in own.columns] == ["rate 4 Mbit/s", "rate 16 Mbit/s", "rate 64 Mbit/s"]

@@ -12,6 +12,7 @@ import pytest
 
 from l4sbench.errors import InputError
 from reports.published.claims import ClaimOutcome, check, markdown, measures
+from reports.published.claims.courses import COURSES
 from reports.published.claims.model import Claim, Study
 from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
@@ -38,7 +39,9 @@ def backlog(t_ms: int) -> int:
 
 @pytest.fixture
 def trial(tmp_path: Path) -> MakeTrial:
-    def build(event: tuple[str, str] | None = ("rate", "2500kbit"), *, wifi: bool = False) -> RunTables:
+    def build(
+        event: tuple[str, str] | None = ("rate", "2500kbit"), *, wifi: bool = False, second: bool = False
+    ) -> RunTables:
         key = {"cell": "c", "trial": 1}
         factors: dict[str, Any] = {"flow.cc": "prague", "rate_mbps": 10.0, "warmup_s": 0.0, "aqm": "fifo"}
         factors |= {"path.wifi_mcs": 4} if wifi else {}
@@ -74,6 +77,8 @@ def trial(tmp_path: Path) -> MakeTrial:
             ],
             "events": [key | change | {"factor": event[0], "value": event[1]}] if event else [],
         }
+        if second:  # a bottleneck after the first one, which is never fuller
+            rows["queues"] += [row | {"node": "after", "backlog_bytes": 0} for row in rows["queues"]]
         rows["queues"] += [
             row | {"handle": "1:", "kind": "htb", "backlog_bytes": 9e9} for row in rows["queues"]
         ]
@@ -85,7 +90,7 @@ def trial(tmp_path: Path) -> MakeTrial:
 
 
 def measured(tables: RunTables) -> dict[str, Any]:
-    return measures(tables, "flow", course=True).row(0, named=True)
+    return measures(tables, "flow", COURSES).row(0, named=True)
 
 
 def test_what_an_event_did(trial: MakeTrial) -> None:
@@ -96,17 +101,23 @@ def test_what_an_event_did(trial: MakeTrial) -> None:
     assert row["peak_ms"] == pytest.approx(80)  # 20 packets at the rate after
     assert row["settle_ms"] == pytest.approx(4000)
     assert row["drain_ms"] == pytest.approx(770, abs=20)  # one packet, 4 ms, is left after 19 * 40 ms
-    assert row["queue_mean_ms"] is row["queue_p95_ms"] is None
+    assert row["queue_mean_ms"] is row["queue_p05_ms"] is row["queue_p95_ms"] is None
     assert row["tcp_retransmits_packets"] == 7
 
 
 def test_a_trial_without_events_has_its_queue_only(trial: MakeTrial) -> None:
     row = measured(trial(None))
+    quantiles = [row[f"queue_p{percent:02}_ms"] for percent in (5, 25, 50, 75, 95, 99)]
+    assert quantiles == pytest.approx([1, 1, 2, 2, 2, 10], abs=0.5)
     assert row["queue_p95_ms"] == pytest.approx(2)
     assert row["queue_mean_ms"] == pytest.approx(
         1.7, abs=0.1
     )  # 2 packets until half-time, then 1 and a burst
     assert row["settle_ms"] is row["drain_ms"] is row["before_mbps"] is None
+
+
+def test_of_several_bottlenecks_the_fullest_counts(trial: MakeTrial) -> None:
+    assert measured(trial(second=True)) == measured(trial())
 
 
 def test_a_queue_of_wifi_is_in_time_at_the_rate_that_left_it(trial: MakeTrial) -> None:

@@ -108,13 +108,13 @@ def test_the_terminal_begins_with_the_answer(make: Make) -> None:
     lines = as_text(found, 1000, regrets=regret(found)).splitlines()
     assert lines[0].rstrip() == "Is it okay to switch to Prague? Yes: ok in 2 of 2 entries."
     assert lines[1].startswith("Expected regret of switching to Prague: 5 % of a fair share. On average")
-    assert lines[1].rstrip().endswith("(docs/decision.md#expected-regret).")
+    assert lines[1].rstrip().endswith("(l4sbench docs decision expected-regret).")
 
 
 def test_what_a_verdict_does_not_say(make: Make) -> None:
     assert scope_text(decision_of(make, cell("fifo", 45))) == (
         "This says nothing about short or application-limited flows (all flows here are bulk transfers), "
-        "about several bottlenecks in a row (there is one here), about other paths than 100 Mbit/s and "
+        "about paths with more bottlenecks in a row than these, about other paths than 100 Mbit/s and "
         "10 ms, or about other kernels than 7.3.4."
     )
     for other in ({"web.send": "short"}, {"classic.lifetime_s": 2.0}):

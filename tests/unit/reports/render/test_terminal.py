@@ -58,7 +58,7 @@ def test_what_a_table_states_about_itself(decision: Decision) -> None:
         assert "kernels: 7.3.4; modules: tcp_prague=ABC" in text
         assert "left out: 1 trial" in text
         assert "hint for 1 trial: " in text
-        assert "docs/troubleshooting.md#" in text
+        assert "l4sbench docs troubleshooting " in text
         assert "invalid cell-0007/2: the apparatus was wrong" in text
         assert "rate 100 Mbit/s, RTT 10 ms, 60 s measured" in text
         assert "queue forms: FIFO (+ECN) robust" in text

@@ -294,7 +294,7 @@ PAM25_TABLE_1 = {
         "DualPI2": "x ok ok x",
         "Fair queuing": "x ok ok ok",  # BBRv1 is printed as ok, but FQ at 0.5 and 1 BDP has 7.9 and 9.3
     },
-    "l4s-bbr2": {
+    "bbr2-l4s": {
         "Single queue (drop)": "x ok ok ok",
         "Single queue (ECN)": "x x x ok",
         "DualPI2": "x ok ok x",
@@ -309,8 +309,8 @@ def test_pam25_reproduces_the_published_table(make: Make, l4s: str) -> None:
     competitors = {
         "BBRv1": ["BBRv1, ECN off"],
         "CUBIC": ["CUBIC, ECN off", "CUBIC, ECN classic"],
-        "BBRv2, one-sided": ["bbr2, ECN classic"],
-        "BBRv2, two-sided": ["bbr2, ECN dctcp"],
+        "BBRv2, one-sided": ["BBRv2, ECN classic"],
+        "BBRv2, two-sided": ["BBRv2, ECN dctcp"],
     }
     (question,) = decision.questions
     found: dict[str, str] = {}
@@ -340,7 +340,7 @@ def anrw24_table(decision: Decision) -> dict[str, str]:
         entries = [
             entry(decision, f"Prague, fallback {fallback}", row, f"{competitor}, ECN off or classic")
             for fallback in ("off", "on")
-            for competitor in ("CUBIC", "bbr2")
+            for competitor in ("CUBIC", "BBRv2")
         ]
         found[row] = " ".join("ok" if own and own.word is Word.OK else "x" for own in entries)
     return found
@@ -368,7 +368,7 @@ def test_the_row_without_ecn_of_anrw24_is_fifo_alone(make: Make) -> None:
     assert queues["Single queue without ECN"] == {"FIFO"}
     assert queues["Other single queues without ECN"] == {"CoDel (drop)", "PIE (drop)"}
     assert queues["Fair queuing with ECN"] == {"FQ (+ECN)", "FQ-CoDel (+ECN)"}
-    found = entry(decision, "Prague, fallback off", "Single queue without ECN", "bbr2, ECN off or classic")
+    found = entry(decision, "Prague, fallback off", "Single queue without ECN", "BBRv2, ECN off or classic")
     assert found is not None
     assert (found.word, str(found.worst.label)) == (Word.CLASSIC_STARVED, "FIFO, 4 BDP, ECN classic")
 
@@ -395,7 +395,7 @@ def test_directions_in_the_published_cells(make: Make) -> None:
     assert found["DualPI2", "BBRv1, ECN off"].word is Word.L4S_STARVED
     (question,) = decision.questions
     assert tuple(map(str, decision.table(question).columns)) == (
-        *("BBRv1, ECN off", "bbr2, ECN off", "bbr2, ECN classic", "bbr2, ECN dctcp"),
+        *("BBRv1, ECN off", "BBRv2, ECN off", "BBRv2, ECN classic", "BBRv2, ECN dctcp"),
         *("CUBIC, ECN off", "CUBIC, ECN classic"),
     )
 

@@ -5,7 +5,9 @@
 from itertools import pairwise
 
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_lab
-from l4sbench.topology import LINE6
+from l4sbench.topology import topology
+
+LINE6 = topology("line6")
 
 
 def test_every_port_of_the_topology_has_an_interface_on_its_network() -> None:

@@ -12,7 +12,9 @@ from ruamel.yaml import YAML
 
 from l4sbench.testbeds.nodes import ssh
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_lab
-from l4sbench.topology import LINE6
+from l4sbench.topology import topology
+
+LINE6 = topology("line6")
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="no ssh here")
 

@@ -4,14 +4,16 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from l4sbench.catalog import Catalog
 from l4sbench.errors import TestbedError
+from l4sbench.factors import DEFAULT_LAB
 from l4sbench.testbeds.virtual import VirtualTestbed
-from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, build, status
+from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, build, labs, remove_lab, status
 from l4sbench.testbeds.virtual.lab.builder import compiler_version
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
@@ -49,19 +51,25 @@ def cache(tmp_path: Path) -> Path:
 
 
 def pretend_built(
-    cache: Path, kernels: Path, kernel: str = "k", options: str = "", built_in: tuple[str, ...] = ()
+    cache: Path,
+    kernels: Path,
+    kernel: str = "k",
+    options: str = "",
+    built_in: tuple[str, ...] = (),
+    name: str = DEFAULT_LAB,
+    command: str = "l4sbench lab build",
 ) -> None:
     """Leave what a build leaves, as far as finding it goes."""
     home, inputs = Cache.open(cache), Inputs.read(kernels)
-    for name in (f"kernel/{kernel}/linux", "rootfs/r/init", "tools/t/lab-init", "userland/u/x"):
-        put(home.root / name, "x")
+    for part in (f"kernel/{kernel}/linux", "rootfs/r/init", "tools/t/lab-init", "userland/u/x"):
+        put(home.root / part, "x")
     put(home.root / f"kernel/{kernel}/config", f"CONFIG_NET_SCH_CODEL=y\nCONFIG_IPV6_SIT=m\n{options}")
     for module in ("tcp_prague", "tcp_vegas", "tcp_yeah"):
         put(home.root / f"modules/m/{module}.ko", "x")
     record = LabRecord(
         inputs=inputs.digests,
         compiler=compiler_version() or "none",
-        own_kernel=False,
+        own_kernel=name != DEFAULT_LAB,
         source="linux-source-7.3",
         kernel=f"kernel/{kernel}",
         kernel_digest="1",
@@ -72,13 +80,15 @@ def pretend_built(
         tools_digest="3",
         rootfs="rootfs/r",
         modules={
-            name: ModuleRecord(part="modules/m", srcversion="ABC", digest="4")
-            for name in ("tcp_prague", "tcp_vegas", "tcp_yeah")
+            module: ModuleRecord(part="modules/m", srcversion="ABC", digest="4")
+            for module in ("tcp_prague", "tcp_vegas", "tcp_yeah")
         },
         options={"TCP_CONG_VEGAS": ("tcp_vegas",), "TCP_CONG_YEAH": ("tcp_vegas", "tcp_yeah")},
         built_in=built_in,
+        name=name,
+        command=command,
     )
-    put(home.record(record_key(inputs, built_in)), record.model_dump_json())
+    put(home.record(record_key(inputs, built_in, name)), record.model_dump_json())
 
 
 def test_without_a_build_the_hint_says_what_to_do(cache: Path, kernels: Path) -> None:
@@ -233,3 +243,85 @@ def test_an_installation_without_the_labs_files_says_so(cache: Path, tmp_path: P
 def test_a_tarball_and_a_tree_at_once_are_refused(tmp_path: Path, kernels: Path) -> None:
     with pytest.raises(TestbedError, match="name one of them"):
         build(BuildOptions(tarball=tmp_path, kernel_tree=tmp_path, cache=tmp_path, kernels=kernels))
+
+
+AGAIN = "l4sbench lab build --name mine --kernel-tree /src/linux"
+
+
+def test_labs_with_names_exist_side_by_side(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    pretend_built(cache, kernels, "mine", name="mine", command=AGAIN)
+    assert Lab.locate(cache, kernels).kernel == cache / "kernel/k/linux"
+    assert Lab.locate(cache, kernels, name="mine").kernel == cache / "kernel/mine/linux"
+    assert [(lab.name, lab.problem, lab.command) for lab in labs(cache, kernels)] == [
+        ("default", "", "l4sbench lab build"),
+        ("mine", "", AGAIN),
+    ]
+
+
+def test_a_lab_that_there_is_not_comes_with_the_command_that_builds_it(cache: Path, kernels: Path) -> None:
+    with pytest.raises(TestbedError, match="there is no lab mine; l4sbench lab build --name mine --k"):
+        Lab.locate(cache, kernels, name="mine")
+    pretend_built(cache, kernels)
+    pretend_built(cache, kernels, "mine", name="mine", command=AGAIN)
+    with pytest.raises(TestbedError, match=r"there is no lab min; there are mine; .* --name min "):
+        Lab.locate(cache, kernels, name="min")
+    (kernels / "lab/kernel.config").write_text("CONFIG_NET=n\n")
+    with pytest.raises(TestbedError) as error:
+        Lab.locate(cache, kernels, name="mine")
+    assert str(error.value) == (
+        "the lab mine is not built for the current sources; changed since the last build: "
+        f"kernel configuration; {AGAIN}"
+    )
+    assert [lab.problem[:38] for lab in labs(cache, kernels)] == [
+        "the lab is not built for the current s",
+        "the lab mine is not built for the curr",
+    ]
+
+
+def test_a_kernel_of_one_s_own_is_not_replaced_by_another_unasked(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels, "mine", name="mine", command=AGAIN)
+    with pytest.raises(TestbedError, match=r"whose source is not named; l4sbench lab build .*remove mine"):
+        build(BuildOptions(cache=cache, kernels=kernels, name="mine"))
+    with pytest.raises(TestbedError, match="no kernel tree whose build could be kept"):
+        build(BuildOptions(cache=cache, kernels=kernels, name="mine", keep_tree=True))
+
+
+def test_removing_a_lab_removes_what_it_has_alone(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    pretend_built(cache, kernels, "mine", name="mine")
+    put(cache / "trees/mine/Makefile", "x")
+    assert remove_lab("mine", keep_tree=True, cache=cache) > 0
+    assert not (cache / "kernel/mine").exists()
+    assert (cache / "trees/mine/Makefile").exists()
+    assert Lab.locate(cache, kernels).gone is None  # what both have stays
+    assert [lab.name for lab in labs(cache, kernels)] == ["default"]
+    assert remove_lab("mine", cache=cache) > 0
+    assert not (cache / "trees/mine").exists()
+    with pytest.raises(TestbedError, match="there is no lab mine"):
+        remove_lab("mine", cache=cache)
+    with pytest.raises(TestbedError, match="the default lab stays"):
+        remove_lab("default", cache=cache)
+
+
+def test_parts_of_named_labs_are_in_use(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    pretend_built(cache, kernels, "mine", name="mine")
+    assert unused_parts(cache, kernels) == ()
+
+
+def test_every_lab_has_an_identity_of_its_own(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    pretend_built(cache, kernels, "mine", name="mine")
+    lab, mine = Lab.locate(cache, kernels), Lab.locate(cache, kernels, name="mine")
+    needed = {**lab.digests.modules, "wire": "5", "lab_sink": "6"}
+    lab = replace(lab, digests=replace(lab.digests, modules=needed))
+    mine = replace(mine, digests=replace(lab.digests, kernel="other"))
+    testbed = VirtualTestbed(lab, Catalog({}, {}), labs={"mine": mine})
+    identity = testbed.identity()
+    assert identity.of("mine").common["kernel"] == "other"
+    assert identity.of("default").common == VirtualTestbed(lab, Catalog({}, {})).identity().common
+    lacking = replace(mine, modules={})
+    both = VirtualTestbed(lab, Catalog({}, {}), labs={"mine": lacking})
+    (problem,) = both.check(Needs(modules=frozenset({"tcp_prague"})))
+    assert str(problem) == "tcp_prague: the lab mine has no such kernel module; l4sbench lab build"

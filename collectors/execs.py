@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Flows of `send: exec`: results from the packets at the bottleneck, and the JSON that programs leave.
+
+Nothing is known of such a program, so its flow is what its packets to the flow's port are: the sender's
+result has those that came to the queue, the receiver's those that left it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from collectors.collector import BadRawError
+from collectors.packets import read_packets
+from collectors.result import Interval, Result, rate_mbps
+from l4sbench.factors import CODEPOINTS
+from l4sbench.program import FOLDER, exec_json
+from l4sbench.userfiles import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from l4sbench.program import FlowRun, Program
+    from l4sbench.program.trial import EndedTrial
+
+SIDES: Final = ("sender", "receiver")
+EARLY: Final = 0.01
+EARLY_S: Final = 0.1
+"""Packets may stop this share of the flow's time, or this long, before its end, beside its longest pause."""
+
+_ETHERNET_BYTES: Final = 14
+_CE: Final = 3
+_MOST_BYTES: Final = 64 << 20
+_MOST_NUMBERS: Final = 200_000
+_MOST_KEY: Final = 300
+_SAID: Final = 300
+
+
+def results_of(
+    programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str
+) -> tuple[Result | None, Result | None, tuple[str, ...]]:
+    """Return the results of a flow's sender and receiver by its packets, and what is wrong with it.
+
+    Raises:
+        BadRawError: the captures cannot be read.
+    """
+    problems = tuple(_wrong_json(programs, raw, run, node))
+    capture = read_packets(programs, raw)
+    if capture is None:
+        return None, None, (*problems, f"{run.flow}: its packets were not captured")
+    own = capture.data.filter(pl.col("flow") == run.flow)
+    ends_ms = run.start.ms + run.seconds * 1e3
+    arrived = own.filter(pl.col("t_ms").is_between(run.start.ms, ends_ms))
+    if not arrived.height:
+        said = _said(raw, node, run.output)
+        what = (
+            f"{run.flow}: no packet of it with payload came to the bottleneck (UDP or TCP to port {run.port})"
+        )
+        return None, None, (*problems, f"{what}{said}")
+    left = own.filter(pl.col("left_ms").is_between(run.start.ms, ends_ms)).sort("left_ms")
+    times = arrived["t_ms"]
+    lasted_s = (float(times[-1]) - run.start.ms) / 1e3
+    pause_s = float(times.diff().max() or 0.0) / 1e3  # type: ignore[arg-type]
+    if lasted_s + pause_s < run.seconds - max(EARLY * run.seconds, EARLY_S):
+        said = _said(raw, node, run.output)
+        what = f"its last packet came to the bottleneck after {lasted_s:.3g} s of {run.seconds:g} s"
+        problems += (f"{run.flow}: {what}{said}",)
+    sender = _side(arrived, "t_ms", "ecn", run)
+    return sender, _side(left, "left_ms", "ecn_out", run), problems
+
+
+def _side(packets: pl.DataFrame, time: str, codepoint: str, run: FlowRun) -> Result:
+    """Return what packets on one side of the queue amount to."""
+    payload = packets["payload_bytes"].cast(pl.Int64)
+    frames_bytes = int(packets["ip_bytes"].cast(pl.Int64).sum()) + _ETHERNET_BYTES * packets.height
+    counts = dict(packets.group_by(codepoint).len().iter_rows())
+    return Result(
+        "exec",
+        run.seconds,
+        int(payload.sum()),
+        tuple(_intervals(packets[time].to_list(), payload.to_list(), run)),
+        delivered=packets.height,
+        delivered_ce=int(counts.get(_CE, 0)),
+        frames_mbps=rate_mbps(frames_bytes, run.seconds),
+        codepoints={name: int(counts.get(code, 0)) for code, name in enumerate((*CODEPOINTS, "ce"))},
+    )
+
+
+def _intervals(times_ms: Sequence[float], payload: Sequence[int], run: FlowRun) -> Iterator[Interval]:
+    """Yield the payload of each second from the flow's start to its planned end."""
+    whole = max(1, math.ceil(run.seconds - 1e-9))
+    sums = [0] * whole
+    for t_ms, size in zip(times_ms, payload, strict=True):
+        sums[min(whole - 1, max(0, int((t_ms - run.start.ms) / 1e3)))] += size
+    for second, amount in enumerate(sums):
+        yield Interval(float(second), min(second + 1.0, run.seconds), amount)
+
+
+def _said(raw: Path, node: str, output: str) -> str:
+    """Return the last words of a program's stderr, for a message; empty if there are none."""
+    try:
+        text = (raw / node / f"{output}.stderr").read_bytes()[-_SAID:].decode(errors="replace")
+    except OSError:
+        return ""
+    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return f"; its sender's stderr: {words}" if words else ""
+
+
+# ---- JSON
+def parse_exec(trial: EndedTrial) -> pl.DataFrame | None:
+    """Return table `exec`: the numbers that programs reported; None in trials without any."""
+    rows: list[dict[str, object]] = []
+    for node, program in trial.programs.items():
+        for run in program.flows:
+            for side, path in _promised(trial.programs, trial.raw, run, node):
+                for key, item, value in _numbers(_read(path)):
+                    rows.append(
+                        {
+                            "flow": run.flow,
+                            "side": side,
+                            "key": key,
+                            "item": item,
+                            "group": run.group,
+                            "value": value,
+                        }
+                    )
+    return pl.DataFrame(rows, infer_schema_length=None) if rows else None
+
+
+def _wrong_json(programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str) -> Iterator[str]:
+    for side, path in _promised(programs, raw, run, node):
+        try:
+            _read(path)
+        except BadRawError as error:
+            yield f"{run.flow}: the {side}'s JSON {error}"
+
+
+def _promised(
+    programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str
+) -> Iterator[tuple[str, Path]]:
+    """Yield the sides of a flow whose commands have {json}, with the files that should be there."""
+    if run.send != "exec":
+        return
+    servers = programs[run.receiver].servers if run.receiver in programs else ()
+    receiver = next((server.argv for server in servers if server.id == run.flow), ())
+    for side, at, argv in (("sender", node, run.argv), ("receiver", run.receiver, receiver)):
+        name = exec_json(run.flow, side)
+        if any(f"{FOLDER}/{name}" in word for word in argv):
+            yield side, raw / at / name
+
+
+def _read(path: Path) -> Any:
+    """Read what a program left. Raises BadRawError, without the path, if it is not JSON."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise BadRawError(f"({path.name}) is missing") from None
+    except OSError as error:
+        raise BadRawError(f"({path.name}) cannot be read: {error.strerror}") from error
+    if len(content) > _MOST_BYTES:
+        raise BadRawError(f"({path.name}) is larger than {_MOST_BYTES >> 20} MB")
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise BadRawError(f"({path.name}) is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise BadRawError(f"({path.name}) is not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        if not content.strip():
+            raise BadRawError(f"({path.name}) is empty") from None
+        where = f"line {error.lineno}, column {error.colno}"
+        raise BadRawError(f"({path.name}) is not JSON at {where}: {error.msg}") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise BadRawError(f"({path.name}) cannot be read: {short(str(error))}") from None
+
+
+def _numbers(plain: Any) -> Iterator[tuple[str, int, float]]:
+    """Yield the numbers of a JSON value: dotted key, number within that key from 1, value."""
+    seen: dict[str, int] = {}
+    count = 0
+    waiting: list[tuple[str, Any]] = [("", plain)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            inside = [(f"{key}.{name}" if key else str(name), item) for name, item in value.items()]
+            waiting += reversed(inside)
+        elif isinstance(value, list):
+            waiting += ((key, item) for item in reversed(value))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            number = _finite(value)
+            if number is None or len(key) > _MOST_KEY:
+                continue
+            count += 1
+            if count > _MOST_NUMBERS:
+                return
+            seen[key] = seen.get(key, 0) + 1
+            yield key, seen[key], number
+
+
+def _finite(value: float) -> float | None:
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

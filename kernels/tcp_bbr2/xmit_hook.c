@@ -1,0 +1,1 @@
+../tcp_prague/xmit_hook.c

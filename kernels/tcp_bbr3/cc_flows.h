@@ -1,0 +1,1 @@
+../tcp_prague/cc_flows.h

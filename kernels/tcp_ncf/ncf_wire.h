@@ -1,0 +1,1 @@
+../sch_ncf/ncf_wire.h

@@ -1,0 +1,489 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Control part of NCF on a Tofino switch, over BF Runtime.
+
+It runs where the SDE's Python packages are, on the switch or elsewhere; nothing else is needed (Python 3.8):
+
+    control.py setup ports.json   write ports, queues, thresholds, forwarding and mirror sessions
+    control.py run ports.json     the same, then clear counters of packets, one register in each window
+    control.py sweep ports.json   take flows that fell silent out of the number of elephants
+    control.py show ports.json    print the number of elephants of each port
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+CELL_BYTES = 80  # a cell of Tofino 1's packet buffer
+WINDOW_BIT = 25  # as in ncf.p4
+WRAP_NS = 1 << 48  # the switch's time
+MARGIN_NS = 3_000_000  # after a roll, so that an error of the clock clears no register that is read
+COUNTED = 0x8000  # state of a counted flow, with the port below
+SIGNAL_BYTES = 18 + 54  # of a trimmed copy: mirror header, then Ethernet, IPv4 and TCP
+MICE, ELEPHANTS = 0, 1  # queues
+MOST_CELLS = (1 << 19) - 1
+ALL_PIPES = 0xFFFF
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be applied; the text says where it is wrong."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of the switch; with `rate_kbps` and `buffer_bytes` it is a bottleneck with NCF.
+
+    Attributes:
+        port: The device's number for it (D_P in `pm show`).
+        speed: As `BF_SPEED_25G` without its prefix.
+        fec: As `BF_FEC_TYP_NONE` without its prefix.
+        mac: Address of the switch on this port's network, if it routes.
+        rate_kbps: Rate that the port is shaped to.
+        buffer_bytes: Memory of both queues.
+        bottleneck: Number that signals carry, 1 to 255.
+    """
+
+    port: int
+    speed: str = "100G"
+    fec: str = "NONE"
+    mac: str = ""
+    rate_kbps: int = 0
+    buffer_bytes: int = 0
+    bottleneck: int = 0
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that the switch is told.
+
+    Attributes:
+        ports: Ports.
+        hosts: Port of each MAC address, for bridging.
+        routes: Port and next hop's MAC address for each network, for routing.
+        program: Name of the program that runs on the switch.
+        rho: A flow with more packets in the last windows is an elephant.
+        mice_percent: Share of the buffer that the mice's queue gets (alpha in the paper).
+        mice_threshold_percent: Share of their queue above which mice are crowded (mu).
+        elephants_threshold_percent: Share of their queue above which elephants get signals (eta).
+    """
+
+    ports: tuple[Port, ...]
+    hosts: Mapping[str, int]
+    routes: Mapping[str, tuple[int, str]]
+    program: str = "ncf"
+    rho: int = 12
+    mice_percent: int = 20
+    mice_threshold_percent: int = 50
+    elephants_threshold_percent: int = 75
+
+    def cells(self, port: Port, queue: int) -> int:
+        """Return the size of a queue."""
+        percent = self.mice_percent if queue == MICE else 100 - self.mice_percent
+        return port.buffer_bytes * percent // (100 * CELL_BYTES)
+
+    def threshold_cells(self, port: Port, queue: int) -> int:
+        """Return the depth above which a queue is crowded."""
+        share = self.mice_threshold_percent if queue == MICE else self.elephants_threshold_percent
+        return self.cells(port, queue) * share // 100
+
+
+def read_config(path: str) -> Config:
+    """Read a configuration.
+
+    Raises:
+        ConfigError: The file cannot be read, or something in it is not valid.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("ports"), list):
+        raise ConfigError(f"{path}: needs a list 'ports'")
+    ports = tuple(_port(entry, f"{path}: ports[{at}]") for at, entry in enumerate(content["ports"]))
+    numbers = [port.port for port in ports]
+    if len(set(numbers)) != len(numbers):
+        raise ConfigError(f"{path}: a port is listed twice")
+    hosts = {_mac(mac, path): _known(port, numbers, path) for mac, port in content.get("hosts", {}).items()}
+    routes = {}
+    for network, route in content.get("routes", {}).items():
+        try:
+            name = str(ipaddress.IPv4Network(network))
+        except ValueError as error:
+            raise ConfigError(f"{path}: routes: {error}") from error
+        if not isinstance(route, dict) or set(route) != {"port", "mac"}:
+            raise ConfigError(f"{path}: routes: {network} needs 'port' and 'mac', nothing else")
+        via = next((port for port in ports if port.port == _known(route["port"], numbers, path)), ports[0])
+        if not via.mac:
+            raise ConfigError(f"{path}: routes: {network} leaves by port {via.port}, which has no 'mac'")
+        routes[name] = (via.port, _mac(route["mac"], path))
+    rest = {name: value for name, value in content.items() if name not in ("ports", "hosts", "routes")}
+    _check_names(rest, Config, path)
+    config = Config(ports, hosts, routes, **rest)
+    _check_ranges(config, path)
+    return config
+
+
+def _port(entry: Any, where: str) -> Port:
+    if not isinstance(entry, dict) or "port" not in entry:
+        raise ConfigError(f"{where}: needs 'port', the device's number (D_P in `pm show`)")
+    _check_names(entry, Port, where)
+    port = Port(**entry)
+    if not 0 <= port.port < 512:
+        raise ConfigError(f"{where}: {port.port} is not a valid port; choose from 0 to 511")
+    if bool(port.rate_kbps) != bool(port.buffer_bytes) or bool(port.rate_kbps) != bool(port.bottleneck):
+        raise ConfigError(f"{where}: a bottleneck needs 'rate_kbps', 'buffer_bytes' and 'bottleneck'")
+    if not 0 <= port.bottleneck <= 255:
+        raise ConfigError(f"{where}: {port.bottleneck} is not a valid bottleneck; choose from 1 to 255")
+    if port.mac:
+        _mac(port.mac, where)
+    return port
+
+
+def _check_names(entry: Mapping[str, Any], kind: type, where: str) -> None:
+    known = {one.name: one.type for one in fields(kind)}
+    for name, value in entry.items():
+        if name not in known:
+            raise ConfigError(f"{where}: {name!r} is not a valid key; choose from {', '.join(known)}")
+        wanted = str if known[name] == "str" else int
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise ConfigError(f"{where}: {name}: {value!r} is not a valid {wanted.__name__}")
+
+
+def _check_ranges(config: Config, path: str) -> None:
+    if not 0 <= config.rho < 255:
+        raise ConfigError(f"{path}: {config.rho} is not a valid rho; choose from 0 to 254")
+    for name in ("mice_percent", "mice_threshold_percent", "elephants_threshold_percent"):
+        if not 1 <= getattr(config, name) <= 99:
+            raise ConfigError(f"{path}: {name}: {getattr(config, name)} is not valid; choose from 1 to 99")
+    for port in config.ports:
+        if port.rate_kbps and not 0 < config.cells(port, MICE) <= MOST_CELLS:
+            raise ConfigError(f"{path}: port {port.port}: {port.buffer_bytes} is not a valid buffer_bytes")
+
+
+def _known(port: Any, numbers: Sequence[int], where: str) -> int:
+    if port not in numbers:
+        raise ConfigError(f"{where}: port {port!r} is not in 'ports'")
+    return int(port)
+
+
+def _mac(text: Any, where: str) -> str:
+    parts = text.split(":") if isinstance(text, str) else []
+    if len(parts) != 6 or any(len(part) != 2 or set(part) - set("0123456789abcdefABCDEF") for part in parts):
+        raise ConfigError(f"{where}: {text!r} is not a valid MAC address, such as 02:00:00:00:00:01")
+    return str(text).lower()
+
+
+def mac_number(mac: str) -> int:
+    """Return a MAC address as a number."""
+    return int(mac.replace(":", ""), 16)
+
+
+class Switch:
+    """Tables of the switch, by the SDE's client (module `bfrt_grpc.client`)."""
+
+    def __init__(self, client: Any, info: Any) -> None:
+        self.client = client
+        self.info = info
+
+    def target(self, pipe: int = ALL_PIPES) -> Any:
+        """Return one pipe, or all."""
+        return self.client.Target(device_id=0, pipe_id=pipe)
+
+    def key(self, table: Any, key: Mapping[str, Any]) -> Any:
+        """Return a key; a value is a number, or the keyword arguments of KeyTuple."""
+        made = [
+            self.client.KeyTuple(name, **value)
+            if isinstance(value, dict)
+            else self.client.KeyTuple(name, value)
+            for name, value in key.items()
+        ]
+        return table.make_key(made)
+
+    def data(self, table: Any, data: Mapping[str, Any], action: str | None) -> Any:
+        """Return data; bools and texts are passed as such."""
+        made = []
+        for name, value in data.items():
+            how = "bool_val" if isinstance(value, bool) else "str_val" if isinstance(value, str) else "val"
+            made.append(self.client.DataTuple(name, **{how: value}))
+        return table.make_data(made, action) if action else table.make_data(made)
+
+    def put(
+        self, name: str, key: Mapping[str, Any], data: Mapping[str, Any], action: str | None = None
+    ) -> None:
+        """Add an entry, or change it if it is there."""
+        table = self.info.table_get(name)
+        entry = (self.target(), [self.key(table, key)], [self.data(table, data, action)])
+        try:
+            table.entry_add(*entry)
+        except self.client.BfruntimeReadWriteRpcException:
+            table.entry_mod(*entry)
+
+    def change(
+        self,
+        name: str,
+        key: Mapping[str, Any],
+        data: Mapping[str, Any],
+        action: str | None = None,
+        pipe: int = ALL_PIPES,
+    ) -> None:
+        """Change an entry of a table that the driver fills."""
+        table = self.info.table_get(name)
+        table.entry_mod(self.target(pipe), [self.key(table, key)], [self.data(table, data, action)])
+
+    def empty(self, name: str) -> None:
+        """Remove all entries of a table, or set a register to its initial values."""
+        self.info.table_get(name).entry_del(self.target())
+
+    def read(self, name: str, key: Mapping[str, Any], pipe: int = ALL_PIPES) -> Mapping[str, Any]:
+        """Return the data of one entry."""
+        table = self.info.table_get(name)
+        data, _ = next(iter(table.entry_get(self.target(pipe), [self.key(table, key)], {"from_hw": True})))
+        return dict(data.to_dict())
+
+    def register(self, name: str, index: int) -> list[int]:
+        """Return a register's value in each pipe."""
+        return list(self.read(name, {"$REGISTER_INDEX": index})[f"{name}.f1"])
+
+    def values(self, name: str) -> Iterator[tuple[int, list[int]]]:
+        """Return all values of a register, by index, in each pipe."""
+        table = self.info.table_get(name)
+        for data, key in table.entry_get(self.target(), None, {"from_hw": True}):
+            yield key.to_dict()["$REGISTER_INDEX"]["value"], list(data.to_dict()[f"{name}.f1"])
+
+    def set_register(self, name: str, index: int, value: int) -> None:
+        """Set a register's value in all pipes; of a port or a flow, only one of them is in use."""
+        self.change(name, {"$REGISTER_INDEX": index}, {f"{name}.f1": value})
+
+
+def setup(switch: Switch, config: Config) -> None:
+    """Write everything that the switch needs."""
+    for table in (
+        "Ingress.route",
+        "Ingress.bridge",
+        "Ingress.way_back",
+        "Ingress.classify",
+        "Egress.depth",
+        "Egress.link",
+    ):
+        switch.empty(table)
+    classify = {"md.sum": {"low": config.rho + 1, "high": 255}, "$MATCH_PRIORITY": 0}
+    switch.put("Ingress.classify", classify, {}, "Ingress.elephant")
+    for mac, number in config.hosts.items():
+        switch.put("Ingress.bridge", {"hdr.eth.dst": mac_number(mac)}, {"port": number}, "Ingress.send")
+    macs = {port.port: port.mac for port in config.ports}
+    for network, (number, mac) in config.routes.items():
+        to = ipaddress.IPv4Network(network)
+        key = {"hdr.ip.dst": {"value": int(to.network_address), "prefix_len": to.prefixlen}}
+        data = {"port": number, "dst": mac_number(mac), "src": mac_number(macs[number])}
+        switch.put("Ingress.route", key, data, "Ingress.send_via")
+    for session, port in enumerate(config.ports, 1):
+        setup_port(switch, port, session)
+        if port.rate_kbps:
+            setup_bottleneck(switch, config, port)
+
+
+def setup_port(switch: Switch, port: Port, session: int) -> None:
+    """Enable a port, and make the mirror session that leads back to it."""
+    enabled = {"$SPEED": f"BF_SPEED_{port.speed}", "$FEC": f"BF_FEC_TYP_{port.fec}", "$PORT_ENABLE": True}
+    switch.put("$PORT", {"$DEV_PORT": port.port}, enabled)
+    switch.put("Ingress.way_back", {"ig.ingress_port": port.port}, {"session": session}, "Ingress.back_by")
+    mirrored = {
+        "$direction": "EGRESS",
+        "$session_enable": True,
+        "$ucast_egress_port": port.port,
+        "$ucast_egress_port_valid": True,
+        "$max_pkt_len": SIGNAL_BYTES,
+    }
+    switch.put("$mirror.cfg", {"$sid": session}, mirrored, "$normal")
+
+
+def setup_bottleneck(switch: Switch, config: Config, port: Port) -> None:
+    """Shape a port, share its buffer among two equal queues, and set their thresholds."""
+    shaping = {"unit": "BPS", "provisioning": "UPPER", "max_rate": port.rate_kbps, "max_burst_size": 16384}
+    switch.change("tf1.tm.port.sched_shaping", {"dev_port": port.port}, shaping)
+    switch.change("tf1.tm.port.sched_cfg", {"dev_port": port.port}, {"max_rate_enable": True})
+    pipe = port.port >> 7
+    group = switch.read("tf1.tm.port.cfg", {"dev_port": port.port}, pipe)
+    for queue in (MICE, ELEPHANTS):
+        at = {"pg_id": group["pg_id"], "pg_queue": group["egress_qid_queues"][queue]}
+        equal = {"scheduling_enable": True, "dwrr_weight": 512, "max_priority": "0"}
+        switch.change("tf1.tm.queue.sched_cfg", at, equal, pipe=pipe)
+        # static: the guaranteed cells, nothing of the pool that queues share
+        memory = {
+            "guaranteed_cells": config.cells(port, queue),
+            "tail_drop_enable": True,
+            "pool_id": "EG_APP_POOL_0",
+            "pool_max_cells": 0,
+            "dynamic_baf": "DISABLE",
+        }
+        switch.change("tf1.tm.queue.buffer", at, memory, "shared_pool", pipe)
+    mice, elephants = (config.threshold_cells(port, queue) for queue in (MICE, ELEPHANTS))
+    for queue, low, high, action in (
+        (MICE, 0, mice, "mice_calm"),
+        (MICE, mice + 1, MOST_CELLS, "mice_crowded"),
+        (ELEPHANTS, elephants + 1, MOST_CELLS, "elephants_crowded"),
+    ):
+        key = {
+            "eg.egress_port": port.port,
+            "hdr.bridge.elephant": queue,
+            "eg.enq_qdepth": {"low": low, "high": high},
+            "$MATCH_PRIORITY": 0,
+        }
+        switch.put("Egress.depth", key, {}, f"Egress.{action}")
+    link = {
+        "bottleneck": port.bottleneck,
+        "capacity_kbps": port.rate_kbps,
+        "queue_bytes": config.cells(port, ELEPHANTS) * CELL_BYTES,
+    }
+    switch.put("Egress.link", {"hdr.mirror.port": port.port}, link, "Egress.describe")
+
+
+class Clock:
+    """The switch's time, from the times at which it saw packets, against a clock of this host.
+
+    A packet came before its time was read, so the smallest difference is nearest to the truth. Clocks drift:
+    only differences of the last two periods count.
+    """
+
+    PERIOD_NS = 10_000_000_000
+
+    def __init__(self) -> None:
+        self._differences: list[int] = []
+        self._since = 0
+
+    def note(self, host_ns: int, ticks: int) -> None:
+        """Take in the switch's time of its last packet, in units of 65,536 ns, read at a time of the host."""
+        if not ticks:
+            return  # no packet yet
+        difference = (host_ns - (ticks << 16)) % WRAP_NS
+        if not self._differences or host_ns - self._since > self.PERIOD_NS:
+            self._differences = [*self._differences[-1:], difference]
+            self._since = host_ns
+        elif (difference - self._differences[-1]) % WRAP_NS > WRAP_NS // 2:
+            self._differences[-1] = difference
+
+    def switch_ns(self, host_ns: int) -> int | None:
+        """Return the switch's time; None before its first packet."""
+        if not self._differences:
+            return None
+        newest = self._differences[-1]
+        least = min(self._differences, key=lambda one: (one - newest + WRAP_NS // 2) % WRAP_NS)
+        return (host_ns - least) % WRAP_NS
+
+
+def keep_clear(
+    switch: Switch,
+    stop: Callable[[], bool],
+    now_ns: Callable[[], int] = time.monotonic_ns,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Clear the counters of the coming window in each window; return how many windows were missed."""
+    clock, last, missed = Clock(), None, 0
+    while not stop():
+        ticks = max(switch.register("Ingress.clock", 0))
+        clock.note(now_ns(), ticks)
+        time_ns = clock.switch_ns(now_ns())
+        if time_ns is None:
+            sleep(0.005)
+            continue
+        late_ns = (time_ns - MARGIN_NS) % WRAP_NS
+        window = late_ns >> WINDOW_BIT
+        if window != last:
+            switch.empty(f"Ingress.window{(window + 1) % 4}")
+            if last is not None and 1 < window - last < 1 << 22:
+                missed += window - last - 1
+                print(f"missed {window - last - 1} windows: mice may be taken for elephants", file=sys.stderr)
+            last = window
+        sleep(min(0.005, ((1 << WINDOW_BIT) - late_ns % (1 << WINDOW_BIT)) / 1e9 + 0.0002))
+    return missed
+
+
+def sweep(switch: Switch, config: Config) -> int:
+    """Take flows without a packet in any window out of the number of elephants; return how many."""
+    counted = {}
+    for flow, states in switch.values("Egress.state_of"):
+        for state in states:
+            if state & COUNTED:
+                counted[flow] = state & 0x1FF
+    silent = set(counted)
+    for window in range(4):
+        silent -= {flow for flow, packets in switch.values(f"Ingress.window{window}") if any(packets)}
+    for flow in silent:
+        switch.set_register("Egress.state_of", flow, 0)
+    for port in config.ports:
+        number = sum(at == port.port and flow not in silent for flow, at in counted.items())
+        switch.set_register("Egress.elephants", port.port, number)
+    return len(silent)
+
+
+def show(switch: Switch, config: Config) -> list[str]:
+    """Return a line for each bottleneck."""
+    return [
+        f"port {port.port}: {switch.register('Egress.elephants', port.port)[port.port >> 7]} elephants, "
+        f"mice {'crowded' if switch.register('Egress.mice', port.port)[port.port >> 7] else 'calm'}"
+        for port in config.ports
+        if port.rate_kbps
+    ]
+
+
+def connect(program: str, address: str) -> Switch:
+    """Return the switch whose BF Runtime server is at an address.
+
+    Raises:
+        ConfigError: The SDE's packages are not to be found.
+    """
+    install = Path(os.environ.get("SDE_INSTALL", "."))
+    for folder in sorted(install.glob("lib/python3*/site-packages")):
+        sys.path += [str(folder), str(folder / "tofino"), str(folder / "tofino" / "bfrt_grpc")]
+    try:
+        from bfrt_grpc import client
+    except ImportError as error:
+        raise ConfigError(f"{error}; set SDE_INSTALL to the SDE's install folder") from error
+    # clients of one switch have numbers of their own: `sweep` and `show` may run beside `run`
+    interface = client.ClientInterface(grpc_addr=address, client_id=os.getpid() % 1000, device_id=0)
+    info = interface.bfrt_info_get(program)
+    interface.bind_pipeline_config(program)
+    return Switch(client, info)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(description="Control NCF on a Tofino switch, over BF Runtime.")
+    parser.add_argument("command", choices=("setup", "run", "sweep", "show"))
+    parser.add_argument("config", help="ports, hosts, routes and thresholds: ports.json is an example")
+    parser.add_argument("--grpc", default="localhost:50052", metavar="ADDRESS", help="BF Runtime server")
+    args = parser.parse_args(arguments)
+    try:
+        config = read_config(args.config)
+        switch = connect(config.program, args.grpc)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if args.command in ("setup", "run"):
+        setup(switch, config)
+        print(f"{config.program}: {len(config.ports)} ports are set up", flush=True)
+    if args.command == "run":
+        stopped: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda received, _: stopped.append(received))
+        keep_clear(switch, lambda: bool(stopped))
+    elif args.command == "sweep":
+        print(f"{sweep(switch, config)} silent flows are no longer counted")
+    elif args.command == "show":
+        print("\n".join(show(switch, config)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Measures from a trial's samples, as one row: its first segments, fairness over time, two windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from reports.result.stats import needed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from reports.result.load import RunTables
+
+FIRST_SEGMENTS: Final = 20_000
+"""Segments of a flow whose download is measured."""
+BIN_MS: Final = 80.0
+"""Length of a bin of Jain's index over time."""
+FARTHEST_MS: Final = BIN_MS / 2
+"""Samples that are farther apart than this do not say what a flow got in a bin."""
+
+SHORT: Final[Mapping[str, tuple[int, int]]] = {
+    "completed_to_100B_ms": (0, 100),
+    "completed_to_1500B_ms": (100, 1_500),
+    "completed_to_15kB_ms": (1_500, 15_000),
+}
+"""Measures of short connections: more than the first, and at most the second number of bytes."""
+
+OF_WINDOWS: Final[Mapping[str, str]] = {
+    "first_window_mbps": "goodput in the first window, Mbit/s",
+    "second_window_mbps": "goodput in the second window, Mbit/s",
+    "harm_percent": "goodput lost from the first window to the second, %",
+}
+"""Measures that need the study's `windows`, with their names in tables."""
+
+SAMPLES: Final[Mapping[str, str]] = {
+    "first_segments_ms": "time to deliver a flow's first 20,000 segments, ms",
+    "first_segments_retransmits_packets": "packets sent again until then",
+    "jain_80ms_mean": "Jain's index per 80 ms, mean",
+    "jain_80ms_p05": "Jain's index per 80 ms, exceeded by 95 % of bins",
+    "jain_80ms_p50": "Jain's index per 80 ms, median",
+    "srtt_p95_ms": "smoothed RTT, 95 % of samples, ms",
+    "handshake_p50_ms": "RTT of new connections, median, ms",
+    "completed_to_100B_ms": "completion time of connections of at most 100 bytes, median, ms",
+    "completed_to_1500B_ms": "the same, of 100 to 1,500 bytes, ms",
+    "completed_to_15kB_ms": "the same, of 1,500 to 15,000 bytes, ms",
+    **OF_WINDOWS,
+}
+"""Measures from the samples of a trial, with their names in tables."""
+
+_KEY: Final = ("cell", "trial")
+_FLOW: Final = (*_KEY, "flow")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a trial, in seconds from its start instant."""
+
+    from_s: float
+    to_s: float
+
+
+Windows = tuple[Window, Window]
+
+
+def samples(
+    tables: RunTables, group: str, asked: Collection[str], windows: Windows | None = None
+) -> pl.DataFrame:
+    """Return a row per valid trial: `cell`, `trial` and the columns `SAMPLES`.
+
+    Null are the measures that are not among `asked`, those for which a trial has no samples, and those of
+    windows without `windows`. Group `all` is all flows. They are
+
+    - `first_segments_ms`: from a flow's start until its sender had `FIRST_SEGMENTS` segments delivered, and
+      the segments that it had sent again by then; between two samples both grow evenly. Means over the flows;
+      null if any flow delivered fewer.
+    - `jain_80ms_*`: Jain's index, (sum x)^2 / (n sum x^2), of what the receivers of the n flows that were
+      there got in each bin of `BIN_MS` after the warm-up, where n is at least 2. Receivers are sampled; null
+      where samples are farther apart than `FARTHEST_MS` (Jain, Chiu and Hawe, DEC-TR-301, 1984).
+    - `srtt_p95_ms`: mean over the flows of the 95 % quantile of the samples of the smoothed RTT.
+    - `handshake_p50_ms`: median over the connections of `requests` and `workload` that began after the
+      warm-up.
+    - `completed_to_*`: median over those of them that ended, of their completion times, by their payload.
+    - `harm_percent`: (first - second) / first of the group's goodput in the two windows (Ware, Mukerjee,
+      Seshan and Sherry, HotNets 2019, with the trial's earlier window in place of a trial alone).
+    """
+    stated = pl.col("warmup_s") if "warmup_s" in tables.trials.columns else pl.lit(0.0)
+    ended = tables.trials.filter(pl.col("status") == "ok")
+    trials = ended.select(*_KEY, (stated.fill_null(0.0) * 1000).alias("warmup_ms"))
+    found = trials.select(_KEY)
+    parts = (
+        (("first_segments_ms", "first_segments_retransmits_packets"), _first_segments),
+        (("jain_80ms_mean", "jain_80ms_p05", "jain_80ms_p50"), _fairness),
+        (("srtt_p95_ms",), _smoothed),
+        (("handshake_p50_ms", *SHORT), _connections),
+    )
+    for names, measure in parts:
+        if not names_asked(names, asked):
+            continue
+        found = found.join(measure(tables, group, trials), on=_KEY, how="left")
+    if windows and names_asked(OF_WINDOWS, asked):
+        found = found.join(_windows(tables, group, windows), on=_KEY, how="left")
+    missing = [pl.lit(None, pl.Float64).alias(name) for name in SAMPLES if name not in found.columns]
+    return found.with_columns(missing).select(*_KEY, *SAMPLES)
+
+
+def names_asked(names: Collection[str], asked: Collection[str]) -> bool:
+    """Return True if any of the names is asked for."""
+    return not set(names).isdisjoint(asked)
+
+
+def _of(group: str) -> pl.Expr:
+    return pl.lit(value=True) if group == "all" else pl.col("group") == group
+
+
+def _flows(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+    """Return start, end and warm-up of the group's flows, in ms from the start instant."""
+    starts = tables.flows.filter(_of(group)).join(trials, on=_KEY)
+    return starts.select(
+        *_FLOW,
+        "start_ms",
+        (pl.col("start_ms") + pl.col("seconds") * 1000).alias("end_ms"),
+        "warmup_ms",
+    )
+
+
+def _sampled(tables: RunTables, side: str, flows: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """Return the samples of one side of these flows that have all of the columns, in order."""
+    return (
+        tables.scan("sockets")
+        .filter(pl.col("side") == side)
+        .select(*_FLOW, "t_ms", *columns)
+        .drop_nulls()
+        .join(flows.lazy(), on=_FLOW)
+        .sort(*_FLOW, "t_ms")
+        .collect()
+    )
+
+
+def _first_segments(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+    flows = _flows(tables, group, trials)
+    sampled = _sampled(tables, "sender", flows, "delivered_packets", "retransmits_packets")
+    rows = []
+    for key, own in sampled.partition_by(_FLOW, as_dict=True).items():
+        start_ms = own["start_ms"][0]
+        at = _reached(start_ms, own.select("t_ms", "delivered_packets", "retransmits_packets").rows())
+        rows.append((*key[:2], at and at[0] - start_ms, at and at[1]))
+    names = ("first_segments_ms", "first_segments_retransmits_packets")
+    schema = {name: trials.schema[name] for name in _KEY} | dict.fromkeys(names, pl.Float64)
+    each = pl.DataFrame(rows, schema=schema, orient="row")
+    expected = flows.group_by(_KEY).agg(pl.len().alias("flows"))
+    whole = pl.col("first_segments_ms").count() == pl.col("flows").first()
+    return each.join(expected, on=_KEY).group_by(_KEY).agg(pl.when(whole).then(pl.col(names).mean()))
+
+
+def _reached(start_ms: float, counts: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
+    """Return when the first segments had been delivered, and the packets sent again by then."""
+    before = (start_ms, 0.0, 0.0)
+    for now in counts:
+        if now[1] >= FIRST_SEGMENTS:
+            share = (FIRST_SEGMENTS - before[1]) / (now[1] - before[1])
+            return before[0] + share * (now[0] - before[0]), before[2] + share * (now[2] - before[2])
+        before = now
+    return None
+
+
+def _fairness(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+    sampled = _sampled(tables, "receiver", _flows(tables, group, trials), "received_bytes")
+    rows: list[tuple[object, ...]] = []
+    for key, own in sampled.partition_by(_KEY, as_dict=True).items():
+        indexes = _indexes(own.partition_by(_FLOW))
+        low = float(np.quantile(indexes, 0.05)) if indexes.size >= needed(0.95) else None
+        middle = float(np.median(indexes)) if indexes.size >= needed(0.5) else None
+        rows.append((*key, float(indexes.mean()) if indexes.size else None, low, middle))
+    names = ("jain_80ms_mean", "jain_80ms_p05", "jain_80ms_p50")
+    schema = {name: trials.schema[name] for name in _KEY} | dict.fromkeys(names, pl.Float64)
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _indexes(flows: Sequence[pl.DataFrame]) -> np.ndarray:
+    """Return Jain's index of every bin after the warm-up in which two or more flows were there throughout."""
+    gaps = [gap for flow in flows for gap in flow["t_ms"].diff().drop_nulls()]
+    if not gaps or median(gaps) > FARTHEST_MS:
+        return np.empty(0)
+    last_ms = max(float(flow["t_ms"][-1]) for flow in flows)
+    edges = np.arange(float(flows[0]["warmup_ms"][0]), last_ms, BIN_MS)
+    if edges.size < 2:
+        return np.empty(0)
+    got = np.vstack([_got(flow, edges) for flow in flows])
+    there = ~np.isnan(got)
+    count = there.sum(axis=0)
+    total, squares = np.nansum(got, axis=0), np.nansum(got**2, axis=0)
+    shared = (count >= 2) & (total > 0)
+    result: np.ndarray = total[shared] ** 2 / (count[shared] * squares[shared])
+    return result
+
+
+def _got(flow: pl.DataFrame, edges: np.ndarray) -> np.ndarray:
+    """Return the bytes that a flow's receiver got in each bin; NaN where the flow was not there."""
+    start_ms, end_ms = float(flow["start_ms"][0]), float(flow["end_ms"][0])
+    times = np.concatenate([[start_ms], flow["t_ms"].to_numpy().astype(float)])
+    received = np.concatenate([[0.0], flow["received_bytes"].to_numpy().astype(float)])
+    got = np.diff(np.interp(edges, times, received))
+    there = (edges[:-1] >= start_ms) & (edges[1:] <= min(end_ms, float(times[-1])))
+    return np.where(there, got, np.nan)
+
+
+def _smoothed(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+    sampled = _sampled(tables, "sender", _flows(tables, group, trials), "srtt_ms")
+    settled = sampled.filter(pl.col("t_ms") >= pl.col("start_ms") + pl.col("warmup_ms"))
+    enough = pl.len() >= needed(0.95)
+    each = settled.group_by(_FLOW).agg(
+        pl.when(enough).then(pl.col("srtt_ms").quantile(0.95, "linear")).alias("srtt_p95_ms")
+    )
+    return each.group_by(_KEY).agg(pl.col("srtt_p95_ms").mean())
+
+
+def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+    begun = tables.requests.filter(_of(group) & ~pl.col("warmup")).join(trials, on=_KEY)
+    payload, took = pl.col("payload_bytes"), pl.col("response_ms")
+    return begun.group_by(_KEY).agg(
+        pl.col("handshake_ms").median().alias("handshake_p50_ms"),
+        *[
+            took.filter((payload > above) & (payload <= most)).median().alias(name)
+            for name, (above, most) in SHORT.items()
+        ],
+    )
+
+
+def _windows(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:
+    """Return the group's goodput over the seconds that lie within each window, and the harm."""
+    starts = tables.flows.select(*_FLOW, "start_ms")
+    seconds = (
+        tables.intervals.filter(_of(group))
+        .join(starts, on=_FLOW)
+        .with_columns(((pl.col("start_ms") + pl.col("t_ms")) / 1000).alias("end_s"))
+        .select(*_FLOW, "end_s", (pl.col("end_s") - pl.col("seconds")).alias("begin_s"), "goodput_mbps")
+    )
+    found = tables.trials.select(_KEY)
+    for name, window in zip(("first_window_mbps", "second_window_mbps"), windows, strict=True):
+        within = (pl.col("begin_s") >= window.from_s) & (pl.col("end_s") <= window.to_s)
+        each = seconds.filter(within).group_by(_FLOW).agg(pl.col("goodput_mbps").mean())
+        found = found.join(
+            each.group_by(_KEY).agg(pl.col("goodput_mbps").sum().alias(name)), on=_KEY, how="left"
+        )
+    first, second = pl.col("first_window_mbps"), pl.col("second_window_mbps")
+    return found.with_columns(pl.when(first > 0).then((first - second) / first * 100).alias("harm_percent"))

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Every kind of traffic on booted nodes: by lab-traffic, by iperf3, and by flent where it is at hand.
+
+Figures are read from raw files, which are there of a trial that a busy machine made invalid, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from collectors.flentfile import read_test
+from l4sbench.app import api
+from l4sbench.errors import L4sbenchError
+from l4sbench.testbeds.nodes import NodesStatus
+from tests.lab.nodes.hosts import BUSY, on
+from tests.lab.udp import OWN, udp_l4s
+
+pytestmark = pytest.mark.lab
+
+HEAD = """\
+matrix: sends
+rate: 10mbit
+rtt: 20ms
+duration: {duration}
+trials: 1
+aqm: fifo
+rule: none
+expect.bottleneck: false
+sample.interval: 200ms
+flows:
+"""
+
+
+def ran(hosts: NodesStatus, folder: Path, duration: str, groups: str) -> Path:
+    """Run one trial on the hosts; return its raw folder."""
+    path = folder / "sends.yaml"
+    path.write_text(HEAD.format(duration=duration) + groups)
+    ended = api.run(path, on=f"ssh:{hosts.inventory}", runs=folder)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    (reasons,) = pl.read_parquet(ended.path / "tables" / "trials.parquet")["reasons"]
+    assert not reasons or re.fullmatch(BUSY, reasons), reasons
+    (raw,) = ended.path.glob("cells/*/*/raw")
+    return raw
+
+
+def ends(raw: Path, flow: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what both ends of a flow reported."""
+    (sender,) = raw.glob(f"*/flow-{flow}.sender.json")
+    (receiver,) = raw.glob(f"*/flow-{flow}.receiver.json")
+    return json.loads(sender.read_text()), json.loads(receiver.read_text())
+
+
+SHORT = """\
+  short:  {cc: cubic, bytes: 300kB}
+  mice:   {send: requests, cc: reno, period: 200ms, size: 50B}
+  flood:  {send: syn-flood, rate: 500kbit, codepoint: ect1, from: tx-l4s, to: rx-l4s}
+  crowd:  {send: connect-flood, cc: reno, rate: 200kbit, size: 50B, from: tx-classic, to: rx-classic}
+  many:   {send: workload, cc: reno, workload: facebook-hadoop, load: 20%, from: tx-classic, to: rx-classic}
+  udp:    {send: paced, rate: 800kbit, size: 958B, codepoint: ect0, from: tx-l4s, to: rx-l4s}
+"""
+
+
+def test_lab_traffic_sends_on_hosts(hosts: NodesStatus, tmp_path: Path) -> None:
+    raw = ran(hosts, tmp_path, "4s", SHORT)
+    short, arrived = ends(raw, "short-0")
+    assert arrived["bytes_received"] == short["bytes_acked"] == 300_000
+    assert 0.24 < (arrived["completed_ns"] - arrived["start_ns"]) / 1e9 < 4
+    mice, answered = ends(raw, "mice-0")
+    assert (mice["opened"], answered["accepted"]) == (20, pytest.approx(20, abs=1))
+    assert min(request[1] for request in mice["requests"] if request[1] > 0) > 20e6  # a round trip
+    flood, counted = ends(raw, "flood-0")
+    assert flood["packets_sent"] == pytest.approx(4 * 500e3 / 8 / 54, rel=0.01)
+    assert counted["packets_received"]["ect1"] == pytest.approx(flood["packets_sent"], rel=0.1)
+    assert sum(counted["packets_received"].values()) == counted["packets_received"]["ect1"]
+    crowd, accepted = ends(raw, "crowd-0")
+    assert crowd["opened"] == pytest.approx(4 * 200e3 / 8 / 388, abs=2)
+    assert accepted["bytes_received"] == pytest.approx(50 * crowd["opened"], rel=0.1)
+    many, served = ends(raw, "many-0")
+    assert len(many["requests"]) == many["opened"] > 1
+    assert served["accepted"] == pytest.approx(many["opened"], abs=3)
+    udp, taken = ends(raw, "udp-0")
+    assert udp["packets_sent"] == 400
+    assert taken["packets_received"]["ect0"] == pytest.approx(400, rel=0.1)
+    trial = json.loads((raw.parent / "trial.json").read_text())
+    assert trial["status"] in {"ok", "invalid"}
+    assert on(hosts, "tx-l4s", "ls /var/lib/l4sbench/bin").split() == ["lab-traffic"]
+
+
+@pytest.mark.long
+def test_groups_have_their_own_round_trip_times_and_rates(hosts: NodesStatus, tmp_path: Path) -> None:
+    """iperf3 sends these; a group's `rtt` is a delay at its sender."""
+    groups = """\
+  near: {cc: cubic, stop: 5s}
+  far:  {cc: cubic, rtt: 60ms, stop: 5s}
+  udp:  {send: paced, rate: 1mbit, size: 958B, codepoint: ect1, from: tx-l4s, to: rx-l4s}
+"""
+    raw = ran(hosts, tmp_path, "5s", groups)
+    samples = [json.loads(line) for line in (raw / "sockets.jsonl").read_text().splitlines()]
+    lowest = {
+        node: min(
+            one["min_rtt"] for one in samples if one["node"] == node and one.get("data_segs_out", 0) > 10
+        )
+        for node in ("tx-l4s", "tx-classic")
+    }
+    # a path of four nodes adds 0.5 ms and more to the nominal round trip
+    assert 20e3 < lowest["tx-l4s"] < 45e3
+    assert 40e3 < lowest["tx-classic"] - lowest["tx-l4s"] + 5e3 < 65e3
+    sent, arrived = ends(raw, "udp-0")
+    assert sent["start"]["test_start"]["protocol"] == "UDP"
+    assert sent["end"]["sum_sent"]["bytes"] * 8 / 5e6 == pytest.approx(0.958, rel=0.03)
+    assert arrived["end"]["sum_received"]["bytes"] == pytest.approx(sent["end"]["sum_sent"]["bytes"], rel=0.1)
+
+
+def test_flent_s_ping_beside_a_flow(hosts: NodesStatus, tmp_path: Path) -> None:
+    """The queue of a bulk flow is what a third party's ping sees."""
+    own = Path(os.environ.get("L4SBENCH_FLENT", Path(sys.prefix) / "flent")) / "flent"
+    irtt = shutil.which("irtt")
+    if not own.is_dir() or irtt is None:
+        pytest.skip("no flent (make env-flent installs it), or no irtt (a package of Debian)")
+    put_flent(hosts, own, Path(irtt), tmp_path)
+    raw = ran(
+        hosts,
+        tmp_path,
+        "6s",
+        "  bulk: {cc: cubic}\n  probe: {send: flent, test: ping, from: tx-l4s, to: rx-l4s}\n",
+    )
+    test = read_test(raw / "tx-l4s", "probe-0")
+    pings = [value for series, _, value in test.points if series == "Ping (ms) ICMP"]
+    assert len(pings) > 10
+    assert 20 <= min(pings) < max(pings) < 1000
+    (tmp_path / "rrul").mkdir()
+    with pytest.raises(L4sbenchError, match="netperf is missing"):
+        ran(hosts, tmp_path / "rrul", "6s", "  bulk: {cc: cubic}\n  probe: {send: flent, test: rrul}\n")
+
+
+def test_programs_of_one_s_own_send_on_hosts(
+    hosts: NodesStatus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are copied there, run as they are, and leave their JSON; without consent nothing is copied."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    udp_l4s(tmp_path)
+    path = tmp_path / "sends.yaml"
+    groups = f"  own: {{{OWN}}}\ncapture: headers\n"
+    path.write_text(HEAD.format(duration="5s").replace("10mbit", "3mbit") + groups)
+    where = f"ssh:{hosts.inventory}"
+    with pytest.raises(L4sbenchError, match="is a program that was not trusted yet"):
+        api.run(path, on=where, runs=tmp_path)
+    ended = api.run(path, on=where, runs=tmp_path, trust=True)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    (reasons,) = pl.read_parquet(ended.path / "tables" / "trials.parquet")["reasons"]
+    assert not reasons or re.fullmatch(BUSY, reasons), reasons
+    (raw,) = ended.path.glob("cells/*/*/raw")
+    (sender,) = raw.glob("*/flow-own-0.sender.json")
+    (receiver,) = raw.glob("*/flow-own-0.receiver.json")
+    sent, arrived = json.loads(sender.read_text()), json.loads(receiver.read_text())["packets_received"]
+    assert 20 <= sent["rtt_ms"]["least"] < 45
+    assert 50 < arrived["ect1"] + arrived["ce"] <= sent["packets_sent"]
+    assert arrived["not_ect"] == 0
+    assert "udp-l4s-" in on(hosts, sender.parent.name, "ls", "/var/lib/l4sbench/bin")
+
+
+def put_flent(hosts: NodesStatus, own: Path, irtt: Path, folder: Path) -> None:
+    """Copy flent's own files and irtt to every node: no packages are to be had there."""
+    shutil.copy(irtt, folder / "irtt")
+    start = folder / "start"
+    start.write_text('#!/bin/sh\nPYTHONPATH=/opt/flent exec python3 -m flent "$@"\n')
+    shutil.copytree(own, folder / "packed" / "flent", ignore=shutil.ignore_patterns("__pycache__", "ui"))
+    packed = folder / "flent.tar"
+    what = ("-C", folder / "packed", "flent", "-C", folder, "start", "irtt")
+    subprocess.run(["tar", "-cf", packed, *what], check=True, timeout=60)
+    steps = (
+        "sudo mkdir -p /opt/flent",
+        "sudo tar -xf - -C /opt/flent",
+        "sudo install -m 755 /opt/flent/start /usr/bin/flent",
+        "sudo install -m 755 /opt/flent/irtt /usr/bin/irtt",
+    )
+    for node in hosts.nodes:
+        with packed.open("rb") as archive:
+            subprocess.run(
+                ["ssh", "-F", str(hosts.ssh_config), node.name, " && ".join(steps)],
+                stdin=archive,
+                check=True,
+                timeout=300,
+            )

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`send: exec` in the lab: examples/udp-l4s, and programs that fail."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from l4sbench.app import api
+from l4sbench.app.prepare import find_run
+from l4sbench.testbeds.virtual.lab import Lab
+from tests.lab.udp import EXAMPLE, RECEIVE, SEND
+from tests.lab.udp import udp_l4s as compiled_example
+
+pytestmark = pytest.mark.lab
+
+HEAD = """\
+matrix: m
+rate: 10mbit
+rtt: 20ms
+trials: 1
+rule: none
+duration: 6s
+capture: headers
+"""
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture(scope="module")
+def udp_l4s(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's program, compiled."""
+    return compiled_example(tmp_path_factory.mktemp("udp-l4s"))
+
+
+def compiled(folder: Path, name: str, body: str) -> None:
+    source = folder / f"{name}.c"
+    source.write_text(f"#include <stdio.h>\n#include <unistd.h>\nint main(void) {{ {body} }}\n")
+    argv = ["gcc", "-static", "-o", str(folder / name), str(source)]
+    subprocess.run(argv, check=True, timeout=60)
+
+
+def run(folder: Path, flows: str, aqm: str = "dualpi2", **options: Any) -> api.EndedRun:
+    matrix = folder / "m.yaml"
+    matrix.write_text(f"{HEAD}aqm: {aqm}\nflows:\n{flows}")
+    return api.run(matrix, runs=folder / "runs", trust=True, **options)
+
+
+def group(sender: str, receiver: str = "", codepoint: str = "ect1") -> str:
+    ends = f', exec_receiver: "{receiver}"' if receiver else ""
+    return f'  l4s: {{send: exec, codepoint: {codepoint}, exec_sender: "{sender}"{ends}}}\n'
+
+
+def test_the_example_s_own_matrix_is_valid(lab: Lab, tmp_path: Path, udp_l4s: Path) -> None:
+    (tmp_path / "udp-l4s").write_bytes(udp_l4s.read_bytes())
+    (tmp_path / "udp-l4s").chmod(0o755)
+    (tmp_path / "udp-l4s.yaml").write_bytes((EXAMPLE / "udp-l4s.yaml").read_bytes())
+    planned = api.plan_of(tmp_path / "udp-l4s.yaml", options=api.RunOptions(runs=tmp_path, trust=True))
+    assert planned.plan.to_run == 12
+    assert not planned.problems
+    ended = api.run(tmp_path / "udp-l4s.yaml", "aqm=dualpi2", trials=1, runs=tmp_path / "runs", trust=True)
+    assert ended.result.exit_code == 0
+
+
+def test_a_sender_of_one_s_own_shares_a_link_and_reacts_to_marks(
+    lab: Lab, tmp_path: Path, udp_l4s: Path
+) -> None:
+    (tmp_path / "udp-l4s").symlink_to(udp_l4s)
+    ended = run(tmp_path, group(SEND, RECEIVE) + "  classic: {cc: cubic}\n")
+    tables = api.load(ended)
+    assert tables.trials["status"].to_list() == ["ok"], tables.trials["reasons"].to_list()
+    assert tables.trials["traffic"].to_list() == ["exec, lean"]
+    own = tables.flows.filter(group="l4s").row(0, named=True)
+    other = tables.flows.filter(group="classic").row(0, named=True)
+    assert own["goodput_mbps"] > 1
+    assert other["goodput_mbps"] > 1
+    assert 8 < own["goodput_mbps"] + other["goodput_mbps"] < 10
+    assert own["delivered_ce_packets"] > 10
+    reported = {
+        key: value
+        for side, key, value in tables.exec.select("side", "key", "value").iter_rows()
+        if side == "sender"
+    }
+    packets = tables.packet_flows.filter(flow="l4s-0").row(0, named=True)
+    assert 0 <= reported["packets_sent"] - packets["data_packets"] <= 20  # under way at the end
+    assert 20 <= reported["rtt_ms.least"] < 25
+    assert packets["sojourn_p95_ms"] < 15
+    assert 0 < reported["alpha"] < 1
+    left = list(ended.path.glob("cells/*/*/raw/.programs"))
+    assert left == []  # the program itself is kept once, in the run directory
+    assert (ended.path / "executables" / "udp-l4s").read_bytes() == udp_l4s.read_bytes()
+
+
+def test_equal_trials_are_equal(lab: Lab, tmp_path: Path, udp_l4s: Path) -> None:
+    (tmp_path / "udp-l4s").symlink_to(udp_l4s)
+    found = []
+    for _ in range(2):
+        ended = run(tmp_path, group(SEND, RECEIVE) + "  classic: {cc: cubic}\n", new=True)
+        (raw,) = ended.path.glob("cells/*/1-*/raw")
+        names = ("tx-l4s/flow-l4s-0.sender.json", "rx-l4s/flow-l4s-0.receiver.json", "router/net-rx.pcap.gz")
+        found.append([(raw / name).read_bytes() for name in names])
+    assert found[0] == found[1]
+
+
+def test_a_run_directory_runs_without_the_program_it_was_made_with(
+    lab: Lab, tmp_path: Path, udp_l4s: Path
+) -> None:
+    (tmp_path / "udp-l4s").write_bytes(udp_l4s.read_bytes())
+    (tmp_path / "udp-l4s").chmod(0o755)
+    ended = run(tmp_path, group(SEND, RECEIVE))
+    (tmp_path / "udp-l4s").unlink()
+    again = api.run(find_run(ended.path) / "matrix.yaml", trials=2, runs=tmp_path / "runs")
+    assert api.load(again).trials["status"].to_list() == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('fputs("no such option: --x\\n", stderr); return 3;', "ended with code 3: no such option: --x"),
+        ("sleep(100);", "was still running at the time limit"),
+        ("__builtin_trap();", "ended with code 132"),
+    ],
+)
+def test_a_sender_that_fails_makes_its_trial_fail_with_its_words(
+    lab: Lab, tmp_path: Path, udp_l4s: Path, body: str, reason: str
+) -> None:
+    (tmp_path / "udp-l4s").symlink_to(udp_l4s)
+    compiled(tmp_path, "own", body)
+    ended = run(tmp_path, group("./own", RECEIVE))
+    (found,) = api.load(ended).trials["reasons"].to_list()
+    assert reason in found, found
+    assert "on tx-l4s: /trial/.programs/own-" in found
+
+
+def test_a_receiver_that_fails_makes_its_trial_fail_with_its_words(
+    lab: Lab, tmp_path: Path, udp_l4s: Path
+) -> None:
+    (tmp_path / "udp-l4s").symlink_to(udp_l4s)
+    ended = run(tmp_path, group(SEND, "./udp-l4s receive --port {port} --json /proc/none --wrong 1"))
+    (found,) = api.load(ended).trials["reasons"].to_list()
+    assert "ended with code 1: udp-l4s: unknown option --wrong (on rx-l4s: /trial/.programs/udp-l4s-" in found
+
+
+@pytest.mark.parametrize(
+    ("sender", "codepoint", "reason"),
+    [
+        (SEND.replace("--seconds {seconds}", "--seconds 2"), "ect1", "l4s-0: its last packet came to the"),
+        (SEND.replace("--ecn {ecn}", "--ecn 0"), "ect1", "l4s-0: 100% of its packets are not ect1; most are"),
+        (f"{SEND} --json /dev/null", "ect1", "l4s-0: the sender's JSON (flow-l4s-0.sender.json) is missing"),
+    ],
+)
+def test_what_a_program_did_not_do_makes_a_trial_invalid(
+    lab: Lab, tmp_path: Path, udp_l4s: Path, sender: str, codepoint: str, reason: str
+) -> None:
+    (tmp_path / "udp-l4s").symlink_to(udp_l4s)
+    tables = api.load(run(tmp_path, group(sender, RECEIVE, codepoint)))
+    assert tables.trials["status"].to_list() == ["invalid"]
+    assert reason in tables.trials["reasons"].item()
+    assert tables.flows.filter(pl.col("send") == "exec").height == 0

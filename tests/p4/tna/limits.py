@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Limits of Tofino 1 that compilers report late: after the front end took the program. `p4test` sees none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tests.p4.tna.machine import Switch
+from tests.p4.tna.stages import Analysis, chain, path, pipeline
+from tests.p4.tna.syntax import (
+    Action,
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Expression,
+    If,
+    Instance,
+    Items,
+    Member,
+    Name,
+    Number,
+    RefusedError,
+    Statement,
+    Table,
+    Tree,
+)
+
+STAGES = 12
+RANGE_BITS = 20
+ACTIONS_PER_REGISTER = 4
+REGISTER_BITS = (1, 8, 16, 32)
+MIRROR_BYTES = 32
+SATURATING = ("|+|", "|-|")
+
+
+def problems(tree: Tree) -> list[str]:
+    """Return everything in a program that Tofino 1 does not take, with its place.
+
+    Raises:
+        RefusedError: The interpreter does not know a part of the program.
+    """
+    switch = Switch(tree)
+    found: list[RefusedError] = []
+    for block in tree.blocks:
+        found += checksums(block)
+        if block.kind == "control":
+            found += ranges(block, switch)
+            found += register_accesses(block)
+            found += register_shapes(block, switch)
+            found += actions(block)
+            found += mirrors(block, switch, tree)
+    for block in pipeline(tree):
+        length = len(chain(block).steps)
+        if length > STAGES:
+            found.append(block.at.refuse(f"{block.name} needs {length} stages; Tofino 1 has {STAGES}"))
+    return [str(one) for one in found]
+
+
+def calls(body: Sequence[Statement]) -> Iterator[Call]:
+    """Return every call in statements, those in expressions included."""
+    for statement in body:
+        if isinstance(statement, If):
+            yield from _calls_of(statement.condition)
+            yield from calls(statement.then)
+            yield from calls(statement.orelse)
+        elif isinstance(statement, Assign):
+            yield from _calls_of(statement.value)
+        else:
+            yield from _calls_of(statement.call)
+
+
+def _calls_of(expression: Expression) -> Iterator[Call]:
+    if isinstance(expression, Call):
+        yield expression
+        yield from _calls_of(expression.function)
+        for argument in expression.arguments:
+            yield from _calls_of(argument)
+    elif isinstance(expression, Items):
+        for item in expression.items:
+            yield from _calls_of(item)
+    elif isinstance(expression, Binary):
+        yield from _calls_of(expression.left)
+        yield from _calls_of(expression.right)
+    elif not isinstance(expression, Number | Name):
+        yield from _calls_of(expression.of)
+
+
+def checksums(block: Block) -> Iterator[RefusedError]:
+    """Refuse constants other than 0 in a checksum: the deparser adds fields only."""
+    made = {
+        local.name for local in block.locals if isinstance(local, Instance) and local.type.name == "Checksum"
+    }
+    for call in calls(block.apply):
+        if not isinstance(call.function, Member) or path(call.function.of) not in made:
+            continue
+        for argument in call.arguments:
+            for item in argument.items if isinstance(argument, Items) else ():
+                if isinstance(item, Number) and item.value:
+                    yield item.at.refuse("a checksum takes no constant but 0; put it into metadata")
+
+
+def ranges(block: Block, switch: Switch) -> Iterator[RefusedError]:
+    """Refuse range keys that are too wide."""
+    for local in block.locals:
+        if isinstance(local, Table):
+            for name, kind, width, _ in switch.tables[f"{block.name}.{local.name}"].keys:
+                if kind == "range" and width > RANGE_BITS:
+                    yield local.at.refuse(f"range key {name} has {width} bits; the limit is {RANGE_BITS}")
+
+
+def register_accesses(block: Block) -> Iterator[RefusedError]:
+    """Refuse a register that a packet could access twice: in two tables, or twice in one action."""
+    analysis = Analysis(block)
+    steps = analysis.steps()
+    for at, step in enumerate(steps):
+        for other in steps[:at]:
+            twice = step.effects.registers & other.effects.registers
+            if twice and not step.excludes(other):
+                names = ", ".join(sorted(twice))
+                yield block.at.refuse(
+                    f"register {names}: a packet may access it in {other.name} and in {step.name}"
+                )
+    for action in analysis.actions.values():
+        seen: set[str] = set()
+        for call in calls(action.body):
+            for register in analysis.of_call(call).registers:
+                if register in seen:
+                    yield call.at.refuse(f"register {register} is accessed twice in {action.name}")
+                seen.add(register)
+
+
+def register_shapes(block: Block, switch: Switch) -> Iterator[RefusedError]:
+    """Refuse registers of other widths, and more RegisterActions than a stateful unit holds."""
+    counts: dict[str, int] = {}
+    for local in block.locals:
+        if not isinstance(local, Instance):
+            continue
+        if local.type.name == "Register":
+            width = switch.registers[f"{block.name}.{local.name}"].width
+            if width not in REGISTER_BITS:
+                yield local.at.refuse(f"register {local.name} has {width} bits; choose from {REGISTER_BITS}")
+        elif local.type.name == "RegisterAction":
+            register = path(local.arguments[0])
+            counts[register] = counts.get(register, 0) + 1
+            if counts[register] == ACTIONS_PER_REGISTER + 1:
+                yield local.at.refuse(f"register {register} has more than {ACTIONS_PER_REGISTER} actions")
+
+
+def actions(block: Block) -> Iterator[RefusedError]:
+    """Refuse actions that span stages, and saturating operations with action data."""
+    analysis = Analysis(block)
+    for local in block.locals:
+        if not isinstance(local, Action):
+            continue
+        parameters = {parameter.name for parameter in local.parameters}
+        computed: set[str] = set()
+        for statement in local.body:
+            if not isinstance(statement, Assign):
+                if isinstance(statement, If):
+                    yield statement.at.refuse(f"action {local.name} has a condition")
+                continue
+            value = statement.value
+            if isinstance(value, Binary):
+                operands = analysis.of_expression(value).reads
+                if operands & computed:
+                    yield statement.at.refuse(f"action {local.name} needs a result of its own: two stages")
+                right = value.right
+                if value.operator in SATURATING and isinstance(right, Name) and right.name in parameters:
+                    yield statement.at.refuse(f"the second operand of {value.operator} is action data")
+            computed.add(path(statement.target))
+
+
+def mirrors(block: Block, switch: Switch, tree: Tree) -> Iterator[RefusedError]:
+    """Refuse mirror type 0, which means none, and headers that are too long."""
+    headers = {record.name: record for record in tree.records}
+    for local in block.locals:
+        if not isinstance(local, Instance) or local.type.name != "Mirror":
+            continue
+        if len(local.arguments) != 1 or switch.number(local.arguments[0], local.at) == 0:
+            yield local.at.refuse("a mirror needs a type other than 0")
+    for call in calls(block.apply):
+        if isinstance(call.function, Member) and call.function.name == "emit" and call.types:
+            length = sum(switch.width(one.type) for one in headers[call.types[0].name].fields) // 8
+            if length > MIRROR_BYTES:
+                yield call.at.refuse(f"a mirror header has at most {MIRROR_BYTES} bytes, not {length}")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The budget of a program: chains of dependent tables, registers and their memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.p4.tna.machine import Switch
+from tests.p4.tna.stages import Chain, chain, pipeline
+from tests.p4.tna.syntax import Tree
+
+BLOCK_BYTES = 16 * 1024
+"""An SRAM block: 1024 words of 128 bit."""
+BLOCKS_PER_PIPE = 12 * 80
+"""SRAM blocks of a pipe of Tofino 1: 80 in each of 12 stages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterSize:
+    """A register: entries and their bits."""
+
+    name: str
+    entries: int
+    bits: int
+
+    @property
+    def bytes(self) -> int:
+        """Its memory."""
+        return self.entries * self.bits // 8
+
+    @property
+    def blocks(self) -> int:
+        """SRAM blocks that hold it; a compiler may add one."""
+        return -(-self.bytes // BLOCK_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Chains of ingress and egress, and all registers."""
+
+    chains: tuple[Chain, Chain]
+    registers: tuple[RegisterSize, ...]
+
+    @property
+    def blocks(self) -> int:
+        """SRAM blocks of all registers."""
+        return sum(register.blocks for register in self.registers)
+
+    def lines(self) -> list[str]:
+        """Return the budget as text."""
+        text = [
+            f"{one.control}: {len(one.steps)} dependent steps: {' -> '.join(one.steps)}"
+            for one in self.chains
+        ]
+        text += [
+            f"{one.name}: {one.entries} x {one.bits} bit = {one.bytes / 1024:g} KB, {one.blocks} SRAM blocks"
+            for one in self.registers
+        ]
+        share = 100 * self.blocks / BLOCKS_PER_PIPE
+        text.append(
+            f"{len(self.registers)} registers: {self.blocks} of {BLOCKS_PER_PIPE} SRAM blocks, {share:.1f} %"
+        )
+        return text
+
+
+def budget(tree: Tree) -> Budget:
+    """Return the budget of a program."""
+    ingress, egress = pipeline(tree)
+    sizes = tuple(
+        RegisterSize(name, len(register.values), register.width)
+        for name, register in Switch(tree).registers.items()
+    )
+    return Budget((chain(ingress), chain(egress)), sizes)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Measures from samples, from a made-up trial of 20 s: one flow from 0.5 s, another that joins it at 2 s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.published.claims import measures
+from reports.published.claims.samples import SAMPLES, Window
+from reports.result.load import RunTables, load
+from tests.unit.reports.conftest import write
+
+KEY = {"cell": "c", "trial": 1}
+STARTS_MS = {"both-0": 500.0, "both-1": 2000.0}
+BYTES_PER_MS = {"both-0": 300, "both-1": 100}
+SEGMENTS_PER_MS = {"both-0": 10, "both-1": 5}
+WINDOWS = (Window(3, 10), Window(11, 20))
+MakeTrial = Callable[..., RunTables]
+
+
+def sampled(flow: str, every_ms: int, end_ms: int) -> list[dict[str, Any]]:
+    """Return a receiver that gets its bytes evenly, and a sender that sends each hundredth segment again."""
+    first = (int(STARTS_MS[flow]) // every_ms + 1) * every_ms
+    rows: list[dict[str, Any]] = []
+    for t_ms in range(first, end_ms + 1, every_ms):
+        run_ms = t_ms - STARTS_MS[flow]
+        own = KEY | {"flow": flow, "group": "both", "t_ms": t_ms}
+        segments = int(SEGMENTS_PER_MS[flow] * run_ms)
+        rows += [
+            own | {"node": "rx", "side": "receiver", "received_bytes": int(BYTES_PER_MS[flow] * run_ms)},
+            own
+            | {"node": "tx", "side": "sender", "srtt_ms": 20.0 if t_ms < 19_500 else 40.0}
+            | {"delivered_packets": segments, "retransmits_packets": segments // 100},
+        ]
+    return rows
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> MakeTrial:
+    def build(every_ms: int = 20, end_ms: int = 20_000) -> RunTables:
+        about = {"status": "ok", "seed": "1", "inputs": "i", "folder": "1-i"}
+        factors = {"both.cc": "cubic", "rate_mbps": 10.0, "warmup_s": 0.0}
+        ends = {"cc": "x", "sender": "tx", "receiver": "rx", "seconds": end_ms / 1000, "goodput_mbps": 5.0}
+        flows = [
+            KEY
+            | {"flow": flow, "group": "both", "start_ms": start, "completed_ms": 900.0 + start}
+            | ends
+            | {"srtt_minus_base_ms": 3.0, "retransmits_packets": 1}
+            for flow, start in STARTS_MS.items()
+        ]
+        seconds = [
+            KEY
+            | {"flow": "both-0", "group": "both", "t_ms": end_s * 1000, "seconds": 1.0, "warmup": False}
+            | {"goodput_mbps": 8.0 if end_s < 10 else 2.0}
+            for end_s in range(1, 20)
+        ]
+        requests = [
+            KEY
+            | {"flow": "mice-0", "group": "mice", "request": number, "t_ms": number * 100.0}
+            | {"handshake_ms": float(number), "payload_bytes": payload, "warmup": number < 3}
+            | {"response_ms": None if number == 7 else 10.0 * number}
+            for number, payload in enumerate((50, 50, 100, 101, 1500, 15_000, 15_000), start=1)
+        ]
+        rows = {
+            "trials": [KEY | factors | about],
+            "flows": flows,
+            "packet_flows": [],
+            "intervals": seconds,
+            "requests": requests,
+            "sockets": [row for flow in STARTS_MS for row in sampled(flow, every_ms, end_ms)],
+        }
+        for name, own in rows.items():
+            write(tmp_path / "tables", name, own)
+        return load(tmp_path)
+
+    return build
+
+
+def measured(tables: RunTables, group: str = "both") -> dict[str, Any]:
+    return measures(tables, group, SAMPLES, WINDOWS).row(0, named=True)
+
+
+def test_fairness_is_that_of_the_flows_that_are_there(trial: MakeTrial) -> None:
+    """Bins with one flow do not count; with both, 3 to 1, the index is (3 + 1)^2 / (2 (9 + 1))."""
+    row = measured(trial())
+    assert row["jain_80ms_mean"] == pytest.approx(0.8)
+    assert row["jain_80ms_p50"] == pytest.approx(0.8)
+    assert row["jain_80ms_p05"] == pytest.approx(0.8)
+
+
+def test_a_quantile_needs_enough_bins(trial: MakeTrial) -> None:
+    row = measured(trial(end_ms=12_000))  # 125 bins with both; the fifth of 100 needs 200
+    assert row["jain_80ms_p50"] == pytest.approx(0.8)
+    assert row["jain_80ms_p05"] is None
+
+
+def test_samples_that_are_too_far_apart_tell_no_bin(trial: MakeTrial) -> None:
+    row = measured(trial(every_ms=100))
+    assert row["jain_80ms_mean"] is row["jain_80ms_p50"] is None
+
+
+def test_the_first_segments_are_found_between_samples(trial: MakeTrial) -> None:
+    """Flow 0 needs 2000 ms, flow 1 4000 ms; each has then sent 200 again."""
+    row = measured(trial(every_ms=300))
+    assert row["first_segments_ms"] == pytest.approx(3000, abs=1)
+    assert row["first_segments_retransmits_packets"] == pytest.approx(200, abs=2)
+
+
+def test_a_flow_that_ends_before_has_no_such_time(trial: MakeTrial) -> None:
+    row = measured(trial(end_ms=5000))
+    assert row["first_segments_ms"] is row["first_segments_retransmits_packets"] is None
+
+
+def test_harm_is_between_two_windows(trial: MakeTrial) -> None:
+    """Seconds that a window cuts do not count: 8 Mbit/s until 9.5 s, then 2."""
+    row = measured(trial())
+    assert (row["first_window_mbps"], row["second_window_mbps"]) == (8, 2)
+    assert row["harm_percent"] == pytest.approx(75)
+
+
+def test_tail_and_completion(trial: MakeTrial) -> None:
+    row = measured(trial())
+    assert row["srtt_p95_ms"] == 20  # the last half second has 40
+    assert row["completed_ms"] == 900 + 1250
+    assert row["srtt_minus_base_ms"] == 3
+
+
+def test_connections_of_the_warmup_do_not_count(trial: MakeTrial) -> None:
+    tables = trial()
+    flow = {"flow": "mice-0", "group": "mice", "sender": "tx", "receiver": "rx", "start_ms": 0.0}
+    write(tables.folder, "flows", [KEY | flow])
+    row = measured(load(tables.folder.parent), "mice")
+    assert row["handshake_p50_ms"] == 5
+    assert row["completed_to_100B_ms"] == 30  # two earlier ones began in the warm-up
+    assert row["completed_to_1500B_ms"] == 45
+    assert row["completed_to_15kB_ms"] == 60  # the last one has not ended
+
+
+def test_samples_are_read_only_where_asked(trial: MakeTrial) -> None:
+    row = measures(trial(), "both").row(0, named=True)
+    assert {name for name in SAMPLES if row[name] is not None} == set()
+    row = measures(trial(), "both", {"harm_percent"}).row(0, named=True)
+    assert row["harm_percent"] is None, "no windows were given"
