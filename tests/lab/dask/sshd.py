@@ -9,25 +9,40 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncssh
 
 if TYPE_CHECKING:
-    from asyncssh import SSHServerProcess
+    from asyncssh import SSHServerProcess, SSHWriter
 
 
 async def serve(process: SSHServerProcess[str]) -> None:
-    """Run a command as sshd would, with its output and its end."""
+    """Run a command as sshd would, with its output and its end.
+
+    The output is passed on here: asyncssh's own `redirect` closes the connection if the command has
+    ended before it began.
+    """
     words = ["sh", "-c", process.command or ":"]
-    inner = await asyncio.create_subprocess_exec(*words, stdin=-1, stdout=-1, stderr=-1, cwd="/")
-    await process.redirect(stdin=inner.stdin, stdout=inner.stdout, stderr=inner.stderr)
+    inner = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd="/")
     try:
+        await asyncio.gather(
+            pass_on(inner.stdout, process.stdout),
+            pass_on(inner.stderr, process.stderr),
+        )
         process.exit(await inner.wait())
     finally:
         if inner.returncode is None:
             inner.kill()
+
+
+async def pass_on(source: asyncio.StreamReader | None, sink: SSHWriter[str]) -> None:
+    """Write to the other end what a command writes, until it closes its output."""
+    assert source is not None
+    while data := await source.read(1 << 16):
+        sink.write(data.decode(errors="replace"))
 
 
 async def main(home: Path) -> None:

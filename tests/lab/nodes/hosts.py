@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Booted nodes for tests, and commands on them."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,8 +12,16 @@ from typing import Protocol
 
 from l4sbench.testbeds import nodes
 
-BUSY = r"(\S+: (limited by its|its host was too busy:|sent |step: \w+ changed \d+ ms late).*?(; )?)*"
-"""Reasons why a trial is invalid on a machine without time for its nodes."""
+_BUSY = re.compile(
+    r"(\S+: (limited by its |its host was too busy: |sent |step: \w+ changed \d+ ms late|"
+    r"its last packet came |the (sender|receiver) ran |\d+ packets (are missing from|dropped at) )"
+    r".*?(; |$))*"
+)
+
+
+def only_busy(reasons: str | None) -> bool:
+    """Return whether a trial is valid, or invalid for want of time on a busy machine alone."""
+    return _BUSY.fullmatch(reasons or "") is not None
 
 
 @contextmanager

@@ -9,7 +9,6 @@ have, too.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import polars as pl
@@ -17,7 +16,7 @@ import pytest
 
 from l4sbench.app import api
 from reports.result.load import RunTables
-from tests.lab.nodes.hosts import BUSY, booted
+from tests.lab.nodes.hosts import booted, only_busy
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -37,7 +36,7 @@ def ran(folder: Path, topology: str, matrix: str, *filters: str) -> RunTables:
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
     found = api.load(ended)
     for reasons in found.trials["reasons"].drop_nulls():
-        assert re.fullmatch(BUSY, reasons), reasons
+        assert only_busy(reasons), reasons
     return found
 
 
