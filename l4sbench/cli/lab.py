@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from l4sbench.testbeds.virtual.lab import LabStatus
     from l4sbench.topology import Topology
 
+DEBUG_LAB = "debug"
+"""Name of the lab that `lab build --debug` makes."""
+
 
 def add_parser(commands: Subparsers) -> None:
     """Add the command and its subcommands to the parser."""
@@ -55,6 +58,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench lab build",
             "l4sbench lab build --kernel-tree ~/src/net-next",
             "l4sbench lab build --name mine --kernel-tree ~/src/net-next --keep-tree",
+            "l4sbench lab build --debug                    (then: run --lab debug)",
         ),
     )
     source = building.add_mutually_exclusive_group()
@@ -65,13 +69,17 @@ def add_parser(commands: Subparsers) -> None:
     building.add_argument(
         "--name",
         type=lab_name,
-        default=DEFAULT_LAB,
         help="build a lab beside the default one (run --lab NAME)",
     )
     building.add_argument(
         "--keep-tree",
         action="store_true",
         help="keep the built tree (2 GB), so that the next build compiles only changes; for git work trees",
+    )
+    building.add_argument(
+        "--debug",
+        action="store_true",
+        help="build a kernel that reports errors of modules (KASAN, kmemleak, lockdep): the lab `debug`",
     )
     building.add_argument(
         "--jobs", type=count, metavar="N", help="number of parallel compilations (default: number of cores)"
@@ -113,18 +121,20 @@ def build(args: argparse.Namespace) -> int:
     from l4sbench.testbeds.virtual.lab import BuildOptions
     from l4sbench.testbeds.virtual.lab import build as make
 
+    name = args.name or (DEBUG_LAB if args.debug else DEFAULT_LAB)
     options = BuildOptions(
         tarball=args.tarball,
         kernel_tree=args.kernel_tree,
         jobs=args.jobs,
         force=args.force,
-        name=args.name,
+        name=name,
         keep_tree=args.keep_tree,
+        debug=args.debug,
         needs=frozenset(kernel_options(Catalog.load(args.catalog).entries)),
     )
     with build_progress() as on_progress:
         lab = make(options, on_progress)
-    named = "" if args.name == DEFAULT_LAB else f" {args.name}"
+    named = "" if name == DEFAULT_LAB else f" {name}"
     say(f"The lab{named} is ready: Linux {lab.kernel_release}, from {lab.source}")
     return 0
 

@@ -25,7 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../prague/ends.h"
+#include "prague/ends.h"
 
 static int unloaded(const char *module)
 {

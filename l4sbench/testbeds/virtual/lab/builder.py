@@ -19,7 +19,13 @@ from l4sbench.testbeds.virtual.lab.cache import PARTS, Cache
 from l4sbench.testbeds.virtual.lab.doctor import build_checks, require
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.kepttree import kept_tree
-from l4sbench.testbeds.virtual.lab.kernel import Kernel, build_kernel, find_kernel, kernel_digest
+from l4sbench.testbeds.virtual.lab.kernel import (
+    DEBUGGING,
+    Kernel,
+    build_kernel,
+    find_kernel,
+    kernel_digest,
+)
 from l4sbench.testbeds.virtual.lab.lab import (
     BEFORE_KEY,
     HINT,
@@ -64,6 +70,7 @@ class BuildOptions:
         name: Name of the lab; labs with different names exist side by side.
         keep_tree: Keep the built tree of `kernel_tree`, a git work tree, so that the next build of this name
             compiles only what has changed since; it takes about 2 GB.
+        debug: Build a kernel that looks for errors of modules (`DEBUGGING`), several times slower.
         needs: Kernel options, without `CONFIG_`, that the lab must offer beyond `kernel.config`. Those of
             earlier builds stay.
         cache: The cache folder; the user's own by default.
@@ -76,6 +83,7 @@ class BuildOptions:
     force: bool = False
     name: str = DEFAULT_LAB
     keep_tree: bool = False
+    debug: bool = False
     needs: frozenset[str] = frozenset()
     cache: Path | None = None
     kernels: Path | None = None
@@ -86,12 +94,20 @@ class BuildOptions:
         return self.tarball is not None or self.kernel_tree is not None
 
     @property
+    def debugging(self) -> frozenset[str]:
+        """Options, without `CONFIG_`, that a kernel for debugging has built in; none for others."""
+        return DEBUGGING if self.debug else frozenset()
+
+    @property
     def command(self) -> str:
         """The command that builds the same lab."""
         named = () if self.name == DEFAULT_LAB else ("--name", self.name)
         tree = () if self.kernel_tree is None else ("--kernel-tree", str(self.kernel_tree.absolute()))
         tarball = () if self.tarball is None else ("--tarball", str(self.tarball.absolute()))
-        return shlex.join([*HINT.split(), *named, *tree, *tarball, *(["--keep-tree"] * self.keep_tree)])
+        debug = ["--debug"] * self.debug
+        return shlex.join(
+            [*HINT.split(), *named, *tree, *tarball, *(["--keep-tree"] * self.keep_tree), *debug]
+        )
 
 
 @dataclass(frozen=True)
@@ -123,6 +139,8 @@ def build(options: BuildOptions, on_progress: Callable[[BuildStep], None] = lamb
         raise TestbedError("a tarball and a kernel tree exclude each other: name one of them")
     if options.keep_tree and options.kernel_tree is None:
         raise TestbedError("there is no kernel tree whose build could be kept", "name it with --kernel-tree")
+    if options.debug and options.name == DEFAULT_LAB:
+        raise TestbedError("the default lab's kernel is not for debugging", "name another lab with --name")
     cache, inputs = Cache.open(options.cache), Inputs.read(options.kernels)
     _require_source(cache, options)
     if (lab := _finished(cache, inputs, options)) is not None:
@@ -278,13 +296,15 @@ def _finished(cache: Cache, inputs: Inputs, options: BuildOptions) -> Lab | None
     record = read_record(cache, record_key(inputs, name=options.name))
     if record is None or options.force or options.own_kernel or record.own_kernel:
         return None
+    if record.debug != options.debug:  # --debug or its absence asks for another kernel
+        return None
     if compiler_version() not in (record.compiler, None):  # without a compiler the lab cannot get better
         return None
     try:
         lab = Lab.locate(options.cache, options.kernels, options.needs, options.name)
     except TestbedError:
         return None
-    return None if lab.lacks(options.needs) else lab
+    return None if lab.lacks(options.needs | options.debugging) else lab
 
 
 def compiler_version() -> str | None:
@@ -318,7 +338,8 @@ class _Build:
         tools = build_tools(self.cache, self.inputs, compiler, self._say("tools"), force=self.options.force)
         source = self._source()
         userland = self._userland()
-        kernel = self._kernel(source, compiler)
+        debugging = self.options.debugging
+        kernel = self._kernel(source, compiler, debugging)
         before = read_record(self.cache, record_key(self.inputs, name=self.options.name))
         kept = before is not None and before.kernel == self._part(kernel.path)
         earlier = frozenset(before.options) if before and kept else frozenset[str]()
@@ -328,7 +349,7 @@ class _Build:
             compiler, tools, userland, kernel, linux or self._linux_modules(kernel, source, earlier)
         )
         if linux is None:
-            kernel = self._kernel(source, compiler, wanted)
+            kernel = self._kernel(source, compiler, wanted | debugging)
             yield self._finish(compiler, tools, userland, kernel, None, wanted)
 
     def _finish(
@@ -372,6 +393,7 @@ class _Build:
             },
             options=dict(linux.options),
             built_in=tuple(sorted(built_in)),
+            debug=self.options.debug,
             name=self.options.name,
             command=self.options.command,
         )

@@ -63,6 +63,12 @@ REPEATABLE = {
 }
 """Variables that make equal sources give equal kernels."""
 
+DEBUGGING = frozenset(
+    {"SLUB_DEBUG", "KASAN", "KASAN_VMALLOC", "DEBUG_KMEMLEAK", "PROVE_LOCKING", "DEBUG_ATOMIC_SLEEP"}
+)
+"""Options, without `CONFIG_`, of a kernel that finds errors of modules: memory used after it was freed or
+beyond its end, memory that nothing refers to, locks that can deadlock, sleeping where that is forbidden.
+KASAN_VMALLOC, as a module may be loaded where another one was."""
 
 _ABSENT = ("RUSTC=none", "BINDGEN=none", "PAHOLE=none")
 """Tools that the lab's kernel does not need, and whose presence would show in its configuration."""

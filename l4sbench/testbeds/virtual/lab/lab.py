@@ -38,7 +38,8 @@ class LabRecord(BaseModel):
     """The result of one finished build: parts are paths below the cache's root.
 
     `options` is as in `Lab`; `built_in` are the options that this kernel has beyond `kernel.config`, because
-    catalog entries need them and they cannot be modules. `name` is the lab's, and `command` builds it again.
+    catalog entries need them and they cannot be modules. `debug`: its kernel looks for errors of modules.
+    `name` is the lab's, and `command` builds it again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,6 +59,7 @@ class LabRecord(BaseModel):
     modules: dict[str, ModuleRecord]
     options: dict[str, tuple[str, ...]] = {}
     built_in: tuple[str, ...] = ()
+    debug: bool = False
     name: str = DEFAULT_LAB
     command: str = HINT
 

@@ -245,6 +245,12 @@ def test_a_tarball_and_a_tree_at_once_are_refused(tmp_path: Path, kernels: Path)
         build(BuildOptions(tarball=tmp_path, kernel_tree=tmp_path, cache=tmp_path, kernels=kernels))
 
 
+def test_the_default_lab_is_not_for_debugging(cache: Path, kernels: Path) -> None:
+    with pytest.raises(TestbedError, match="not for debugging; name another lab with --name"):
+        build(BuildOptions(debug=True, cache=cache, kernels=kernels))
+    assert BuildOptions(debug=True, name="debug").command == "l4sbench lab build --name debug --debug"
+
+
 AGAIN = "l4sbench lab build --name mine --kernel-tree /src/linux"
 
 
