@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from l4sbench.document import KeyPath
-    from reports.published.claims.model import Claim, Shown, Study
+    from reports.published.claims.model import Claim, Scalar, Shown, Study
     from reports.result.load import RunTables
 
 
@@ -121,10 +121,18 @@ def _lacking(study: Study, columns: Sequence[str]) -> Iterator[Flaw]:
             yield Flaw(path, f"the run has no {name}", f"the claims of {study.study} are about it")
 
 
+def _one_of(cells: pl.DataFrame, name: str, values: Sequence[Scalar]) -> pl.Expr:
+    """Return whether a column has one of these values; 1 is 1.0, though a file of claims writes the one."""
+    column = pl.col(name)
+    if cells.schema[name].is_numeric() and all(isinstance(value, int | float) for value in values):
+        return column.cast(pl.Float64).is_in([float(value) for value in values])
+    return column.is_in(values)
+
+
 def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[ClaimSetting]:
     cells = found
     for name, values in claim.columns().items():
-        cells = cells.filter(pl.col(name).is_in(values))
+        cells = cells.filter(_one_of(cells, name, values))
     settings = []
     for key, own in cells.sort(study.settings).group_by(study.settings, maintain_order=True):
         trials = own.pivot(study.factor, index="trial", values=claim.measure, aggregate_function="first")

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from collectors.assemble import collect
+from l4sbench.app.api import load_matrix
 from l4sbench.catalog import Catalog
 from l4sbench.cli import main
 from l4sbench.errors import InputError
+from l4sbench.factors import column_of
 from l4sbench.store import Run
 from reports.published.claims import ClaimOutcome, as_document, check, load_study, markdown, measures, offered
 from reports.published.claims.model import Claim, Study
@@ -190,6 +192,26 @@ def test_shipped_studies_are_sound(name: str) -> None:
     study = load_study(name)
     assert study.study == name
     assert study.claims or study.shown
+
+
+OF_OTHER_MATRICES = {"segsize26-beside": "segsize26-bbr3", "segsize26-order": "segsize26-cubic"}
+"""Studies that are asked of the run of a matrix with another name."""
+
+
+@pytest.mark.parametrize("name", offered())
+def test_shipped_studies_name_columns_that_their_matrix_has(name: str) -> None:
+    study = load_study(name)
+    matrix = load_matrix(OF_OTHER_MATRICES.get(name, name))
+    rows = [dict(column_of(*factor) for factor in cell.factors.items()) for cell in matrix.cells]
+    assert {study.factor, *study.settings} <= set().union(*rows)
+    for claim in study.claims:
+        wanted = claim.columns().items()
+        assert any(all(row.get(key) in values for key, values in wanted) for row in rows), claim.name
+
+
+def test_whole_numbers_are_those_of_columns_with_fractions(run: MakeRun) -> None:
+    report = check(run(), study(of=["rtt"], at_least=1, where={"rtt_ms": 5}))
+    assert [setting.setting for setting in report.findings[0].settings] == [{"rtt_ms": 5.0}]
 
 
 def test_every_study_has_its_claims() -> None:
