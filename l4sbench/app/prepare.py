@@ -45,7 +45,7 @@ class RunOptions:
         on: The testbed: `virtual`, `dask:ADDRESS`, `ssh:INVENTORY` or `fabric[:SLICE]`.
         jobs: Number of trials that run at once; None: as many as the testbed has places, or one per core.
         trials: Trials per cell, instead of the matrix's number.
-        new: Start a new run directory instead of resuming the latest.
+        new: Start a new run directory instead of resuming one.
         catalog: Folders with further queues and congestion controls.
         capture: Capture the packets of every trial; those that ended without captures run again.
         slices: Number of FABRIC slices that share the trials.
@@ -105,7 +105,8 @@ class Prepared:
     Attributes:
         matrix: With the cells that pass the filters; its catalog has the trusted copies of code from outside.
         options: The options.
-        latest: The latest run; None before the first.
+        latest: The run that goes on: the latest, or that of the matrix's copy in a run directory; None where
+            a new one begins.
         traits: The testbed's traits.
         settled: Which code from outside the cells use, and what of it the user trusts.
         rule: How verdicts are made; None for a matrix without verdicts.
@@ -215,7 +216,6 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
             matrix.
     """
     from l4sbench.app.rules import find_rule
-    from l4sbench.store import Run
 
     loaded = load_matrix(matrix, options.catalog, options.trials, sure=options.sure).select(filters)
     rule = find_rule(loaded)
@@ -232,8 +232,22 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
         )
     traits = _traits(options)
     settled = _settled(loaded, traits, consent=options.trust)
-    latest = None if options.new else Run.latest(options.runs, loaded.name)
+    latest = None if options.new else _latest(matrix, loaded.name, options.runs)
     return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled, rule)
+
+
+def _latest(matrix: str | Path, name: str, runs: Path) -> Run | None:
+    """Return the run that a further `run` of a matrix resumes; None before the first.
+
+    A run directory's own copy of the matrix resumes that run, wherever the command is given: a report's
+    command to make it sure means the trials that it shows. In another folder for runs it is like any matrix.
+    """
+    from l4sbench.store import Run
+
+    own = find_matrix(matrix).parent
+    if is_file(own / "manifest.json") and (runs == RUNS or own.resolve().parents[1] == runs.resolve()):
+        return Run.open(own)
+    return Run.latest(runs, name)
 
 
 def trusted(matrix: Matrix, *, consent: bool) -> Matrix:

@@ -212,13 +212,18 @@ def run_command(
 ) -> str:
     """Return the command that resumes a run, also where a bundle of it was unpacked.
 
-    A matrix that ships with l4sbench is called by its name, any other by the run's copy beside its catalog.
+    The latest run of a matrix that ships with l4sbench is called by its name, any other by the run's copy
+    beside its catalog.
     """
     from l4sbench import assets
     from l4sbench.cli.terminal import as_path
+    from l4sbench.store import Run
 
     shipped = assets.folder("matrices") / f"{matrix.name}.yaml"
     same = shipped.is_file() and shipped.read_bytes() == (run / "matrix.yaml").read_bytes()
+    if same:
+        latest = Run.latest(runs, matrix.name)
+        same = latest is not None and latest.path == run.resolve()
     words = ["l4sbench", "run", matrix.name if same else as_path(run / "matrix.yaml"), *filters]
     words += ["--on", on] if on != "virtual" else []
     words += ["--lab", lab] if lab != DEFAULT_LAB else []

@@ -129,13 +129,13 @@ def _decision(args: argparse.Namespace) -> int:
     from l4sbench.app import api
 
     path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs, every=args.all)
+    matrix = api.load_matrix(path / "matrix.yaml")
+    command = run_command(path, matrix, args.runs, args.filters, _testbed_of(decision))
     if args.json:
         from reports.render.data import document
 
-        answer(as_json(document(decision, _regrets(decision, args.prevalence))))
+        answer(as_json(document(decision, _regrets(decision, args.prevalence), command=command)))
         return 0
-    matrix = api.load_matrix(path / "matrix.yaml")
-    command = run_command(path, matrix, args.runs, args.filters, _testbed_of(decision))
     if args.filters:
         show(decision, command, args.prevalence)
         return 0

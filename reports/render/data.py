@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from reports.render.answer import answers, scope_text
-from reports.render.words import left_out_advice
+from reports.render.words import RUN_AGAIN, left_out_advice, sure_command
 
 if TYPE_CHECKING:
     from reports.result.cells import CellResult
@@ -89,17 +89,22 @@ def _with_ends(name: str, found: Estimate | None) -> dict[str, object]:
 
 
 def document(
-    decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.DataFrame | None = None
+    decision: Decision,
+    regrets: Sequence[Regret] = (),
+    metrics: pl.DataFrame | None = None,
+    command: str = RUN_AGAIN,
 ) -> dict[str, object]:
     """Return all of a decision as JSON values; field names are those of the tables, with their units.
 
-    `metrics` are further figures of all cells (`reports.result.metrics.cell_metrics`).
+    `metrics` are further figures of all cells (`reports.result.metrics.cell_metrics`), `command` runs the
+    matrix again.
     """
     return {
         "format": FORMAT,
         "rule": decision.rule.model_dump(mode="json"),
         "answers": [{"l4s": str(question), "answer": text} for question, text in answers(decision)],
         "beyond": scope_text(decision),
+        "make_sure": sure_command(decision, command) or None,
         "verdicts": decision.frame().to_dicts(),
         "cells": cell_rows(decision),
         "metrics": [] if metrics is None else metrics.to_dicts(),

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reports.render.answer import answers, scope_text
 from reports.render.data import cells_csv, document, entries_csv
-from reports.render.templating import Latex, Markdown, latex_templates, markdown_templates, md, table, tex
+from reports.render.templating import (
+    Latex,
+    Markdown,
+    latex_templates,
+    markdown_templates,
+    md,
+    table,
+    tex,
+    tex_prose,
+)
 from reports.render.words import (
     BIMODAL,
     GLYPHS,
@@ -151,7 +160,9 @@ def latex(decision: Decision, regrets: Sequence[Regret] = ()) -> str:
     }
     templates = latex_templates(TEMPLATES, glyphs)
     templates.filters |= {"command": command, "short": _short}
-    lines = [*(note.text for note in notes(decision)), scope_text(decision)]
+    found = notes(decision)
+    lines = [tex_prose(note.text, glyphs) if note.has_code else note.text for note in found]
+    lines.append(scope_text(decision))
     return templates.get_template("decision.tex.j2").render(
         decision=decision,
         commands=_COMMANDS,

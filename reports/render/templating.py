@@ -60,9 +60,12 @@ class Latex(str):
 
 
 def markdown_templates(folder: Path) -> Environment:
-    """Return the Markdown templates of a folder; they know `table`, `grid_table` and the filter `code`."""
+    """Return the Markdown templates of a folder; they know `table`, `grid_table` and two filters.
+
+    `code` is for code, `prose` for a sentence with code between backquotes.
+    """
     found = _environment(folder, finalize=md)
-    found.filters["code"] = code
+    found.filters |= {"code": code, "prose": prose}
     found.globals |= {"table": table, "grid_table": grid_table}
     return found
 
@@ -145,6 +148,12 @@ def code(text: object) -> Markdown:
     return Markdown(f"`{_line(text).replace('`', chr(39))}`")
 
 
+def prose(text: str) -> Markdown:
+    """Return a sentence as Markdown prints it, what is between backquotes as code."""
+    parts = enumerate(text.split("`"))
+    return Markdown("".join(code(part) if number % 2 else md(part) for number, part in parts))
+
+
 def tex(text: object, signs: Mapping[str, str] | None = None) -> Latex:
     """Return a text as LaTeX prints it, whatever signs it holds; `Latex` as it is.
 
@@ -154,6 +163,17 @@ def tex(text: object, signs: Mapping[str, str] | None = None) -> Latex:
         return text
     known = _TEX | dict(signs or {})
     return Latex("".join(known.get(sign, sign) for sign in _line(text)))
+
+
+def tex_prose(text: str, signs: Mapping[str, str] | None = None) -> Latex:
+    """Return a sentence as LaTeX prints it, what is between backquotes as code."""
+    parts = enumerate(text.split("`"))
+    return Latex("".join(_tex_code(part) if number % 2 else tex(part, signs) for number, part in parts))
+
+
+def _tex_code(text: str) -> Latex:
+    """Return a text as LaTeX prints code; two hyphens would become a dash."""
+    return Latex(rf"\texttt{{{tex(text).replace('-', '{-}')}}}")
 
 
 def _line(text: object) -> str:

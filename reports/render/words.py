@@ -41,7 +41,7 @@ REGRET_DEFINITION: Final = "l4sbench docs decision expected-regret"
 """Command that prints the definition of the expected regret."""
 
 RUN_AGAIN: Final = "l4sbench run matrix.yaml"
-"""Command that runs the matrix of a run again, in the run directory."""
+"""Command that resumes a run, in its directory: documents have no paths, as equal tables give equal files."""
 
 LISTED: Final = 5
 """Cells and trials are listed up to this many; all are in the tables."""
@@ -120,10 +120,14 @@ def plural(count: int, word: str) -> str:
 
 @dataclass(frozen=True)
 class Note:
-    """A line below a decision table, and lines with its details."""
+    """A line below a decision table, and lines with its details.
+
+    `has_code` is True where backquotes in the text mark code; elsewhere they are part of a name.
+    """
 
     text: str
     details: tuple[str, ...] = ()
+    has_code: bool = False
 
 
 def notes(decision: Decision, command: str = RUN_AGAIN) -> list[Note]:
@@ -139,7 +143,7 @@ def notes(decision: Decision, command: str = RUN_AGAIN) -> list[Note]:
     if any(verdict.low_latency != "none" for verdict in decision.verdicts):
         lines.append(f"★: {low_latency_text(decision)}")
     lines += _low_latency_notes(decision)
-    remedy = [Note(text)] if (text := make_sure(decision, command)) else []
+    remedy = [Note(text, has_code=True)] if (text := make_sure(decision, command)) else []
     return [*(Note(line) for line in lines), *remedy, *_provenance(decision)]
 
 
@@ -154,13 +158,29 @@ def make_sure(decision: Decision, command: str = RUN_AGAIN) -> str:
 
     `command` runs the matrix again.
     """
-    cells = decision.in_doubt
-    if not cells:
+    found = sure_command(decision, command)
+    if not found:
         return ""
-    most = max(cell.result.valid + cell.result.left_out for cell in cells)
-    more = f" --trials {2 * most}" if most >= MOST_TRIALS else ""
-    up_to = 2 * most if more else MOST_TRIALS
-    return f"to make it sure: `{command} --sure{more}` adds trials to the cells in doubt, up to {up_to} each"
+    most = _most_trials(decision)
+    up_to = 2 * most if most >= MOST_TRIALS else MOST_TRIALS
+    where = " in the run directory" if command == RUN_AGAIN else ""
+    return f"to make it sure: `{found}`{where} adds trials to the cells in doubt, up to {up_to} each"
+
+
+def sure_command(decision: Decision, command: str = RUN_AGAIN) -> str:
+    """Return the command that adds trials to the cells in doubt; empty where there are none.
+
+    `command` runs the matrix again.
+    """
+    if not decision.in_doubt:
+        return ""
+    most = _most_trials(decision)
+    return f"{command} --sure" + (f" --trials {2 * most}" if most >= MOST_TRIALS else "")
+
+
+def _most_trials(decision: Decision) -> int:
+    """Return the most trials that a cell in doubt has."""
+    return max(cell.result.valid + cell.result.left_out for cell in decision.in_doubt)
 
 
 def low_latency_text(decision: Decision) -> str:

@@ -103,6 +103,22 @@ def test_the_hint_after_new_names_the_run_to_resume(lab: Lab, matrix: Path) -> N
     assert hint in rest
 
 
+def test_the_command_that_makes_sure_adds_to_the_run_that_it_is_about(lab: Lab, matrix: Path) -> None:
+    """A report of an earlier run names a command; it adds trials there, not to the latest run."""
+    first, later = (api.run(matrix, "aqm=codel", runs="runs", new=True).path for _ in range(2))
+    told = json.loads(command("report", str(first), "--json").stdout)["make_sure"]
+    assert told == f"l4sbench run runs/small/{first.name}/matrix.yaml --sure"
+    assert command(*shlex.split(told)[1:], "aqm=codel").returncode == 0
+    assert api.load(first).trials.height >= 3
+    assert api.load(later).trials.height == 1
+    # what the files of a report name works in the run directory, and leaves no other run there
+    assert command("report", str(later)).returncode == 0
+    told = json.loads((later / "report/decision.json").read_text(encoding="utf-8"))["make_sure"]
+    assert command(*shlex.split(told)[1:], "aqm=codel", cwd=later).returncode == 0
+    assert api.load(later).trials.height >= 3
+    assert not (later / "runs").exists()
+
+
 def test_the_command_that_runs_a_cell_again_works_in_the_run_directory(lab: Lab, matrix: Path) -> None:
     first = api.run(matrix, runs="runs")
     before = sorted(path.relative_to(first.path) for path in first.path.rglob("*"))

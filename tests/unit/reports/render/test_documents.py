@@ -76,7 +76,11 @@ def test_documents_say_which_verdicts_are_sure(make: Make, tmp_path: Path) -> No
     assert pl.read_csv(tmp_path / "decision.csv")["sure"].to_list() == [True, False]
     assert "✓ **ok**, unsure (2 trials)<br>" in texts["decision.md"]
     assert r"\LsbOk{} ok, unsure (2 trials)" in texts["decision.tex"]
-    assert "`l4sbench run matrix.yaml --sure`" in texts["decision.md"].replace("\\`", "`")
+    assert "sure: `l4sbench run matrix.yaml --sure` in the run directory adds" in texts["decision.md"]
+    assert r"\texttt{l4sbench run matrix.yaml {-}{-}sure} in the run directory" in texts["decision.tex"]
+    assert document["make_sure"] == "l4sbench run matrix.yaml --sure"
+    sure = decide(make(cells[1:]), load_rule("pam25"))
+    assert json.loads(documents(sure)["decision.json"])["make_sure"] is None
 
 
 def test_further_figures_are_in_the_markdown_and_a_file_of_their_own(make: Make) -> None:

@@ -112,8 +112,8 @@ def test_an_unsure_tick_is_not_green(make: Make, monkeypatch: pytest.MonkeyPatch
 def test_where_many_trials_leave_doubt_more_are_offered(make: Make) -> None:
     goodputs = [10.0, 35.0] * 6
     tables = make([{"aqm": "fifo", "l4s": goodputs, "classic": [60.0] * 12}])
-    text = as_text(decide(tables, load_rule("pam25")), 200)
-    assert "`l4sbench run matrix.yaml --sure --trials 24` adds trials to the cells in doubt, up to 24" in text
+    text = as_text(decide(tables, load_rule("pam25")), 200, "l4sbench run mine.yaml")
+    assert "`l4sbench run mine.yaml --sure --trials 24` adds trials to the cells in doubt, up to 24" in text
 
 
 def test_no_colours_where_there_is_no_terminal(decision: Decision, monkeypatch: pytest.MonkeyPatch) -> None:
