@@ -60,6 +60,15 @@ def test_piped_commands_run_and_their_exit_code_is_that_of_the_shell(lab: Lab) -
     assert (shown.returncode, shown.stdout, shown.stderr) == (7, "1\n", "its quoted\n")
 
 
+def test_names_of_nodes_are_programs_everywhere(lab: Lab) -> None:
+    """Behind `timeout`, in another shell, and on another node."""
+    shown = run(
+        "sh", "-c", "timeout 60 rx-l4s ip -br addr show to 10.0.5.100; tx-l4s router true && echo done"
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.split()[2:] == ["10.0.5.100/24", "done"]
+
+
 def test_words_reach_the_shell_quoted(lab: Lab) -> None:
     shown = run("echo", "$HOME; echo two", "a  b")
     assert (shown.returncode, shown.stdout) == (0, "$HOME; echo two a  b\n")

@@ -34,19 +34,23 @@ _LONG_MS: Final = 7 * 24 * 3600 * 1000
 
 # bash sources it; files of the read-only root are replaced by copies in memory
 _SETUP: Final = """\
-export HOME=/root PATH=/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root PATH=/trial/bin:/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin
 echo 0 >/proc/sys/kernel/printk
 cp /etc/hosts /run/hosts; cat /trial/hosts >>/run/hosts; mount --bind /run/hosts /etc/hosts
 cp /etc/passwd /run/passwd; echo 'tcpdump:x:0:0::/root:/bin/sh' >>/run/passwd
 mount --bind /run/passwd /etc/passwd
-on() {
-	local node=$1
-	shift
-	if [ $# -eq 0 ]; then
-		set -- bash --norc
-	fi
-	PS1="$node:\\\\w# " ip netns exec "$node" "$@"
-}
+"""
+# a program and not a function, so that it works behind `timeout` and in any shell; `ip` is looked up without
+# the nodes' names, because a node may have that name
+_ON: Final = """\
+#!/bin/bash
+node=$1
+shift
+if [ $# -eq 0 ]; then
+	set -- /bin/bash --norc
+fi
+ip=$(PATH=${PATH#/trial/bin:} command -v ip)
+PS1="$node:\\\\w# " exec "$ip" netns exec "$node" "$@"
 """
 # setsid forks, and nobody would wait, unless it is in a subshell
 _INTERACTIVE: Final = """\
@@ -131,10 +135,14 @@ def _write(
     )
     script.write(trial)
     addresses = (f"{address.ip} {node.name}\n" for node in topology.nodes for address in node.addresses)
-    names = (f'{node}() {{ on {node} "$@"; }}\n' for node in programs)
-    written = {**files, "hosts": "".join(addresses), "setup": _SETUP + "".join(names)}
+    written = {**files, "hosts": "".join(addresses), "setup": _SETUP}
     for name, text in written.items():
         (trial / name).write_text(text, encoding="utf-8")
+    words = {node: f'#!/bin/bash\nexec /trial/bin/on {node} "$@"\n' for node in programs} | {"on": _ON}
+    (trial / "bin").mkdir()
+    for name, text in words.items():
+        (trial / "bin" / name).write_text(text, encoding="utf-8")
+        (trial / "bin" / name).chmod(0o755)
 
 
 def commands_of(words: Sequence[str]) -> str:
