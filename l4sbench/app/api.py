@@ -568,7 +568,10 @@ def _decide(
             f"the run has no trial of its matrix's cells, but {former.trials} of former cells",
             "--all reports them",
         )
-    return replace(verdicts_of(tables, rule, looks_taken(matrix, tables)), former=former)
+    begun = set(tables.trials["cell"])
+    not_run = sum(cell.id not in begun for cell in matrix.select(filters).asked)
+    decision = verdicts_of(tables, rule, looks_taken(matrix, tables))
+    return replace(decision, former=former, not_run=not_run)
 
 
 def cells_of(

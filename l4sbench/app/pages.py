@@ -13,6 +13,8 @@ from l4sbench.errors import InputError, suggest
 from l4sbench.userfiles import short
 
 _HEADING: Final = re.compile(r"^(#+) (.*)$", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| (.*?) \| (.*) \|$", re.MULTILINE)
+_LINK: Final = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
 _FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -43,6 +45,25 @@ def page(name: str, section: str = "") -> str:
     text = (assets.folder("docs") / f"{wanted}.md").read_text(encoding="utf-8")
     section = section or anchor
     return _section(text, wanted, section) if section else text
+
+
+def glossary() -> Mapping[str, str]:
+    """Return the meaning of every word of the glossary as plain text; a row may have several words."""
+    rows = _ROW.findall((assets.folder("docs") / "glossary.md").read_text(encoding="utf-8"))
+    return {
+        word.strip("*"): _LINK.sub(lambda link: f"l4sbench docs {_as_words(link[1])}", meaning).replace(
+            "`", ""
+        )
+        for words, meaning in rows
+        for word in words.split(", ")
+        if word != "word" and not word.startswith("--")
+    }
+
+
+def _as_words(target: str) -> str:
+    """Return the arguments of `docs` for the target of a link: `statistics.md#harm` is `statistics harm`."""
+    name, _, section = target.partition("#")
+    return f"{name.removesuffix('.md')} {section}".rstrip()
 
 
 def anchor_of(heading: str) -> str:

@@ -63,6 +63,8 @@ class RunSummary:
         """The numbers of trials in words."""
         planned = "?" if self.planned is None else str(self.planned)
         former = f" and {self.former} of former cells" if self.former else ""
+        if self.planned is not None and self.ended > self.planned:
+            return f"{self.ended}, at least {planned} wanted{former}"
         return f"{self.ended} of {planned}{former}"
 
 

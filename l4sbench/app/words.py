@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from l4sbench import assets
+from l4sbench.app.pages import glossary
 from l4sbench.catalog.describe import Description, described, facts
 from l4sbench.errors import InputError, did_you_mean
 from l4sbench.factors import FACTORS, GROUP_FACTORS, RESERVED
@@ -35,8 +36,8 @@ class Word:
 
     Attributes:
         name: as matrices and commands state it.
-        kind: `queue`, `congestion control`, `factor`, `parameter`, `key of a matrix`, `rule`, `matrix` or
-            `topology`.
+        kind: `queue`, `congestion control`, `factor`, `parameter`, `key of a matrix`, `rule`, `matrix`,
+            `topology` or, of the glossary, `word`.
         about: a sentence or more.
         facts: pairs of heading and text.
         params: parameters of a queue or congestion control.
@@ -107,12 +108,23 @@ def explain(name: str, catalog: Catalog, kind: str = "") -> tuple[Word, ...]:
     ):
         if found := tuple(word for word in known if matches(word)):
             return tuple(_drawn(topology(one.name)) if one.kind == "topology" else one for one in found)
+    if not kind and (meant := _of_glossary(folded)):
+        return meant
     every = tuple(word.name for word in known) if kind else names(catalog)
     owner = generic.partition(".")[0]
     siblings = [one.partition(".")[2] for one in every if dot and one.startswith(f"{owner}.")]
     hint = did_you_mean(rest, siblings) or did_you_mean(name, every)
     message = f"no {KINDS[kind]} is called {short(name)}" if kind else f"nothing is called {short(name)}"
     raise InputError(message, hint or "l4sbench list prints what there is")
+
+
+def _of_glossary(folded: str) -> tuple[Word, ...]:
+    """Return a word of the documents and of decision tables; it does not hide what matrices can name."""
+    found = {word.casefold(): (word, meaning) for word, meaning in glossary().items()}
+    if folded not in found:
+        return ()
+    word, meaning = found[folded]
+    return (Word(word, "word", meaning, (("more", "l4sbench docs glossary"),)),)
 
 
 def _words(catalog: Catalog) -> Iterator[Word]:

@@ -34,7 +34,7 @@ from l4sbench.cli import (
 from l4sbench.cli import slice as slices
 from l4sbench.cli.options import add_subcommands, as_filter
 from l4sbench.cli.terminal import Styled, answer, say
-from l4sbench.errors import InputError, L4sbenchError, TestbedError
+from l4sbench.errors import InputError, L4sbenchError, TestbedError, did_you_mean, suggest
 from l4sbench.userfiles import short
 
 OK: Final = 0
@@ -90,6 +90,15 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise InputError(message, f"see {self.prog} --help")
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a value that is not among an argument's choices; argparse itself only lists them."""
+        if action.choices is not None and value not in action.choices:
+            word = short(str(value))
+            what = f"there is no command {word}"
+            if action.metavar != "COMMAND":
+                what = f"{'/'.join(action.option_strings) or action.dest}: {word} is not a valid choice"
+            raise InputError(what, suggest(str(value), map(str, action.choices)))
+
     def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002  (argparse's own)
         """Print help or the version; argparse itself ignores that they cannot be written."""
         answer(message.rstrip("\n"))
@@ -143,7 +152,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         args.words = after
     unknown = [word for word in rest if word.startswith("-") or "filters" not in args]
     if unknown:
-        parser.error(f"unknown argument {unknown[0]}")
+        own = _parser_of(parser, before)
+        word = unknown[0].partition("=")[0]
+        options = (text for action in own._actions for text in action.option_strings)  # noqa: SLF001
+        hint = did_you_mean(word, options) if word.startswith("--") else None
+        raise InputError(f"unknown argument {short(unknown[0])}", hint or f"see {own.prog} --help")
     if rest:
         args.filters = [*args.filters, *(as_filter(word) for word in rest)]
     return args
@@ -162,6 +175,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = add_subcommands(parser)
     for module in _COMMANDS:
         module.add_parser(commands)
+    return parser
+
+
+def _parser_of(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of the command that words name: `lab build` of `lab build --kepe-tree`."""
+    for word in words:
+        commands = [action.choices for action in parser._actions if action.metavar == "COMMAND"]  # noqa: SLF001
+        if not commands or not isinstance(commands[0], dict) or word not in commands[0]:
+            break
+        parser = commands[0][word]
     return parser
 
 

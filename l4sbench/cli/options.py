@@ -90,6 +90,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "filters",
         nargs="*",
+        default=[],  # without one, argparse lists it among the arguments that are missing
         metavar="FACTOR=PATTERN",
         type=as_filter,
         help="only cells that match all of these: aqm='fq*' rtt=10ms,20ms (a comma means or)",

@@ -228,7 +228,8 @@ def _state(progress: events.Progress, now_s: float) -> str:
 def _planned(event: events.RunPlanned) -> _Line:
     share_s = event.work_s / max(1, event.jobs)
     workers = f"{event.jobs} at once" if event.jobs > 1 else "one after another"
-    return (f"{event.trials} trials of {event.cells} cells to run, {workers}, about {as_duration(share_s)}",)
+    what = f"{counted(event.trials, 'trial')} of {counted(event.cells, 'cell')} to run"
+    return (f"{what}, {workers}, about {as_duration(share_s)}",)
 
 
 def _ended(event: events.TrialEnded) -> _Line:

@@ -40,7 +40,11 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_run(parser)
     parser.add_argument(
-        "cells", nargs="*", metavar="CELL", help="FACTOR=PATTERN, or a pattern of cell ids; all must match"
+        "cells",
+        nargs="*",
+        default=[],  # as for filters
+        metavar="CELL",
+        help="FACTOR=PATTERN, or a pattern of cell ids; all must match",
     )
     add_runs(parser)
     parser.add_argument("--json", action="store_true", help="print everything as JSON")

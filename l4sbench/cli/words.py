@@ -44,11 +44,12 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "explain",
         explain,
-        help="explain a queue, congestion control, factor, parameter, key, rule, matrix or topology",
+        help="explain a queue, congestion control, factor, parameter, key, rule, matrix, topology or word",
         examples=(
             "l4sbench explain dualpi2",
             "l4sbench explain aqm.target",
             "l4sbench explain l4s.rtt_target",
+            "l4sbench explain undecided                   (a word of the table or the documents)",
             "l4sbench explain topology parking-lot        (draws it; a file of your own, too: ./mine.yml)",
         ),
     )
@@ -144,7 +145,7 @@ def explain(args: argparse.Namespace) -> int:
 
 def _print(word: Word) -> None:
     answer(Styled(word.name, "bold"), f": {word.kind}")
-    for line in textwrap.wrap(word.about, _WIDTH - 2):
+    for line in textwrap.wrap(word.about, _WIDTH - 2, break_on_hyphens=False):
         answer(f"  {line}")
     width = max((len(heading) for heading, _ in word.facts), default=0)
     for heading, text in word.facts:

@@ -26,6 +26,7 @@ from l4sbench.matrix.expand import collector_paused
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.trial import draw_unit
 from l4sbench.store import INVALID
+from l4sbench.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
@@ -220,7 +221,8 @@ class Plan:
     capture: bool = False
 
     def __repr__(self) -> str:
-        return f"<Plan of {self.matrix.name}: {self.to_run} trials of {len(self.cells)} cells to run>"
+        trials, cells = counted(self.to_run, "trial"), counted(len(self.cells), "cell")
+        return f"<Plan of {self.matrix.name}: {trials} of {cells} to run>"
 
     def _repr_html_(self) -> str:
         """Return the plan for a notebook; by name, as planning does not depend on what shows it."""

@@ -23,6 +23,8 @@ _STARVED: Final = {
     "l4s": frozenset({Word.L4S_STARVED, Word.BOTH}),
     "classic": frozenset({Word.CLASSIC_STARVED, Word.BOTH}),
 }
+_OF_ALL: Final = ("Yes", "Probably", "No", "Probably not")
+"""Answers that cells which have not run may turn around."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,11 @@ def answer_text(decision: Decision, question: Label) -> str:
     """
     entries = [verdict for verdict in decision.verdicts if verdict.question == question]
     losses = _losses(entries)
-    sentences = [f"{_head(entries)}: {_counts(entries)}.", *(_sentence(question, loss) for loss in losses)]
+    head, counts = _head(entries), _counts(entries)
+    if decision.not_run:
+        head += ", so far" if head in _OF_ALL else ""
+        counts += f"; {plural(decision.not_run, 'cell')} not run"
+    sentences = [f"{head}: {counts}.", *(_sentence(question, loss) for loss in losses)]
     if len(losses) > SENTENCES:
         rest = len(losses) - SENTENCES
         sentences[1 + SENTENCES :] = [f"The table shows {plural(rest, 'more case')}."]

@@ -119,6 +119,7 @@ def document(
         ],
         "flags": dict(decision.flagged),
         "former": asdict(decision.former),
+        "not_run": decision.not_run,
         "cells_without_a_competitor": decision.solo,
         "regret": [
             {

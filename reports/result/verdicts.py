@@ -163,6 +163,7 @@ class Decision:
         looks: How often a cell may have been looked at while trials were added: the intervals of all looks
             hold together with 95 %.
         former: Trials of the run that its matrix no longer has, and that are left out.
+        not_run: Number of cells that its matrix has and that have no trial yet, baselines not counted.
     """
 
     rule: Rule
@@ -179,6 +180,7 @@ class Decision:
     baselines: int = 0
     looks: int = 1
     former: Former = Former()
+    not_run: int = 0
 
     def __repr__(self) -> str:
         entries = (f"{entry.row} against {entry.column}: {entry.word}" for entry in self.verdicts)

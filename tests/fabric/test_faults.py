@@ -84,7 +84,7 @@ def test_a_controller_that_is_killed_goes_on_where_it_was(fabric: Place, booted:
     again = fabric.l4sbench(*RUN)
     whole(fabric, again.returncode, again.stderr)
     assert before.items() <= fabric.trials("faults").items()
-    assert "1 trials of 1 cells to run" in again.stderr
+    assert "1 trial of 1 cell to run" in again.stderr
     assert fabric.standin.creates() == 1
 
 

@@ -113,6 +113,25 @@ def test_cells_that_the_matrix_no_longer_has_do_not_decide(
     assert "leave out either the filters or --all" in capsys.readouterr().err
 
 
+def test_an_answer_from_a_part_of_the_matrix_says_so(
+    run: Path, measure: Measure, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that was interrupted, or that filters left a part of, has no answer for the whole matrix."""
+    measure({**FIFO, "l4s": [45.0, 45.1, 44.9]})
+    assert main(["report", str(run)]) == 0
+    so_far = "Yes, so far: ok in 1 of 1 entry; 1 cell not run."
+    assert so_far in capsys.readouterr().out
+    report = run / "report"
+    assert so_far in (report / "decision.md").read_text()
+    assert "<b>1</b> cell not run" in (report / "index.html").read_text()
+    assert json.loads((report / "decision.json").read_text())["not_run"] == 1
+    assert main(["report", str(run), "aqm=fifo"]) == 0
+    assert "Yes: ok in 1 of 1 entry." in capsys.readouterr().out
+    measure({**FIFO, "l4s": [3.0, 3.1, 3.2]})
+    assert main(["report", str(run)]) == 0
+    assert "No, so far: ok in 0 of 1 entry; 1 cell not run." in capsys.readouterr().out
+
+
 def test_a_run_of_former_cells_alone(run: Path, measure: Measure, capsys: pytest.CaptureFixture[str]) -> None:
     measure({**FIFO, "aqm": "codel"})
     assert main(["report", str(run)]) == 2

@@ -121,5 +121,5 @@ def test_other_shells(shell: str, begins: str, capsys: pytest.CaptureFixture[str
 
 
 def test_an_unknown_shell_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "fsh"]) == 2
-    assert "bash" in capsys.readouterr().err
+    assert main(["completion", "fish"]) == 2
+    assert "choose from bash, zsh, tcsh" in capsys.readouterr().err

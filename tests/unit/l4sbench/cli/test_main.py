@@ -134,8 +134,13 @@ def test_every_problem_of_a_file_is_shown(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["plna"], "plan"),
-        (["plan"], "MATRIX"),
+        (["plna"], "there is no command plna; did you mean plan?"),
+        (["frobnicate"], "there is no command frobnicate; choose from init, plan, run,"),
+        (["lab", "biuld"], "there is no command biuld; did you mean build?"),
+        (["plan"], "the following arguments are required: MATRIX; see l4sbench plan --help"),
+        (["run", "quickstart", "--tirals", "3"], "unknown argument --tirals; did you mean --trials"),
+        (["lab", "build", "--xyzzy"], "unknown argument --xyzzy; see l4sbench lab build --help"),
+        (["run", "quickstart", "--retry", "faild"], "faild is not a valid choice; did you mean failed?"),
         (["plan", "quikstart"], "did you mean quickstart?"),
         (["plan", "quickstart", "aqm"], "'aqm' is not a valid FACTOR=PATTERN"),
         (["plan", "quickstart", "--jobs", "2", "aqm"], "'aqm' is not a valid FACTOR=PATTERN"),

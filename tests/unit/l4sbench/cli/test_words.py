@@ -116,6 +116,22 @@ def test_a_name_may_be_explained_as_one_kind_of_thing(capsys: pytest.CaptureFixt
     assert shown(capsys, "explain", "rule", "pam25").startswith("pam25: rule\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "about"),
+    [
+        ("undecided", "undecided: word\n  A verdict: the intervals straddle a limit, "),
+        ("aqm", "aqm: factor\n"),
+        ("bdp", "BDP: word\n  Bandwidth-delay product: "),
+        ("ECT(1)", "ECT(1): word\n  Marks of packets"),
+        ("harm", "harm: word\n  What a group loses because another is there"),
+    ],
+)
+def test_words_of_the_table_are_explained(name: str, about: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, "explain", name)
+    assert text.startswith(about)
+    assert "](" not in text
+
+
 def test_a_topology_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, "explain", "topology", "segsize7")
     assert text == shown(capsys, "explain", "segsize7")
