@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,8 +87,24 @@ def write(args: argparse.Namespace) -> int:
             folder,
             forms,
             _announce,
+            _command(args),
         )
     return _answer(args, folder, written)
+
+
+def _command(args: argparse.Namespace) -> str:
+    """Return the command that draws these figures again; it names runs by matrix and time, without a path."""
+    from l4sbench.app import api
+
+    found = [api.find_run(run, args.runs) for run in (args.run, *args.beside)]
+    first, *beside = (f"{run.parent.name}/{run.name}" for run in found)
+    words = ["l4sbench", "report", first, *args.filters, *(["--map"] if args.map else ["--figures"])]
+    words += [word for name in beside for word in ("--beside", name)]
+    words += ["--rule", args.rule] if args.rule else []
+    words += ["--all"] if args.all else []
+    words += ["--series", args.series] if args.series != "median" and not args.map else []
+    words += ["--format", args.format] if args.format != "svg" else []
+    return shlex.join(words)
 
 
 def _write_map(args: argparse.Namespace, decision: Decision, folder: Path, forms: Sequence[str]) -> int:
@@ -99,7 +116,7 @@ def _write_map(args: argparse.Namespace, decision: Decision, folder: Path, forms
     folder = Path(args.figures) if args.figures else folder
     figure = the_plane(decision)
     with writing(folder, "--map --figures DIR writes it into another folder"):
-        written = write_figures(iter([figure]), folder, forms, _announce)
+        written = write_figures(iter([figure]), folder, forms, _announce, _command(args))
     return _answer(args, folder, written)
 
 
@@ -117,7 +134,7 @@ def _write_several(args: argparse.Namespace, forms: Sequence[str]) -> int:
     folder = Path(args.figures) if args.figures else report / "figures" / "runs" / _below(args.filters)
     with writing(folder, "--figures DIR writes them into another folder"):
         shown = of_runs(several, lambda why: warn(f"not drawn: {why}"))
-        written = write_figures(shown, folder, forms, _announce)
+        written = write_figures(shown, folder, forms, _announce, _command(args))
     return _answer(args, folder, written)
 
 

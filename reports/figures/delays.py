@@ -18,7 +18,7 @@ import polars as pl
 from l4sbench.errors import InputError
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.style import DASHES, config, looks
+from reports.figures.style import DASHES, config, heading, looks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,9 +178,9 @@ def delay_distribution(
     whose = "L4S" if group == "l4s" else "classic"
     what = "share at or below" if kind == "cdf" else "share above"
     counts = sorted(series.len() for series in by_cell.values())
-    title = alt.TitleParams(
+    title = heading(
         f"{about.whose} of the {whose} flows, {sheet.title}",
-        subtitle=[
+        [
             f"{what}; {about.words}, all trials of a cell",
             f"{_between(counts)} {'samples' if source == 'srtt' else 'packets'} per line; dotted: 1 and 5 ms",
         ],

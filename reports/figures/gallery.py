@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
+from l4sbench import __version__
 from l4sbench.errors import InputError
 from l4sbench.files import write_whole
 from l4sbench.printable import printable
@@ -263,10 +264,12 @@ def write(
     folder: Path,
     forms: Sequence[str] = ("svg",),
     on_written: Callable[[Written], None] = lambda _: None,
+    command: str = "",
 ) -> tuple[Written, ...]:
     """Write figures into a folder, each in all formats, and an index of them.
 
-    Files of the same name are replaced, others stay; each appears whole or not at all.
+    `command` draws them again; the index names it. Files of the same name are replaced, others stay; each
+    appears whole or not at all.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found: list[Written] = []
@@ -280,7 +283,7 @@ def write(
         written = Written(figure.name, figure.caption, tuple(files))
         found.append(written)
         on_written(written)
-    write_whole(folder / INDEX, _index(found))
+    write_whole(folder / INDEX, _index(found, command))
     return tuple(found)
 
 
@@ -292,11 +295,12 @@ _PAGE: Final = """\
 <title>Figures</title>
 <style>
 body {{ font: 16px/1.4 sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }}
+a, code {{ overflow-wrap: anywhere; }}
 figure {{ margin: 0 0 3em; }}
 img {{ max-width: 100%; background: white; }}
 </style>
 <h1>Figures</h1>
-<nav aria-label="Contents">
+{drawn}<nav aria-label="Contents">
 {contents}
 </nav>
 {body}
@@ -304,9 +308,12 @@ img {{ max-width: 100%; background: white; }}
 """
 
 
-def _index(found: Sequence[Written]) -> str:
+def _index(found: Sequence[Written], command: str) -> str:
     body = "\n".join(_entry(written) for written in found)
-    return printable(_PAGE.format(contents=_contents(found), body=body))
+    drawn = (
+        f"<p>Drawn by <code>{html.escape(command)}</code>, l4sbench {__version__}.</p>\n" if command else ""
+    )
+    return printable(_PAGE.format(contents=_contents(found), body=body, drawn=drawn))
 
 
 def _contents(found: Sequence[Written]) -> str:

@@ -13,7 +13,7 @@ import altair as alt
 from reports.colours import BLACK, WCAG_AA, WHITE, contrast, ink, mixed
 from reports.figures.ground import Ground, configured, layered, square, table
 from reports.figures.sheets import ends
-from reports.figures.style import config
+from reports.figures.style import config, heading
 
 if TYPE_CHECKING:
     from reports.figures.sheets import Sheet, SheetPanel
@@ -81,10 +81,8 @@ def figure(
     lines = [alt.hconcat(*row, *([bar] if not index else []), spacing=18) for index, row in enumerate(rows)]
     questions = {panel.about.question for panel in sheet.grid.panels}
     title = f"{next(iter(questions))} {sheet.title}" if len(questions) == 1 else sheet.title
-    heading = alt.TitleParams(
-        f"{title[0].upper()}{title[1:]}: {what}", subtitle=list(notes), subtitlePadding=5, offset=14
-    )
-    chart = alt.vconcat(*lines, spacing=22, title=heading)
+    head = heading(f"{title[0].upper()}{title[1:]}: {what}", notes, subtitlePadding=5, offset=14)
+    chart = alt.vconcat(*lines, spacing=22, title=head)
     return configured(chart, config() | {"view": {"stroke": None}})
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
 from reports.figures.sheets import ends
-from reports.figures.style import SHAPES, config, looks
+from reports.figures.style import SHAPES, config, heading, looks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,9 +39,9 @@ def trial_dots(tables: RunTables, sheet: Sheet, rule: Rule) -> alt.HConcatChart:
     ]
     limits = rule.limits_of_rate(*sheet.flows)
     grey = f"grey: outside of {limits.low:.3g}-{limits.high:.3g} %; " if limits else ""
-    title = alt.TitleParams(
+    title = heading(
         f"Trials {sheet.title}",
-        subtitle=[
+        [
             "L4S goodput in percent of the link's rate: a ring per trial, mean and 95 % interval of the cell",
             f"{grey}dashed: fair share",
         ],
@@ -137,9 +137,9 @@ def goodput_against_delay(sheet: Sheet) -> alt.VConcatChart:
         )
         for number, panel in enumerate(sheet.grid.panels)
     ]
-    title = alt.TitleParams(
+    title = heading(
         f"Goodput and delay {sheet.title}",
-        subtitle=[
+        [
             "means over trials with 95 % intervals; filled: L4S flows, hollow: the classic flows of the cell",
             "delay: smoothed RTT minus base RTT; dashed: fair share of the L4S flows",
         ],

@@ -9,6 +9,7 @@ of 15. `heatmaps` has our own maps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from reports.figures.sheets import Sheet, SheetPanel
 
 _PANEL_HEIGHT: Final = 165
+_TICK_HEIGHT: Final = 10
+"""What a label of the colour bar needs; on the bar of one row only every second has room."""
 
 
 def split(sheet: Sheet) -> tuple[Sheet, ...]:
@@ -59,7 +62,8 @@ def published_map(sheet: Sheet, value: Value = "goodput", style: Style = "pam25"
     look = LOOKS[style, value]
     ground = _ground(sheet)
     panels: list[alt.LayerChart] = [_panel(panel, sheet, value, look, ground) for panel in sheet.grid.panels]
-    ticks = [Tick(tick, f"{tick:g}") for tick in look.ticks]
+    every = math.ceil((len(look.ticks) - 1) * _TICK_HEIGHT / ground.height)
+    ticks = [Tick(tick, f"{tick:g}") for tick in look.ticks[::every]]
     bar = colour_bar(look.scale, ticks, ground.height, size=10)
     chart = alt.hconcat(*panels, bar, spacing=16)
     return configured(chart, config(font=PUBLISHED_FONT) | {"view": {"stroke": None}})

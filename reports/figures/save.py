@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,17 @@ FORMATS: Final = ("svg", "png", "pdf", "html", "json")
 
 _TAGS: Final = re.compile("<(?=[/!sS])")
 _LESS: Final = r"\\u003c"
+
+_SIZE: Final = re.compile(
+    r'width="(?P<width>[\d.]+)" height="[\d.]+" viewBox="0 0 (?P=width) [\d.]+">(<rect width="(?P=width)")?'
+)
+_LEGEND_LABEL: Final = re.compile(r'role-legend-label"[^>]*><text[^>]*>([^<]*)</text>')
+_MARGIN_PX: Final = 6
+_WIDEST_PX: Final = 5.9
+"""Mean width of a subtitle's characters in DejaVu Sans."""
+_WIDEST_TITLE_PX: Final = 8.4
+_WIDER_PX: Final = 0.9
+"""By how much it is wider than Vega's font, per character."""
 
 PNG_SCALE: Final = 3.0
 """Pixels per unit of the drawing: about 288 per inch, enough for print."""
@@ -62,7 +74,8 @@ def render(spec: dict[str, Any], form: str) -> bytes:
     spec = cast("dict[str, Any]", printable_json(spec))
     match form:
         case "svg":
-            return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=offline)).encode()
+            image = str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=offline))
+            return with_room(image, spec.get("title")).encode()
         case "png":
             return bytes(vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=offline))
         case "pdf":
@@ -73,6 +86,29 @@ def render(spec: dict[str, Any], form: str) -> bytes:
             return (json.dumps(spec, indent=1) + "\n").encode()
         case _:
             raise InputError(f"figures cannot be written as {form}", f"choose from {', '.join(FORMATS)}")
+
+
+def with_room(image: str, title: object) -> str:
+    """Return an SVG image that is wide enough for its title, subtitle and legends in the widest usual font.
+
+    Vega measures texts in a font that it brings. A viewer without that font and its like takes another, and
+    DejaVu Sans is 15 % wider: texts at the right edge would lose their ends.
+    """
+    size = _SIZE.search(image)
+    if size is None:
+        return image
+    heading: dict[str, Any] = title if isinstance(title, dict) else {"text": title or ""}
+    notes = heading.get("subtitle") or []
+    lines = [notes] if isinstance(notes, str) else list(notes)
+    legend = max((len(label) for label in _LEGEND_LABEL.findall(image)), default=0)
+    widths = [
+        float(size["width"]) + _WIDER_PX * legend,
+        2 * _MARGIN_PX + _WIDEST_TITLE_PX * len(str(heading.get("text", ""))),
+        *(2 * _MARGIN_PX + _WIDEST_PX * len(line) for line in lines),
+    ]
+    old, new = size["width"], math.ceil(max(widths))
+    changed = size[0].replace(f'width="{old}"', f'width="{new}"').replace(f" 0 {old} ", f" 0 {new} ")
+    return image.replace(size[0], changed, 1)
 
 
 def _without_tags(page: str) -> str:

@@ -13,7 +13,7 @@ from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
 from reports.figures.points import LEAST_MS
 from reports.figures.sheets import ends
-from reports.figures.style import SHAPES, config
+from reports.figures.style import SHAPES, config, heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,9 +56,9 @@ def runs_beside(runs: Sequence[tuple[str, Sheet]]) -> alt.VConcatChart:
         raise InputError("runs on one plot need sheets of one competitor, flow counts and settings")
     abouts = dict.fromkeys(str(panel.about) for _, sheet in runs for panel in sheet.grid.panels)
     charts = [_panel(runs, about, last=about == list(abouts)[-1]) for about in abouts]
-    title = alt.TitleParams(
+    title = heading(
         f"{len(names)} runs, {runs[0][1].title}",
-        subtitle=[
+        [
             "L4S flows: means over trials with 95 % intervals, where a cell has several trials",
             "delay: smoothed RTT minus base RTT; dashed: fair share",
         ],

@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from reports.published.look import PROMINENT
+
+if TYPE_CHECKING:
+    import altair as alt
 
 Theme: TypeAlias = Literal["light", "dark"]
 
@@ -37,6 +41,19 @@ def looks(queues: Sequence[str]) -> tuple[int, ...]:
         free = [place for place in range(len(DASHES)) if place not in taken]
         taken.append(wanted if wanted in free and wanted is not None else (free or [len(taken)])[0])
     return tuple(place % len(DASHES) for place in taken)
+
+
+_LINE: Final = 76
+"""Characters of a subtitle's line: about as wide as a map of three buffers."""
+
+
+def heading(title: str, notes: Sequence[str], **settings: Any) -> alt.TitleParams:
+    """Return a figure's title with notes below it, in lines that leave narrow figures narrow."""
+    import altair as alt
+
+    whole = [note.replace(" %", "\u00a0%") for note in notes]
+    lines = [line for note in whole for line in textwrap.wrap(note, _LINE, break_on_hyphens=False)]
+    return alt.TitleParams(title, subtitle=lines, **settings)
 
 
 _INKS: Final[dict[Theme, dict[str, str]]] = {

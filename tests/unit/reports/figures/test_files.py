@@ -84,6 +84,8 @@ def test_the_command(real: RunTables, tmp_path: Path, capsys: pytest.CaptureFixt
     assert {entry["name"].split("_")[0] for entry in listed} >= {"goodput", "delay"}
     assert all(Path(file).is_file() for entry in listed for file in entry["files"])
     index = (tmp_path / "f" / INDEX).read_text(encoding="utf-8")
+    name = f"{Path(run).parent.name}/{Path(run).name}"
+    assert f"<code>l4sbench report {name} --figures --all --series none</code>" in index
     contents, drawn = (
         re.findall(pattern, index) for pattern in (r'href="#([^"]+)"', r'<figure id="([^"]+)"')
     )
