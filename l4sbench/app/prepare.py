@@ -350,7 +350,10 @@ def find_matrix(matrix: str | Path) -> Path:
         return shipped[str(matrix)]
     if os.path.lexists(path):
         return path  # reading it reports what it is: a folder, a device, a circle of links
-    hint = did_you_mean(str(matrix), shipped) or f"choose from {', '.join(shipped)}, or give a path"
+    hint = (
+        did_you_mean(str(matrix), shipped)
+        or "`l4sbench list matrices` prints those that there are, or give a path"
+    )
     raise InputError(f"there is no matrix {short(str(matrix))}", hint)
 
 

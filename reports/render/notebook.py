@@ -29,10 +29,12 @@ def decision_html(decision: Decision) -> str:
         parts.append(html_text(f"Switching to {question}, by {rule}"))
         parts.append(html_table(list(_rows(decision, question))))
     parts.append(html_text(scope_text(decision)))
-    remedy = make_sure(decision)  # a command; here it is a call
+    # commands and options are calls and arguments here
+    remedy = make_sure(decision)
+    call = "to make it sure: l4sbench.run(matrix, sure=True) adds trials to the cells in doubt"
     for note in notes(decision):
-        call = "to make it sure: l4sbench.run(matrix, sure=True) adds trials to the cells in doubt"
-        parts.append(html_text(call if note.text == remedy else note.text, *note.details))
+        text = call if note.text == remedy else note.text.replace("; --all counts", "; every=True counts")
+        parts.append(html_text(text, *note.details))
     return "".join(parts)
 
 

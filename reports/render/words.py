@@ -215,7 +215,7 @@ def meanings(decision: Decision) -> Mapping[Word, str]:
     return {
         Word.L4S_STARVED: starved[0],
         Word.CLASSIC_STARVED: starved[1],
-        Word.BOTH: "one in some cells, the other in others",
+        Word.BOTH: "each of them gets less in some cell, in the same or in different ones",
         **({} if rule.intervals == "none" else undecided),
         Word.INVALID: "a cell without a valid trial",
     }

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from reports.render.words import notes
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
-from reports.result.verdicts import decide
+from reports.result.verdicts import Former, decide
 
 Make = Callable[[Any], RunTables]
 
@@ -39,6 +40,13 @@ def test_a_decision_is_its_table(make: Make) -> None:
     assert "l4sbench run" not in text
     for note in notes(decision):
         assert note.text.startswith("to make it sure") or note.text.split("'")[0] in text
+
+
+def test_former_cells_are_counted_by_an_argument(make: Make) -> None:
+    decision = replace(decide(make(CELLS), load_rule("pam25")), former=Former(4, 1))
+    text = shown(decision)
+    assert "4 trials of 1 former cell, not in the matrix now; every=True counts them" in text
+    assert "--" not in text
 
 
 def test_tables_are_listed_with_their_rows(make: Make) -> None:
