@@ -72,12 +72,20 @@ def completion(args: argparse.Namespace) -> int:
 def _words() -> dict[str, list[str]]:
     """Return the words that names on the command line are completed from."""
     from l4sbench.app import words
+    from l4sbench.app.pages import pages
     from l4sbench.catalog import Catalog
+
+    def groups(name: str) -> tuple[str, ...]:
+        """Return the usual groups for a factor of any group, else nothing to put in its place."""
+        return ("l4s", "classic") if name.startswith(words.GROUP) else ("",)
 
     catalog = Catalog.load()
     return {
         "matrices": [row["matrix"] for row in words.matrices()],
-        "names": [name for name in words.names(catalog) if not name.startswith(words.GROUP)],
+        "names": [
+            name.replace(words.GROUP, group) for name in words.names(catalog) for group in groups(name)
+        ],
+        "pages": list(pages()),
         "rules": [row["rule"] for row in words.rules()],
         "lists": list(words.LISTS),
         "testbeds": ["virtual", "ssh:", "fabric", "dask:"],
@@ -93,7 +101,14 @@ def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
                 yield from _parsers(command)
 
 
-_LISTED: Final = {"matrix": "matrices", "name": "names", "rule": "rules", "what": "lists", "on": "testbeds"}
+_LISTED: Final = {
+    "matrix": "matrices",
+    "name": "names",
+    "rule": "rules",
+    "what": "lists",
+    "on": "testbeds",
+    "page": "pages",
+}
 _RUNS: Final = frozenset({"run", "base", "new"})
 
 

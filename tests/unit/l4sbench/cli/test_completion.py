@@ -56,6 +56,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("list qu", ["queues"]),
         ("explain dual", ["dualpi2"]),
         ("explain aqm.targ", ["aqm.target"]),
+        ("explain l4s.rtt_ta", ["l4s.rtt_target"]),
+        ("docs tro", ["troubleshooting"]),
         ("report mine --rule pam", ["pam25"]),
     ],
 )
