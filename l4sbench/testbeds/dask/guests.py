@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from l4sbench.assets import install_command
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TestbedError, TrialFailed
 from l4sbench.testbeds.dask import worker as remote
@@ -302,7 +303,7 @@ def connect(address: str) -> Client:
         import distributed
     except ImportError as error:
         missing = f"--on dask needs Dask, which is not installed: {error}"
-        raise TestbedError(missing, "pip install 'l4sbench[scale]'") from error
+        raise TestbedError(missing, install_command("scale")) from error
     hint = "is it running, and can this machine reach it? (l4sbench docs scale)"
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is reported as errors
     # a connection that stalls is not broken yet

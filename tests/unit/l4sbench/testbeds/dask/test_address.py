@@ -3,11 +3,13 @@
 """Addresses of schedulers, and what happens when nobody is there."""
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
 from l4sbench.app.prepare import RunOptions
+from l4sbench.assets import install_command
 from l4sbench.errors import InputError, TestbedError
 
 HINT = "--on dask:tcp://HOST:8786, or its file, such as dask:scheduler.json (l4sbench docs scale)"
@@ -52,3 +54,13 @@ def test_a_scheduler_that_is_not_there_is_reported_at_once() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(TestbedError, match=f"^the Dask scheduler at {address} does not answer: "):
             connect(address)
+
+
+def test_where_dask_is_missing_the_command_that_adds_it_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    from l4sbench.testbeds.dask.guests import connect
+
+    with pytest.raises(TestbedError) as missing:
+        connect("tcp://127.0.0.1:1")
+    assert "--on dask needs Dask, which is not installed" in str(missing.value)
+    assert install_command("scale") in str(missing.value)
