@@ -34,7 +34,7 @@ attack: env-long ## hostile inputs, and faults in runs, from L4SBENCH_ATTACK_SEE
 check: check-static ## linters, types, layers, licences and unit tests
 	@$(PYTEST) -q -m "not long" tests/unit tests/p4
 
-check-modules: env-run ## compile and install our congestion controls with the kernel headers of Debian 13 and sid (100 MB each)
+check-modules: env-run ## compile and install our kernel modules with the kernel headers of Debian 13 and sid (100 MB each)
 	@$(BIN)/python tools/module_headers.py
 
 # one target each, so that `make -k check` reports everything that is wrong; two at a time

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Compile, check and install our congestion controls with the kernel headers that Debian ships.
+"""Compile, check and install our kernel modules with the kernel headers that Debian ships.
 
 For Debian 13 with backports and for Debian sid: the newest headers of each kernel line from 7.0 on, with that
 suite's own compiler, in a folder that is entered by chroot and removed again, where DKMS installs them too.
+A queue's part of tc is compiled there as well.
 Packages come from an archive in the machine's apt configuration, about 100 MB for each suite. Needs root, or
 user namespaces.
 
@@ -33,12 +34,12 @@ from l4sbench.testbeds.virtual.lab.scratchapt import ScratchApt
 
 SUITES = {"trixie-backports": "trixie trixie-backports", "sid": "sid"}
 """Suites that apt reads, by the name of the suite under test."""
-MODULES = ("tcp_prague", "tcp_bbr2", "tcp_bbr3")
 FIRST = (7, 0)
 HEADERS = re.compile(r"linux-headers-((\d+)\.(\d+)\.(\d+)\S*)-amd64$")
 # fmt: off
-TOOLS = ("base-files", "bash", "binutils", "coreutils", "dash", "diffutils", "dkms", "findutils", "grep",
-         "gzip", "kmod", "make", "mawk", "perl-base", "sed", "sparse", "tar", "util-linux", "xz-utils")
+TOOLS = ("base-files", "bash", "binutils", "coreutils", "dash", "diffutils", "dkms", "findutils", "gcc",
+         "grep", "gzip", "kmod", "libc6-dev", "make", "mawk", "perl-base", "sed", "sparse", "tar",
+         "util-linux", "xz-utils")
 # fmt: on
 LEFT_OUT = ("doc", "man", "locale", "info", "lintian")
 CANNOT = 77
@@ -164,6 +165,16 @@ def try_module(root: Root, name: str, release: str, keep: Path | None) -> list[s
     return wrong + [f"dkms remove left {path.name}" for path in installed if path.exists()]
 
 
+def try_tc(root: Root, name: str) -> list[str]:
+    """Return the problems of tc's part of a module, which is a file of its own where there is one."""
+    wrong: list[str] = []
+    for source in sorted((root.path / name).glob("q_*.c")):
+        wrong += remarks(root.run("make", "-C", f"/{name}", "CC=gcc", f"{source.stem}.so"), "warning:|error:")
+        if not source.with_suffix(".so").is_file():
+            wrong.append(f"make left no {source.stem}.so")
+    return wrong
+
+
 def try_suite(name: str, keep: Path | None = None) -> int:
     """Return how often a module has problems on a kernel of a suite."""
     archives = debian_archives(read_sources())
@@ -177,11 +188,15 @@ def try_suite(name: str, keep: Path | None = None) -> int:
     releases = newest_of_each_line(apt)
     failed = 0
     with system(apt, [f"linux-headers-{release}" for release in releases]) as root:
-        for module in MODULES:
-            folder = assets.folder("kernels") / module
+        for folder in sorted(conf.parent for conf in assets.folder("kernels").glob("*/dkms.conf")):
+            module = folder.name
             (root.path / module).mkdir()
             for file in (*source_files(folder), folder / "dkms.conf"):
                 shutil.copy(file, root.path / module)  # what links lead to
+            beside = try_tc(root, module)
+            failed += bool(beside)
+            if beside:
+                print(f"{module} {name} tc: {'; '.join(beside)}", flush=True)
             for release in releases:
                 wrong = try_module(root, module, release, keep)
                 failed += bool(wrong)
