@@ -47,6 +47,7 @@ ON_DEBIAN = frozenset(
         ),
         "roles/module/tasks/dkms.yml",
         "roles/module/tasks/main.yml",
+        "roles/module/tasks/tc.yml",
     }
 )
 """Files whose tasks tests/lab/debian executes, and checks that it does."""

@@ -141,12 +141,13 @@ def _write_modules(folder: Path, matrix: Matrix) -> None:
     """Write what hosts are given, our modules' sources and lab-traffic, and a file of its variables."""
     needs = node_needs(matrix.cells, matrix.catalog)
     names = sorted({name for need in needs.values() for name in need.modules})
-    sources = {source["name"]: source for source in module_sources(matrix.catalog, names)}
-    for name, source in sources.items():
+    sources: dict[str, dict[str, object]] = {}
+    for source in module_sources(matrix.catalog, names):
         # files that several of our modules share are links; here each folder has its own
-        code = read_code(Path(source["folder"]), links_below=assets.folder("kernels"))
-        code.write(folder / "modules" / name)
-        sources[name] = {**source, "folder": f"{{{{ playbook_dir }}}}/../modules/{name}"}
+        code = read_code(source.folder, links_below=assets.folder("kernels"))
+        code.write(folder / "modules" / source.name)
+        place = f"{{{{ playbook_dir }}}}/../modules/{source.name}"
+        sources[source.name] = {**source.variables(), "folder": place}
     variables: dict[str, object] = {
         "modules_of_node": {node: sorted(need.modules & sources.keys()) for node, need in needs.items()},
         "sources_of_modules": sources,

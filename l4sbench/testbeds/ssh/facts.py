@@ -15,9 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from l4sbench.catalog import Queue
 from l4sbench.errors import Problem, TestbedError
 from l4sbench.program.flent import WITHOUT_NETPERF, tools_of
+from l4sbench.testbeds.ssh.layout import TC_VARIABLE
 from l4sbench.traits import Identity, Needs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from l4sbench.catalog import Catalog, CongestionControl, KernelNeeds
     from l4sbench.cell import Cell
     from l4sbench.testbeds.ssh.layout import Host
@@ -61,7 +64,10 @@ class Interface(_Reported):
 
 
 class HostFacts(_Reported):
-    """Facts that a host reported (roles/helper, `facts`). `config` is None where it is not readable."""
+    """Facts that a host reported (roles/helper, `facts`). `config` is None where it is not readable.
+
+    `queues` are those kinds that its tc knows, of the kinds for which we have tc's part.
+    """
 
     kernel_release: Word
     kernel_version: Word = ""
@@ -76,6 +82,7 @@ class HostFacts(_Reported):
     config: dict[Word, Word] | None = None
     modules: dict[Word, HostModule] = {}
     ccs: tuple[Word, ...] = ()
+    queues: tuple[Word, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     free_mb: int = FREE_MB
 
@@ -88,6 +95,7 @@ class NodeNeeds:
         needs: By the name of the catalog entry that has them; a queue and a congestion control may share one.
         ccs: Kernel names of congestion controls.
         modules: Kernel modules of ours.
+        queues: Kinds of queues for which tc needs a part of ours.
         accecn: Names of the congestion controls that negotiate AccECN on it.
         traffic: True if flows begin or end on it.
         tools: Further programs that its flows need, with what for.
@@ -96,6 +104,7 @@ class NodeNeeds:
     needs: dict[str, KernelNeeds] = field(default_factory=dict)
     ccs: set[str] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
+    queues: set[str] = field(default_factory=set)
     accecn: set[str] = field(default_factory=set)
     traffic: bool = False
     tools: dict[str, str] = field(default_factory=dict)
@@ -108,6 +117,12 @@ class NodeNeeds:
         self.needs[name] = entry.needs
         if entry.module is not None and entry.module.source is not None:
             self.modules.add(entry.module.name)
+            self.queues.update(tc_parts(entry.module.source))
+
+
+def tc_parts(source: Path) -> list[str]:
+    """Return the kinds of queues for which a module's folder has tc's part."""
+    return sorted(path.stem.removeprefix("q_") for path in source.glob("q_*.c"))
 
 
 def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
@@ -156,10 +171,12 @@ def asked_of(catalog: Catalog) -> dict[str, list[str]]:
     modules |= {entry.module.name for entry in entries if entry.module is not None}
     ccs = {cc.kernel_name for cc in catalog.congestion_controls.values()}
     ccs |= {cc.receiver_cc for cc in catalog.congestion_controls.values() if cc.receiver_cc}
+    own = {entry.module.source for entry in entries if entry.module is not None and entry.module.source}
     return {
         "config": sorted({symbol for entry in entries for symbol in entry.needs.config} | {"NET_SCH_NETEM"}),
         "modules": sorted(modules),
         "ccs": sorted(ccs),
+        "queues": sorted({kind for source in own for kind in tc_parts(source)}),
     }
 
 
@@ -310,6 +327,10 @@ def _node_problems(
             yield Problem(
                 "", host.name, message, "l4sbench_modules copies a file built for the running kernel"
             )
+    for kind in sorted(wanted.queues - set(seen.queues)):
+        message = f"{node}: tc does not know the queue {kind}"
+        hint = f"playbooks/prepare.yml compiles q_{kind}.so, or {TC_VARIABLE} copies it (l4sbench docs ssh)"
+        yield Problem("", host.name, message, hint)
     if wanted.accecn and not seen.accecn:
         message = f"{node}: the kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
         yield Problem("", host.name, message, "Linux 7.0 has it; kernels/images lists installable kernels")

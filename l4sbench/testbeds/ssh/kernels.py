@@ -16,16 +16,18 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.document import Document, Tree
 from l4sbench.errors import InputError, Problem, suggest
-from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs
+from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs, tc_parts
 from l4sbench.testbeds.ssh.images import Image, Offers
 from l4sbench.testbeds.ssh.layout import MODULES_VARIABLE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell
     from l4sbench.testbeds.ssh.facts import HostFacts
@@ -134,6 +136,7 @@ def together(host: Host, needs: Mapping[str, NodeNeeds]) -> NodeNeeds:
         found.needs |= one.needs
         found.ccs |= one.ccs
         found.modules |= one.modules - host.brings
+        found.queues |= one.queues
         found.accecn |= one.accecn
         found.traffic = found.traffic or one.traffic
         found.tools |= one.tools
@@ -260,9 +263,33 @@ def own_kernels(
     return {host: offered for host, offered in found.items() if offered}
 
 
-def module_sources(catalog: Catalog, names: Iterable[str]) -> list[dict[str, str]]:
-    """Return those of these modules that DKMS can build, as variables of roles/module."""
-    wanted, found = set(names), {}
+@dataclass(frozen=True)
+class ModuleSource:
+    """A module that hosts can build by DKMS.
+
+    Attributes:
+        name: Its name.
+        version: Its version in `dkms.conf`.
+        folder: Folder with its source.
+        kernel: Oldest release that it builds for.
+        tc: Queues of which the folder has tc's part.
+    """
+
+    name: str
+    version: str
+    folder: Path
+    kernel: str
+    tc: tuple[str, ...]
+
+    def variables(self) -> dict[str, object]:
+        """Return it as roles/module takes it."""
+        return {**asdict(self), "folder": str(self.folder), "tc": list(self.tc)}
+
+
+def module_sources(catalog: Catalog, names: Iterable[str]) -> list[ModuleSource]:
+    """Return those of these modules that DKMS can build."""
+    wanted = set(names)
+    found: dict[str, ModuleSource] = {}
     for entry in entries_of(catalog):
         module = entry.module
         if module is None or module.source is None or module.name not in wanted:
@@ -271,12 +298,13 @@ def module_sources(catalog: Catalog, names: Iterable[str]) -> list[dict[str, str
             text = (module.source / "dkms.conf").read_text(encoding="utf-8")
             said = dict(re.findall(r'^(\w+)="?([\w.+~-]+)"?$', text, re.MULTILINE))
             if "PACKAGE_VERSION" in said:
-                found[module.name] = {
-                    "name": module.name,
-                    "version": said["PACKAGE_VERSION"],
-                    "folder": str(module.source),
-                    "kernel": said.get("BUILD_EXCLUSIVE_KERNEL_MIN", "0"),
-                }
+                found[module.name] = ModuleSource(
+                    name=module.name,
+                    version=said["PACKAGE_VERSION"],
+                    folder=module.source,
+                    kernel=said.get("BUILD_EXCLUSIVE_KERNEL_MIN", "0"),
+                    tc=tuple(tc_parts(module.source)),
+                )
     return list(found.values())
 
 

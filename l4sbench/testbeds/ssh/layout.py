@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 PORTS_VARIABLE: Final = "l4sbench_ports"
 MODULES_VARIABLE: Final = "l4sbench_modules"
+TC_VARIABLE: Final = "l4sbench_tc"
 CARRIES_VARIABLE: Final = "l4sbench_carries"
 CARRIES_NOTHING: Final = "none"
 VARIABLES: Final = (
@@ -39,6 +40,7 @@ VARIABLES: Final = (
     "l4sbench_nodes",
     PORTS_VARIABLE,
     MODULES_VARIABLE,
+    TC_VARIABLE,
     "l4sbench_kernel",
     "l4sbench_kernels",
     "l4sbench_install",
@@ -190,6 +192,11 @@ _FORMS: Final[Mapping[str, tuple[Callable[[object], bool], str, str | None]]] = 
         _is_modules,
         "must map each module to its file on this machine",
         "tcp_prague: /path/to.ko",
+    ),
+    TC_VARIABLE: (
+        _is_modules,
+        "must map each kind of queue to tc's part of it, a file on this machine",
+        "ncf: /path/to/q_ncf.so",
     ),
     CARRIES_VARIABLE: (
         lambda plain: _rate(plain) is not None,

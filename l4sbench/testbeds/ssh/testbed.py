@@ -368,7 +368,10 @@ class SshTestbed:
             "l4sbench_tools": sorted({tool for need in needs.values() for tool in need.tools} & _INSTALLED),
             "l4sbench_kernel_of": {host: image.variables() for host, image in self._boots.items()},
             "l4sbench_module_sources_of": {
-                host.name: module_sources(self._catalog, together(host, needs).modules)
+                host.name: [
+                    source.variables()
+                    for source in module_sources(self._catalog, together(host, needs).modules)
+                ]
                 for host in self._hosts
             },
             **({"l4sbench_lean": str(compiled(self._memory.path.parent))} if lean else {}),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The ssh testbed on ordinary Debian hosts: kernels installed and booted, Prague by DKMS, a cell, a restart.
+"""The ssh testbed on ordinary Debian hosts: kernels installed and booted, modules by DKMS, a cell, a restart.
 
 Package manager, archive, boot menu, systemd, restart and compiler are Debian's. The kernels are the lab's,
 as Debian packages of two releases (kernels.py).
@@ -29,6 +29,7 @@ from tests.lab.ssh.test_ssh import matrix, written
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 SOURCE = {"name": "tcp_prague", "version": "1.0", "folder": str(assets.folder("kernels") / "tcp_prague")}
+NCF = {**SOURCE, "name": "sch_ncf", "folder": str(assets.folder("kernels") / "sch_ncf"), "tc": ["ncf"]}
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
@@ -115,7 +116,7 @@ def prepared(able: None, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> 
                 "ends": kernel,
                 "middle": {**by_files(hosts, "middle", other), "tools": newer_tools()},
             },
-            "l4sbench_module_sources_of": {"ends": [SOURCE]},
+            "l4sbench_module_sources_of": {"ends": [SOURCE, NCF]},
         }
         first = prepare(hosts.inventory, **given)
         assert all(first.changed.values())
@@ -129,6 +130,9 @@ def prepared(able: None, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_what_prepare_has_done(lab: Lab, prepared: DebianHosts) -> None:
     other = second_release(lab.kernel_release)
     check_prepared(prepared, "ends", other)
+    on(prepared, "ends", "sudo", "modprobe", "sch_ncf")
+    told = on(prepared, "ends", "sudo", "tc", "qdisc", "add", "ncf", "help", "2>&1", check=False)
+    assert "mice_share" in told
     # from Debian's next release came what was asked for, and no more
     assert only_in_next(on(prepared, "middle", "apt", "list", "--installed")) == ["iproute2"]
     for host in TWO:

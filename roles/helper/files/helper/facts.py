@@ -37,7 +37,7 @@ def facts(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything that a run must know of this host.
 
     Args:
-        asked: `config`: kernel symbols without CONFIG_; `modules` and `ccs`: names of interest.
+        asked: `config`: kernel symbols without CONFIG_; `modules`, `ccs` and `queues`: names of interest.
     """
     release = read_text("/proc/sys/kernel/osrelease")
     config = kernel_config(release)
@@ -56,6 +56,8 @@ def facts(asked: Mapping[str, Any]) -> dict[str, Any]:
         "config": {name: config.get(name, "") for name in asked.get("config", [])} if config else None,
         "modules": {name: known for name in asked.get("modules", []) if (known := module(name, release))},
         "ccs": _ccs(asked.get("ccs", []), release),
+        "queues": [kind for kind in asked.get("queues", []) if _tc_knows(kind)],
+        "tc_folder": _tc_folder(),
         "interfaces": _interfaces(),
         "free_mb": shutil.disk_usage(STATE.parent if not STATE.exists() else STATE).free // 2**20,
     }
@@ -110,6 +112,24 @@ def _ccs(names: Iterable[str], release: str) -> list[str]:
         if known is not None and not known["state"].startswith("for "):
             there.add(name)
     return [name for name in names if name in there]
+
+
+def _tc_knows(kind: str) -> bool:
+    """Return True if tc can set up a queue of this kind, by itself or by a file for it."""
+    try:
+        ended = run(["tc", "qdisc", "add", kind, "help"], check=False)
+    except Failed:
+        return False
+    return "Unknown qdisc" not in ended.stdout + ended.stderr
+
+
+def _tc_folder() -> str:
+    """Return where tc looks for files about further queues, a path compiled into it; empty if unknown."""
+    try:
+        found = re.search(rb"\0(/[\w./-]+/tc)/\0", Path(shutil.which("tc") or "").read_bytes())
+    except OSError:
+        return ""
+    return found[1].decode() if found else ""
 
 
 def _distribution() -> str:

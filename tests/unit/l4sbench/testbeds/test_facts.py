@@ -14,7 +14,16 @@ import pytest
 
 from l4sbench.app.api import load_matrix
 from l4sbench.cell import Cell
-from l4sbench.testbeds.ssh.facts import HostFacts, HostModule, identity, node_needs, older, read_facts, unfit
+from l4sbench.testbeds.ssh.facts import (
+    HostFacts,
+    HostModule,
+    asked_of,
+    identity,
+    node_needs,
+    older,
+    read_facts,
+    unfit,
+)
 from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import topology
 from l4sbench.traits import Needs
@@ -102,6 +111,19 @@ def test_what_ends_of_flows_need() -> None:
     # the other pair runs CUBIC alone
     other = Host("s", ("tx-classic",), sender.ports)
     assert "prague" not in "\n".join(problems(old, other))
+
+
+def test_a_queue_that_tc_does_not_know_is_told() -> None:
+    wanted = node_needs([Cell.of({**MATRIX.cells[0].factors, "aqm": "ncf"})], MATRIX.catalog)
+    assert asked_of(MATRIX.catalog)["queues"] == ["ncf"]
+
+    def found(*queues: str) -> str:
+        seen = TOLD.model_copy(update={"queues": queues})
+        return "\n".join(map(str, unfit([ROUTER], {"router": seen}, LINE6, wanted, NEEDS, now_s=None)))
+
+    assert "router: tc does not know the queue ncf; playbooks/prepare.yml compiles q_ncf.so" in found()
+    assert "tc does not know" not in found("ncf")
+    assert not any(of.queues for node, of in wanted.items() if node != "router")
 
 
 def test_problems_of_all_hosts_at_once() -> None:

@@ -205,8 +205,14 @@ def test_hosts_made_for_the_run_boot_what_they_must(quickstart: Matrix) -> None:
 
 def test_modules_are_built_from_their_oldest_kernel_on(quickstart: Matrix) -> None:
     (prague,) = module_sources(quickstart.catalog, ["tcp_prague", "tcp_cubic"])
-    assert (prague["name"], prague["kernel"]) == ("tcp_prague", "7.0")
-    assert (Path(prague["folder"]) / "dkms.conf").is_file()
+    assert (prague.name, prague.kernel, prague.tc) == ("tcp_prague", "7.0", ())
+    assert (prague.folder / "dkms.conf").is_file()
+
+
+def test_a_queue_comes_with_its_part_of_tc(quickstart: Matrix) -> None:
+    (ncf,) = module_sources(quickstart.catalog, ["sch_ncf"])
+    assert ncf.variables()["tc"] == ["ncf"]
+    assert (ncf.folder / "q_ncf.c").is_file()
 
 
 def test_a_kernel_of_another_distribution_is_told() -> None:
