@@ -137,7 +137,8 @@ def _furnish(folder: Path, plan: LabPlan, lab: Lab, userland: NodeUserland, run:
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
         shutil.copy(lab.kernel.parent / "tree" / name, modules / name)
     for path in lab.modules.values():
-        shutil.copy(path, modules / path.name)
+        for file in (path, *path.parent.glob("q_*.so")):  # a queue's module, and tc's part of it
+            shutil.copy(file, modules / file.name)
     for node in plan.nodes:
         seat = run / node.name
         own = seat / "own"
