@@ -14,6 +14,7 @@ from l4sbench.catalog import Catalog
 from l4sbench.catalog.outside import entries_with_code, keep_catalog, settle
 from l4sbench.cli import main
 from l4sbench.errors import InputError
+from l4sbench.store import Run
 
 ENTRIES = Path(__file__).parents[3] / "lab" / "entries"
 
@@ -120,11 +121,8 @@ def test_a_run_keeps_what_is_needed_and_follows_no_links(theirs: Path, tmp_path:
 
 def test_consent_holds_for_the_copy_in_a_run_and_only_for_it(theirs: Path, tmp_path: Path) -> None:
     prepare(theirs, [], api.RunOptions(trust=True))
-    run = tmp_path / "run"
-    run.mkdir()
+    run = Run.create(tmp_path / "runs", "theirs", theirs.read_bytes(), 1, {}).path  # as in an unpacked bundle
     keep_catalog(run, api.load_matrix(theirs).catalog)
-    shutil.copy(theirs, run / "matrix.yaml")
-    (run / "manifest.json").write_text("{}")  # as in a bundle that was unpacked
     assert not prepare(run / "matrix.yaml", [], api.RunOptions()).settled.untrusted
     with (run / "catalog" / "mine" / "Kbuild").open("a") as file:
         file.write("$(shell id)\n")
