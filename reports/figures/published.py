@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _PANEL_HEIGHT: Final = 165
 _TICK_HEIGHT: Final = 10
-"""What a label of the colour bar needs; on the bar of one row only every second has room."""
+"""Room for a label of the colour bar; on the bar of one row only every second has room."""
 
 
 def split(sheet: Sheet) -> tuple[Sheet, ...]:
