@@ -53,6 +53,10 @@ ON_DEBIAN = frozenset(
 """Files whose tasks tests/lab/debian executes, and checks that it does."""
 
 
+ON_SWITCHES = frozenset({"playbooks/switch.yml", "roles/tofino/tasks/end.yml", "roles/tofino/tasks/main.yml"})
+"""Files whose tasks tests/unit/roles/test_tofino.py executes, and checks that it does."""
+
+
 @dataclass(frozen=True)
 class Played:
     """The outcome of a playbook that failed on no host.

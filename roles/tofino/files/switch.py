@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Build, load and end a P4 program on a switch, where the SDE is (Python 3.8, standard library only).
+
+    switch.py put FOLDER      write the files on stdin (JSON: name -> base64) that differ
+    switch.py build FOLDER    compile the program, unless these very files were compiled
+    switch.py load FOLDER     load the kernel driver, and start bf_switchd with the program
+    switch.py control FOLDER  start the control part, which sets up ports, queues and thresholds, and keeps on
+    switch.py end FOLDER      end both
+
+The last line on stdout is JSON: what was changed. A failure goes to stderr, with exit code 1. `settings.json`
+in the folder, one of the files, says which commands to use.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, Mapping, Sequence
+
+DRIVER = "bf_kdrv"
+SWITCHD = "bf_switchd"
+POLL_S = 0.2
+QUICK_S = 30.0
+
+
+class Failed(Exception):  # noqa: N818  (it names an event)
+    """A failure, with a reason for the person who loads the program."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `settings.json` says.
+
+    Attributes:
+        program: Name of the program; its source is `<program>.p4`.
+        build: Command that compiles and installs it; the source's path is appended.
+        root: Command before those that need root.
+        environment: Variables for the SDE's programs, beyond those that are set.
+        grpc: Address of BF Runtime's server.
+        build_s, load_s, control_s, end_s: Limits.
+    """
+
+    program: str
+    build: List[str]
+    root: List[str]
+    environment: Dict[str, str]
+    grpc: str
+    build_s: float
+    load_s: float
+    control_s: float
+    end_s: float
+
+
+class Place:
+    """The folder on the switch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            plain = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+            self.settings = Settings(**plain)
+        except (OSError, ValueError, TypeError) as error:
+            raise Failed(f"{folder / 'settings.json'}: {error}") from error
+        self.environment = {**os.environ, **self.settings.environment}
+        if not self.environment.get("SDE_INSTALL"):
+            raise Failed("SDE_INSTALL is not set here: set it by tofino_environment")
+        self.install = Path(self.environment["SDE_INSTALL"])
+        self.source = folder / f"{self.settings.program}.p4"
+        self.conf = folder / f"{self.settings.program}.conf"
+        self.log = folder / "control.log"
+
+    @property
+    def loaded(self) -> List[int]:
+        """The bf_switchd processes with our configuration."""
+        return [pid for pid, argv in processes() if is_switchd(argv) and str(self.conf) in argv]
+
+    @property
+    def controlling(self) -> List[int]:
+        """The processes of our control part."""
+        own = [str(self.folder / "control.py"), "run"]
+        return [pid for pid, argv in processes() if argv[1:3] == own]
+
+    def noted(self, what: str) -> str:
+        """Return the digest of what was done last; empty if nothing was."""
+        try:
+            return (self.folder / f"{what}.digest").read_text(encoding="ascii")
+        except OSError:
+            return ""
+
+    def note(self, what: str, digest: str) -> None:
+        """Store the digest of what was done."""
+        write_whole(self.folder / f"{what}.digest", digest.encode("ascii"))
+
+    def run(self, argv: Sequence[str], limit_s: float) -> str:
+        """Run a command to its end and return its output. Raises Failed."""
+        try:
+            ended = subprocess.run(
+                list(argv),
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=limit_s,
+                check=False,
+            )
+        except OSError as error:
+            raise Failed(f"cannot run {argv[0]}: {error.strerror}") from error
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"{' '.join(argv)}: no end within {limit_s:g} s") from error
+        said = ended.stdout.decode("utf-8", "replace").strip()
+        if ended.returncode:
+            raise Failed(f"{' '.join(argv)}: ended with code {ended.returncode}: {said[-1000:]}")
+        return said
+
+
+def processes() -> Iterator[tuple[int, List[str]]]:
+    """Yield every process with its arguments."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            argv = path.read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+        except OSError:
+            continue
+        if argv:
+            yield int(path.parent.name), argv
+
+
+def is_switchd(argv: Sequence[str]) -> bool:
+    """Return True for a bf_switchd itself, not for a sudo or a script that waits for it."""
+    return any(Path(word).name == SWITCHD for word in argv[:2])
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def digest_of(*paths: Path, more: str = "") -> str:
+    """Return a digest of files and a text. Raises Failed."""
+    total = hashlib.sha256(more.encode("utf-8"))
+    for path in paths:
+        try:
+            total.update(f"\0{path.name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}".encode("utf-8"))
+        except OSError as error:
+            raise Failed(f"{path}: {error.strerror}") from error
+    return total.hexdigest()
+
+
+# ---- steps
+def put(folder: Path) -> List[str]:
+    """Write the files on stdin that differ, and return their names."""
+    files: Mapping[str, str] = json.load(sys.stdin)
+    folder.mkdir(parents=True, exist_ok=True)
+    changed = []
+    for name, encoded in sorted(files.items()):
+        if Path(name).name != name or name.startswith("."):
+            raise Failed(f"{name!r} is not a valid name of a file")
+        path, content = folder / name, base64.b64decode(encoded)
+        if not path.is_file() or path.read_bytes() != content:
+            write_whole(path, content)
+            changed.append(name)
+    return changed
+
+
+def build(place: Place) -> List[str]:
+    """Compile and install the program, and write the configuration of bf_switchd."""
+    settings = place.settings
+    sources = sorted([*place.folder.glob("*.p4"), *place.folder.glob("*.h")])
+    digest = digest_of(*sources, more=json.dumps([settings.build, str(place.install)]))
+    changed = []
+    if place.noted("built") != digest or not all(path.is_file() for path in built(place)[1]):
+        place.run([*settings.build, str(place.source)], settings.build_s)
+        changed.append(settings.program)
+    conf, files = built(place)
+    for path in files:
+        if not path.is_file() or not path.stat().st_size:
+            raise Failed(f"{settings.build[0]} made no {path}")
+    place.note("built", digest)
+    text = (json.dumps(conf, indent=1) + "\n").encode("utf-8")
+    if not place.conf.is_file() or place.conf.read_bytes() != text:
+        # a file of our own: another build of a program of this name changes nothing about what runs
+        write_whole(place.conf, text)
+        changed.append(place.conf.name)
+    return changed
+
+
+def built(place: Place) -> tuple[Mapping[str, object], List[Path]]:
+    """Return the configuration that the build made, and the files that it names; nothing before a build."""
+    name = place.settings.program
+    made = place.install / "share" / "p4" / "targets" / "tofino" / f"{name}.conf"
+    try:
+        conf = json.loads(made.read_text(encoding="utf-8"))
+        programs = [one for device in conf["p4_devices"] for one in device["p4_programs"]]
+        if [one["program-name"] for one in programs] != [name]:
+            raise Failed(f"{made} is not a configuration of {name} alone")
+        named = [one["bfrt-config"] for one in programs]
+        for pipeline in (pipe for one in programs for pipe in one["p4_pipelines"]):
+            named += [pipeline["context"], pipeline["config"]]
+    except OSError:
+        return {}, [made]
+    except (ValueError, LookupError, TypeError) as error:
+        raise Failed(f"{made}: {error!r}") from error
+    return conf, [place.install / path for path in named]
+
+
+def load(place: Place) -> List[str]:
+    """Start bf_switchd with the program, unless it runs with these very files."""
+    settings = place.settings
+    _, files = built(place)
+    digest = digest_of(place.conf, *files)
+    if place.loaded and place.noted("loaded") == digest:
+        return []
+    changed = end(place)
+    if listens(settings.grpc):
+        raise Failed(f"another {SWITCHD} serves {settings.grpc}: end it first")
+    as_root = [*settings.root, "env", *(f"{name}={value}" for name, value in _of_sde(place).items())]
+    if not Path("/sys/module", DRIVER).exists():
+        place.run([*as_root, str(place.install / "bin" / "bf_kdrv_mod_load"), str(place.install)], QUICK_S)
+        changed.append(DRIVER)
+    # in the background it needs no terminal, and no stdin that is held open
+    words = ["--install-dir", str(place.install), "--conf-file", str(place.conf), "--background"]
+    place.run([*as_root, str(place.install / "bin" / SWITCHD), *words], settings.load_s)
+    await_(lambda: listens(settings.grpc), settings.load_s, f"{SWITCHD} does not listen at {settings.grpc}")
+    if not place.loaded:
+        raise Failed(f"{settings.grpc} answers, but {SWITCHD} has ended: something else listens there")
+    place.note("loaded", digest)
+    return [*changed, SWITCHD]
+
+
+def _of_sde(place: Place) -> Dict[str, str]:
+    """Return the environment of the SDE's programs, which sudo would drop."""
+    found: Dict[str, str] = {"LD_LIBRARY_PATH": str(place.install / "lib")}
+    for name in ("SDE", "SDE_INSTALL", *place.settings.environment):
+        if name in place.environment:
+            found[name] = place.environment[name]
+    return found
+
+
+def control(place: Place) -> List[str]:
+    """Start the control part, unless it runs with these very files."""
+    settings = place.settings
+    program = place.folder / "control.py"
+    ports = place.folder / "ports.json"
+    digest = digest_of(program, ports, more=place.noted("loaded"))
+    if not place.loaded:
+        raise Failed(f"{SWITCHD} does not run: load the program first")
+    if place.controlling and place.noted("controlled") == digest:
+        return []
+    changed = _end(place, place.controlling, signal.SIGINT, [], "control.py")
+    argv = [sys.executable, str(program), "run", str(ports), "--grpc", settings.grpc]
+    with place.log.open("wb") as log:
+        process = subprocess.Popen(
+            argv,
+            cwd=place.folder,
+            env=place.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def is_ready() -> bool:
+        if process.poll() is not None:
+            raise Failed(f"control.py ended with code {process.returncode}: {_said(place)}")
+        return "ports are set up" in _said(place)
+
+    try:
+        await_(is_ready, settings.control_s, "control.py did not set up the ports")
+    except Failed:
+        process.kill()
+        raise
+    place.note("controlled", digest)
+    return [*changed, "control.py"]
+
+
+def _said(place: Place) -> str:
+    return place.log.read_text(encoding="utf-8", errors="replace").strip()[-1000:]
+
+
+def end(place: Place) -> List[str]:
+    """End the control part and bf_switchd."""
+    changed = _end(place, place.controlling, signal.SIGINT, [], "control.py ended")
+    return changed + _end(place, place.loaded, signal.SIGTERM, place.settings.root, f"{SWITCHD} ended")
+
+
+def _end(place: Place, pids: Sequence[int], number: int, root: Sequence[str], what: str) -> List[str]:
+    """End processes, by force if they take too long."""
+    for one in (number, signal.SIGKILL):
+        for pid in pids:
+            try:
+                place.run([*root, "kill", f"-{int(one)}", str(pid)], QUICK_S)
+            except Failed:
+                if Path("/proc", str(pid)).exists() and not _is_over(pid):
+                    raise
+        deadline = time.monotonic() + place.settings.end_s
+        while not all(_is_over(pid) for pid in pids) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        if all(_is_over(pid) for pid in pids):
+            return [what] if pids else []
+    raise Failed(f"process {pids[0]} does not end")
+
+
+def _is_over(pid: int) -> bool:
+    """Return True if a process has ended, even if nobody has waited for it."""
+    try:
+        return not Path("/proc", str(pid), "cmdline").read_bytes()
+    except OSError:
+        return True
+
+
+def listens(address: str) -> bool:
+    """Return True if something accepts connections at an address."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def await_(is_so: Callable[[], bool], limit_s: float, otherwise: str) -> None:
+    """Wait until a function returns True. Raises Failed after the limit."""
+    deadline = time.monotonic() + limit_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise Failed(f"{otherwise} within {limit_s:g} s")
+        time.sleep(POLL_S)
+
+
+STEPS = {"build": build, "load": load, "control": control, "end": end}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do one step in a folder; print what was changed."""
+    step, folder = argv[0], Path(argv[1])
+    try:
+        if step == "end" and not (folder / "settings.json").exists():
+            changed: List[str] = []
+        else:
+            changed = put(folder) if step == "put" else STEPS[step](Place(folder))
+    except Failed as failure:
+        sys.stderr.write(f"{failure}\n")
+        return 1
+    sys.stdout.write(json.dumps({"changed": changed}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
