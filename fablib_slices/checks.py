@@ -127,8 +127,8 @@ def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[s
         )
     for switch in spec.switches:
         found.append(
-            f"the switch for {switch.name} gets no program, and trials do not use it yet: "
-            "it is reserved to work with by hand"
+            f"the switch for {switch.name} is reserved to work with by hand (l4sbench docs tofino): "
+            "runs do not use it yet"
         )
     asked = timedelta(hours=spec.hours)
     if asked > LEASE_LIMIT:

@@ -112,7 +112,7 @@ class VmSpec:
 
 @dataclass(frozen=True)
 class SwitchSpec:
-    """A whole programmable switch; `program` is loaded on it by hand for now."""
+    """A whole programmable switch; `program` is loaded on it by playbooks/switch.yml."""
 
     name: str
     role: str

@@ -188,7 +188,7 @@ def test_offline_needs_no_account(home: Path, tmp_path: Path) -> None:
     named.write_text("slice: planned\nswitch: {node: router, program: ncf}\n")
     switch = command(bare, "plan", str(named), "--offline")
     assert switch.returncode == 0, switch.stderr
-    assert "the switch for router gets no program" in switch.stderr
+    assert "the switch for router is reserved to work with by hand" in switch.stderr
     refused = l4sbench(bare, "run", "quickstart", "--on", f"fabric:{named}")
     assert refused.returncode == 2
     assert "slice planned has a switch for router, and trials need a machine there" in refused.stderr

@@ -42,7 +42,7 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
     if one.switches:
         raise InputError(
             f"slice {one.name} has a switch for {one.switches[0].name}, and trials need a machine there",
-            "programs are not loaded on switches yet; l4sbench slice up reserves one to work with by hand",
+            "l4sbench docs tofino: how to load its program and run trials by hand",
         )
     if one.topology != shapes[0]:
         raise InputError(f"slice {one.name} is made for {one.topology}, and this matrix has {shapes[0]}")

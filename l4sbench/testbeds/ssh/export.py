@@ -13,6 +13,7 @@ import os
 import shlex
 import shutil
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,14 +34,17 @@ from l4sbench.testbeds.ssh.layout import (
     trial_variables,
 )
 from l4sbench.testbeds.ssh.lean import NAME, compiled
+from l4sbench.testbeds.ssh.switches import PROGRAM, misplaced_switches, switch_config, switches_of
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
 from l4sbench.trust import read_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from l4sbench.cell import Cell
     from l4sbench.matrix import Matrix
+    from l4sbench.testbeds.ssh.layout import Host
+    from l4sbench.testbeds.ssh.switches import Switch
     from l4sbench.topology import Topology
 
 MARK: Final = ".l4sbench-export"
@@ -96,15 +100,41 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     """
     names = dict.fromkeys(cell.topology for cell in matrix.cells)
     topologies = {name: matrix.catalog.topology(name) for name in names}
+    placed = _Placed()
     if inventory is not None:
-        where = str(inventory)
-        require_placed(hosts_of(read_inventory(inventory), where), topologies.values(), where)
+        placed = _placed(inventory, list(topologies.values()))
     place = Path(os.path.realpath(folder))  # unlike `resolve`, it leaves a circle of links to `mkdir`
     _require_free(folder, place)
     place.parent.mkdir(parents=True, exist_ok=True)
     with new_folder(place, replace=True) as made:
-        _write(made, matrix, topologies, inventory)
+        _write(made, matrix, topologies, inventory, placed)
     return len(matrix.cells)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """The hosts and switches of an inventory."""
+
+    hosts: tuple[Host, ...] = ()
+    switches: Mapping[str, Switch] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The nodes that are switches."""
+        return frozenset(switch.node for switch in self.switches.values())
+
+
+def _placed(inventory: Path, topologies: Sequence[Topology]) -> _Placed:
+    """Return the hosts and switches of an inventory; they must be these topologies."""
+    where, variables = str(inventory), read_inventory(inventory)
+    found = _Placed(hosts_of(variables, where), switches_of(variables, where))
+    problems = [
+        problem for place in topologies for problem in misplaced_switches(found.switches, place, where)
+    ]
+    if problems:
+        raise InputError(problems)
+    require_placed(found.hosts, topologies, where, found.nodes)
+    return found
 
 
 def _require_free(folder: Path, place: Path) -> None:
@@ -117,15 +147,23 @@ def _require_free(folder: Path, place: Path) -> None:
         raise InputError(f"{folder} is not empty and not an export", hint)
 
 
-def _write(folder: Path, matrix: Matrix, topologies: Mapping[str, Topology], inventory: Path | None) -> None:
+def _write(
+    folder: Path,
+    matrix: Matrix,
+    topologies: Mapping[str, Topology],
+    inventory: Path | None,
+    placed: _Placed,
+) -> None:
     (folder / "cells").mkdir()
     for cell in matrix.cells:
         # plain JSON: Ansible's YAML reader takes 1e-07 for text
-        text = json.dumps(_variables(cell, topologies[cell.topology], matrix), indent=1)
+        text = json.dumps(_variables(cell, topologies[cell.topology], matrix, placed), indent=1)
         (folder / "cells" / f"{cell.id}.yml").write_text(f"{text}\n", encoding="utf-8")
     _write_modules(folder, matrix)
     for part in ("playbooks", "roles"):
         shutil.copytree(assets.folder(part), folder / part, ignore=_NOT_COPIED, dirs_exist_ok=True)
+    if placed.switches:
+        shutil.copytree(assets.folder("p4") / PROGRAM, folder / "p4" / PROGRAM, ignore=_NOT_COPIED)
     if inventory is None:
         (folder / "hosts.yml").write_text(_hosts(next(iter(topologies.values()))), encoding="utf-8")
     named = "hosts.yml" if inventory is None else shlex.quote(str(inventory.resolve()))
@@ -173,13 +211,18 @@ def _write_modules(folder: Path, matrix: Matrix) -> None:
     (folder / "playbooks" / "group_vars" / "all.yml").write_text(f"{text}\n", encoding="utf-8")
 
 
-def _variables(cell: Cell, topology: Topology, matrix: Matrix) -> dict[str, object]:
+def _variables(cell: Cell, topology: Topology, matrix: Matrix, placed: _Placed) -> dict[str, object]:
     conditions = draw_conditions(cell, seed_of(matrix.seed, 1), TRAITS)
     program_of = programs(cell, topology, matrix.catalog, conditions)
     ends = [flow.start.s + flow.seconds for program in program_of.values() for flow in program.flows]
     limit_s = max(ends, default=0.0) + MEET_S
-    given = trial_variables(program_of, topology, f"{cell.id}.1", "by hand", limit_s)
-    return {**given, "l4sbench_results": f"results/{cell.id}"}
+    given = trial_variables(program_of, topology, f"{cell.id}.1", "by hand", limit_s, placed.nodes)
+    configs = {
+        name: switch_config(cell, topology, matrix.catalog, switch, placed.hosts)
+        for name, switch in placed.switches.items()
+    }
+    more = {"l4sbench_switch_configs": configs} if configs else {}
+    return {**given, **more, "l4sbench_results": f"results/{cell.id}"}
 
 
 def _hosts(topology: Topology) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final, cast
@@ -46,6 +46,7 @@ VARIABLES: Final = (
     "l4sbench_install",
     "l4sbench_python",
     "l4sbench_topology",
+    "l4sbench_switch",
     CARRIES_VARIABLE,
 )
 """The variables of hosts that l4sbench reads; docs/ssh.md describes them."""
@@ -249,24 +250,34 @@ def too_fast(cells: Sequence[Cell], hosts: Sequence[Host]) -> Iterator[str]:
     )
 
 
-def require_placed(hosts: Sequence[Host], topologies: Iterable[Topology], where: str) -> None:
-    """Raise InputError with every reason why these hosts cannot represent these topologies."""
+def require_placed(
+    hosts: Sequence[Host], topologies: Iterable[Topology], where: str, switches: Collection[str] = ()
+) -> None:
+    """Raise InputError with every reason why hosts, and switches as nodes, cannot be these topologies."""
     by_name = {topology.name: topology for topology in topologies}
-    wrong = [found for _, topology in sorted(by_name.items()) for found in misplaced(hosts, topology, where)]
+    wrong = [
+        found
+        for _, topology in sorted(by_name.items())
+        for found in misplaced(hosts, topology, where, switches)
+    ]
     if wrong:
         raise InputError(list(dict.fromkeys(wrong)))
 
 
-def misplaced(hosts: Sequence[Host], topology: Topology, where: str = "") -> list[Problem]:
-    """Return why these hosts cannot represent this topology; empty when they can."""
+def misplaced(
+    hosts: Sequence[Host], topology: Topology, where: str = "", switches: Collection[str] = ()
+) -> list[Problem]:
+    """Return why these hosts cannot represent this topology, without its nodes that are switches."""
     return [
-        *_coverage(hosts, topology, where),
+        *_coverage(hosts, topology, where, switches),
         *(problem for host in hosts for problem in _ports(host, topology, where)),
         *(problem for host in hosts for problem in _shaping_sender(host, topology, where)),
     ]
 
 
-def _coverage(hosts: Sequence[Host], topology: Topology, where: str) -> Iterator[Problem]:
+def _coverage(
+    hosts: Sequence[Host], topology: Topology, where: str, switches: Collection[str]
+) -> Iterator[Problem]:
     holders: dict[str, list[str]] = {}
     for host in hosts:
         for node in host.nodes:
@@ -282,7 +293,9 @@ def _coverage(hosts: Sequence[Host], topology: Topology, where: str) -> Iterator
         elif len(names) > 1:
             yield Problem(where, node, f"several hosts hold it: {', '.join(names)}")
     for node in topology.by_name:
-        if node not in holders:
+        if node in holders and node in switches:
+            yield Problem(where, node, f"a switch is this node, and {holders[node][0]} holds it, too")
+        if node not in holders and node not in switches:
             hint = f"give one host l4sbench_node: {node}, or add it to a host's l4sbench_nodes"
             yield Problem(where, node, f"no host holds this node of {topology.name}", hint)
 
@@ -395,9 +408,16 @@ def networks_of(topology: Topology) -> dict[str, tuple[str, ...]]:
     return {network.name: network.nodes for network in topology.networks}
 
 
-def meeting_place(topology: Topology) -> str:
-    """Return the router's address that every node can reach: all have routes to its bottleneck's network."""
-    return topology.by_name[topology.router].address_on(topology.bottlenecks[0].network).ip
+def keeper_of(topology: Topology, switches: Collection[str] = ()) -> str:
+    """Return the node by whose clock trials start: the router, or a neighbour of one that is a switch."""
+    network = next(net for net in topology.networks if net.name == topology.bottlenecks[0].network)
+    return next(node for node in (topology.router, *network.nodes) if node not in switches)
+
+
+def meeting_place(topology: Topology, switches: Collection[str] = ()) -> str:
+    """Return the keeper's address that every node can reach: all have routes to its bottleneck's network."""
+    keeper = topology.by_name[keeper_of(topology, switches)]
+    return keeper.address_on(topology.bottlenecks[0].network).ip
 
 
 def parts(
@@ -433,13 +453,21 @@ def executable_variables(cells: Iterable[Cell], catalog: Catalog) -> list[dict[s
 
 
 def trial_variables(
-    programs: Mapping[str, Program], topology: Topology, trial: str, owner: str, limit_s: float
+    programs: Mapping[str, Program],
+    topology: Topology,
+    trial: str,
+    owner: str,
+    limit_s: float,
+    switches: Collection[str] = (),
 ) -> dict[str, object]:
     """Return the variables of a trial that playbooks/trial.yml needs beyond the inventory.
+
+    Nodes that are switches have no part in it.
 
     Raises:
         InputError: Ansible would take a text of a program for a template.
     """
+    programs = {node: program for node, program in programs.items() if node not in switches}
     both = shared(networks_of(topology), programs)
     tools = {server.argv[0] for program in programs.values() for server in program.servers}
     return {
@@ -447,8 +475,8 @@ def trial_variables(
         "l4sbench_owner": owner,
         "l4sbench_networks": both["networks"],
         "l4sbench_programs": both["programs"],
-        "l4sbench_router": topology.router,
-        "l4sbench_meet": meeting_place(topology),
+        "l4sbench_router": keeper_of(topology, switches),
+        "l4sbench_meet": meeting_place(topology, switches),
         "l4sbench_limit_s": limit_s,
         "l4sbench_capture": "tcpdump" in tools,
     }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.engine.testbed import Outcome, TrialStopped
-from l4sbench.errors import Problem, TestbedError, TrialFailed
+from l4sbench.errors import InputError, Problem, TestbedError, TrialFailed
 from l4sbench.program.timing import tools
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import (
@@ -55,6 +55,7 @@ from l4sbench.testbeds.ssh.layout import (
 from l4sbench.testbeds.ssh.lean import compiled, source_digest
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
+from l4sbench.testbeds.ssh.switches import VARIABLE as SWITCH_VARIABLE
 from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 
 if TYPE_CHECKING:
@@ -303,6 +304,10 @@ class SshTestbed:
         if self._may is None:
             variables = read_inventory(self._inventory)
             where = str(self._inventory)
+            if any(SWITCH_VARIABLE in given for given in variables.values()):
+                raise InputError(
+                    f"{where} has a switch, and its trials are run by hand", "l4sbench docs tofino"
+                )
             hosts = hosts_of(variables, where)
             require_placed(hosts, self._topologies(self._cells), where)
             self._hosts, self._may = hosts, allowed(variables, load_images(), hosts, where)

@@ -187,7 +187,7 @@ def test_warnings() -> None:
 
 def test_nothing_runs_through_a_switch_yet() -> None:
     (told,) = warnings(spec(switch=SwitchWishes(node="router")), replace(FACTS, sites=()))
-    assert told.startswith("the switch for router gets no program")
+    assert told.startswith("the switch for router is reserved to work with by hand")
 
 
 def test_the_digest_is_about_what_is_made() -> None:

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Switches of an inventory, and what the control part of p4/ncf is told for a cell. Pure.
+
+A switch takes the place of a router. It is a host of the inventory with one variable:
+
+    l4sbench_switch:
+      node: router
+      ports:                          # by network: D_P in `pm show`, and a hardware address of your choice
+        net-mid: {port: 132, mac: "02:00:00:00:01:84"}
+        net-rx: {port: 140, mac: "02:00:00:00:01:8c", speed: 100G, fec: NONE}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from l4sbench.catalog import Bottleneck
+from l4sbench.document import Document
+from l4sbench.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
+    from l4sbench.cell import Cell
+    from l4sbench.document import Tree
+    from l4sbench.testbeds.ssh.layout import Host
+    from l4sbench.topology import Node, Topology
+
+VARIABLE: Final = "l4sbench_switch"
+PROGRAM: Final = "ncf"
+_CONSTANTS: Final = {"queues": 2, "window_bit": 25, "gap": 16}
+"""Parameters of the queue that are constants of the switch's program."""
+
+
+class SwitchPort(BaseModel):
+    """A port: the device's number for it, and the switch's address on its network."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    port: Annotated[int, Field(ge=0, le=511)]
+    mac: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
+    speed: Literal["1G", "10G", "25G", "40G", "50G", "100G"] = "100G"
+    fec: Literal["NONE", "FIRECODE", "REED_SOLOMON"] = "NONE"
+
+
+class Switch(BaseModel):
+    """A switch: the node that it is, and its ports by network."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    node: str
+    ports: Mapping[str, SwitchPort]
+
+
+def switches_of(variables: Mapping[str, Mapping[str, object]], where: str) -> dict[str, Switch]:
+    """Return the switches of an inventory by their hosts' names.
+
+    Raises:
+        InputError: all invalid variables.
+    """
+    found: dict[str, Switch] = {}
+    problems: list[Problem] = []
+    for name, given in sorted(variables.items()):
+        if VARIABLE not in given:
+            continue
+        try:
+            found[name] = Document("", cast("Tree", given[VARIABLE])).validate(Switch)
+        except InputError as error:
+            place = f"{name}.{VARIABLE}"
+            problems += [
+                Problem(where, f"{place}.{p.path}".rstrip("."), p.message, p.hint) for p in error.problems
+            ]
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def misplaced_switches(switches: Mapping[str, Switch], topology: Topology, where: str) -> Iterator[Problem]:
+    """Yield why these switches cannot be nodes of a topology."""
+    for name, switch in switches.items():
+        place = f"{name}.{VARIABLE}"
+        node = topology.by_name.get(switch.node)
+        if topology.bottleneck_of(switch.node) is None or node is None:
+            routers = " or ".join(port.node for port in topology.bottlenecks)
+            yield Problem(where, place, f"a switch cannot be {switch.node}", f"use {routers}")
+            continue
+        networks = {address.network for address in node.addresses}
+        for network in sorted(networks ^ switch.ports.keys()):
+            lacks = "names no port for" if network in networks else f"{switch.node} is not on"
+            yield Problem(where, f"{place}.ports", f"{lacks} {network}")
+
+
+def switch_config(
+    cell: Cell, topology: Topology, catalog: Catalog, switch: Switch, hosts: Sequence[Host]
+) -> dict[str, object]:
+    """Return the configuration of control.py for a cell (p4/ncf/ports.json is an example).
+
+    Raises:
+        InputError: the program on the switch cannot do what the cell asks for.
+    """
+    queue = catalog.queue(cell.aqm)
+    at = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
+    values = queue.effective(cell.aqm_params, at)
+    if queue.tc(cell.aqm_params, at)[0] != PROGRAM:
+        raise InputError(f"{cell.id}: the switch has the queue {PROGRAM}, and this cell has {cell.aqm}")
+    if cell.events:
+        raise InputError(f"{cell.id}: a switch keeps its rate for a whole trial, and this cell has events")
+    for name, constant in _CONSTANTS.items():
+        if values[name] != constant:
+            message = f"{cell.id}: {name} of the switch's program is {constant}, not {values[name]}"
+            raise InputError(message, "leave it out, or compile the program with another one by hand")
+    bottleneck = topology.bottleneck_of(switch.node)
+    ports: list[dict[str, object]] = []
+    for network, port in switch.ports.items():
+        one: dict[str, object] = port.model_dump()
+        if bottleneck is not None and network == bottleneck.network:
+            one |= {
+                "rate_kbps": round(cell.rate.bits_per_s / 1000),
+                "buffer_bytes": queue.limit_bytes(cell.aqm_params, at),
+                "bottleneck": values["bottleneck"],
+            }
+        ports.append(one)
+    return {
+        "program": PROGRAM,
+        "ports": ports,
+        "hosts": {},
+        "routes": dict(_routes(topology, switch, hosts)),
+        "rho": values["rho"],
+        "mice_percent": values["mice_share"],
+        "mice_threshold_percent": values["mice_threshold"],
+        "elephants_threshold_percent": values["elephants_threshold"],
+    }
+
+
+def _routes(
+    topology: Topology, switch: Switch, hosts: Sequence[Host]
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the routes of a switch: one to each neighbour, since nothing answers ARP, and its node's own."""
+    # a host that is several nodes has namespaces with addresses of their own, which nobody knows before
+    macs = {
+        (host.nodes[0], network): mac
+        for host in hosts
+        if len(host.nodes) == 1
+        for network, mac in host.ports.items()
+    }
+    by_ip: dict[str, tuple[Node, str]] = {}
+    for node in topology.nodes:
+        for address in node.addresses:
+            if node.name != switch.node and address.network in switch.ports:
+                by_ip[address.ip] = (node, address.network)
+
+    def via(ip: str) -> dict[str, object]:
+        node, network = by_ip[ip]
+        if (node.name, network) not in macs:
+            raise InputError(f"{node.name} is beside a switch, so it must be a host of its own")
+        return {"port": switch.ports[network].port, "mac": macs[node.name, network]}
+
+    for ip in by_ip:
+        yield f"{ip}/32", via(ip)
+    for route in topology.by_name[switch.node].routes:
+        yield route.to, via(route.via)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Switches of an inventory, and that the control part on the switch takes what a cell asks for."""
+
+from __future__ import annotations
+
+import json
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from l4sbench.app import api
+from l4sbench.errors import InputError
+from l4sbench.topology import topology
+from tests.p4.plane import NCF, control
+
+LINE6 = topology("line6")
+MATRIX = """\
+matrix: on-a-switch
+topology: line6
+rate: 200mbit
+rtt: 20ms
+duration: 5s
+trials: 1
+rule: none
+buffer_bdp: 0.5
+aqm: ncf
+flows:
+  elephants: {cc: ncf}
+  mice: {send: requests, cc: cubic, period: 100ms, size: 1kB}
+"""
+PORTS = {
+    "net-mid": {"port": 132, "mac": "02:00:00:00:01:84"},
+    "net-rx": {"port": 140, "mac": "02:00:00:00:01:8c", "speed": "25G"},
+}
+
+
+def mac(node: int, port: int) -> str:
+    return f"02:00:00:00:{node:02x}:{port:02x}"
+
+
+def inventory(folder: Path, switch: Any) -> Path:
+    """A host for every node but the router, which is a switch."""
+    hosts: dict[str, Any] = {
+        f"host-{node.name}": {
+            "l4sbench_node": node.name,
+            "l4sbench_ports": {
+                address.network: mac(number, port) for port, address in enumerate(node.addresses)
+            },
+        }
+        for number, node in enumerate(LINE6.nodes)
+        if node.name != "router"
+    }
+    path = folder / "hosts.yml"
+    YAML().dump({"all": {"hosts": {**hosts, "tofino": {"l4sbench_switch": switch}}}}, path)
+    return path
+
+
+def exported(folder: Path, switch: Any, **changes: str) -> dict[str, Any]:
+    """Return the variables of the matrix's cell, exported for these hosts and this switch."""
+    wanted = folder / "on-a-switch.yaml"
+    text = MATRIX
+    for name, value in changes.items():
+        text = re.sub(rf"^{name}:.*$", f"{name}: {value}", text, flags=re.MULTILINE)
+    wanted.write_text(text, encoding="utf-8")
+    api.export(wanted, folder / "by-hand", on=f"ssh:{inventory(folder, switch)}")
+    (cell,) = (folder / "by-hand/cells").iterdir()
+    return dict(json.loads(cell.read_text(encoding="utf-8")))
+
+
+def test_the_control_part_takes_a_cells_configuration(tmp_path: Path) -> None:
+    given = exported(tmp_path, {"node": "router", "ports": PORTS}, aqm="ncf\naqm.rho: 14")
+    plain = given["l4sbench_switch_configs"]["tofino"]
+    (tmp_path / "ports.json").write_text(json.dumps(plain))
+    config = control().read_config(str(tmp_path / "ports.json"))
+    assert config.rho == 14
+    behind, bottleneck = config.ports
+    assert (behind.port, behind.rate_kbps, behind.mac) == (132, 0, PORTS["net-mid"]["mac"])
+    # half of 200 Mbit/s times 20 ms, of which mice get a fifth
+    assert (bottleneck.port, bottleneck.rate_kbps, bottleneck.buffer_bytes) == (140, 200_000, 250_000)
+    assert (bottleneck.speed, bottleneck.bottleneck) == ("25G", 1)
+    assert [config.cells(bottleneck, queue) for queue in (0, 1)] == [625, 2500]
+    # neighbours by their own addresses, the rest by the delay
+    assert config.routes["10.0.5.100/32"] == (140, mac(4, 0))
+    assert config.routes["10.0.5.101/32"] == (140, mac(5, 0))
+    assert config.routes["10.0.2.2/32"] == config.routes["10.0.0.0/24"] == (132, mac(2, 1))
+    assert len(config.routes) == 4
+    assert (tmp_path / "by-hand/p4/ncf/ncf.p4").read_bytes() == (NCF / "ncf.p4").read_bytes()
+
+
+def test_hosts_do_without_the_node_that_is_a_switch(tmp_path: Path) -> None:
+    given = exported(tmp_path, {"node": "router", "ports": PORTS})
+    assert given["l4sbench_programs"].keys() == LINE6.by_name.keys() - {"router"}
+    # a receiver, whose address on the bottleneck's network every node has a route to
+    assert (given["l4sbench_router"], given["l4sbench_meet"]) == ("rx-l4s", "10.0.5.100")
+
+
+@pytest.mark.parametrize(
+    ("switch", "changes", "told"),
+    [
+        ({"node": "delay", "ports": PORTS}, {}, "a switch cannot be delay; use router"),
+        ({"node": "router", "ports": {"net-rx": PORTS["net-rx"]}}, {}, "names no port for net-mid"),
+        ({"node": "router", "ports": {**PORTS, "net-tx": PORTS["net-rx"]}}, {}, "router is not on net-tx"),
+        ({"node": "router"}, {}, "tofino.l4sbench_switch.ports: is missing"),
+        (
+            {"node": "router", "ports": {**PORTS, "net-rx": {"port": 600, "mac": "x"}}},
+            {},
+            "tofino.l4sbench_switch.ports.net-rx.port",
+        ),
+        ({"node": "router", "ports": PORTS}, {"aqm": "codel"}, "the switch has the queue ncf"),
+        (
+            {"node": "router", "ports": PORTS},
+            {"aqm": "ncf\naqm.gap: 3"},
+            "gap of the switch's program is 16",
+        ),
+        (
+            {"node": "router", "ports": PORTS},
+            {"aqm": "ncf\nevents: {step: {at: 1s, rate: 5mbit}}"},
+            "a switch keeps its rate",
+        ),
+    ],
+)
+def test_what_a_switch_cannot_be_is_told(
+    tmp_path: Path, switch: dict[str, Any], changes: dict[str, str], told: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        exported(tmp_path, deepcopy(switch), **changes)
+    assert told in str(error.value)
+
+
+def test_a_run_by_itself_is_refused(tmp_path: Path) -> None:
+    wanted = tmp_path / "on-a-switch.yaml"
+    wanted.write_text(MATRIX, encoding="utf-8")
+    where = f"ssh:{inventory(tmp_path, {'node': 'router', 'ports': PORTS})}"
+    with pytest.raises(InputError, match="has a switch, and its trials are run by hand"):
+        api.run(wanted, on=where, runs=tmp_path)
