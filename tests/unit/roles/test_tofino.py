@@ -165,6 +165,7 @@ def test_a_program_is_built_loaded_and_controlled_once(switch: StandIn) -> None:
     assert first.executed | ended.executed >= ON_SWITCHES
 
 
+@pytest.mark.long
 def test_another_cell_changes_the_control_part_alone(switch: StandIn) -> None:
     switch.playbook()
     tables_of(switch)
@@ -183,6 +184,7 @@ def failure(switch: StandIn, **given: Any) -> str:
     return str(failed.value).replace("\\n", "\n")
 
 
+@pytest.mark.long
 def test_failures_are_told_in_the_words_of_the_switch(switch: StandIn) -> None:
     (switch.home / "broken").touch()
     assert "ended with code 64" in (told := failure(switch))
