@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-EXTRAS = ("", "ansible", "fabric", "notebook")
+EXTRAS = ("", "ansible", "fabric", "notebook", "scale")
 
 
 def needed(requirement: str, extras: tuple[str, ...] = ("",)) -> set[tuple[str, tuple[str, ...]]]:
