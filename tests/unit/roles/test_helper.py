@@ -165,6 +165,22 @@ def test_the_router_answers_from_the_address_that_was_asked() -> None:
 
 
 @pytest.mark.usefixtures("free_port")
+def test_a_start_that_is_near_is_kept_though_few_answers_came_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(meeting, "_EXCHANGES", 10**6)
+    monkeypatch.setattr(meeting, "_SOON_NS", 10**12)
+    start_ns = time.monotonic_ns() + 300 * 10**9
+    keeper = meeting.Keeper("t-5", ["tx"])
+    keeper._start_ns = start_ns
+    keeper.start()
+    start = meeting.attend("t-5", "tx", "127.0.0.1")
+    keeper.abort("over")
+    assert start.at_ns + start.offset_ns == start_ns
+    assert abs(start.offset_ns) <= start.round_trip_ns / 2
+
+
+@pytest.mark.usefixtures("free_port")
 def test_waiting_in_vain_says_for_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "PATIENCE_S", 2.0)
     keeper = meeting.Keeper("t-3", ["router", "rx-l4s"])
