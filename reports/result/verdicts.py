@@ -275,7 +275,8 @@ def _placed(results: Sequence[CellResult], tables: RunTables, rule: Rule) -> lis
     others = [name for name in columns if name.startswith(classic) and name not in (f"{classic}cc", ecn)]
     asked = varying(results, own, within=f"{l4s}cc")
     against = varying(results, others, within=f"{classic}cc")
-    named = {*asked, *against, ecn, f"{l4s}cc", f"{classic}cc", "aqm"}
+    # what all cells with one congestion control share says nothing beside its name
+    named = {*own, *others, ecn, f"{l4s}cc", f"{classic}cc", "aqm"}
     rest = varying(results, [name for name in columns if name not in named], within="aqm")
     rest.sort(key=lambda name: (name != BUFFER, name))
     together = rule.columns.together

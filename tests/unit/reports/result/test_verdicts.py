@@ -167,6 +167,16 @@ def test_what_differs_stands_in_a_cells_label(make: Make) -> None:
     }
 
 
+def test_parameters_that_one_congestion_control_alone_has_are_in_no_label(make: Make) -> None:
+    cells = [
+        {"aqm": "fifo", "classic.cc": "bbr2", "classic.beta": 76, "l4s": [50], "classic": [40]},
+        {"aqm": "fifo", "classic.cc": "cubic", "l4s": [50], "classic": [40]},
+    ]
+    decision = decide(make(cells), PAM25)
+    assert {str(verdict.column) for verdict in decision.verdicts} == {"BBRv2, ECN off", "CUBIC, ECN off"}
+    assert {str(cell.label) for verdict in decision.verdicts for cell in verdict.cells} == {"FIFO"}
+
+
 def test_low_latency(make: Make) -> None:
     def verdict(*delays: float) -> Verdict:
         cells = [
