@@ -34,7 +34,7 @@ from l4sbench.testbeds.ssh.layout import (
     trial_variables,
 )
 from l4sbench.testbeds.ssh.lean import NAME, compiled
-from l4sbench.testbeds.ssh.switches import PROGRAM, misplaced_switches, switch_config, switches_of
+from l4sbench.testbeds.ssh.switches import misplaced_switches, switch_config, switches_of
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
 from l4sbench.trust import read_code
 
@@ -163,7 +163,7 @@ def _write(
     for part in ("playbooks", "roles"):
         shutil.copytree(assets.folder(part), folder / part, ignore=_NOT_COPIED, dirs_exist_ok=True)
     if placed.switches:
-        shutil.copytree(assets.folder("p4") / PROGRAM, folder / "p4" / PROGRAM, ignore=_NOT_COPIED)
+        shutil.copytree(assets.folder("p4"), folder / "p4", ignore=_NOT_COPIED)
     if inventory is None:
         (folder / "hosts.yml").write_text(_hosts(next(iter(topologies.values()))), encoding="utf-8")
     named = "hosts.yml" if inventory is None else shlex.quote(str(inventory.resolve()))

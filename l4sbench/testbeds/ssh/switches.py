@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Switches of an inventory, and what the control part of p4/ncf is told for a cell. Pure.
+"""Switches of an inventory, and what the control part of their program is told for a cell.
 
 A switch takes the place of a router. It is a host of the inventory with one variable:
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from l4sbench import assets
 from l4sbench.catalog import Bottleneck
 from l4sbench.document import Document
 from l4sbench.errors import InputError, Problem
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from l4sbench.topology import Node, Topology
 
 VARIABLE: Final = "l4sbench_switch"
-PROGRAM: Final = "ncf"
 _CONSTANTS: Final = {"queues": 2, "window_bit": 25, "gap": 16}
 """Parameters of the queue that are constants of the switch's program."""
 
@@ -91,6 +91,11 @@ def misplaced_switches(switches: Mapping[str, Switch], topology: Topology, where
             yield Problem(where, f"{place}.ports", f"{lacks} {network}")
 
 
+def programs() -> list[str]:
+    """Return the kinds of queues that there are as programs for switches: p4/<kind>/<kind>.p4."""
+    return sorted(path.stem for path in assets.folder("p4").glob("*/*.p4") if path.stem == path.parent.name)
+
+
 def switch_config(
     cell: Cell, topology: Topology, catalog: Catalog, switch: Switch, hosts: Sequence[Host]
 ) -> dict[str, object]:
@@ -102,8 +107,10 @@ def switch_config(
     queue = catalog.queue(cell.aqm)
     at = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
     values = queue.effective(cell.aqm_params, at)
-    if queue.tc(cell.aqm_params, at)[0] != PROGRAM:
-        raise InputError(f"{cell.id}: the switch has the queue {PROGRAM}, and this cell has {cell.aqm}")
+    program = queue.tc(cell.aqm_params, at)[0]
+    if program not in (offered := programs()):
+        message = f"{cell.id}: there is no program for switches with the queue {cell.aqm}"
+        raise InputError(message, f"choose from {', '.join(offered)}")
     if cell.events:
         raise InputError(f"{cell.id}: a switch keeps its rate for a whole trial, and this cell has events")
     for name, constant in _CONSTANTS.items():
@@ -122,7 +129,7 @@ def switch_config(
             }
         ports.append(one)
     return {
-        "program": PROGRAM,
+        "program": program,
         "ports": ports,
         "hosts": {},
         "routes": dict(_routes(topology, switch, hosts)),

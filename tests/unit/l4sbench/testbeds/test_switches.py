@@ -111,7 +111,11 @@ def test_hosts_do_without_the_node_that_is_a_switch(tmp_path: Path) -> None:
             {},
             "tofino.l4sbench_switch.ports.net-rx.port",
         ),
-        ({"node": "router", "ports": PORTS}, {"aqm": "codel"}, "the switch has the queue ncf"),
+        (
+            {"node": "router", "ports": PORTS},
+            {"aqm": "codel"},
+            "there is no program for switches with the queue codel; choose from ncf",
+        ),
         (
             {"node": "router", "ports": PORTS},
             {"aqm": "ncf\naqm.gap: 3"},
