@@ -39,7 +39,7 @@ class Failed(Exception):  # noqa: N818  (it names an event)
 
 @dataclass(frozen=True)
 class Settings:
-    """What `settings.json` says.
+    """Settings of a switch, from `settings.json`.
 
     Attributes:
         program: Name of the program; its source is `<program>.p4`.

@@ -47,7 +47,7 @@ class StandIn:
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """What was called so far, without entering the SDE's environment."""
+        """Calls so far, without entering the SDE's environment."""
         return [call for call in self._notes if call["name"] != "enter"]
 
     @property
