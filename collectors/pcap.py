@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GZIPPED: Final = ".gz"
+MOST_BYTES: Final = 4 << 30
+"""Largest accepted size of an unpacked capture: headers of 25 million packets."""
 TCP: Final = 6
 UDP: Final = 17
 
@@ -175,10 +178,7 @@ def read_capture(path: Path) -> pl.DataFrame:
     Raises:
         BadRawError: the file is not a capture or is damaged, or it needs tshark, which is missing or fails.
     """
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == GZIPPED else path.read_bytes()
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
-        raise BadRawError(f"{path.name}: {error}") from error
+    data = _read(path)
     if len(data) < 8:
         raise BadRawError(f"{path.name}: the capture is empty")
     try:
@@ -191,6 +191,19 @@ def read_capture(path: Path) -> pl.DataFrame:
     except (struct.error, ValueError) as error:
         raise BadRawError(f"{path.name}: {error}") from error
     return _columns(np.frombuffer(data, np.uint8), records)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.suffix != GZIPPED:
+            return path.read_bytes()
+        with gzip.open(path) as packed:
+            data = packed.read(MOST_BYTES + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise BadRawError(f"{path.name}: {error}") from error
+    if len(data) > MOST_BYTES:  # a few MB of gzip may hold far more than memory does
+        raise BadRawError(f"{path.name}: the capture is larger than {MOST_BYTES >> 20} MB")
+    return data
 
 
 def _pcap(data: bytes) -> _Records:

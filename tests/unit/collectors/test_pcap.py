@@ -20,6 +20,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from collectors import pcap
 from collectors.collector import BadRawError
 from collectors.pcap import SCHEMA, TCP, UDP, columns_of, find_capture, read_capture
 from collectors.tshark import parse_fields
@@ -150,6 +151,19 @@ def test_what_is_no_capture(tmp_path: Path, content: bytes, what: str) -> None:
 
 def test_a_damaged_gzip_file(tmp_path: Path, router: Path) -> None:
     path = tmp_path / "x.pcap.gz"
-    path.write_bytes((router / "net-mid.pcap.gz").read_bytes()[:1000])
-    with pytest.raises(BadRawError, match=r"x\.pcap\.gz"):
+    whole = (router / "net-mid.pcap.gz").read_bytes()
+    for damaged in (whole[:1000], whole[:1000] + b"\xff" * 1000 + whole[2000:]):
+        path.write_bytes(damaged)
+        with pytest.raises(BadRawError, match=r"x\.pcap\.gz"):
+            read_capture(path)
+
+
+def test_a_gzip_file_that_memory_has_no_room_for(
+    tmp_path: Path, router: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = gzip.decompress((router / "net-mid.pcap.gz").read_bytes())[:24]
+    path = tmp_path / "x.pcap.gz"
+    path.write_bytes(gzip.compress(head + bytes(8 << 20)))
+    monkeypatch.setattr(pcap, "MOST_BYTES", 4 << 20)
+    with pytest.raises(BadRawError, match=r"x\.pcap\.gz: the capture is larger than 4 MB"):
         read_capture(path)
