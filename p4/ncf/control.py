@@ -6,9 +6,15 @@
 It runs where the SDE's Python packages are, on the switch or elsewhere; nothing else is needed (Python 3.8):
 
     control.py setup ports.json   write ports, queues, thresholds, forwarding and mirror sessions
-    control.py run ports.json     the same, then clear counters of packets, one register in each window
+    control.py run ports.json     the same, then clear counters of packets, one register in each window, and
+                                  have `sample` beside it if the configuration has `sample_ms`
+    control.py sample ports.json  append samples of each bottleneck to samples-NAME.txt beside the file
+    control.py begin ports.json   forget all flows, and wait until the ports are up: before a trial
+    control.py results ports.json --folder FOLDER --start NS --end NS
+                                  write the samples of a time, and what `show --json` prints
     control.py sweep ports.json   take flows that fell silent out of the number of elephants
-    control.py show ports.json    print the number of elephants of each port
+    control.py show ports.json    print the number of elephants of each port; with --json, the settings of
+                                  each bottleneck as the switch has them
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ import ipaddress
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,10 +41,26 @@ SIGNAL_BYTES = 18 + 54  # of a trimmed copy: mirror header, then Ethernet, IPv4 
 MICE, ELEPHANTS = 0, 1  # queues
 MOST_CELLS = (1 << 19) - 1
 ALL_PIPES = 0xFFFF
+OF_FLOWS = ("Egress.state_of", "Egress.elephants", "Egress.mice", "Egress.last_signal")  # registers
+COUNTED_UP = (
+    "bytes",
+    "packets",
+    "drops",
+    "mice_drops",
+    "elephants_drops",
+)  # parts of a sample that only grow
+MOST_BYTES = 32 << 20  # of a file of samples; one older file is kept
+UP_S = 30.0  # ports come up within this time
+READBACK = "switch.json"
+NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 class ConfigError(Exception):
     """A configuration that cannot be applied; the text says where it is wrong."""
+
+
+class NotSo(Exception):  # noqa: N818  (it names a state)
+    """A switch that is not in the state that a trial needs."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +75,7 @@ class Port:
         rate_kbps: Rate that the port is shaped to.
         buffer_bytes: Memory of both queues.
         bottleneck: Number that signals carry, 1 to 255.
+        name: Name of its network, in samples and where settings are read back.
     """
 
     port: int
@@ -61,6 +85,7 @@ class Port:
     rate_kbps: int = 0
     buffer_bytes: int = 0
     bottleneck: int = 0
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +101,7 @@ class Config:
         mice_percent: Share of the buffer that the mice's queue gets (alpha in the paper).
         mice_threshold_percent: Share of their queue above which mice are crowded (mu).
         elephants_threshold_percent: Share of their queue above which elephants get signals (eta).
+        sample_ms: Time from one sample of the bottlenecks to the next; 0: none are taken.
     """
 
     ports: tuple[Port, ...]
@@ -86,6 +112,12 @@ class Config:
     mice_percent: int = 20
     mice_threshold_percent: int = 50
     elephants_threshold_percent: int = 75
+    sample_ms: int = 0
+
+    @property
+    def bottlenecks(self) -> tuple[Port, ...]:
+        """The ports with NCF."""
+        return tuple(port for port in self.ports if port.rate_kbps)
 
     def cells(self, port: Port, queue: int) -> int:
         """Return the size of a queue."""
@@ -147,6 +179,8 @@ def _port(entry: Any, where: str) -> Port:
         raise ConfigError(f"{where}: {port.bottleneck} is not a valid bottleneck; choose from 1 to 255")
     if port.mac:
         _mac(port.mac, where)
+    if set(port.name) - NAME or len(port.name) > 64:
+        raise ConfigError(f"{where}: {port.name!r} is not a valid name; use letters, digits and dashes")
     return port
 
 
@@ -163,6 +197,11 @@ def _check_names(entry: Mapping[str, Any], kind: type, where: str) -> None:
 def _check_ranges(config: Config, path: str) -> None:
     if not 0 <= config.rho < 255:
         raise ConfigError(f"{path}: {config.rho} is not a valid rho; choose from 0 to 254")
+    if not 0 <= config.sample_ms <= 3_600_000:
+        raise ConfigError(f"{path}: {config.sample_ms} is not a valid sample_ms; choose from 0 to 3600000")
+    names = [port.name for port in config.bottlenecks]
+    if config.sample_ms and (len(set(names)) != len(names) or "" in names):
+        raise ConfigError(f"{path}: with 'sample_ms' each bottleneck needs a 'name' of its own")
     for name in ("mice_percent", "mice_threshold_percent", "elephants_threshold_percent"):
         if not 1 <= getattr(config, name) <= 99:
             raise ConfigError(f"{path}: {name}: {getattr(config, name)} is not valid; choose from 1 to 99")
@@ -251,6 +290,12 @@ class Switch:
         data, _ = next(iter(table.entry_get(self.target(pipe), [self.key(table, key)], {"from_hw": True})))
         return dict(data.to_dict())
 
+    def entries(self, name: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Return key and data of all entries of a table of the program; the data name the action."""
+        table = self.info.table_get(name)
+        for data, key in table.entry_get(self.target(), None, {"from_hw": False}):
+            yield dict(key.to_dict()), dict(data.to_dict())
+
     def register(self, name: str, index: int) -> list[int]:
         """Return a register's value in each pipe."""
         return list(self.read(name, {"$REGISTER_INDEX": index})[f"{name}.f1"])
@@ -308,15 +353,22 @@ def setup_port(switch: Switch, port: Port, session: int) -> None:
     switch.put("$mirror.cfg", {"$sid": session}, mirrored, "$normal")
 
 
+def queues_of(switch: Switch, port: Port) -> list[Mapping[str, int]]:
+    """Return the keys of a port's queues for mice and for elephants."""
+    group = switch.read("tf1.tm.port.cfg", {"dev_port": port.port}, port.port >> 7)
+    return [
+        {"pg_id": group["pg_id"], "pg_queue": group["egress_qid_queues"][queue]}
+        for queue in (MICE, ELEPHANTS)
+    ]
+
+
 def setup_bottleneck(switch: Switch, config: Config, port: Port) -> None:
     """Shape a port, share its buffer among two equal queues, and set their thresholds."""
     shaping = {"unit": "BPS", "provisioning": "UPPER", "max_rate": port.rate_kbps, "max_burst_size": 16384}
     switch.change("tf1.tm.port.sched_shaping", {"dev_port": port.port}, shaping)
     switch.change("tf1.tm.port.sched_cfg", {"dev_port": port.port}, {"max_rate_enable": True})
     pipe = port.port >> 7
-    group = switch.read("tf1.tm.port.cfg", {"dev_port": port.port}, pipe)
-    for queue in (MICE, ELEPHANTS):
-        at = {"pg_id": group["pg_id"], "pg_queue": group["egress_qid_queues"][queue]}
+    for queue, at in enumerate(queues_of(switch, port)):
         equal = {"scheduling_enable": True, "dwrr_weight": 512, "max_priority": "0"}
         switch.change("tf1.tm.queue.sched_cfg", at, equal, pipe=pipe)
         # static: the guaranteed cells, nothing of the pool that queues share
@@ -409,6 +461,204 @@ def keep_clear(
     return missed
 
 
+# ---- trials
+def begin(
+    switch: Switch,
+    config: Config,
+    now_s: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Forget all flows, so that a trial finds no state of the one before, and wait for the ports.
+
+    Raises:
+        NotSo: A port does not come up.
+    """
+    for name in OF_FLOWS:
+        switch.empty(name)
+    deadline = now_s() + UP_S
+    while True:
+        down = [
+            port.port
+            for port in config.ports
+            if not switch.read("$PORT", {"$DEV_PORT": port.port}).get("$PORT_UP")
+        ]
+        if not down:
+            return
+        if now_s() > deadline:
+            raise NotSo(
+                f"port {down[0]} is down: its speed and error correction must suit the cable, "
+                "and the interface at its other end must be up"
+            )
+        sleep(0.5)
+
+
+def sample(switch: Switch, config: Config, port: Port, queues: Sequence[Mapping[str, int]]) -> dict[str, Any]:
+    """Return the state of a bottleneck as `tc -s -j qdisc` names it, and NCF's own."""
+    pipe = port.port >> 7
+    mice, elephants = (switch.read("tf1.tm.counter.queue", at, pipe) for at in queues)
+    sent = switch.read("$PORT_STAT", {"$DEV_PORT": port.port})
+    return {
+        "kind": config.program,
+        "handle": "0:",
+        "bytes": sent["$OctetsTransmittedTotal"],
+        "packets": sent["$FramesTransmittedAll"],
+        "drops": mice["drop_count_packets"] + elephants["drop_count_packets"],
+        "backlog": (mice["usage_cells"] + elephants["usage_cells"]) * CELL_BYTES,
+        "elephants": switch.register("Egress.elephants", port.port)[pipe],
+        "mice_crowded": switch.register("Egress.mice", port.port)[pipe],
+        "mice_backlog": mice["usage_cells"] * CELL_BYTES,
+        "elephants_backlog": elephants["usage_cells"] * CELL_BYTES,
+        "mice_drops": mice["drop_count_packets"],
+        "elephants_drops": elephants["drop_count_packets"],
+    }
+
+
+class Samples:
+    """A bounded file of samples, each a line with its time and a line of JSON; the one before is kept."""
+
+    def __init__(self, folder: Path, port: Port, most_bytes: int = MOST_BYTES) -> None:
+        self.path = folder / f"samples-{port.name}.txt"
+        self.before = folder / f"samples-{port.name}.old.txt"
+        self._most_bytes = most_bytes
+
+    def add(self, time_ns: int, state: Mapping[str, Any]) -> None:
+        """Append a sample in one piece."""
+        line = f"@ {time_ns}\n{json.dumps([state])}\n".encode("ascii")
+        if self.path.exists() and self.path.stat().st_size + len(line) > self._most_bytes:
+            self.path.replace(self.before)
+        with self.path.open("ab", buffering=0) as file:
+            file.write(line)
+
+    def read(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Return the samples, the oldest first; one that is just being written is left out."""
+        for path in (self.before, self.path):
+            if not path.exists():
+                continue
+            time_ns = None
+            for line in path.read_text(encoding="ascii", errors="replace").splitlines():
+                try:
+                    if line.startswith("@ "):
+                        time_ns = int(line[2:])
+                    elif time_ns is not None:
+                        yield time_ns, json.loads(line)[0]
+                except ValueError:
+                    continue
+
+
+def keep_sampling(
+    switch: Switch,
+    config: Config,
+    folder: Path,
+    stop: Callable[[], bool],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Sample each bottleneck every `sample_ms`; a sample that comes late delays no later one."""
+    files = [(port, queues_of(switch, port), Samples(folder, port)) for port in config.bottlenecks]
+    interval_s = config.sample_ms / 1e3
+    began_s, number = time.monotonic(), 0
+    while not stop():
+        for port, queues, file in files:
+            time_ns = time.time_ns()
+            file.add(time_ns, sample(switch, config, port, queues))
+        passed_s = time.monotonic() - began_s
+        number = max(number + 1, int(passed_s / interval_s))
+        sleep(max(0.0, number * interval_s - passed_s))
+
+
+def write_results(
+    switch: Switch, config: Config, source: Path, folder: Path, times_ns: tuple[int, int]
+) -> None:
+    """Write the samples between two instants, in milliseconds after the first, and the settings.
+
+    Counters begin at zero: those of the last sample before the first instant are subtracted.
+
+    Raises:
+        NotSo: There are no samples of that time.
+    """
+    start_ns, end_ns = times_ns
+    folder.mkdir(parents=True, exist_ok=True)
+    for port in config.bottlenecks:
+        lines: list[str] = []
+        base: dict[str, Any] = {}
+        latest_ns = 0
+        for time_ns, state in Samples(source, port).read():
+            latest_ns = time_ns
+            if time_ns < start_ns or not base:
+                base = state
+            if start_ns <= time_ns <= end_ns:
+                grown = {name: state[name] - base[name] for name in COUNTED_UP if state[name] >= base[name]}
+                lines += [f"@ {(time_ns - start_ns) / 1e6:.3f}", json.dumps([{**state, **grown}])]
+        if not lines:
+            ago = (
+                f"the latest is {(end_ns - latest_ns) / 1e9:+.1f} s before its end"
+                if latest_ns
+                else "none at all"
+            )
+            raise NotSo(
+                f"{port.name} has no samples of the trial, {ago}: "
+                "does the clock of the switch agree with the hosts'?"
+            )
+        (folder / f"tc-{port.name}.txt").write_text("\n".join([*lines, ""]), encoding="ascii")
+    (folder / READBACK).write_text(json.dumps(settings(switch, config), indent=1) + "\n", encoding="ascii")
+
+
+def settings(switch: Switch, config: Config) -> list[dict[str, Any]]:
+    """Return the settings of each bottleneck as the switch has them: its shaper, and NCF's options.
+
+    Nothing but the ports, their names and the program's name comes from the configuration.
+    """
+    found: list[dict[str, Any]] = []
+    rho = min((key["md.sum"]["low"] - 1 for key, _ in switch.entries("Ingress.classify")), default=None)
+    for port in config.bottlenecks:
+        pipe, at = port.port >> 7, {"dev_port": port.port}
+        shaping = switch.read("tf1.tm.port.sched_shaping", at, pipe)
+        scheduling = switch.read("tf1.tm.port.sched_cfg", at, pipe)
+        found.append(
+            {
+                "kind": "shaper",
+                "network": port.name,
+                "unit": shaping["unit"],
+                "rate": shaping["max_rate"] * 1000 // 8,
+                "enabled": scheduling["max_rate_enable"],
+            }
+        )
+        cells = [
+            switch.read("tf1.tm.queue.buffer", queue, pipe)["guaranteed_cells"]
+            for queue in queues_of(switch, port)
+        ]
+        link = next(
+            (
+                one
+                for key, one in switch.entries("Egress.link")
+                if key["hdr.mirror.port"]["value"] == port.port
+            ),
+            {},
+        )
+        options = {
+            "limit": sum(cells) * CELL_BYTES,
+            "mice_share": _percent(cells[MICE], sum(cells)),
+            "rho": rho,
+            "bottleneck": link.get("bottleneck"),
+            "capacity": link.get("capacity_kbps", 0) * 1000 // 8,
+        }
+        for name, queue, action in (
+            ("mice_threshold", MICE, "Egress.mice_crowded"),
+            ("elephants_threshold", ELEPHANTS, "Egress.elephants_crowded"),
+        ):
+            lowest = [
+                key["eg.enq_qdepth"]["low"] - 1
+                for key, one in switch.entries("Egress.depth")
+                if key["eg.egress_port"]["value"] == port.port and one["action_name"] == action
+            ]
+            options[name] = _percent(min(lowest), cells[queue]) if lowest else None
+        found.append({"kind": config.program, "network": port.name, "options": options})
+    return found
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 2) if whole else None
+
+
 def sweep(switch: Switch, config: Config) -> int:
     """Take flows without a packet in any window out of the number of elephants; return how many."""
     counted = {}
@@ -432,8 +682,7 @@ def show(switch: Switch, config: Config) -> list[str]:
     return [
         f"port {port.port}: {switch.register('Egress.elephants', port.port)[port.port >> 7]} elephants, "
         f"mice {'crowded' if switch.register('Egress.mice', port.port)[port.port >> 7] else 'calm'}"
-        for port in config.ports
-        if port.rate_kbps
+        for port in config.bottlenecks
     ]
 
 
@@ -457,12 +706,62 @@ def connect(program: str, address: str) -> Switch:
     return Switch(client, info)
 
 
+def run(switch: Switch, config: Config, words: Sequence[str]) -> int:
+    """Keep counters clear until a signal comes, with samples from a process of its own.
+
+    A client of BF Runtime waits for each answer, and a sample takes several, so another process takes them:
+    the clearing of windows does not wait for samples. Without samples a trial is lost, so both end together.
+
+    Args:
+        switch: The switch.
+        config: Its configuration.
+        words: The arguments of this program after the command.
+    """
+    stopped: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _: stopped.append(received))
+    if not config.sample_ms:
+        keep_clear(switch, lambda: bool(stopped))
+        return 0
+    sampler = subprocess.Popen([sys.executable, __file__, "sample", *words], stdin=subprocess.DEVNULL)
+    try:
+        keep_clear(switch, lambda: bool(stopped) or sampler.poll() is not None)
+    finally:
+        ended = sampler.poll()
+        if ended is None:
+            sampler.terminate()
+            try:
+                sampler.wait(10)
+            except subprocess.TimeoutExpired:
+                sampler.kill()
+    if not stopped:
+        print(f"error: sampling ended with code {ended}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def sample_until_left(switch: Switch, config: Config, folder: Path) -> None:
+    """Sample until a signal comes or the process that began this one is gone."""
+    parent = os.getppid()
+    stopped: list[int] = []
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the process that began this one
+    signal.signal(signal.SIGTERM, lambda received, _: stopped.append(received))
+    keep_sampling(switch, config, folder, lambda: bool(stopped) or os.getppid() != parent)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for."""
+    commands = ("setup", "run", "sample", "begin", "results", "sweep", "show")
     parser = argparse.ArgumentParser(description="Control NCF on a Tofino switch, over BF Runtime.")
-    parser.add_argument("command", choices=("setup", "run", "sweep", "show"))
+    parser.add_argument("command", choices=commands)
     parser.add_argument("config", help="ports, hosts, routes and thresholds: ports.json is an example")
     parser.add_argument("--grpc", default="localhost:50052", metavar="ADDRESS", help="BF Runtime server")
+    parser.add_argument("--json", action="store_true", help="show: settings as the switch has them")
+    parser.add_argument("--folder", type=Path, default=Path(), help="results: where to write them")
+    parser.add_argument(
+        "--start", type=int, default=0, metavar="NS", help="results: first instant, since 1970"
+    )
+    parser.add_argument("--end", type=int, default=1 << 63, metavar="NS", help="results: last instant")
     args = parser.parse_args(arguments)
     try:
         config = read_config(args.config)
@@ -470,18 +769,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    source = Path(args.config).parent
+    try:
+        return do(args, switch, config, source)
+    except NotSo as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def do(args: argparse.Namespace, switch: Switch, config: Config, source: Path) -> int:
+    """Do a command. Raises NotSo."""
     if args.command in ("setup", "run"):
         setup(switch, config)
         print(f"{config.program}: {len(config.ports)} ports are set up", flush=True)
     if args.command == "run":
-        stopped: list[int] = []
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda received, _: stopped.append(received))
-        keep_clear(switch, lambda: bool(stopped))
+        return run(switch, config, [args.config, "--grpc", args.grpc])
+    if args.command == "sample":
+        if not config.sample_ms:
+            raise NotSo(f"{args.config} has no 'sample_ms'")
+        sample_until_left(switch, config, source)
+    elif args.command == "begin":
+        begin(switch, config)
+    elif args.command == "results":
+        write_results(switch, config, source, args.folder, (args.start, args.end))
     elif args.command == "sweep":
         print(f"{sweep(switch, config)} silent flows are no longer counted")
     elif args.command == "show":
-        print("\n".join(show(switch, config)))
+        print(
+            json.dumps(settings(switch, config), indent=1) if args.json else "\n".join(show(switch, config))
+        )
     return 0
 
 

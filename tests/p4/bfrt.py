@@ -70,8 +70,11 @@ class Key:
     fields: tuple[KeyTuple, ...]
 
     def to_dict(self) -> dict[str, dict[str, int | None]]:
-        """Return the values by name."""
-        return {one.name: {"value": one.value} for one in self.fields}
+        """Return the values by name; of a range its ends."""
+        return {
+            one.name: {"value": one.value} if one.low is None else {"low": one.low, "high": one.high}
+            for one in self.fields
+        }
 
 
 @dataclass(frozen=True)
@@ -82,18 +85,22 @@ class Data:
     action: str | None
 
     def to_dict(self) -> Mapping[str, Scalar]:
-        """Return the values by name."""
-        return self.values
+        """Return the values by name, and the action's name if there is one."""
+        return self.values if self.action is None else {**self.values, "action_name": self.action}
 
 
 @dataclass(frozen=True)
 class Schema:
-    """A table of the driver: key, fields with their types, action, whether the driver fills it."""
+    """A table of the driver: key, fields with their types, action, whether the driver fills it.
+
+    `counts` are fields that only the hardware changes; `from_hw`: it is read from there.
+    """
 
     key: tuple[str, ...]
     fields: Mapping[str, type]
     action: str | None = None
     filled: bool = False
+    counts: tuple[str, ...] = ()
 
 
 QUEUE = ("pg_id", "pg_queue")
@@ -132,6 +139,12 @@ SCHEMAS: Mapping[str, Schema] = {
         "shared_pool",
         filled=True,
     ),
+    "tf1.tm.counter.queue": Schema(
+        QUEUE, {}, filled=True, counts=("drop_count_packets", "usage_cells", "watermark_cells")
+    ),
+    "$PORT_STAT": Schema(
+        ("$DEV_PORT",), {}, filled=True, counts=("$OctetsTransmittedTotal", "$FramesTransmittedAll")
+    ),
 }
 
 
@@ -157,6 +170,8 @@ class DriverTable(_Table):
 
     schema: Schema
     entries: dict[tuple[int | None, ...], dict[str, Scalar]] = field(default_factory=dict)
+    down: set[tuple[int, ...]] = field(default_factory=set)
+    """Keys of ports whose link is down."""
 
     def _at(self, key: Key) -> tuple[int | None, ...]:
         if tuple(one.name for one in key.fields) != self.schema.key:
@@ -196,14 +211,31 @@ class DriverTable(_Table):
         self, target: Target, keys: Sequence[Key], flags: Mapping[str, bool]
     ) -> Iterator[tuple[Data, Key]]:
         """Return entries."""
+        if flags != {"from_hw": True}:
+            raise UnknownError(f"{self.name} is read from the hardware")
         for key in keys:
-            (port,) = self._at(key)
-            if self.name != "tf1.tm.port.cfg" or port is None or port >> 7 != target.pipe_id:
+            at = self._at(key)
+            if self.name.startswith("tf1.") and target.pipe_id >= PIPES:
                 raise UnknownError(f"{self.name} is not read in pipe {target.pipe_id}")
+            yield Data(self._shown(at, target.pipe_id), self.schema.action), key
+
+    def _shown(self, at: tuple[int | None, ...], pipe: int) -> dict[str, Scalar]:
+        """Return what an entry reads as."""
+        port = at[0]
+        if self.name == "tf1.tm.port.cfg":
+            if port is None or port >> 7 != pipe:
+                raise UnknownError(f"{self.name} has no port {port} in pipe {pipe}")
             local = port & 0x7F
             first = local % 4 * 8
             queues = list(range(first, first + 8))
-            yield Data({"pg_id": local // 4, "pg_port_nr": local % 4, "egress_qid_queues": queues}, None), key
+            return {"pg_id": local // 4, "pg_port_nr": local % 4, "egress_qid_queues": queues}
+        written = self.entries.get(at, {})
+        if self.schema.counts:
+            return {name: written.get(name, 0) for name in self.schema.counts}
+        if not written:
+            raise BfruntimeReadWriteRpcException
+        up = {"$PORT_UP": at not in self.down} if self.name == "$PORT" else {}
+        return {**written, **up}
 
     def _apply(self, at: tuple[int | None, ...]) -> None:
         """Tell the interpreter of mirror sessions."""
@@ -239,6 +271,18 @@ class ProgramTable(_Table):
     def entry_del(self, target: Target) -> None:
         """Remove all entries."""
         self.table.rows.clear()
+
+    def entry_get(self, target: Target, keys: None, flags: Mapping[str, bool]) -> Iterator[tuple[Data, Key]]:
+        """Return all entries."""
+        control = self.name.partition(".")[0]
+        for row in self.table.rows:
+            fields = [
+                KeyTuple(name, low=first, high=second) if kind == "range" else KeyTuple(name, first)
+                for (name, _, _, _), (kind, first, second) in zip(self.table.keys, row.tests, strict=True)
+            ]
+            names = [name for name, _, _ in row.action.parameters]
+            values: dict[str, Scalar] = dict(zip(names, row.arguments, strict=True))
+            yield Data(values, f"{control}.{row.action.name}"), Key(tuple(fields))
 
     def _tests(self, key: Key) -> tuple[tuple[str, int, int], ...]:
         given = {one.name: one for one in key.fields}
@@ -319,6 +363,12 @@ class Info:
         if name not in self.tables:
             raise UnknownError(f"table {name}")
         return self.tables[name]
+
+    def driver(self, name: str) -> DriverTable:
+        """Return a table of the driver."""
+        table = self.tables[name]
+        assert isinstance(table, DriverTable)
+        return table
 
     def entries(self, name: str) -> Mapping[tuple[int | None, ...], Mapping[str, Scalar]]:
         """Return the entries of a table of the driver."""

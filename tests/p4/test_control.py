@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from l4sbench.catalog import Catalog
 from tests.p4.packets import ALICE, BOB, HOSTS, Tcp
 from tests.p4.plane import NCF, PIPE, P4Plane, configuration, control
 from tests.p4.scenarios import DEEP, START, WINDOW, burst
@@ -48,7 +49,7 @@ def port(**changes: Any) -> list[dict[str, Any]]:
             {"ports": port(rate=5)},
             (
                 "ports[0]: 'rate' is not a valid key; choose from port, speed, fec, mac, "
-                "rate_kbps, buffer_bytes, bottleneck"
+                "rate_kbps, buffer_bytes, bottleneck, name"
             ),
         ),
         (
@@ -76,6 +77,12 @@ def port(**changes: Any) -> list[dict[str, Any]]:
         ({"rho": 255}, "255 is not a valid rho; choose from 0 to 254"),
         ({"rho": "12"}, "rho: '12' is not a valid int"),
         ({"mice_percent": 100}, "mice_percent: 100 is not valid; choose from 1 to 99"),
+        (
+            {"ports": port(name="../x")},
+            "ports[0]: '../x' is not a valid name; use letters, digits and dashes",
+        ),
+        ({"sample_ms": -1}, "-1 is not a valid sample_ms; choose from 0 to 3600000"),
+        ({"sample_ms": 100}, "with 'sample_ms' each bottleneck needs a 'name' of its own"),
     ],
 )
 def test_configurations_that_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -260,6 +267,159 @@ def test_sweeping_takes_silent_flows_out(plane: P4Plane) -> None:
     # and the flow is counted again when it comes back
     drive(plane, burst(Tcp(), 13, START + 5 * WINDOW + 10_000_000), cleared=False)
     assert control().show(plane.switch, plane.config)[BOB.port - 1].startswith("port 130: 2 elephants")
+
+
+# ---- trials
+QUEUES = [(0, 16), (0, 17)]
+"""Keys of port 130's queues for mice and for elephants."""
+PORT = 130
+
+
+@pytest.fixture
+def sampled(tmp_path: Path) -> P4Plane:
+    """A switch whose bottlenecks have names and are sampled."""
+    ports = [{**one, "name": f"net-{one['port']}"} for one in configuration()["ports"]]
+    return P4Plane(Path(change(tmp_path / "ports.json", ports=ports, sample_ms=10)))
+
+
+def count(plane: P4Plane, cells: tuple[int, int], drops: tuple[int, int], sent: int) -> None:
+    """Set what the hardware counts at port 130."""
+    for at, used, dropped in zip(QUEUES, cells, drops, strict=True):
+        counters = {"usage_cells": used, "drop_count_packets": dropped}
+        plane.info.driver("tf1.tm.counter.queue").entries[at] = dict(counters)
+    plane.info.driver("$PORT_STAT").entries[(PORT,)] = {
+        "$OctetsTransmittedTotal": 1500 * sent,
+        "$FramesTransmittedAll": sent,
+    }
+
+
+def bottleneck(plane: P4Plane) -> Any:
+    """Return port 130 of the configuration."""
+    return next(port for port in plane.config.ports if port.port == PORT)
+
+
+def test_a_sample_has_the_names_that_the_catalog_reads(sampled: P4Plane) -> None:
+    drive(sampled, burst(Tcp(), 14, START), cleared=True)
+    count(sampled, (3, 100), (1, 2), 7)
+    queues = control().queues_of(sampled.switch, bottleneck(sampled))
+    state = control().sample(sampled.switch, sampled.config, bottleneck(sampled), queues)
+    assert state == {
+        "kind": "ncf",
+        "handle": "0:",
+        "bytes": 10_500,
+        "packets": 7,
+        "drops": 3,
+        "backlog": 103 * 80,
+        "elephants": 1,
+        "mice_crowded": 0,
+        "mice_backlog": 240,
+        "elephants_backlog": 8_000,
+        "mice_drops": 1,
+        "elephants_drops": 2,
+    }
+    exports = Catalog.load().exports["ncf"]
+    assert set(dict(exports.statistics)) & set(state) == set(state) - {
+        *("kind", "handle", "bytes", "packets", "drops", "backlog")
+    }
+
+
+def test_files_of_samples_are_bounded(tmp_path: Path, sampled: P4Plane) -> None:
+    file = control().Samples(tmp_path, bottleneck(sampled), most_bytes=1_000)
+    for number in range(200):
+        file.add(number, {"bytes": number})
+        assert sum(path.stat().st_size for path in tmp_path.glob("samples-*")) <= 2_000
+    kept = list(file.read())
+    assert kept[-1] == (199, {"bytes": 199})
+    assert [at for at, _ in kept] == list(range(kept[0][0], 200))
+    assert len(kept) > 30
+    # a sample that is being written, or was not written to its end
+    with file.path.open("ab") as opened:
+        opened.write(b"@ 200\n[{")
+    assert list(file.read()) == kept
+
+
+def test_samples_are_taken_at_intervals(tmp_path: Path, sampled: P4Plane) -> None:
+    slept: list[float] = []
+    stops = iter([False] * 4 + [True])
+    control().keep_sampling(sampled.switch, sampled.config, tmp_path, lambda: next(stops), slept.append)
+    for port in sampled.config.bottlenecks:
+        found = list(control().Samples(tmp_path, port).read())
+        assert len(found) == 4
+        assert [at for at, _ in found] == sorted(at for at, _ in found)
+    assert all(0 <= seconds < 0.05 for seconds in slept)
+
+
+def results(plane: P4Plane, folder: Path, start_ns: int, end_ns: int) -> list[tuple[float, Any]]:
+    """Return the samples of port 130 between two instants, as results have them."""
+    control().write_results(plane.switch, plane.config, folder, folder / "results", (start_ns, end_ns))
+    return [
+        (float(time[2:]), json.loads(line)[0])
+        for time, line in zip(
+            *[iter((folder / f"results/tc-net-{PORT}.txt").read_text().splitlines())] * 2, strict=True
+        )
+    ]
+
+
+def test_results_are_of_the_trial_alone(tmp_path: Path, sampled: P4Plane) -> None:
+    for number, port in enumerate(sampled.config.bottlenecks):
+        file = control().Samples(tmp_path, port)
+        for second in range(10):
+            counters = dict.fromkeys(control().COUNTED_UP, 100 * number + 10 * second)
+            file.add(second * 10**9, {**counters, "backlog": second})
+    found = results(sampled, tmp_path, 3_500_000_000, 6_000_000_000)
+    assert [(at, state["backlog"]) for at, state in found] == [(500, 4), (1500, 5), (2500, 6)]
+    # counters of the sample before the start are subtracted
+    assert [state["bytes"] for _, state in found] == [10, 20, 30]
+    with pytest.raises(control().NotSo, match="has no samples of the trial, the latest is"):
+        results(sampled, tmp_path, 20_000_000_000, 30_000_000_000)
+
+
+def test_settings_are_read_from_the_switch(sampled: P4Plane) -> None:
+    at = {"dev_port": PORT}
+    before = control().settings(sampled.switch, sampled.config)
+    shaper, queue = (one for one in before if one["network"] == f"net-{PORT}")
+    assert shaper == {
+        "kind": "shaper",
+        "network": f"net-{PORT}",
+        "unit": "BPS",
+        "rate": 25_000_000,
+        "enabled": True,
+    }
+    assert queue["options"] == {
+        "limit": 250_000,
+        "mice_share": 20.0,
+        "rho": 12,
+        "bottleneck": bottleneck(sampled).bottleneck,
+        "capacity": 25_000_000,
+        "mice_threshold": 49.92,  # 312 of 625 cells
+        "elephants_threshold": 75.0,
+    }
+    # what somebody else wrote shows, whatever the configuration says
+    sampled.switch.change("tf1.tm.port.sched_shaping", at, {"max_rate": 1_000})
+    sampled.switch.empty("Ingress.classify")
+    sampled.switch.change(
+        "tf1.tm.queue.buffer",
+        dict(zip(("pg_id", "pg_queue"), QUEUES[0], strict=True)),
+        {"guaranteed_cells": 25},
+        "shared_pool",
+        1,
+    )
+    shaper, queue = (
+        one for one in control().settings(sampled.switch, sampled.config) if one["network"] == f"net-{PORT}"
+    )
+    assert shaper["rate"] == 125_000
+    assert (queue["options"]["rho"], queue["options"]["limit"]) == (None, (25 + 2_500) * 80)
+
+
+def test_a_trial_begins_without_flows_and_with_all_ports(sampled: P4Plane) -> None:
+    drive(sampled, burst(Tcp(), 14, START), cleared=True)
+    assert sampled.switch.register("Egress.elephants", PORT)[1] == 1
+    control().begin(sampled.switch, sampled.config)
+    assert sampled.switch.register("Egress.elephants", PORT)[1] == 0
+    sampled.info.driver("$PORT").down.add((PORT,))
+    times = iter(range(100))
+    with pytest.raises(control().NotSo, match="port 130 is down: its speed and error correction"):
+        control().begin(sampled.switch, sampled.config, lambda: next(times), lambda _: None)
 
 
 def test_every_host_has_a_port(plane: P4Plane) -> None:
