@@ -3,7 +3,8 @@
 """Kernels and settings of the nodes, as read back -> table `hosts`.
 
 `host.json` (of the whole trial, or of one node in its folder) has the kernel and the modules; the outputs of
-a program's read-backs have qdiscs (`tc -j qdisc`), offloads (`ethtool -k`) and sysctls (`sysctl`).
+a program's read-backs have qdiscs (`tc -j qdisc`), offloads (`ethtool -k`), sysctls (`sysctl`) and settings
+of switches (`control.py show`).
 """
 
 from __future__ import annotations
@@ -152,6 +153,13 @@ def _read_back(reading: Readback, text: str) -> Iterator[tuple[str, str, str]]:
             yield from (("sysctl", name, value) for name, value in parse_sysctls(text).items())
         case "grep":
             yield from (("parameter", name, value) for name, value in parse_parameters(text).items())
+        case "control.py":
+            for shown in parse_qdiscs(text):
+                yield (
+                    "switch",
+                    f"{shown.get('network')} {shown.get('kind')}",
+                    json.dumps(shown, sort_keys=True),
+                )
         case "uname" if len(words := text.split()) >= 3:
             yield "kernel", "release", words[2]
 

@@ -71,12 +71,13 @@ def _tc_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
     exports = exports_of("queues", programs)
     schema = _schema(exports)
     for node, program in programs.items():
-        for link in program.links:
-            path = raw / node / TC_FILE.format(network=link.network)
+        sampled = (sampler.network for sampler in program.samplers if sampler.network is not None)
+        for network in dict.fromkeys((*(link.network for link in program.links), *sampled)):
+            path = raw / node / TC_FILE.format(network=network)
             if path.is_file():
                 found = parse_tc_text(path.read_text(encoding="utf-8", errors="replace"), path.name)
                 named = ({name: value for name, value in row.items() if name in schema} for row in found)
-                rows += ({**row, "node": node, "ifname": link.network} for row in named)
+                rows += ({**row, "node": node, "ifname": network} for row in named)
     return _as_table(pl.DataFrame(rows, schema=schema), exports) if rows else None
 
 

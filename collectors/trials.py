@@ -88,6 +88,9 @@ def _steps(program: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
         flags = [word for name, on in link.offloads for word in (name, "on" if on else "off")]
         if flags:
             yield "setup", ("ethtool", "-K", port, *flags)
+    for beside in program.neighbours:
+        to = (beside.ip, "lladdr", beside.mac, "dev", f"@{beside.network}", "nud", "permanent")
+        yield "setup", ("ip", "neigh", "replace", *to)
     for route in program.routes:
         yield "setup", ("ip", "route", "replace", route.to, "via", route.via, *route.options)
     for command in program.setup:

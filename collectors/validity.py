@@ -49,6 +49,8 @@ EVENT_LATE_MS: Final = 100.0
 
 QUEUED_PACKETS: Final = 2
 """A backlog of this many packets is a queue; a single packet is the one being sent."""
+QUEUED_BYTES: Final = QUEUED_PACKETS * 1500
+"""The same for queues that count no packets, such as a switch's."""
 
 
 def judge(spec: TrialSpec, raw: Path) -> Judgement:
@@ -252,6 +254,7 @@ def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[str
         yield f"{node}: no file has figures of the queue at {network}"
     elif not samples.filter(
         (pl.col("backlog_packets") >= QUEUED_PACKETS)
+        | (pl.col("backlog_packets").is_null() & (pl.col("backlog_bytes") >= QUEUED_BYTES))
         | (pl.col("drops_packets") > 0)
         | (pl.col("marks_packets") > 0)
     ).height:

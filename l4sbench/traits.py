@@ -52,7 +52,8 @@ class TestbedTraits:
     `path.jitter`, `path.loss`, `path.ecn`, `path.wifi_mcs` and `host.packet_cost` apply; other testbeds have
     noise of their own. `parallel`: several trials may run at once, at most `slots` of them if there is a
     limit. `queues`: more trials than that may be handed over and wait there, without that time counting
-    against their limits. `cost` is the cost of a trial before any was measured; `memory_mb` is the memory of
+    against their limits. `switches`: the nodes that are switches, each with its hardware addresses by
+    network. `cost` is the cost of a trial before any was measured; `memory_mb` is the memory of
     one running trial.
     """
 
@@ -63,6 +64,7 @@ class TestbedTraits:
     parallel: bool = False
     slots: int | None = None
     queues: bool = False
+    switches: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cost: CostModel = CostModel()
     memory_mb: int = 0
 

@@ -25,6 +25,7 @@ from l4sbench.program.data import (
 from l4sbench.program.flows import flows_of
 from l4sbench.program.placement import Placed, Placement
 from l4sbench.program.shapers import bottleneck, delays, port_name, reverse
+from l4sbench.program.switches import neighbours, switch_program
 from l4sbench.program.wires import readback, settings
 
 if TYPE_CHECKING:
@@ -56,7 +57,14 @@ def programs(
     problems = placement.problems()
     if problems:
         raise InputError(problems)
-    return MappingProxyType({node.name: _program(placement, node, conditions) for node in topology.nodes})
+    return MappingProxyType(
+        {
+            node.name: switch_program(placement, node)
+            if node.name in conditions.switches
+            else _program(placement, node, conditions)
+            for node in topology.nodes
+        }
+    )
 
 
 def _captures(placement: Placement, node: str) -> tuple[Server, ...]:
@@ -106,6 +114,7 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
             Link(address.network, str(address), tuple((name, False) for name in OFFLOADS))
             for address in node.addresses
         ),
+        neighbours=tuple(neighbours(placement, node, conditions.switches)),
         routes=_routes(node, touching),
         reset=tuple(
             Command(("tc", "qdisc", "del", "dev", port_name(shaper.network), "root")) for shaper in shapers

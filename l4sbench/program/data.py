@@ -58,6 +58,15 @@ class Route:
 
 
 @dataclass(frozen=True)
+class Neighbour:
+    """`ip neigh replace <ip> lladdr <mac> nud permanent` at the port to a network: it answers no ARP."""
+
+    network: str
+    ip: str
+    mac: str
+
+
+@dataclass(frozen=True)
 class Module:
     """A kernel module to load with these parameters; `ours`: built from `kernels/`, not part of the kernel.
 
@@ -203,6 +212,7 @@ class Program:
     modules: tuple[Module, ...] = ()
     sysctls: tuple[tuple[str, str], ...] = ()
     links: tuple[Link, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
     routes: tuple[Route, ...] = ()
     reset: tuple[Command, ...] = ()
     setup: tuple[Command, ...] = ()
@@ -255,6 +265,7 @@ class Conditions:
             delays, and the testbed has noise of its own.
         start_offsets: Flow id -> delay of its start after its group's `start`.
         workload_seed: Seed of sizes and arrivals of workloads.
+        switches: The nodes that are switches, each with its hardware addresses by network.
         capture: Capture packets although the cell does not ask for it.
     """
 
@@ -263,6 +274,7 @@ class Conditions:
     start_offsets: Mapping[str, Duration] = field(default_factory=dict)
     capture: bool = False
     workload_seed: int = 0
+    switches: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 _PROGRAM = TypeAdapter(Program)

@@ -128,6 +128,7 @@ def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits, *, capture: bo
         start_offsets=offsets,
         capture=capture,
         workload_seed=draw_seed(seed, "workload"),
+        switches=traits.switches,
     )
 
 

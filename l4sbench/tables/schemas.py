@@ -357,9 +357,9 @@ class HostsTable(OfTrial):
     """One row per trial, node and fact that was read back from the node after the trial, for provenance."""
 
     node = text("the node", key=True)
-    kind = text("`kernel`, `module`, `parameter`, `sysctl`, `offload` or `qdisc`", key=True)
+    kind = text("`kernel`, `module`, `parameter`, `sysctl`, `offload`, `qdisc` or `switch`", key=True)
     name = text("a sysctl's name, `<network> <offload>`, `<network> <handle>` of a qdisc, ...", key=True)
-    value = text("value that was read; for a qdisc its kind and options as JSON, names sorted", null=True)
+    value = text("value that was read; of a qdisc or a switch as JSON, names sorted", null=True)
 
 
 class LatenessTable(OfTrial):

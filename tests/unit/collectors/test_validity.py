@@ -209,6 +209,21 @@ def test_a_queue_of_two_packets_is_one(captured: Load) -> None:
     assert reasons(trial) == ()
 
 
+@pytest.mark.parametrize(("cells", "queued"), [(19, False), (38, True)])
+def test_a_switch_counts_cells_instead_of_packets(captured: Load, cells: int, queued: bool) -> None:
+    trial = captured("lean-dualpi2")
+    idle(trial)
+    (trial.raw / "queues.jsonl").unlink()
+    sample = {"kind": "ncf", "handle": "0:", "bytes": 0, "packets": 0, "drops": 0, "backlog": cells * 80}
+    (trial.raw / "router/tc-net-rx.txt").write_text(f"@ 100.000\n{json.dumps([sample])}\n")
+    program = trial.programs["router"]
+    control = Readback("switch", ("control.py", "show", "--json"), "switch.json")
+    queues = tuple(one for one in program.samplers if one.kind == "queues")
+    trial.programs["router"] = replace(program, links=(), readback=(control,), expected=(), samplers=queues)
+    nothing = "router: the queue at net-rx never queued, marked or dropped"
+    assert reasons(trial) == (() if queued else (nothing,))
+
+
 def test_offloads_and_sysctls_of_a_real_host(captured: Load) -> None:
     trial = captured("lean-dualpi2")
     (trial.raw / "router/offloads.txt").write_text("Features for eth1:\ngeneric-segmentation-offload: on\n")

@@ -56,7 +56,27 @@ def _connect(part: Mapping[str, Any], node: str, memory: Memory) -> list[str]:
         name = port(part, node, link["network"])
         changed += _up(name, memory, part["ports"].get(link["network"]))
         changed += _address(memory, name, link["address"])
+    changed += _neighbours(part, node, memory, program.get("neighbours", []))
     return changed + [line for route in program["routes"] if (line := _route(memory, route))]
+
+
+def _neighbours(part: Mapping[str, Any], node: str, memory: Memory, wanted: list[Any]) -> list[str]:
+    """Make neighbours known that answer no ARP, and forget those of an earlier trial."""
+    named = [(port(part, node, one["network"]), one["ip"], one["mac"].lower()) for one in wanted]
+    changed = []
+    for name, ip in list(memory.plain.get("neighbours", [])):
+        if (name, ip) not in [(one[0], one[1]) for one in named]:
+            run(["ip", "neigh", "del", ip, "dev", name], check=False)
+            memory.plain["neighbours"].remove([name, ip])
+            changed.append(f"neighbour {ip} forgotten")
+    for name, ip, mac in named:
+        shown = listed(["ip", "-j", "neigh", "show", ip, "dev", name])
+        if any(item.get("lladdr") == mac and "PERMANENT" in item.get("state", []) for item in shown):
+            continue
+        run(["ip", "neigh", "replace", ip, "lladdr", mac, "dev", name, "nud", "permanent"])
+        memory.added("neighbours", name, ip)
+        changed.append(f"neighbour {ip} is {mac}")
+    return changed
 
 
 def restore(node: str) -> list[str]:
@@ -74,6 +94,9 @@ def restore(node: str) -> list[str]:
     for to, via in memory.plain.get("routes", []):
         ended = run(["ip", "route", "del", to, "via", via], check=False)
         changed += [] if ended.returncode else [f"route to {to} removed"]
+    for name, ip in memory.plain.get("neighbours", []):
+        ended = run(["ip", "neigh", "del", ip, "dev", name], check=False)
+        changed += [] if ended.returncode else [f"neighbour {ip} forgotten"]
     for name, address in memory.plain.get("addresses", []):
         ended = run(["ip", "address", "del", address, "dev", name], check=False)
         changed += [] if ended.returncode else [f"address {address} removed"]

@@ -8,6 +8,7 @@ listings again; read their diff before committing it.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -80,6 +81,7 @@ DRAWN = {
     "wire_seed": 42,
     "start_offsets": {"l4s-0": Duration(123_456_789), "classic-0": Duration(987_654_321)},
 }
+SWITCH = {"net-mid": "02:00:00:00:01:84", "net-rx": "02:00:00:00:01:8c"}
 WHOLE: Mapping[str, tuple[dict[str, Value], dict[str, Any]]] = {
     "codel-classic-ecn": ({"aqm": "codel", "classic__ecn": "classic"}, DRAWN),
     "literal-fq-three-groups": (
@@ -118,6 +120,10 @@ WHOLE: Mapping[str, tuple[dict[str, Value], dict[str, Any]]] = {
             "rate": "1gbit",
         },
         DRAWN,
+    ),
+    "ncf-on-a-switch": (
+        {"aqm": "ncf", "aqm__rho": 14, "l4s__cc": "ncf", "l4s__ecn": "off", "sample__interval": "50ms"},
+        {**DRAWN, "wire_seed": None, "switches": {"router": SWITCH}},
     ),
 }
 """Name of a case -> factors that differ from `PLAIN`, and conditions."""
@@ -760,3 +766,53 @@ def test_paths_that_can_just_be() -> None:
     assert not problems(cell(path__jitter="5ms"), CATALOG)
     assert not problems(cell(path__jitter="6ms", path__jitter_model="normal"), CATALOG)
     assert not problems(cell(path__loss="100%", path__loss_burst="5p"), CATALOG)
+
+
+def on_a_switch(**factors: Value) -> Mapping[str, Program]:
+    return build(cell(aqm="ncf", **factors), switches={"router": SWITCH})
+
+
+def shown(**options: float) -> str:
+    """Return what control.py shows of a bottleneck of 100 Mbit/s with a buffer of 1 BDP, 125,000 bytes."""
+    queue = {
+        "limit": 124_960,  # 312 and 1250 cells
+        "capacity": 12_500_000,
+        "mice_share": 19.97,
+        "mice_threshold": 50.0,
+        "elephants_threshold": 74.96,
+        "rho": 12,
+        "bottleneck": 1,
+    }
+    shaper = {"kind": "shaper", "network": "net-rx", "unit": "BPS", "rate": 12_480_000, "enabled": True}
+    return json.dumps([shaper, {"kind": "ncf", "network": "net-rx", "options": {**queue, **options}}])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, ()),
+        ({"limit": 100_000}, ("ncf at net-rx: options.limit is 100000, not 125000",)),
+        ({"mice_threshold": 40}, ("ncf at net-rx: options.mice_threshold is 40, not 50",)),
+        ({"rho": 13}, ("ncf at net-rx: options.rho is 13, not 12",)),
+    ],
+)
+def test_a_switch_is_read_back_to_the_cell(options: dict[str, float], told: tuple[str, ...]) -> None:
+    router = on_a_switch()["router"]
+    for phase in ("links", "setup", "modules", "sysctls", "flows"):
+        assert getattr(router, phase) == ()
+    found = [line for expected in router.expected for line in differences(expected, shown(**options))]
+    assert tuple(found) == told
+
+
+def test_only_neighbours_of_a_switch_know_its_addresses() -> None:
+    made = on_a_switch()
+    beside = {node: [(one.ip, one.mac) for one in program.neighbours] for node, program in made.items()}
+    assert beside == {
+        "tx-l4s": [],
+        "tx-classic": [],
+        "delay": [("10.0.2.1", SWITCH["net-mid"])],
+        "router": [],
+        "rx-l4s": [("10.0.5.1", SWITCH["net-rx"])],
+        "rx-classic": [("10.0.5.1", SWITCH["net-rx"])],
+    }
+    assert not any(program.neighbours for program in build(cell(aqm="ncf")).values())

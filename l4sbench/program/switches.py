@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Programs of nodes that are switches, and what the nodes beside them need. Pure.
+
+A switch is told its settings by its control part (p4/*/control.py), which a testbed hands it. So the program
+of such a node has no commands of setup: it samples the bottleneck, and says what reads back afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.catalog import Expectation
+from l4sbench.program.data import Expected, Neighbour, Program, Readback, Sampler
+from l4sbench.units import Rate, Size
+
+if TYPE_CHECKING:
+    from l4sbench.program.placement import Placement
+    from l4sbench.topology import Node
+
+READBACK_FILE: Final = "switch.json"
+CELL_BYTES: Final = 80
+"""Bytes of a cell, in which a Tofino 1 counts its memory."""
+RATE_WITHIN: Final = 0.01
+"""Share by which a shaper of a switch may miss a rate: it has steps."""
+READ_BACK: Final[tuple[str, ...]] = (
+    "limit",
+    "capacity",
+    "mice_share",
+    "mice_threshold",
+    "elephants_threshold",
+    "rho",
+    "bottleneck",
+)
+"""Parameters of queues that control parts read back, in the units of `tc -j`."""
+
+
+def switch_program(placement: Placement, node: Node) -> Program:
+    """Return what a node that is a switch does in a trial: it samples its bottleneck."""
+    port = placement.topology.bottleneck_of(node.name)
+    if port is None:
+        return Program(node.name)
+    return Program(
+        node.name,
+        samplers=(Sampler("queues", placement.cell.sample_interval, port.network, placement.queue_exports),),
+        readback=(Readback("switch", ("control.py", "show", "--json"), READBACK_FILE),),
+        expected=tuple(_expected(placement, port.network)),
+    )
+
+
+def _expected(placement: Placement, network: str) -> Iterator[Expected]:
+    kind, _ = placement.queue.expects(placement.cell.aqm_params, placement.setting)
+    rate_bytes = placement.setting.rate.bits_per_s // 8
+    yield Expected(
+        f"shaper at {network}",
+        READBACK_FILE,
+        (("kind", "shaper"), ("network", network)),
+        (
+            Expectation("unit", "BPS"),
+            Expectation("rate", rate_bytes, RATE_WITHIN * rate_bytes),
+            Expectation("enabled", value=True),
+        ),
+    )
+    given = placement.queue.effective(placement.cell.aqm_params, placement.setting)
+    values: dict[str, int] = {name: _plain(given[name]) for name in READ_BACK if name in given}
+    limit = placement.queue.limit_bytes(placement.cell.aqm_params, placement.setting)
+    values[placement.queue.buffer] = limit
+    within = _within(values, limit)
+    yield Expected(
+        f"{kind} at {network}",
+        READBACK_FILE,
+        (("kind", kind), ("network", network)),
+        tuple(Expectation(f"options.{name}", value, within.get(name, 0.0)) for name, value in values.items()),
+    )
+
+
+def _within(values: Mapping[str, int], limit: int) -> Mapping[str, float]:
+    """Return by how much values may differ because memory is given in cells: two of each queue, at most."""
+    share = values.get("mice_share", 0) / 100
+    two = 2 * CELL_BYTES
+    return {
+        "limit": 2 * two,
+        "mice_share": 100 * two / limit,
+        "mice_threshold": 100 * two / (limit * share) if share else 0.0,
+        "elephants_threshold": 100 * two / (limit * (1 - share)),
+    }
+
+
+def _plain(value: object) -> int:
+    """Return a value as read-backs have it: bytes, and bytes per second."""
+    if isinstance(value, Rate):
+        return value.bits_per_s // 8
+    return value.bytes if isinstance(value, Size) else int(str(value))
+
+
+def neighbours(
+    placement: Placement, node: Node, switches: Mapping[str, Mapping[str, str]]
+) -> Iterator[Neighbour]:
+    """Yield the addresses of switches beside a node, which answer no ARP."""
+    for address in node.addresses:
+        for other in placement.topology.nodes:
+            macs = switches.get(other.name, {})
+            if other.name != node.name and address.network in macs:
+                own = (one.ip for one in other.addresses if one.network == address.network)
+                yield from (Neighbour(address.network, ip, macs[address.network]) for ip in own)
