@@ -25,7 +25,7 @@ from l4sbench.program.data import (
 from l4sbench.program.flows import flows_of
 from l4sbench.program.placement import Placed, Placement
 from l4sbench.program.shapers import bottleneck, delays, port_name, reverse
-from l4sbench.program.switches import neighbours, switch_program
+from l4sbench.program.switches import neighbours, routes_beside, switch_program
 from l4sbench.program.wires import readback, settings
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
             for address in node.addresses
         ),
         neighbours=tuple(neighbours(placement, node, conditions.switches)),
-        routes=_routes(node, touching),
+        routes=(*_routes(node, touching), *routes_beside(placement, node, conditions.switches)),
         reset=tuple(
             Command(("tc", "qdisc", "del", "dev", port_name(shaper.network), "root")) for shaper in shapers
         ),

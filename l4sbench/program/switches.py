@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.catalog import Expectation
-from l4sbench.program.data import Expected, Neighbour, Program, Readback, Sampler
-from l4sbench.units import Rate, Size
+from l4sbench.program.data import Expected, Neighbour, Program, Readback, Route, Sampler
+from l4sbench.units import Rate
 
 if TYPE_CHECKING:
     from l4sbench.program.placement import Placement
@@ -25,7 +25,6 @@ CELL_BYTES: Final = 80
 RATE_WITHIN: Final = 0.01
 """Share by which a shaper of a switch may miss a rate: it has steps."""
 READ_BACK: Final[tuple[str, ...]] = (
-    "limit",
     "capacity",
     "mice_share",
     "mice_threshold",
@@ -33,7 +32,7 @@ READ_BACK: Final[tuple[str, ...]] = (
     "rho",
     "bottleneck",
 )
-"""Parameters of queues that control parts read back, in the units of `tc -j`."""
+"""Parameters of queues that control parts read back beside the buffer, in the units of `tc -j`."""
 
 
 def switch_program(placement: Placement, node: Node) -> Program:
@@ -63,9 +62,9 @@ def _expected(placement: Placement, network: str) -> Iterator[Expected]:
         ),
     )
     given = placement.queue.effective(placement.cell.aqm_params, placement.setting)
-    values: dict[str, int] = {name: _plain(given[name]) for name in READ_BACK if name in given}
     limit = placement.queue.limit_bytes(placement.cell.aqm_params, placement.setting)
-    values[placement.queue.buffer] = limit
+    values = {placement.queue.buffer: limit}
+    values |= {name: _plain(given[name]) for name in READ_BACK if name in given}
     within = _within(values, limit)
     yield Expected(
         f"{kind} at {network}",
@@ -88,10 +87,8 @@ def _within(values: Mapping[str, int], limit: int) -> Mapping[str, float]:
 
 
 def _plain(value: object) -> int:
-    """Return a value as read-backs have it: bytes, and bytes per second."""
-    if isinstance(value, Rate):
-        return value.bits_per_s // 8
-    return value.bytes if isinstance(value, Size) else int(str(value))
+    """Return a value as read-backs have it: rates in bytes per second."""
+    return value.bits_per_s // 8 if isinstance(value, Rate) else int(str(value))
 
 
 def neighbours(
@@ -104,3 +101,21 @@ def neighbours(
             if other.name != node.name and address.network in macs:
                 own = (one.ip for one in other.addresses if one.network == address.network)
                 yield from (Neighbour(address.network, ip, macs[address.network]) for ip in own)
+
+
+def routes_beside(
+    placement: Placement, node: Node, switches: Mapping[str, Mapping[str, str]]
+) -> Iterator[Route]:
+    """Yield routes of a node beside a switch to what is on the switch's other networks.
+
+    Trials begin by the clock of a node beside the switch, which has to answer those on the other side.
+    """
+    own = {address.network for address in node.addresses}
+    known = {route.to for route in node.routes}
+    for other in placement.topology.nodes:
+        shared = [address for address in other.addresses if address.network in own]
+        if other.name == node.name or other.name not in switches or not shared:
+            continue
+        for network in placement.topology.networks:
+            if other.name in network.nodes and network.name not in own and network.prefix not in known:
+                yield Route(network.prefix, shared[0].ip)

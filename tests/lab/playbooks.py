@@ -53,7 +53,12 @@ ON_DEBIAN = frozenset(
 """Files whose tasks tests/lab/debian executes, and checks that it does."""
 
 
-ON_SWITCHES = frozenset({"playbooks/switch.yml", "roles/tofino/tasks/end.yml", "roles/tofino/tasks/main.yml"})
+ON_SWITCHES = frozenset(
+    {
+        "playbooks/switch.yml",
+        *(f"roles/tofino/tasks/{name}.yml" for name in ("begin", "end", "main", "results")),
+    }
+)
 """Files whose tasks tests/unit/roles/test_tofino.py executes, and checks that it does."""
 
 

@@ -24,7 +24,8 @@ from l4sbench.testbeds.ssh.layout import is_template
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_ACTION: Final = "l4sbench_helper"
+_ACTIONS: Final = frozenset({"l4sbench_helper", "tofino_step"})
+"""Our own actions, which take from a host's answer only what is expected."""
 _LONGEST: Final = 2000
 """Characters of a host's message that are kept."""
 
@@ -115,7 +116,7 @@ class _Events:
         data = event.get("event_data", {})
         host, answer = data.get("host"), _map(data.get("res"))
         if host and kind in {"runner_on_ok", "runner_on_failed", "runner_on_unreachable"}:
-            own = data.get("task_action") == _ACTION
+            own = data.get("task_action") in _ACTIONS
             before = self.hosts.get(host, HostOutcome("ok"))
             said = answer if own else before.answer
             if kind == "runner_on_ok":

@@ -13,7 +13,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +34,7 @@ from l4sbench.testbeds.ssh.layout import (
     trial_variables,
 )
 from l4sbench.testbeds.ssh.lean import NAME, compiled
-from l4sbench.testbeds.ssh.switches import misplaced_switches, switch_config, switches_of
+from l4sbench.testbeds.ssh.switches import addresses_of, misplaced_switches, switch_config, switches_of
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
 from l4sbench.trust import read_code
 
@@ -212,7 +212,8 @@ def _write_modules(folder: Path, matrix: Matrix) -> None:
 
 
 def _variables(cell: Cell, topology: Topology, matrix: Matrix, placed: _Placed) -> dict[str, object]:
-    conditions = draw_conditions(cell, seed_of(matrix.seed, 1), TRAITS)
+    traits = replace(TRAITS, switches=addresses_of(placed.switches))
+    conditions = draw_conditions(cell, seed_of(matrix.seed, 1), traits)
     program_of = programs(cell, topology, matrix.catalog, conditions)
     ends = [flow.start.s + flow.seconds for program in program_of.values() for flow in program.flows]
     limit_s = max(ends, default=0.0) + MEET_S

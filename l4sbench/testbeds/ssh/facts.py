@@ -8,7 +8,7 @@ import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -85,6 +85,18 @@ class HostFacts(_Reported):
     queues: tuple[Word, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     free_mb: int = FREE_MB
+
+
+class SwitchFacts(_Reported):
+    """Facts that a switch reported (roles/tofino, `control`): its SDE and the program on it."""
+
+    sde: Word
+    program: Word
+    python: Word = ""
+    time_s: float = 0.0
+
+
+_Facts = TypeVar("_Facts", bound=_Reported)
 
 
 @dataclass
@@ -180,10 +192,17 @@ def asked_of(catalog: Catalog) -> dict[str, list[str]]:
     }
 
 
-def identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts], helper: str, lean: str) -> Identity:
+def identity(
+    hosts: Sequence[Host],
+    facts: Mapping[str, HostFacts],
+    helper: str,
+    lean: str,
+    switches: Mapping[str, str] | None = None,
+) -> Identity:
     """Return the software that these hosts run, by node and without host names: equal hosts are equal.
 
     `helper` and `lean` are digests of what they are given: the helper, and the source of lab-traffic.
+    `switches` says what the nodes run that are switches.
     """
     by_node = sorted((node, facts[host.name]) for host in hosts for node in host.nodes)
     releases = sorted({seen.kernel_release for _, seen in by_node})
@@ -198,6 +217,7 @@ def identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts], helper: str,
             "helper": helper,
             **{f"kernel of {node}": f"{t.kernel_release} {t.kernel_version}" for node, t in by_node},
             **{f"iproute2 of {node}": seen.tools.get("tc", "") for node, seen in by_node},
+            **{f"switch {node}": runs for node, runs in sorted((switches or {}).items())},
         },
         modules={name: ", ".join(sorted(versions)) for name, versions in modules.items()},
         tools={
@@ -357,10 +377,19 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def read_facts(plain: object, host: str) -> HostFacts:
     """Parse the facts that a host reported. Raises TestbedError when they are malformed."""
+    return _read(HostFacts, plain, host)
+
+
+def read_switch_facts(plain: object, host: str) -> SwitchFacts:
+    """Parse the facts that a switch reported. Raises TestbedError when they are malformed."""
+    return _read(SwitchFacts, plain, host)
+
+
+def _read(kind: type[_Facts], plain: object, host: str) -> _Facts:
     from pydantic import ValidationError
 
     try:
-        return HostFacts.model_validate(plain)
+        return kind.model_validate(plain)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])[:100]

@@ -16,7 +16,7 @@ from platformdirs import user_cache_path
 
 from l4sbench.errors import TestbedError
 from l4sbench.files import write_whole
-from l4sbench.testbeds.ssh.facts import HostFacts, read_facts
+from l4sbench.testbeds.ssh.facts import HostFacts, SwitchFacts, read_facts, read_switch_facts
 
 CHANGE_S: Final = 180.0
 """Assumed duration of a change of kernels, without installing, until one was measured."""
@@ -37,6 +37,7 @@ class Known:
 
     Attributes:
         facts: Their latest facts.
+        switches: The latest facts of its switches.
         stages: Their facts under each choice of kernels, the newest last.
         change_s: Wall seconds that the last change of kernels took; None before any.
         changing: True if a change was begun and its end not seen: hosts may be restarting.
@@ -46,6 +47,7 @@ class Known:
     stages: tuple[Seen, ...] = ()
     change_s: float | None = None
     changing: bool = False
+    switches: Mapping[str, SwitchFacts] = field(default_factory=dict)
 
     def with_stage(self, state: Mapping[str, str], facts: Mapping[str, HostFacts]) -> Known:
         """Return a copy with the facts of hosts that now run these kernels."""
@@ -66,11 +68,11 @@ class Memory:
         self._inventory = inventory
         self.path: Final = (cache or user_cache_path("l4sbench") / "hosts") / f"{where}.json"
 
-    def load(self, hosts: Iterable[str] = ()) -> Known:
+    def load(self, hosts: Iterable[str] = (), switches: Iterable[str] = ()) -> Known:
         """Return what is remembered.
 
         Raises:
-            TestbedError: the file is malformed or lacks one of these hosts.
+            TestbedError: the file is malformed or lacks one of these hosts or switches.
         """
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
@@ -79,9 +81,12 @@ class Memory:
                 tuple(Seen(seen["state"], _facts(seen["facts"])) for seen in plain.get("stages", [])),
                 plain.get("change_s"),
                 bool(plain.get("changing")),
+                {name: read_switch_facts(own, name) for name, own in plain.get("switches", {}).items()},
             )
             for name in hosts:
                 known.facts[name]
+            for name in switches:
+                known.switches[name]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TestbedError) as error:
             raise TestbedError(
                 f"the hosts of {self._inventory} have not been queried yet", "a run queries them"
@@ -95,6 +100,7 @@ class Memory:
             "stages": [{"state": dict(s.state), "facts": _plain(s.facts)} for s in known.stages],
             "change_s": known.change_s,
             "changing": known.changing,
+            "switches": {name: own.model_dump(mode="json") for name, own in known.switches.items()},
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path, json.dumps(plain, indent=1))

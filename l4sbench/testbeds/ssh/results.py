@@ -65,8 +65,24 @@ class _Unusable(Exception):  # noqa: N818  it is internal, and names the archive
     """An archive that cannot be used, with the reason."""
 
 
-def unpack(archive: Path, host: str, nodes: Collection[str], raw: Path) -> HostReport:
+def unpack(
+    archive: Path,
+    host: str,
+    nodes: Collection[str],
+    raw: Path,
+    *,
+    files: Collection[str] | None = None,
+    most_bytes: int = MOST_BYTES,
+) -> HostReport:
     """Add the raw files of a host's nodes to the trial's, and return what it reported of them.
+
+    Args:
+        archive: The host's archive.
+        host: Its name, for messages.
+        nodes: Its nodes.
+        raw: The trial's folder of raw files.
+        files: Names that files of its nodes may have; None: any that is safe.
+        most_bytes: Largest accepted size, unpacked.
 
     Raises:
         TrialFailed: the archive is damaged, or holds anything else.
@@ -75,7 +91,7 @@ def unpack(archive: Path, host: str, nodes: Collection[str], raw: Path) -> HostR
         return HostReport()
     with tempfile.TemporaryDirectory(dir=raw, prefix="unpack-") as folder:
         try:
-            _extract(archive, Path(folder), nodes)
+            _extract(archive, Path(folder), nodes, files, most_bytes)
             report = _report(Path(folder, RESULT_FILE))
         except (_Unusable, tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise TrialFailed(f"{host}: its results cannot be used: {error}") from error
@@ -91,7 +107,9 @@ def unpack(archive: Path, host: str, nodes: Collection[str], raw: Path) -> HostR
     return HostReport(nodes={name: own for name, own in report.nodes.items() if name in nodes})
 
 
-def _extract(archive: Path, folder: Path, nodes: Collection[str]) -> None:
+def _extract(
+    archive: Path, folder: Path, nodes: Collection[str], files: Collection[str] | None, most_bytes: int
+) -> None:
     """Write the files of an archive below a folder.
 
     Raises:
@@ -99,12 +117,12 @@ def _extract(archive: Path, folder: Path, nodes: Collection[str]) -> None:
         tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile: it is damaged.
     """
     with archive.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unpacked:
-        source = cast("IO[bytes]", _Bounded(unpacked))
+        source = cast("IO[bytes]", _Bounded(unpacked, most_bytes))
         with tarfile.open(fileobj=source, mode="r:") as listed:
             for number, member in enumerate(listed, 1):
                 if number > MOST_FILES:
                     raise _Unusable(f"more than {MOST_FILES} files")
-                path = folder / _place(member, nodes)
+                path = folder / _place(member, nodes, files)
                 if member.isdir():
                     path.mkdir(parents=True, exist_ok=True)
                     continue
@@ -119,7 +137,7 @@ def _extract(archive: Path, folder: Path, nodes: Collection[str]) -> None:
             pass
 
 
-def _place(member: tarfile.TarInfo, nodes: Collection[str]) -> Path:
+def _place(member: tarfile.TarInfo, nodes: Collection[str], files: Collection[str] | None) -> Path:
     """Return the place of an entry of an archive. Raises _Unusable unless it is a result of these nodes."""
     name = ascii(member.name)[:100]
     match member.name.split("/"):
@@ -129,7 +147,7 @@ def _place(member: tarfile.TarInfo, nodes: Collection[str]) -> Path:
             pass
         case ["raw", node] if node in nodes and member.isdir():
             pass
-        case ["raw", node, file] if node in nodes and _FILE_NAME.fullmatch(file) and not member.isdir():
+        case ["raw", node, file] if node in nodes and _is_file(file, files) and not member.isdir():
             pass
         case _:
             raise _Unusable(f"{name} is not a result of {', '.join(sorted(nodes))}")
@@ -138,11 +156,16 @@ def _place(member: tarfile.TarInfo, nodes: Collection[str]) -> Path:
     return Path(member.name)
 
 
+def _is_file(name: str, files: Collection[str] | None) -> bool:
+    return _FILE_NAME.fullmatch(name) is not None and (files is None or name in files)
+
+
 class _Bounded(io.RawIOBase):
     """A file that is read forward, in pieces that memory has room for, and up to a limit."""
 
-    def __init__(self, source: gzip.GzipFile) -> None:
+    def __init__(self, source: gzip.GzipFile, most_bytes: int) -> None:
         self._source = source
+        self._most_bytes = most_bytes
         self._at = 0
 
     def tell(self) -> int:
@@ -153,8 +176,8 @@ class _Bounded(io.RawIOBase):
             raise _Unusable("its metadata are too long")
         found = self._source.read(size)
         self._at += len(found)
-        if self._at > MOST_BYTES:
-            raise _Unusable(f"more than {MOST_BYTES >> 20} MB")
+        if self._at > self._most_bytes:
+            raise _Unusable(f"more than {self._most_bytes >> 20} MB")
         return found
 
     def seek(self, at: int, whence: int = io.SEEK_SET) -> int:
@@ -186,13 +209,15 @@ def _gather_sockets(own: Path, common: Path) -> None:
         own.unlink()
 
 
-def write_start(raw: Path, reports: Mapping[str, HostReport], router: str) -> None:
-    """Write the start instant by the clock of the router's captures."""
+def write_start(raw: Path, reports: Mapping[str, HostReport], keeper: str) -> int | None:
+    """Write the start instant by the clock of the node that keeps it, and return it; None if it has none."""
     for host in reports.values():
-        node = host.nodes.get(router)
+        node = host.nodes.get(keeper)
         if node is not None and node.start_epoch_ns is not None:
             text = json.dumps({"t0_ns": node.start_epoch_ns}) + "\n"
             (raw / "start.json").write_text(text, encoding="utf-8")
+            return node.start_epoch_ns
+    return None
 
 
 def skew_ms(reports: Mapping[str, HostReport]) -> float:

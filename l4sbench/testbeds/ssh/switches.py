@@ -22,15 +22,23 @@ from l4sbench import assets
 from l4sbench.catalog import Bottleneck
 from l4sbench.document import Document
 from l4sbench.errors import InputError, Problem
+from l4sbench.program.switches import CELL_BYTES
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog
+    from l4sbench.catalog import Catalog, Queue
     from l4sbench.cell import Cell
     from l4sbench.document import Tree
     from l4sbench.testbeds.ssh.layout import Host
     from l4sbench.topology import Node, Topology
 
 VARIABLE: Final = "l4sbench_switch"
+MOST_CELLS: Final = (1 << 19) - 1
+"""Largest queue of a switch, as its control part accepts it."""
+_PACKET_CELLS: Final = 19
+"""Cells of a full-size packet."""
+_SHARES: Final = ("mice_share", "mice_threshold", "elephants_threshold")
+_LACKING: Final = frozenset({"sweep", "quantum"})
+"""Parameters of the queue that the switch's program does not have."""
 _CONSTANTS: Final = {"queues": 2, "window_bit": 25, "gap": 16}
 """Parameters of the queue that are constants of the switch's program."""
 
@@ -85,10 +93,20 @@ def misplaced_switches(switches: Mapping[str, Switch], topology: Topology, where
             routers = " or ".join(port.node for port in topology.bottlenecks)
             yield Problem(where, place, f"a switch cannot be {switch.node}", f"use {routers}")
             continue
+        if switch.node in topology.delays:
+            yield Problem(where, place, f"{switch.node} delays packets, which a switch cannot")
         networks = {address.network for address in node.addresses}
         for network in sorted(networks ^ switch.ports.keys()):
             lacks = "names no port for" if network in networks else f"{switch.node} is not on"
             yield Problem(where, f"{place}.ports", f"{lacks} {network}")
+
+
+def addresses_of(switches: Mapping[str, Switch]) -> dict[str, dict[str, str]]:
+    """Return the hardware addresses of switches by network, for each node that is one."""
+    return {
+        switch.node: {network: port.mac.lower() for network, port in switch.ports.items()}
+        for switch in switches.values()
+    }
 
 
 def programs() -> list[str]:
@@ -104,23 +122,16 @@ def switch_config(
     Raises:
         InputError: the program on the switch cannot do what the cell asks for.
     """
+    refused = next(_refused(cell, topology, catalog, switch), None)
+    if refused is not None:
+        raise InputError([refused])
     queue = catalog.queue(cell.aqm)
     at = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
     values = queue.effective(cell.aqm_params, at)
-    program = queue.tc(cell.aqm_params, at)[0]
-    if program not in (offered := programs()):
-        message = f"{cell.id}: there is no program for switches with the queue {cell.aqm}"
-        raise InputError(message, f"choose from {', '.join(offered)}")
-    if cell.events:
-        raise InputError(f"{cell.id}: a switch keeps its rate for a whole trial, and this cell has events")
-    for name, constant in _CONSTANTS.items():
-        if values[name] != constant:
-            message = f"{cell.id}: {name} of the switch's program is {constant}, not {values[name]}"
-            raise InputError(message, "leave it out, or compile the program with another one by hand")
     bottleneck = topology.bottleneck_of(switch.node)
     ports: list[dict[str, object]] = []
     for network, port in switch.ports.items():
-        one: dict[str, object] = port.model_dump()
+        one: dict[str, object] = {**port.model_dump(), "name": network}
         if bottleneck is not None and network == bottleneck.network:
             one |= {
                 "rate_kbps": round(cell.rate.bits_per_s / 1000),
@@ -129,7 +140,7 @@ def switch_config(
             }
         ports.append(one)
     return {
-        "program": program,
+        "program": queue.tc(cell.aqm_params, at)[0],
         "ports": ports,
         "hosts": {},
         "routes": dict(_routes(topology, switch, hosts)),
@@ -137,7 +148,55 @@ def switch_config(
         "mice_percent": values["mice_share"],
         "mice_threshold_percent": values["mice_threshold"],
         "elephants_threshold_percent": values["elephants_threshold"],
+        "sample_ms": max(1, round(cell.sample_interval.ms)),
     }
+
+
+def _refused(cell: Cell, topology: Topology, catalog: Catalog, switch: Switch) -> Iterator[Problem]:
+    """Yield what a cell asks for that the program on the switch cannot do."""
+    queue = catalog.queue(cell.aqm)
+    at = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
+    if queue.tc(cell.aqm_params, at)[0] not in (offered := programs()):
+        message = f"there is no program for switches with the queue {cell.aqm}"
+        yield Problem("", cell.id, message, f"choose from {', '.join(offered)}")
+        return
+    if cell.events:
+        yield Problem("", cell.id, "a switch keeps its rate for a whole trial, and this cell has events")
+    if cell.capture != "off" and topology.capture == switch.node:
+        message = f"capture: {cell.capture} would keep packets at {switch.node}, which is a switch"
+        yield Problem("", cell.id, message, "write capture: off, or use a router")
+    if cell.reverse_rate is not None and switch.node in {port.node for port in topology.reverse_ports}:
+        message = f"path.reverse_rate would shape a second port of {switch.node}, which is a switch"
+        yield Problem("", cell.id, message, "leave it out, or use a router")
+    yield from _refused_values(cell, queue, at)
+
+
+def _refused_values(cell: Cell, queue: Queue, at: Bottleneck) -> Iterator[Problem]:
+    """Yield values of the queue's parameters that the program on the switch cannot have."""
+    values = queue.effective(cell.aqm_params, at)
+    for name, constant in _CONSTANTS.items():
+        if values[name] != constant:
+            message = f"{name} of the switch's program is {constant}, not {values[name]}"
+            hint = "leave it out, or compile the program with another one by hand"
+            yield Problem("", cell.id, message, hint)
+    for name in sorted(_LACKING & cell.aqm_params.keys()):
+        yield Problem("", cell.id, f"the switch's program has no {name}", "leave it out")
+    if values["capacity"] != cell.rate:
+        message = f"a switch states its link's rate in signals, {cell.rate}, not {values['capacity']}"
+        yield Problem("", cell.id, message, "leave capacity out")
+    for name in (*_SHARES, "bottleneck"):
+        most = 255 if name == "bottleneck" else 99
+        if not 1 <= int(str(values[name])) <= most:
+            yield Problem("", cell.id, f"{name} of a switch is from 1 to {most}, not {values[name]}")
+    cells = queue.limit_bytes(cell.aqm_params, at) // CELL_BYTES
+    least = cells * min(share := int(str(values["mice_share"])), 100 - share) // 100
+    if least < _PACKET_CELLS or cells * max(share, 100 - share) // 100 > MOST_CELLS:
+        message = f"a buffer of {cells * CELL_BYTES} bytes is too large for a switch"
+        if least < _PACKET_CELLS:
+            message = (
+                f"a queue of a switch would have {least} cells of {CELL_BYTES} bytes, less than a packet"
+            )
+        yield Problem("", cell.id, message, f"a packet takes {_PACKET_CELLS}")
 
 
 def _routes(

@@ -48,6 +48,7 @@ from l4sbench.testbeds.ssh.layout import (
     Host,
     executable_variables,
     hosts_of,
+    keeper_of,
     require_placed,
     too_fast,
     trial_variables,
@@ -55,7 +56,8 @@ from l4sbench.testbeds.ssh.layout import (
 from l4sbench.testbeds.ssh.lean import compiled, source_digest
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
-from l4sbench.testbeds.ssh.switches import VARIABLE as SWITCH_VARIABLE
+from l4sbench.testbeds.ssh.switches import switches_of
+from l4sbench.testbeds.ssh.switching import Switching, require_clock
 from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 
 if TYPE_CHECKING:
@@ -122,6 +124,7 @@ class SshTestbed:
         self._memory = Memory(inventory, cache)
         self._known = Known()
         self._hosts: tuple[Host, ...] = ()
+        self._switching = Switching(inventory, {}, (), catalog)
         self._may: Allowed | None = None
         self._boots: Mapping[str, Image] = {}
         self._facts: Mapping[str, HostFacts] = {}
@@ -135,8 +138,13 @@ class SshTestbed:
 
     @property
     def traits(self) -> TestbedTraits:
-        """Return its traits: real time, one trial at a time, noise of its own."""
-        return TRAITS
+        """Return its traits: real time, one trial at a time, noise of its own; and its switches.
+
+        Raises:
+            InputError: the inventory is invalid.
+        """
+        self._inventory_says()
+        return replace(TRAITS, switches=self._switching.addresses)
 
     # ---- before anything runs
     def identity(self) -> Identity:
@@ -151,9 +159,9 @@ class SshTestbed:
             if self._contact:
                 self._ask()
             else:
-                self._known = self._memory.load(host.name for host in self._hosts)
+                self._known = self._memory.load((host.name for host in self._hosts), self._switching.names)
                 self._facts = self._known.facts
-        return _identity(self._hosts, self._facts)
+        return self._identity(self._hosts, self._facts)
 
     def check(self, needs: Needs) -> Sequence[Problem]:
         """Return every problem that prevents the hosts from running the cells.
@@ -175,6 +183,7 @@ class SshTestbed:
         for name in sorted(needs.topologies):
             found += self._unfit(self._catalog.topology(name), wanted, needs)
         found += self._other_machines(needs)
+        found += self._switching.unable(needs, self._known.switches)
         found += [
             Problem(
                 "",
@@ -233,7 +242,7 @@ class SshTestbed:
         else:
             shall = {name: HostFacts(kernel_release=f"image {image.name}") for name, image in images.items()}
             facts = {host.name: HostFacts(kernel_release="?") for host in hosts} | {**usual} | shall
-        return Stage(choice.state, choice.cells, _identity(hosts, facts), known)
+        return Stage(choice.state, choice.cells, self._identity(hosts, facts), known)
 
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
         """Make every host run the kernel that a stage names, with our modules for it.
@@ -266,7 +275,7 @@ class SshTestbed:
         problems = [problem for shape in shapes for problem in self._unfit(shape, wanted, Needs())]
         if problems:
             raise TrialFailed("; ".join(str(problem) for problem in dict.fromkeys(problems)))
-        return _identity(hosts, self._facts)
+        return self._identity(hosts, self._facts)
 
     def _prepare_all(self, stop: threading.Event, *, patient: bool) -> ansible.Played:
         """Prepare hosts; with patience, wait for those that cannot be reached."""
@@ -304,12 +313,14 @@ class SshTestbed:
         if self._may is None:
             variables = read_inventory(self._inventory)
             where = str(self._inventory)
-            if any(SWITCH_VARIABLE in given for given in variables.values()):
-                raise InputError(
-                    f"{where} has a switch, and its trials are run by hand", "l4sbench docs tofino"
-                )
-            hosts = hosts_of(variables, where)
-            require_placed(hosts, self._topologies(self._cells), where)
+            hosts, topologies = hosts_of(variables, where), self._topologies(self._cells)
+            switching = Switching(self._inventory, switches_of(variables, where), hosts, self._catalog)
+            if misplaced := switching.misplaced(topologies, where):
+                raise InputError(misplaced)
+            require_placed(hosts, topologies, where, switching.addresses)
+            if problems := switching.problems(self._cells, where):
+                raise InputError(problems)
+            self._switching = switching
             self._hosts, self._may = hosts, allowed(variables, load_images(), hosts, where)
         usual = self._known.facts
         if self._own and not self._may and all(host.name in usual for host in self._hosts):
@@ -336,6 +347,25 @@ class SshTestbed:
             raise TestbedError(_listed(wrong, "\n"), self._look_closer(wrong))
         self._facts = _facts(played, hosts)
         self._remember(replace(self._known, facts=self._facts, changing=False))
+        if self._switching:
+            self._load_switches()
+
+    def _load_switches(self) -> None:
+        """Build and load the program of switches, with the settings of the first cell.
+
+        Raises:
+            TestbedError: a switch cannot be reached, or a step on it failed.
+        """
+        deadline = time.monotonic() + (RETURN_LIMIT_S if self._own else 0.0)
+        while True:
+            played = self._switching.load(self._cells[0], limit_s=PREPARE_LIMIT_S, stop=self._leave.is_set)
+            wrong = _wrong(played)
+            away = all(outcome.status == "unreachable" for outcome in wrong.values())
+            if not (wrong and away) or time.monotonic() > deadline or self._leave.wait(_RETRY_S):
+                break
+        if wrong:
+            raise TestbedError(_listed(wrong, "\n"), "l4sbench docs tofino")
+        self._remember(replace(self._known, switches=self._switching.facts(played)))
 
     def _look_closer(self, wrong: Mapping[str, ansible.HostOutcome]) -> str:
         away = [host for host, outcome in wrong.items() if outcome.status == "unreachable"]
@@ -386,6 +416,12 @@ class SshTestbed:
         names = [host.name for host in self._hosts]
         return ansible.play("prepare.yml", self._inventory, names, variables, limit_s=limit_s, stop=stop)
 
+    def _identity(self, hosts: Sequence[Host], facts: Mapping[str, HostFacts]) -> Identity:
+        """Return what hosts with these facts run, and what they are given: the helper, and lab-traffic."""
+        helper = assets.digest(assets.folder("roles") / "helper" / "files", suffixes=(".py",))
+        switches = self._switching.runs(self._known.switches)
+        return identity(hosts, facts, helper, source_digest(), switches)
+
     # ---- a trial
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         """Run one trial on the hosts and write their nodes' raw files to `raw`.
@@ -403,14 +439,19 @@ class SshTestbed:
             default=0.0,
         )
         limit_s = min(virtual_s + MEET_S, max(10.0, spec.wall_limit_s - 10))
+        self._switching.begin(spec.cell, stop.is_set)
+        if stop.is_set():
+            raise TrialStopped
+        switches = self._switching.addresses
         trial = f"{re.sub('[^A-Za-z0-9_.-]', '-', spec.cell.id)[:100]}.{spec.trial}.{secrets.token_hex(4)}"
         with tempfile.TemporaryDirectory(prefix="l4sbench-results-") as folder:
             results = Path(folder)
             variables = {
-                **trial_variables(spec.programs, spec.topology, trial, self._owner(), limit_s),
+                **trial_variables(spec.programs, spec.topology, trial, self._owner(), limit_s, switches),
                 "l4sbench_results": str(results),
             }
             names = [host.name for host in self._hosts]
+            began_s = time.time()
             played = ansible.play(
                 "trial.yml", self._inventory, names, variables, limit_s=spec.wall_limit_s, stop=stop.is_set
             )
@@ -418,10 +459,14 @@ class SshTestbed:
                 self._stop(trial)
                 raise TrialStopped
             reports, unusable = self._unpacked(results, raw)
-        self._raise_failure(played)
-        if unusable:
-            raise unusable[0]
-        write_start(raw, reports, spec.topology.router)
+            self._raise_failure(played)
+            if unusable:
+                raise unusable[0]
+            keeper = keeper_of(spec.topology, switches)
+            start_ns = write_start(raw, reports, keeper)
+            if self._switching and start_ns is not None:
+                require_clock(f"{keeper}: its clock", start_ns / 1e9, began_s, time.time())
+                self._switching.collect(start_ns, virtual_s, raw, results)
         wall_s = time.monotonic() - began
         return Outcome(
             wall_s=wall_s,
@@ -497,12 +542,6 @@ class SshTestbed:
                 message = f"{name} came back with Linux {now.kernel_release}, not {before.kernel_release}"
                 raise TestbedError(message, "boot the kernel that the run began with, or start a --new run")
         self._shaken_s = None
-
-
-def _identity(hosts: Sequence[Host], facts: Mapping[str, HostFacts]) -> Identity:
-    """Return what hosts with these facts run, and what they are given: the helper, and lab-traffic."""
-    helper = assets.digest(assets.folder("roles") / "helper" / "files", suffixes=(".py",))
-    return identity(hosts, facts, helper, source_digest())
 
 
 def _wrong(played: ansible.Played) -> dict[str, ansible.HostOutcome]:

@@ -6,22 +6,28 @@
     switch.py build FOLDER    compile the program, unless these very files were compiled
     switch.py load FOLDER     load the kernel driver, and start bf_switchd with the program
     switch.py control FOLDER  start the control part, which sets up ports, queues and thresholds, and keeps on
-    switch.py end FOLDER      end both
+    switch.py begin FOLDER    forget all flows, and wait until the ports are up: before a trial
+    switch.py results FOLDER NODE START END  pack what was sampled between two instants (ns since 1970)
+    switch.py end FOLDER      end bf_switchd and the control part
 
-The last line on stdout is JSON: what was changed. A failure goes to stderr, with exit code 1. `settings.json`
-in the folder, one of the files, says which commands to use.
+The last line on stdout is JSON: what was changed (`changed`), what runs (`facts`), results (`archive`, in
+base64). A failure goes to stderr, with exit code 1. `settings.json` in the folder, one of the files, says
+which commands to use.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +35,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Sequence
 
 DRIVER = "bf_kdrv"
 SWITCHD = "bf_switchd"
+MOST_BYTES = 32 << 20  # of packed results
 POLL_S = 0.2
 QUICK_S = 30.0
 
@@ -48,6 +55,7 @@ class Settings:
         environment: Variables for the SDE's programs, beyond those that are set.
         grpc: Address of BF Runtime's server.
         build_s, load_s, control_s, end_s: Limits.
+        trial_s: Limit of a step before or after a trial.
     """
 
     program: str
@@ -58,6 +66,7 @@ class Settings:
     build_s: float
     load_s: float
     control_s: float
+    trial_s: float
     end_s: float
 
 
@@ -253,10 +262,9 @@ def control(place: Place) -> List[str]:
     settings = place.settings
     program = place.folder / "control.py"
     ports = place.folder / "ports.json"
-    digest = digest_of(program, ports, more=place.noted("loaded"))
     if not place.loaded:
         raise Failed(f"{SWITCHD} does not run: load the program first")
-    if place.controlling and place.noted("controlled") == digest:
+    if is_controlled(place):
         return []
     changed = _end(place, place.controlling, signal.SIGINT, [], "control.py")
     argv = [sys.executable, str(program), "run", str(ports), "--grpc", settings.grpc]
@@ -281,8 +289,70 @@ def control(place: Place) -> List[str]:
     except Failed:
         process.kill()
         raise
-    place.note("controlled", digest)
+    place.note("controlled", _control_digest(place))
     return [*changed, "control.py"]
+
+
+def is_controlled(place: Place) -> bool:
+    """Return True if the control part runs with these very files."""
+    return bool(place.controlling) and place.noted("controlled") == _control_digest(place)
+
+
+def _control_digest(place: Place) -> str:
+    return digest_of(place.folder / "control.py", place.folder / "ports.json", more=place.noted("loaded"))
+
+
+# ---- trials
+def begin(place: Place) -> List[str]:
+    """Forget all flows, and wait until the ports are up."""
+    _require_control(place)
+    place.run(_control_words(place, "begin"), place.settings.trial_s)
+    return []
+
+
+def results(place: Place, node: str, start_ns: str, end_ns: str) -> str:
+    """Return the samples between two instants and the settings, packed as those of other hosts."""
+    _require_control(place)
+    with tempfile.TemporaryDirectory(dir=place.folder, prefix="results-") as made:
+        words = ["--folder", made, "--start", start_ns, "--end", end_ns]
+        place.run([*_control_words(place, "results"), *words], place.settings.trial_s)
+        files = {f"raw/{node}/{path.name}": path.read_bytes() for path in sorted(Path(made).iterdir())}
+    files["result.json"] = json.dumps({"nodes": {}}).encode("ascii")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    if packed.tell() > MOST_BYTES:
+        raise Failed(f"the results of a trial are larger than {MOST_BYTES >> 20} MB: sample less often")
+    return base64.b64encode(packed.getvalue()).decode("ascii")
+
+
+def _require_control(place: Place) -> None:
+    if not place.loaded:
+        raise Failed(f"{SWITCHD} has ended")
+    if not is_controlled(place):
+        raise Failed(
+            f"control.py has ended: {_said(place)}" if place.log.exists() else "control.py does not run"
+        )
+
+
+def _control_words(place: Place, command: str) -> List[str]:
+    program, ports = place.folder / "control.py", place.folder / "ports.json"
+    return [sys.executable, str(program), command, str(ports), "--grpc", place.settings.grpc]
+
+
+def facts(place: Place) -> Dict[str, object]:
+    """Return what runs here: the SDE by its folder's name and its bf_switchd, the program by its source."""
+    sde = Path(place.environment.get("SDE") or place.install).resolve().name
+    served = digest_of(place.install / "bin" / SWITCHD)[:12]
+    return {
+        "sde": f"{sde} {served}",
+        "program": f"{place.settings.program} {place.noted('built')[:12]}",
+        "python": ".".join(str(part) for part in sys.version_info[:3]),
+        "time_s": time.time(),
+    }
 
 
 def _said(place: Place) -> str:
@@ -339,7 +409,8 @@ def await_(is_so: Callable[[], bool], limit_s: float, otherwise: str) -> None:
         time.sleep(POLL_S)
 
 
-STEPS = {"build": build, "load": load, "control": control, "end": end}
+STEPS = {"build": build, "load": load, "control": control, "begin": begin, "end": end}
+WITH_FACTS = ("control", "begin")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -347,13 +418,19 @@ def main(argv: Sequence[str]) -> int:
     step, folder = argv[0], Path(argv[1])
     try:
         if step == "end" and not (folder / "settings.json").exists():
-            changed: List[str] = []
+            answer: Dict[str, object] = {"changed": []}
+        elif step == "put":
+            answer = {"changed": put(folder)}
+        elif step == "results":
+            answer = {"changed": [], "archive": results(Place(folder), *argv[2:])}
         else:
-            changed = put(folder) if step == "put" else STEPS[step](Place(folder))
+            place = Place(folder)
+            answer = {"changed": STEPS[step](place)}
+            answer.update({"facts": facts(place)} if step in WITH_FACTS else {})
     except Failed as failure:
         sys.stderr.write(f"{failure}\n")
         return 1
-    sys.stdout.write(json.dumps({"changed": changed}) + "\n")
+    sys.stdout.write(json.dumps(answer) + "\n")
     return 0
 
 

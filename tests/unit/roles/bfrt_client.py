@@ -2,13 +2,16 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The SDE's client module for control.py on the stand-in of a switch: the interpreter's tables behind a port.
 
-The first read of the switch's clock, which follows the setup, writes the driver's tables to `tables.json`.
+Clients are processes of their own, and share tables by a file: `run` writes `tables.json` at its first read
+of the switch's clock, which follows the setup, and others begin with what it holds. `counters.json` in the
+stand-in's folder, if there is one, is what the hardware counts.
 """
 
 import json
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 HOME = Path(__file__).parents[5]
@@ -19,6 +22,9 @@ from tests.p4.bfrt import *  # noqa: E402, F403
 from tests.p4.plane import program  # noqa: E402
 from tests.p4.tna.machine import Switch  # noqa: E402
 
+TABLES = HOME / "tables.json"
+WRITES = sys.argv[1] in ("setup", "run")
+
 
 class Told(bfrt.Info):
     """The tables, which are written to a file once they are set up."""
@@ -26,16 +32,40 @@ class Told(bfrt.Info):
     written = False
 
     def table_get(self, name: str) -> bfrt.DriverTable | bfrt.ProgramTable | bfrt.RegisterTable:
-        file = HOME / "tables.json"
-        if name == "Ingress.clock" and not self.written:
+        if WRITES and name == "Ingress.clock" and not self.written:
             self.written = True
-            tables = {
-                table: [[*at, data] for at, data in self.entries(table).items()] for table in self.tables
-            }
-            partial = file.with_suffix(".partial")
-            partial.write_text(json.dumps(tables), encoding="utf-8")
-            partial.replace(file)
-        return super().table_get(name)
+            self.write()
+        table = super().table_get(name)
+        counters = HOME / "counters.json"
+        if isinstance(table, bfrt.DriverTable) and table.schema.counts and counters.exists():
+            for *at, counted in json.loads(counters.read_text(encoding="utf-8")).get(name, []):
+                table.entries[tuple(at)] = counted
+        return table
+
+    def write(self) -> None:
+        tables: dict[str, list[object]] = {
+            table: [[*at, data] for at, data in self.entries(table).items()] for table in self.tables
+        }
+        for name, table in self.tables.items():
+            if isinstance(table, bfrt.ProgramTable):
+                tables[name] = [[row.tests, row.action.name, row.arguments] for row in table.table.rows]
+        partial = TABLES.with_suffix(".partial")
+        partial.write_text(json.dumps(tables), encoding="utf-8")
+        partial.replace(TABLES)
+
+    def read(self) -> None:
+        deadline = time.monotonic() + 60
+        while not TABLES.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for name, rows in json.loads(TABLES.read_text(encoding="utf-8")).items():
+            table = self.tables[name]
+            for row in rows:
+                if isinstance(table, bfrt.ProgramTable):
+                    tests, action, arguments = row
+                    table.table.add([tuple(test) for test in tests], action, arguments)
+                elif isinstance(table, bfrt.DriverTable):
+                    *at, data = row
+                    table.entries[tuple(at)] = data
 
 
 class ClientInterface:
@@ -50,7 +80,12 @@ class ClientInterface:
     def bfrt_info_get(self, name: str) -> Told:
         if name != "ncf":
             raise ValueError(name)
-        return Told(Switch(program()))
+        made = Told(Switch(program()))
+        if WRITES:
+            TABLES.unlink(missing_ok=True)
+        else:
+            made.read()
+        return made
 
     def bind_pipeline_config(self, name: str) -> None:
         if name != "ncf":

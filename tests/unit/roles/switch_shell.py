@@ -52,9 +52,9 @@ def of_the_sde() -> None:
 def enter() -> None:
     """Run a command where the SDE is: with its environment, which callers do not have."""
     program, *rest = sys.argv[1:]
-    if program != "python3" or rest[0] != "-c" or len(rest) != 4 or rest[2] not in STEPS:
+    if program != "python3" or rest[0] != "-c" or rest[2] not in STEPS or len(rest) != 4 + STEPS[rest[2]]:
         refuse(f"unknown command {sys.argv[1:2]} {rest[2:]}")
-    note(step=rest[2], folder=rest[3], argv=[])
+    note(step=rest[2], folder=rest[3], words=rest[4:], argv=[])
     environment = {
         "PATH": f"{HOME / 'bin'}:/usr/bin:/bin",
         "SDE": str(HOME),
@@ -65,7 +65,8 @@ def enter() -> None:
     os.execve(sys.executable, [sys.executable, *rest], environment)
 
 
-STEPS = ("put", "build", "load", "control", "end")
+STEPS = {"put": 0, "build": 0, "load": 0, "control": 0, "begin": 0, "results": 3, "end": 0}
+"""Step -> number of its words after the folder."""
 
 
 def p4_build() -> None:

@@ -3,7 +3,7 @@
 """The role tofino against a stand-in of a switch's shell, which checks every command and file that it gets.
 
 Ansible, the role's program on the switch and control.py are the real ones; the SDE's programs are
-switch_shell.py, and BF Runtime is tests/p4's.
+switch_shell.py, and BF Runtime is tests/p4's (switch_stand_in.py).
 """
 
 import ast
@@ -16,19 +16,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collectors.queues import parse_tc_text
 from l4sbench import assets
-from tests.lab.playbooks import ON_SWITCHES, Played, play
+from l4sbench.testbeds.ssh.results import unpack
+from tests.lab.playbooks import ON_SWITCHES, Played
+from tests.unit.roles.switch_stand_in import StandIn, switch_in
 
 NCF = assets.folder("p4") / "ncf"
-PLAYBOOK = assets.folder("playbooks") / "switch.yml"
-HERE = Path(__file__).parent
-CONFIG: dict[str, Any] = json.loads((NCF / "ports.json").read_text(encoding="utf-8"))
+EXAMPLE: dict[str, Any] = json.loads((NCF / "ports.json").read_text(encoding="utf-8"))
+CONFIG: dict[str, Any] = {
+    **EXAMPLE,
+    "ports": [EXAMPLE["ports"][0], {**EXAMPLE["ports"][1], "name": "net-rx"}],
+    "sample_ms": 50,
+}
 STEPS = [
     "tofino : Copy the program, its control part and its configuration",
     "tofino : Build the program",
@@ -38,89 +43,18 @@ STEPS = [
 END = "tofino : End the control part and bf_switchd"
 
 
-@dataclass(frozen=True)
-class StandIn:
-    """A switch: its folder, and the inventory that names it."""
-
-    home: Path
-    inventory: Path
-
-    @property
-    def calls(self) -> list[dict[str, Any]]:
-        """Calls so far, without entering the SDE's environment."""
-        return [call for call in self._notes if call["name"] != "enter"]
-
-    @property
-    def _notes(self) -> list[dict[str, Any]]:
-        notes = self.home / "calls.jsonl"
-        return [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
-
-    @property
-    def folder(self) -> Path:
-        """Where the role keeps its files."""
-        return self.home / "work"
-
-    @property
-    def tables(self) -> dict[str, list[Any]]:
-        """The driver's tables after the last setup."""
-        return dict(json.loads((self.home / "tables.json").read_text()))
-
-    def playbook(self, **given: Any) -> Played:
-        """Run the playbook, with the configuration of the example unless another one is given."""
-        given = {"l4sbench_switch_configs": {"router": CONFIG}, **given}
-        return play(PLAYBOOK, self.inventory, "-e", json.dumps(given))
-
-    def listens(self) -> bool:
-        """Return whether BF Runtime's port is open."""
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", int((self.home / "grpc").read_text()))) == 0
-
-
 @pytest.fixture
 def switch(tmp_path: Path) -> Iterator[StandIn]:
     """A switch without a program."""
     if shutil.which("cpp") is None:
         pytest.skip("no C preprocessor (package cpp)")
-    home = tmp_path / "sde"
-    client = home / "install/lib/python3/site-packages/bfrt_grpc"
-    for folder in (home / "bin", home / "install/bin", client):
-        folder.mkdir(parents=True)
-    shell = home / "switch_shell.py"
-    shutil.copy(HERE / "switch_shell.py", shell)
-    shell.write_text(f"#!{sys.executable}\n{shell.read_text()}")
-    for place in ("bin/enter", "bin/p4_build.sh", "install/bin/bf_kdrv_mod_load", "install/bin/bf_switchd"):
-        linked(shell, home / place)
-    (client / "__init__.py").touch()
-    shutil.copy(HERE / "bfrt_client.py", client / "client.py")
-    (home / "project").write_text(str(HERE.parents[2]))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (home / "grpc").write_text(str(port))
-    variables = {
-        "ansible_connection": "local",
-        "ansible_python_interpreter": sys.executable,
-        "l4sbench_switch": True,
-        "tofino_enter": [str(home / "bin/enter")],
-        "tofino_folder": str(home / "work"),
-        "tofino_grpc": f"127.0.0.1:{port}",
-    }
-    inventory = tmp_path / "hosts.json"
-    inventory.write_text(json.dumps({"all": {"hosts": {"router": variables, "tx-l4s": {}}}}))
-    found = StandIn(home, inventory)
-    try:
+    with switch_in(tmp_path / "sde") as found:
         yield found
-    finally:
-        found.playbook(l4sbench_stop=True)
-        assert not found.listens()
 
 
-def linked(shell: Path, place: Path) -> None:
-    """Give the stand-in's program another name; its home is where the file itself is."""
-    place.write_text(
-        shell.read_text().replace("HOME = Path(__file__).parent\n", f"HOME = Path({str(shell.parent)!r})\n")
-    )
-    place.chmod(0o755)
+def load(switch: StandIn, config: dict[str, Any] = CONFIG, **given: Any) -> Played:
+    """Load the program with a configuration."""
+    return switch.playbook(l4sbench_switch_configs={"router": config}, **given)
 
 
 def sha256(path: Path) -> str:
@@ -135,8 +69,8 @@ def tables_of(switch: StandIn) -> dict[str, list[Any]]:
     return switch.tables
 
 
-def test_a_program_is_built_loaded_and_controlled_once(switch: StandIn) -> None:
-    first = switch.playbook()
+def test_a_program_is_built_loaded_and_controlled_once(switch: StandIn, tmp_path: Path) -> None:
+    first = load(switch)
     assert first.changed["router"] == STEPS
     names = [call["name"] for call in switch.calls]
     driver = [] if Path("/sys/module/bf_kdrv").exists() else ["bf_kdrv_mod_load"]
@@ -155,32 +89,63 @@ def test_a_program_is_built_loaded_and_controlled_once(switch: StandIn) -> None:
     assert [entry[2]["guaranteed_cells"] for entry in tables["tf1.tm.queue.buffer"]] == [625, 2500]
     assert [entry[1]["$ucast_egress_port"] for entry in tables["$mirror.cfg"]] == [128, 136]
     calls = len(switch.calls)
-    again = switch.playbook()
+    again = load(switch)
     assert not any(again.changed.values())
     assert len(switch.calls) == calls
+    trial = a_trial(switch, tmp_path)
     ended = switch.playbook(l4sbench_stop=True)
     assert ended.changed["router"] == [END]
     assert not switch.listens()
     assert not any(switch.playbook(l4sbench_stop=True).changed.values())
-    assert first.executed | ended.executed >= ON_SWITCHES
+    assert first.executed | trial | ended.executed >= ON_SWITCHES
+
+
+def a_trial(switch: StandIn, folder: Path) -> frozenset[str]:
+    """Let time pass as a trial does, check what was sampled, and return the files that were executed."""
+    # port 136 is the first of group 2 of its pipe
+    queues = [[2, 0, {"usage_cells": 0}], [2, 1, {"usage_cells": 50, "drop_count_packets": 7}]]
+    switch.count(**{"tf1.tm.counter.queue": queues, "$PORT_STAT": [[136, {"$OctetsTransmittedTotal": 9}]]})
+    begun = switch.playbook(l4sbench_switch_steps=["begin"])
+    start_ns = time.time_ns()
+    samples = switch.folder / "samples-net-rx.txt"
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and (
+        not samples.exists() or int(samples.read_text().rpartition("@ ")[2].split()[0]) < start_ns + 10**9
+    ):
+        time.sleep(0.2)
+    part = {"node": "router", "start_ns": str(start_ns), "end_ns": str(start_ns + 10**9)}
+    part["results"] = str(folder / "router.tar.gz")
+    fetched = switch.playbook(l4sbench_switch_steps=["results"], l4sbench_switch_trials={"router": part})
+    raw = folder / "raw"
+    raw.mkdir()
+    files = {"tc-net-rx.txt", "switch.json"}
+    unpack(folder / "router.tar.gz", "router", ("router",), raw, files=files)
+    assert {path.name for path in (raw / "router").iterdir()} == files
+    rows = list(parse_tc_text((raw / "router/tc-net-rx.txt").read_text()))
+    assert rows
+    assert all(0 <= float(str(row["t_ms"])) <= 1000 for row in rows)
+    assert {(row["elephants_backlog"], row["drops"]) for row in rows} == {(4000, 0)}
+    shaper, queue = json.loads((raw / "router/switch.json").read_text())
+    assert (shaper["rate"], queue["options"]["limit"]) == (25_000_000, 250_000)
+    return begun.executed | fetched.executed
 
 
 @pytest.mark.long
 def test_another_cell_changes_the_control_part_alone(switch: StandIn) -> None:
-    switch.playbook()
+    load(switch)
     tables_of(switch)
     (switch.home / "tables.json").unlink()
     ports = [CONFIG["ports"][0], {**CONFIG["ports"][1], "rate_kbps": 100_000}]
-    changed = switch.playbook(l4sbench_switch_configs={"router": {**CONFIG, "ports": ports}})
+    changed = load(switch, {**CONFIG, "ports": ports})
     assert changed.changed["router"] == [STEPS[0], STEPS[3]]
     assert [entry[1]["max_rate"] for entry in tables_of(switch)["tf1.tm.port.sched_shaping"]] == [100_000]
     assert [call["name"] for call in switch.calls].count("bf_switchd") == 1
 
 
-def failure(switch: StandIn, **given: Any) -> str:
+def failure(switch: StandIn, config: dict[str, Any] = CONFIG, **given: Any) -> str:
     """Return what is said when the playbook fails."""
     with pytest.raises(AssertionError) as failed:
-        switch.playbook(**given)
+        load(switch, config, **given)
     return str(failed.value).replace("\\n", "\n")
 
 
@@ -190,12 +155,11 @@ def test_failures_are_told_in_the_words_of_the_switch(switch: StandIn) -> None:
     assert "ended with code 64" in (told := failure(switch))
     assert "error: table classify: could not place" in told
     (switch.home / "broken").unlink()
-    wrong = {**CONFIG, "rho": 300}
-    told = failure(switch, l4sbench_switch_configs={"router": wrong})
+    told = failure(switch, {**CONFIG, "rho": 300})
     assert "control.py ended with code 2" in told
     assert "300 is not a valid rho; choose from 0 to 254" in told
     # what was done before the failure is not done again
-    assert switch.playbook().changed["router"] == [STEPS[0], STEPS[3]]
+    assert load(switch).changed["router"] == [STEPS[0], STEPS[3]]
 
 
 def test_a_switch_in_use_is_left_alone(switch: StandIn) -> None:

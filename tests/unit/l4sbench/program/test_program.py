@@ -25,6 +25,7 @@ from l4sbench.program import (
     Conditions,
     Expected,
     Program,
+    Route,
     differences,
     oddities,
     problems,
@@ -816,3 +817,10 @@ def test_only_neighbours_of_a_switch_know_its_addresses() -> None:
         "rx-classic": [("10.0.5.1", SWITCH["net-rx"])],
     }
     assert not any(program.neighbours for program in build(cell(aqm="ncf")).values())
+
+
+def test_neighbours_of_a_switch_reach_each_other_through_it() -> None:
+    made, plain = on_a_switch(), build(cell(aqm="ncf"))
+    more = {node: set(made[node].routes) - set(plain[node].routes) for node in made}
+    assert more["rx-l4s"] == more["rx-classic"] == {Route("10.0.2.0/24", "10.0.5.1")}
+    assert not any(routes for node, routes in more.items() if not node.startswith("rx-"))

@@ -136,9 +136,43 @@ def test_what_a_switch_cannot_be_is_told(
     assert told in str(error.value)
 
 
-def test_a_run_by_itself_is_refused(tmp_path: Path) -> None:
+def test_hosts_know_the_switch_beside_them(tmp_path: Path) -> None:
+    given = exported(tmp_path, {"node": "router", "ports": PORTS})
+    beside = {node: program["neighbours"] for node, program in given["l4sbench_programs"].items()}
+    assert beside["tx-l4s"] == []
+    own = {"network": "net-rx", "ip": "10.0.5.1", "mac": PORTS["net-rx"]["mac"]}
+    assert beside["rx-l4s"] == beside["rx-classic"] == [own]
+    assert [one["ip"] for one in beside["delay"]] == ["10.0.2.1"]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("aqm.sweep: 8", "the switch's program has no sweep"),
+        ("aqm.mice_threshold: 0", "mice_threshold of a switch is from 1 to 99, not 0"),
+        ("aqm.capacity: 10mbit", "a switch states its link's rate in signals, 200mbit, not 10mbit"),
+        ("capture: headers", "capture: headers would keep packets at router, which is a switch"),
+        ("path.reverse_rate: 10mbit", "path.reverse_rate would shape a second port of router"),
+        ("aqm.limit: 7kB", "a queue of a switch would have 17 cells of 80 bytes, less than a packet"),
+    ],
+)
+def test_a_run_is_refused_before_anything_is_reached(tmp_path: Path, more: str, told: str) -> None:
     wanted = tmp_path / "on-a-switch.yaml"
-    wanted.write_text(MATRIX, encoding="utf-8")
+    wanted.write_text(MATRIX.replace("aqm: ncf", f"aqm: ncf\n{more}"), encoding="utf-8")
     where = f"ssh:{inventory(tmp_path, {'node': 'router', 'ports': PORTS})}"
-    with pytest.raises(InputError, match="has a switch, and its trials are run by hand"):
+    with pytest.raises(InputError) as error:
         api.run(wanted, on=where, runs=tmp_path)
+    assert told in str(error.value)
+
+
+def test_what_is_wrong_with_several_cells_is_told_once(tmp_path: Path) -> None:
+    wanted = tmp_path / "on-a-switch.yaml"
+    axes = "axes: {aqm: [codel, ncf], rtt: [20ms, 40ms], rate: [100mbit, 200mbit]}"
+    text = re.sub(r"^(rtt|rate):.*\n", "", MATRIX, flags=re.MULTILINE)
+    wanted.write_text(text.replace("aqm: ncf", axes), encoding="utf-8")
+    where = f"ssh:{inventory(tmp_path, {'node': 'router', 'ports': PORTS})}"
+    with pytest.raises(InputError) as error:
+        api.run(wanted, on=where, runs=tmp_path)
+    (problem,) = error.value.problems
+    assert problem.message == "there is no program for switches with the queue codel"
+    assert problem.path.endswith(" and 3 more")
