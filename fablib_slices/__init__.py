@@ -20,6 +20,7 @@ from fablib_slices.graph import offered_images, offered_nics, size_of, slice_gra
 from fablib_slices.slices import Renewal, Slices
 from fablib_slices.spec import (
     NetSpec,
+    PortSpec,
     SliceFile,
     SliceSpec,
     SwitchSpec,
@@ -34,6 +35,7 @@ __all__ = [
     "FabricFacts",
     "Machine",
     "NetSpec",
+    "PortSpec",
     "Renewal",
     "Site",
     "Slice",

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from l4sbench.errors import TestbedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fablib_slices.answers import Slice
+    from fablib_slices.spec import SwitchSpec
 
 
 @dataclass(frozen=True)
@@ -128,17 +129,22 @@ def ssh_options(key: Path, known_hosts: Path) -> list[str]:
     ]
 
 
-def inventory(found: Slice, access: Access, known_hosts: Path) -> Mapping[str, object]:
+def inventory(
+    found: Slice, access: Access, known_hosts: Path, switches: Sequence[SwitchSpec] = ()
+) -> Mapping[str, object]:
     """Return a slice's machines as an Ansible inventory for `l4sbench run --on ssh:INVENTORY`.
 
     Hosts are in the group `nodes` and in `role_<role>`; each has `l4sbench_node` and `l4sbench_ports` (MAC by
-    network). ssh keeps connections, because the bastion bans clients that connect too often.
+    network). A switch is in the group `switches` instead of a role's; with the numbers of its ports it has
+    `l4sbench_switch`, and without them it is no host of a run. ssh keeps connections, because the bastion
+    bans clients that connect too often.
 
     Args:
         found: The slice; it must be ready.
         access: Access to its machines.
         known_hosts: File for the machines' host keys, stored at first contact; for this slice alone, as the
             next one may get the same addresses. The bastion's key is in a file beside it.
+        switches: The switches of its description, with the numbers of their ports.
 
     Raises:
         TestbedError: a machine has no address, or a port no MAC, yet.
@@ -150,16 +156,19 @@ def inventory(found: Slice, access: Access, known_hosts: Path) -> Mapping[str, o
             raise TestbedError(
                 f"{machine.name} of slice {found.name} has no address yet", "wait and try again"
             )
+        own: dict[str, object] = {"l4sbench_node": machine.name, "l4sbench_ports": dict(machine.ports)}
+        if machine.switch:
+            own = _of_switch(next((one for one in switches if one.name == machine.name), None))
         hosts[machine.name] = {
             "ansible_host": machine.address,
             "ansible_user": machine.user,
-            "l4sbench_node": machine.name,
-            "l4sbench_ports": dict(machine.ports),
+            **own,
             "fabric_site": machine.site,
             # By default Ansible names kept connections by address; they could lead to a removed slice.
             "ansible_control_path": f"%(directory)s/{_short(found.id, machine.name)}",
         }
-        roles.setdefault(f"role_{machine.role}", {})[machine.name] = {}
+        group = "switches" if machine.switch else f"role_{machine.role}"
+        roles.setdefault(group, {})[machine.name] = {}
     proxy = access.proxy_command(known_hosts.with_name(BASTION_HOSTS))
     options = [
         *ssh_options(access.private_key_file, known_hosts),
@@ -180,3 +189,17 @@ def inventory(found: Slice, access: Access, known_hosts: Path) -> Mapping[str, o
             "children": children,
         }
     }
+
+
+def _of_switch(spec: SwitchSpec | None) -> dict[str, object]:
+    """Return the variables of a switch. Commands there run as its own user, who has the SDE."""
+    own: dict[str, object] = {"ansible_become": False}
+    if spec is not None and spec.ports:
+        ports = {
+            one.network: {"port": one.port, "mac": one.mac, "speed": one.speed, "fec": one.fec}
+            for one in spec.ports
+        }
+        own["l4sbench_switch"] = {"node": spec.name, "ports": ports}
+    if spec is not None and spec.enter is not None:
+        own["tofino_enter"] = list(spec.enter)
+    return own

@@ -24,7 +24,7 @@ GONE: Final = frozenset({"Closing", "Dead"})
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of a slice.
+    """A machine of a slice, or its switch.
 
     Attributes:
         name: The topology's node.
@@ -32,7 +32,8 @@ class Machine:
         site: Its FABRIC site.
         address: Its management address, IPv4 or IPv6; None until it has one.
         user: The user of its image.
-        ports: Network -> MAC address, as far as assigned.
+        ports: Network -> MAC address, as far as assigned; none of a switch.
+        switch: True for a programmable switch.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Machine:
     address: str | None
     user: str
     ports: tuple[tuple[str, str], ...]
+    switch: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,10 +148,11 @@ def machines_of(model: str | None) -> tuple[str | None, tuple[Machine, ...]]:
 
 
 def _machine(name: str, node: Any) -> tuple[str | None, Machine | None]:
-    """Return the digest that a node carries, and its machine, or None for a switch."""
+    """Return the digest that a node carries, and its machine; None for what is neither that nor a switch."""
     data = _user_data(node)
     digest = data.get("spec")
-    if node.type.name != "VM":
+    is_switch = node.type.name == "Switch"
+    if node.type.name != "VM" and not is_switch:
         return digest, None
     # A component has the name of its port's network (`graph`), to which fablib prepends the node.
     ports = [
@@ -163,8 +166,9 @@ def _machine(name: str, node: Any) -> tuple[str | None, Machine | None]:
         role=str(data.get("role", "")),
         site=str(node.site),
         address=str(node.management_ip) if node.management_ip else None,
-        user=_user_of(node),
+        user=_switch_user() if is_switch else _user_of(node),
         ports=tuple(sorted(ports)),
+        switch=is_switch,
     )
 
 
@@ -172,6 +176,12 @@ def _user_data(node: Any) -> dict[str, Any]:
     """Return the data stored with a node, by us and by fablib."""
     data = getattr(node.user_data, "data", node.user_data)
     return data if isinstance(data, dict) else {}
+
+
+def _switch_user() -> str:
+    from fabrictestbed_extensions.fablib.constants import Constants
+
+    return str(Constants.FABRIC_USER)
 
 
 def _user_of(node: Any) -> str:

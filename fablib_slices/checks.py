@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from l4sbench.errors import Problem, suggest
 
 if TYPE_CHECKING:
-    from fablib_slices.spec import SliceSpec, VmSpec
+    from fablib_slices.spec import SliceSpec, SwitchSpec, VmSpec
 
 FREE_CORES: Final = 2
 FREE_RAM_GB: Final = 10
@@ -125,11 +125,7 @@ def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[s
             f"machines at {chosen.name} have IPv6 addresses only: archives of Debian and Ubuntu have them, "
             "too, GitHub has none, so kernels/images that come from there cannot be installed"
         )
-    for switch in spec.switches:
-        found.append(
-            f"the switch for {switch.name} is reserved to work with by hand (l4sbench docs tofino): "
-            "runs do not use it yet"
-        )
+    found += [no_ports(spec, switch) for switch in spec.switches if not switch.ports]
     asked = timedelta(hours=spec.hours)
     if asked > LEASE_LIMIT:
         found.append(
@@ -142,6 +138,11 @@ def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[s
             "under way, by whatever token is good then; --slices shares the trials out"
         )
     return tuple(found)
+
+
+def no_ports(spec: SliceSpec, switch: SwitchSpec) -> str:
+    """Say that a run needs the numbers of a switch's ports."""
+    return f"slice {spec.name} names no ports of the switch for {switch.name}, and runs need their numbers"
 
 
 def _size(vm: VmSpec) -> Size:

@@ -13,18 +13,20 @@ import json
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_state_path
 from ruamel.yaml import YAML
 
 from fablib_slices.access import BASTION_HOSTS, Access, inventory
 from fablib_slices.graph import slice_graph
-from fablib_slices.spec import NetSpec, SliceSpec, SwitchSpec, VmSpec
+from fablib_slices.spec import NetSpec, PortSpec, SliceSpec, SwitchSpec, VmSpec
 from l4sbench.errors import InputError
 from l4sbench.files import write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from fablib_slices.answers import Slice
 
 
@@ -51,8 +53,8 @@ def numbered(name: str) -> tuple[str, ...]:
     return tuple(sorted(one for path in kept if (one := path.parent.name).rpartition("-")[0] == name))
 
 
-def keep_inventory(found: Slice, access: Access) -> Path:
-    """Write a slice's inventory and return its path.
+def keep_inventory(found: Slice, access: Access, switches: Sequence[SwitchSpec] = ()) -> Path:
+    """Write a slice's inventory and return its path; `switches` are those of its description.
 
     Ansible reads YAML 1.1, in which an unquoted address of decimal digits is a number; this writes for it.
 
@@ -69,7 +71,7 @@ def keep_inventory(found: Slice, access: Access) -> Path:
     text = StringIO()
     yaml = YAML()
     yaml.version = (1, 1)
-    yaml.dump(inventory(found, access, known_hosts), text)
+    yaml.dump(inventory(found, access, known_hosts, switches), text)
     path = own / "inventory.yml"
     write_whole(path, text.getvalue())
     return path
@@ -112,10 +114,19 @@ def kept_spec(name: str) -> SliceSpec | None:
             site=spec["site"],
             hours=spec["hours"],
             vms=tuple(VmSpec(**vm) for vm in spec["vms"]),
-            switches=tuple(SwitchSpec(**switch) for switch in spec["switches"]),
+            switches=tuple(_switch(switch) for switch in spec["switches"]),
             nets=tuple(NetSpec(net["name"], tuple(net["nodes"]), net["nic"]) for net in spec["nets"]),
         )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{path} is malformed: {error}", "remove it; FABRIC has the same data") from error
+
+
+def _switch(plain: Mapping[str, Any]) -> SwitchSpec:
+    enter = plain.get("enter")
+    own = {
+        "ports": tuple(PortSpec(**port) for port in plain.get("ports", ())),
+        "enter": None if enter is None else tuple(str(word) for word in enter),
+    }
+    return SwitchSpec(**{**plain, **own})

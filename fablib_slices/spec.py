@@ -57,6 +57,21 @@ class VmWishes(_Strict):
     image: str | None = None
 
 
+class PortWishes(_Strict):
+    """A port of a switch.
+
+    Attributes:
+        port: The device's number for it, D_P in `pm show` of the switch's `ucli`; FABRIC does not know it.
+        mac: The switch's address on the port's network; made from its IPv4 address unless it is given.
+        speed, fec: Speed and error correction, which suit the cable.
+    """
+
+    port: Annotated[int, Field(ge=0, le=511)]
+    mac: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")] | None = None
+    speed: Literal["1G", "10G", "25G", "40G", "50G", "100G"] = "100G"
+    fec: Literal["NONE", "FIRECODE", "REED_SOLOMON"] = "NONE"
+
+
 class SwitchWishes(_Strict):
     """A programmable switch in place of a topology's node.
 
@@ -64,11 +79,15 @@ class SwitchWishes(_Strict):
         node: The node it replaces.
         kind: Type of switch.
         program: Folder below `p4/` with the program to run.
+        ports: Its ports by network; a run needs them.
+        enter: Words before commands on it, which run them where the SDE is; None: as the role has it.
     """
 
     node: str
     kind: Literal["tofino"] = "tofino"
     program: str | None = None
+    ports: Mapping[str, PortWishes] = {}
+    enter: tuple[str, ...] | None = None
 
 
 class SliceFile(_Strict):
@@ -111,13 +130,29 @@ class VmSpec:
 
 
 @dataclass(frozen=True)
+class PortSpec:
+    """A port of a switch: its network, the device's number for it, its address, speed, error correction."""
+
+    network: str
+    port: int
+    mac: str
+    speed: str = "100G"
+    fec: str = "NONE"
+
+
+@dataclass(frozen=True)
 class SwitchSpec:
-    """A whole programmable switch; `program` is loaded on it by playbooks/switch.yml."""
+    """A whole programmable switch; playbooks/switch.yml loads `program` on it.
+
+    `ports` are empty until the user has read their numbers; `enter` are words before commands on it.
+    """
 
     name: str
     role: str
     kind: str
     program: str | None
+    ports: tuple[PortSpec, ...] = ()
+    enter: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -143,10 +178,15 @@ class SliceSpec:
 
     @property
     def digest(self) -> str:
-        """Digest over all but the name, the lease and the site; it differs if machines or networks do."""
+        """Digest over all but the name, the lease and the site; it differs if machines or networks do.
+
+        Numbers of a switch's ports are known once it is reserved, so they do not count.
+        """
         own = asdict(self)
         for name in ("name", "hours", "site"):
             del own[name]
+        for switch in own["switches"]:
+            del switch["ports"], switch["enter"]
         text = json.dumps(own, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -224,6 +264,11 @@ def _flaws(topology: Topology, wishes: SliceFile) -> Iterator[Flaw]:
     if switch in nodes and switch not in routers:
         hint = f"use {' or '.join(routers)}, where the bottleneck is"
         yield Flaw(("switch", "node"), f"a switch cannot replace {switch}", hint)
+    if switch in routers and wishes.switch and wishes.switch.ports:
+        networks = {address.network for address in topology.by_name[str(switch)].addresses}
+        for network in sorted(networks ^ wishes.switch.ports.keys()):
+            lacks = "is missing" if network in networks else f"{switch} is not on {network}"
+            yield Flaw(("switch", "ports", network), lacks, f"there are {', '.join(sorted(networks))}")
     if switch in nodes and switch in wishes.nodes:
         yield Flaw(("nodes", switch), f"{switch} is a switch, which has no size and no image", "remove it")
 
@@ -244,4 +289,15 @@ def _switches(topology: Topology, wishes: SliceFile) -> tuple[SwitchSpec, ...]:
     if wishes.switch is None:
         return ()
     switch = wishes.switch
-    return (SwitchSpec(switch.node, topology.by_name[switch.node].role, switch.kind, switch.program),)
+    node = topology.by_name[switch.node]
+    ports = tuple(
+        PortSpec(address.network, one.port, (one.mac or _mac(address.ip)).lower(), one.speed, one.fec)
+        for address in node.addresses
+        if (one := switch.ports.get(address.network)) is not None
+    )
+    return (SwitchSpec(node.name, node.role, switch.kind, switch.program, ports, switch.enter),)
+
+
+def _mac(ip: str) -> str:
+    """Return a local hardware address for a port with this IPv4 address: no other port of a slice has it."""
+    return ":".join(("02", "00", *(f"{int(part):02x}" for part in ip.split("."))))

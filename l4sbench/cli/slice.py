@@ -200,7 +200,7 @@ def up(args: argparse.Namespace) -> int:
         spec, limit_s=args.wait_minutes * 60.0, on_state=lambda state: say(f"{spec.name}: {state}")
     )
     keep(spec, found)
-    path = keep_inventory(found, slices.access)
+    path = keep_inventory(found, slices.access, spec.switches)
     say(f"lease ends {_when(found.lease_end)}; extend it with l4sbench slice renew {spec.name}")
     answer(str(path))
     return 0
@@ -258,10 +258,12 @@ def _state_document(found: Slice) -> dict[str, object]:
 def write_inventory(args: argparse.Namespace) -> int:
     """Rewrite the inventory, because addresses may have changed; print its path."""
     from fablib_slices import Slices
-    from fablib_slices.records import keep_inventory
+    from fablib_slices.records import keep_inventory, kept_spec
 
     slices = Slices.connect()
-    answer(str(keep_inventory(_found(args.slice, slices), slices.access)))
+    kept = kept_spec(args.slice)
+    switches = kept.switches if kept is not None else ()
+    answer(str(keep_inventory(_found(args.slice, slices), slices.access, switches)))
     return 0
 
 

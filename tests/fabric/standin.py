@@ -295,6 +295,8 @@ class Fabric:
                     reservation_id=own, reservation_state=kept, error_message=notice
                 )
             )
+            if ready and node.type.name == "Switch":
+                node.set_properties(management_ip=f"2001:db8:5::{place + 1}")
             if ready and node.type.name == "VM":
                 known = self.machines.get(one.name, self.machines).get(name, {})
                 node.set_properties(management_ip=known.get("address", f"2001:db8::{place + 1}"))

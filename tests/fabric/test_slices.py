@@ -16,7 +16,12 @@ import pytest
 
 from fablib_slices import Access, SliceFile, Slices, SliceSpec, preflight, spec_of
 from fablib_slices.access import inventory
+from fablib_slices.records import keep, keep_inventory, kept_spec
+from fablib_slices.spec import PortWishes, SwitchWishes
 from l4sbench.errors import InputError, TestbedError
+from l4sbench.testbeds.ssh.inventory import read_inventory
+from l4sbench.testbeds.ssh.layout import hosts_of, require_placed
+from l4sbench.testbeds.ssh.switches import switches_of
 from l4sbench.topology import topology
 from tests.fabric.conftest import StandIn, manager_of
 
@@ -48,6 +53,33 @@ def test_up_makes_the_slice_and_waits(slices: Slices, spec: SliceSpec) -> None:
     router = next(machine for machine in found.machines if machine.name == "router")
     assert [network for network, _ in router.ports] == ["net-mid", "net-rx"]
     assert len({mac for machine in found.machines for _, mac in machine.ports}) == 8
+
+
+def test_a_switch_is_a_host_of_the_inventory(slices: Slices) -> None:
+    ports = {"net-mid": PortWishes(port=132), "net-rx": PortWishes(port=140)}
+    wishes = SwitchWishes(node="router", program="ncf", ports=ports, enter=("sde-env-9.13.3", "-c"))
+    spec = spec_of(topology("line6"), SliceFile(slice=next(_names), site="STAR", switch=wishes))
+    found = slices.up(spec, **FAST)
+    assert found.digest == spec.digest
+    variables = read_inventory(keep_inventory(found, slices.access, spec.switches))
+    switch = variables["router"]
+    assert switch["ansible_user"] == "fabric"
+    assert str(switch["ansible_host"]).startswith("2001:db8:5::")
+    assert switch["ansible_become"] is False
+    assert switch["tofino_enter"] == ["sde-env-9.13.3", "-c"]
+    (named,) = switches_of(variables, "").values()
+    assert {network: port.port for network, port in named.ports.items()} == {"net-mid": 132, "net-rx": 140}
+    hosts = hosts_of(variables, "")
+    assert {host.name for host in hosts} == set(topology("line6").by_name) - {"router"}
+    require_placed(hosts, [topology("line6")], "", {"router"})
+    # a record of the slice has the numbers, too
+    keep(spec, found)
+    assert kept_spec(spec.name) == spec
+    # and without them it is the same slice
+    unnamed = replace(spec, switches=tuple(replace(one, ports=()) for one in spec.switches))
+    assert slices.up(unnamed, **FAST).id == found.id
+    inventory = read_inventory(keep_inventory(found, slices.access))
+    assert "l4sbench_switch" not in inventory["router"]
 
 
 def test_up_again_adopts_what_is_there(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError
+from l4sbench.testbeds.ssh.switches import Switch, SwitchPort, unsuitable
 from l4sbench.topology import find_topology
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
     """Return the slices that a run needs: as a file describes them, as they were made before, or by default.
 
     Raises:
-        InputError: the file is wrong, the slice has a switch, or the matrix's cells need several topologies.
+        InputError: the file is wrong, the matrix's cells need several topologies, or the slice has a switch
+            that cannot run them or whose ports are not known.
     """
     from fablib_slices import load_slice_file, slice_file, spec_of
     from fablib_slices.records import kept_spec
@@ -39,13 +41,9 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
         one = spec_of(find_topology(wishes.topology), wishes)
     else:
         one = kept_spec(name) or spec_of(matrix.catalog.topology(shapes[0]), slice_file(name))
-    if one.switches:
-        raise InputError(
-            f"slice {one.name} has a switch for {one.switches[0].name}, and trials need a machine there",
-            "l4sbench docs tofino: how to load its program and run trials by hand",
-        )
     if one.topology != shapes[0]:
         raise InputError(f"slice {one.name} is made for {one.topology}, and this matrix has {shapes[0]}")
+    _require_usable(one, matrix, slices)
     if slices == 1:
         return (one,)
     named = [replace(one, name=f"{one.name}-{number}") for number in range(1, slices + 1)]
@@ -57,3 +55,39 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
             f"l4sbench slice down {other.name}, then slice up {other.name} as {specs[0].name} was made",
         )
     return specs
+
+
+def switches_of(spec: SliceSpec) -> dict[str, Switch]:
+    """Return the switches of a slice as an inventory has them, by the nodes that they are."""
+    return {
+        switch.name: Switch(
+            node=switch.name,
+            ports={
+                one.network: SwitchPort.model_validate(
+                    {"port": one.port, "mac": one.mac, "speed": one.speed, "fec": one.fec}
+                )
+                for one in switch.ports
+            },
+        )
+        for switch in spec.switches
+    }
+
+
+def _require_usable(spec: SliceSpec, matrix: Matrix, slices: int) -> None:
+    """Raise InputError unless the slice's switches can run the matrix's cells."""
+    from fablib_slices.checks import no_ports
+
+    if spec.switches and slices > 1:
+        message = f"slice {spec.name} has a switch, whose ports are those of one slice"
+        raise InputError(message, "leave out --slices")
+    for switch in spec.switches:
+        if not switch.ports:
+            networks = [net.name for net in spec.nets if switch.name in net.nodes]
+            ports = ", ".join(f"{network}: {{port: D_P}}" for network in networks)
+            raise InputError(
+                no_ports(spec, switch),
+                "l4sbench slice up reserves it, and `pm show` in its ucli lists D_P: "
+                f"write ports: {{{ports}}} to the switch in the slice's file (l4sbench docs tofino)",
+            )
+    if problems := unsuitable(matrix.cells, matrix.catalog, switches_of(spec).values(), ""):
+        raise InputError(problems)

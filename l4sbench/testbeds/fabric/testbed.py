@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Final
 from l4sbench.engine.testbed import Staged, TrialStopped
 from l4sbench.errors import InputError, L4sbenchError, PlaceLost, Problem, TestbedError, TrialFailed
 from l4sbench.testbeds.fabric.keeping import Held, LeaseKeeper
-from l4sbench.testbeds.fabric.specs import specs_of
+from l4sbench.testbeds.fabric.specs import specs_of, switches_of
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
+from l4sbench.testbeds.ssh.switches import addresses_of
 
 if TYPE_CHECKING:
     from fablib_slices import Slices, SliceSpec
@@ -96,8 +97,8 @@ class FabricTestbed:
 
     @property
     def traits(self) -> TestbedTraits:
-        """Return its traits: real time, as many trials at once as there are slices."""
-        return traits(len(self._specs))
+        """Return its traits: real time, as many trials at once as there are slices; and its switches."""
+        return replace(traits(len(self._specs)), switches=addresses_of(switches_of(self._specs[0])))
 
     # ---- before anything runs
     def identity(self) -> Identity:
@@ -250,7 +251,7 @@ class FabricTestbed:
             spec, on_state=lambda state: self._on_state(f"slice {spec.name}: {state}"), stop=stop
         )
         keep(spec, found)
-        inventory = keep_inventory(found, self._account.access)
+        inventory = keep_inventory(found, self._account.access, spec.switches)
         span = timedelta(hours=spec.hours)
         return Held(spec, found.id, found.lease_end, self._hosts(inventory), span)
 

@@ -13,7 +13,7 @@ A switch takes the place of a router. It is a host of the inventory with one var
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -150,6 +150,22 @@ def switch_config(
         "elephants_threshold_percent": values["elephants_threshold"],
         "sample_ms": max(1, round(cell.sample_interval.ms)),
     }
+
+
+def unsuitable(
+    cells: Iterable[Cell], catalog: Catalog, switches: Iterable[Switch], where: str
+) -> list[Problem]:
+    """Return why switches cannot run these cells; what is the same for several cells once."""
+    switches = tuple(switches)
+    found: dict[tuple[str, str | None], list[str]] = {}
+    for cell in cells if switches else ():
+        for switch in switches:
+            for one in _refused(cell, catalog.topology(cell.topology), catalog, switch):
+                found.setdefault((one.message, one.hint), []).append(one.path)
+    return [
+        Problem(where, paths[0] + (f" and {len(paths) - 1} more" if paths[1:] else ""), message, hint)
+        for (message, hint), paths in found.items()
+    ]
 
 
 def _refused(cell: Cell, topology: Topology, catalog: Catalog, switch: Switch) -> Iterator[Problem]:

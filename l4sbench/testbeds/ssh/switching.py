@@ -15,7 +15,13 @@ from l4sbench.program.switches import READBACK_FILE
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import SwitchFacts, older, read_switch_facts
 from l4sbench.testbeds.ssh.results import unpack
-from l4sbench.testbeds.ssh.switches import Switch, addresses_of, misplaced_switches, switch_config
+from l4sbench.testbeds.ssh.switches import (
+    Switch,
+    addresses_of,
+    misplaced_switches,
+    switch_config,
+    unsuitable,
+)
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -79,17 +85,14 @@ class Switching:
 
     def problems(self, cells: Sequence[Cell], where: str) -> list[Problem]:
         """Return why they cannot run these cells; what is the same for several cells once."""
-        found: dict[tuple[str, str | None], list[str]] = {}
-        for cell in cells if self._switches else ():
+        if found := unsuitable(cells, self._catalog, self._switches.values(), where):
+            return found
+        for cell in {cell.topology: cell for cell in cells}.values() if self._switches else ():
             try:
-                self._configs(cell)
+                self._configs(cell)  # its routes are the same for all cells of a topology
             except InputError as error:
-                for one in error.problems:
-                    found.setdefault((one.message, one.hint), []).append(one.path or cell.id)
-        return [
-            Problem(where, path[0] + (f" and {len(path) - 1} more" if path[1:] else ""), message, hint)
-            for (message, hint), path in found.items()
-        ]
+                found += [Problem(where, one.path, one.message, one.hint) for one in error.problems]
+        return found
 
     def unable(self, needs: Needs, facts: Mapping[str, SwitchFacts]) -> Iterator[Problem]:
         """Yield why they cannot do what a plan needs, or why switches that reported this can do nothing."""

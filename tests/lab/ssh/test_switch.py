@@ -9,6 +9,7 @@ everything on the way of a trial is the real thing, but for the switch.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -115,6 +116,8 @@ def test_a_run_through_a_switch(hosts: NodesStatus, switch: StandIn, tmp_path: P
     # hosts beside the switch ask nobody for its address, and it is part of what the run was made with
     assert "PERMANENT" in on(hosts, "delay", "ip", "neigh", "show", "10.0.2.1")
     assert "PERMANENT" in on(hosts, "rx-l4s", "ip", "neigh", "show", "10.0.5.1")
-    (run,) = path.resolve().glob("manifest.json")
-    assert "switch router" in run.read_text()
+    for trial in path.glob("cells/*/*/trial.json"):
+        made_with = json.loads(trial.read_text())["identity"]["common"]
+        assert re.fullmatch(r"sde [0-9a-f]{12}, ncf [0-9a-f]{12}, .*", made_with["switch router"])
+        assert "kernel of router" not in made_with
     assert set(written(path, "sockets").filter(group="l4s", side="sender")["ncf_capacity_mbps"]) >= {25}

@@ -13,6 +13,7 @@ import pytest
 
 from fablib_slices.checks import FabricFacts, Site, preflight, rounded, site_with_room, warnings
 from fablib_slices.spec import (
+    PortWishes,
     SliceFile,
     SliceSpec,
     SwitchWishes,
@@ -185,9 +186,31 @@ def test_warnings() -> None:
     assert warnings(spec(site="auto"), replace(FACTS, sites=(reached, replace(larger, cores=0)))) == ()
 
 
-def test_nothing_runs_through_a_switch_yet() -> None:
+PORTS = {"net-mid": PortWishes(port=132), "net-rx": PortWishes(port=140, speed="25G")}
+
+
+def test_a_switch_needs_the_numbers_of_its_ports() -> None:
     (told,) = warnings(spec(switch=SwitchWishes(node="router")), replace(FACTS, sites=()))
-    assert told.startswith("the switch for router is reserved to work with by hand")
+    assert told.startswith("slice l4s names no ports of the switch for router")
+    named = spec(switch=SwitchWishes(node="router", ports=PORTS))
+    assert warnings(named, replace(FACTS, sites=())) == ()
+    # which are known once it is reserved, so they change nothing about the slice
+    assert named.digest == spec(switch=SwitchWishes(node="router")).digest
+    (switch,) = named.switches
+    assert [(one.network, one.port, one.mac, one.speed) for one in switch.ports] == [
+        ("net-mid", 132, "02:00:0a:00:02:01", "100G"),
+        ("net-rx", 140, "02:00:0a:00:05:01", "25G"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("networks", "told"),
+    [(["net-rx"], "switch.ports.net-mid"), (["net-mid", "net-rx", "net-tx"], "router is not on net-tx")],
+)
+def test_ports_are_on_the_switchs_networks(networks: list[str], told: str) -> None:
+    ports = dict.fromkeys(networks, PortWishes(port=1))
+    with pytest.raises(InputError, match=told):
+        spec(switch=SwitchWishes(node="router", ports=ports))
 
 
 def test_the_digest_is_about_what_is_made() -> None:
