@@ -72,7 +72,7 @@ def unpack(
     raw: Path,
     *,
     files: Collection[str] | None = None,
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int | None = None,
 ) -> HostReport:
     """Add the raw files of a host's nodes to the trial's, and return what it reported of them.
 
@@ -82,7 +82,7 @@ def unpack(
         nodes: Its nodes.
         raw: The trial's folder of raw files.
         files: Names that files of its nodes may have; None: any that is safe.
-        most_bytes: Largest accepted size, unpacked.
+        most_bytes: Largest accepted size, unpacked; None: that of a host's results.
 
     Raises:
         TrialFailed: the archive is damaged, or holds anything else.
@@ -91,7 +91,7 @@ def unpack(
         return HostReport()
     with tempfile.TemporaryDirectory(dir=raw, prefix="unpack-") as folder:
         try:
-            _extract(archive, Path(folder), nodes, files, most_bytes)
+            _extract(archive, Path(folder), nodes, files, most_bytes or MOST_BYTES)
             report = _report(Path(folder, RESULT_FILE))
         except (_Unusable, tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise TrialFailed(f"{host}: its results cannot be used: {error}") from error

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -142,6 +143,18 @@ def test_another_cell_changes_the_control_part_alone(switch: StandIn) -> None:
     assert [call["name"] for call in switch.calls].count("bf_switchd") == 1
 
 
+def controlling(switch: StandIn) -> list[int]:
+    """Return the processes of the control part, of which one samples."""
+    program = str(switch.folder / "control.py").encode()
+    found = [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if program in path.read_bytes().split(b"\0")
+    ]
+    assert len(found) == 2
+    return found
+
+
 def failure(switch: StandIn, config: dict[str, Any] = CONFIG, **given: Any) -> str:
     """Return what is said when the playbook fails."""
     with pytest.raises(AssertionError) as failed:
@@ -160,6 +173,11 @@ def test_failures_are_told_in_the_words_of_the_switch(switch: StandIn) -> None:
     assert "300 is not a valid rho; choose from 0 to 254" in told
     # what was done before the failure is not done again
     assert load(switch).changed["router"] == [STEPS[0], STEPS[3]]
+    # a control part that ended is noticed before a trial, with its last words
+    for pid in controlling(switch):
+        os.kill(pid, signal.SIGKILL)
+    assert "control.py has ended: ncf: 2 ports are set up" in failure(switch, l4sbench_switch_steps=["begin"])
+    assert load(switch).changed["router"] == [STEPS[3]]
 
 
 def test_a_switch_in_use_is_left_alone(switch: StandIn) -> None:
@@ -168,8 +186,9 @@ def test_a_switch_in_use_is_left_alone(switch: StandIn) -> None:
     assert "bf_switchd" not in [call["name"] for call in switch.calls]
 
 
-def test_it_runs_on_python_3_8() -> None:
-    ast.parse((assets.folder("roles") / "tofino/files/switch.py").read_text(), feature_version=(3, 8))
+@pytest.mark.parametrize("file", [assets.folder("roles") / "tofino/files/switch.py", NCF / "control.py"])
+def test_it_runs_on_python_3_8(file: Path) -> None:
+    ast.parse(file.read_text(), feature_version=(3, 8))
 
 
 @pytest.mark.parametrize("name", ["../x", ".ssh", "a/b"])

@@ -145,7 +145,10 @@ def attend(trial: str, node: str, address: str, *, failed: str | None = None) ->
             if got is not None:
                 time.sleep(0.02 if heard < _EXCHANGES else 0.1)
     if best is None:
-        raise Failed(f"the router does not answer {node} at {address}, UDP port {PORT}", secondary=True)
+        raise Failed(
+            f"{address}, where the trial's time is kept, does not answer {node} (UDP port {PORT})",
+            secondary=True,
+        )
     waiting = ", ".join(answer.get("waiting", []))
     raise Failed(f"{node} was ready and waited {PATIENCE_S:g} s for {waiting}", secondary=True)
 

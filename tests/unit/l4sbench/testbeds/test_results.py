@@ -187,3 +187,15 @@ def test_more_than_a_trial_leaves(tmp_path: Path, raw: Path, monkeypatch: pytest
     with pytest.raises(TrialFailed, match="more than 1 MB"):
         unpack(path, "a", HELD, raw)
     assert files(raw) == set()
+
+
+def test_of_a_switch_only_its_own_files_are_taken(tmp_path: Path, raw: Path) -> None:
+    packed = archive(tmp_path)
+    with pytest.raises(TrialFailed, match=r"raw/router/q\.json' is not a result of delay, router"):
+        unpack(packed, "tofino", HELD, raw, files={"switch.json"})
+    assert files(raw) == set()
+    with pytest.raises(TrialFailed, match="more than 0 MB"):
+        unpack(packed, "tofino", HELD, raw, most_bytes=1_000)
+    assert files(raw) == set()
+    unpack(packed, "tofino", HELD, raw, files={"q.json", "sockets.jsonl"})
+    assert "raw/router/q.json" in files(raw)

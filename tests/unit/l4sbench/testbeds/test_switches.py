@@ -14,7 +14,13 @@ import pytest
 from ruamel.yaml import YAML
 
 from l4sbench.app import api
-from l4sbench.errors import InputError
+from l4sbench.catalog import Catalog
+from l4sbench.errors import InputError, TrialFailed
+from l4sbench.testbeds.ssh.facts import SwitchFacts
+from l4sbench.testbeds.ssh.inventory import read_inventory
+from l4sbench.testbeds.ssh.layout import hosts_of
+from l4sbench.testbeds.ssh.switches import switches_of
+from l4sbench.testbeds.ssh.switching import Switching, require_clock
 from l4sbench.topology import topology
 from tests.p4.plane import NCF, control
 
@@ -176,3 +182,23 @@ def test_what_is_wrong_with_several_cells_is_told_once(tmp_path: Path) -> None:
     (problem,) = error.value.problems
     assert problem.message == "there is no program for switches with the queue codel"
     assert problem.path.endswith(" and 3 more")
+
+
+@pytest.mark.parametrize(("shown_s", "off"), [(99.0, None), (105.0, None), (94.0, "-6.0"), (113.0, r"\+3.0")])
+def test_clocks_of_a_trial_agree(shown_s: float, off: str | None) -> None:
+    if off is None:
+        require_clock("tofino: its clock", shown_s, 100.0, 110.0)
+        return
+    with pytest.raises(TrialFailed, match=f"tofino: its clock is {off} s off: synchronize it"):
+        require_clock("tofino: its clock", shown_s, 100.0, 110.0)
+
+
+def test_another_program_on_a_switch_is_another_testbed(tmp_path: Path) -> None:
+    plain = read_inventory(inventory(tmp_path, {"node": "router", "ports": PORTS}))
+    switching = Switching(tmp_path, switches_of(plain, ""), hosts_of(plain, ""), Catalog.load())
+    seen = SwitchFacts(sde="bf-sde-9.13.3 0123", program="ncf 4567")
+    own = switching.runs({"tofino": seen})
+    assert own == switching.runs({"tofino": seen.model_copy(update={"time_s": 5.0})})
+    others = ({"program": "ncf 89ab"}, {"sde": "bf-sde-9.13.4 0123"})
+    for change in others:
+        assert switching.runs({"tofino": seen.model_copy(update=change)}) != own
