@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -64,6 +65,7 @@ class Switching:
         self._hosts = hosts
         self._catalog = catalog
         self._told: Mapping[str, Mapping[str, object]] = {}
+        self._seen: Mapping[str, SwitchFacts] = {}
 
     def __bool__(self) -> bool:
         """Return True if there are any."""
@@ -145,7 +147,8 @@ class Switching:
         if stop():
             return
         _raise_failure(played)
-        for name, seen in self._facts_or_fail(played).items():
+        self._seen = self._facts_or_fail(played)
+        for name, seen in self._seen.items():
             require_clock(f"{name}: its clock", seen.time_s, began_s, time.time())
         self._told = configs
 
@@ -190,6 +193,7 @@ class Switching:
             archive = folder / f"{name}.tar.gz"
             files = {READBACK_FILE, *(f"tc-{network}.txt" for network in switch.ports)}
             unpack(archive, name, (switch.node,), raw, files=files, most_bytes=MOST_BYTES)
+            _write_software(raw / switch.node, self._seen[name])
 
     def _configs(self, cell: Cell) -> dict[str, Mapping[str, object]]:
         place = self._catalog.topology(cell.topology)
@@ -214,6 +218,13 @@ def require_clock(whose: str, shown_s: float, after_s: float, before_s: float) -
     off_s = min(shown_s - after_s, 0.0) + max(shown_s - before_s, 0.0)
     if abs(off_s) > CLOCK_S:
         raise TrialFailed(f"{whose} is {off_s:+.1f} s off: synchronize it, and this machine, by NTP")
+
+
+def _write_software(folder: Path, seen: SwitchFacts) -> None:
+    """Write what a switch runs where hosts have their kernel."""
+    folder.mkdir(exist_ok=True)
+    release = f"{seen.sde} ({seen.program})"
+    (folder / "host.json").write_text(json.dumps({"kernel_release": release}) + "\n", encoding="utf-8")
 
 
 def _raise_failure(played: ansible.Played) -> None:
