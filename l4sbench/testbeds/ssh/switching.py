@@ -158,7 +158,9 @@ class Switching:
         except TestbedError as error:
             raise TrialFailed(error.message) from error
 
-    def collect(self, start_ns: int, seconds: float, raw: Path, folder: Path) -> None:
+    def collect(
+        self, start_ns: int, seconds: float, raw: Path, folder: Path, stop: Callable[[], bool]
+    ) -> None:
         """Add the raw files of the switches to a trial's.
 
         Args:
@@ -166,6 +168,7 @@ class Switching:
             seconds: Its length.
             raw: Its folder of raw files.
             folder: A folder for archives on their way.
+            stop: Returns True to end it early, with nothing added.
 
         Raises:
             TrialFailed: a switch has no samples of that time, or sends anything else.
@@ -183,7 +186,11 @@ class Switching:
             for name, switch in self._switches.items()
         }
         given = {"l4sbench_switch_steps": ["results"], "l4sbench_switch_trials": trials}
-        played = ansible.play(PLAYBOOK, self._inventory, self.names, given, limit_s=RESULTS_LIMIT_S)
+        played = ansible.play(
+            PLAYBOOK, self._inventory, self.names, given, limit_s=RESULTS_LIMIT_S, stop=stop
+        )
+        if stop():
+            return
         try:
             _raise_failure(played)
         except TrialFailed:

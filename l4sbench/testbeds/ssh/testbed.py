@@ -125,6 +125,7 @@ class SshTestbed:
         self._known = Known()
         self._hosts: tuple[Host, ...] = ()
         self._switching = Switching(inventory, {}, (), catalog)
+        self._linked = False
         self._may: Allowed | None = None
         self._boots: Mapping[str, Image] = {}
         self._facts: Mapping[str, HostFacts] = {}
@@ -259,6 +260,7 @@ class SshTestbed:
         self._boots = _images(may, stage.state)
         self._stage_cells = [cell for cell in self._cells if cell.id in stage.cells]
         restarts = dict(stage.state) != {**running(may, self._facts)}
+        self._linked = False
         self._remember(replace(self._known, changing=True))
         played = self._prepare_all(stop, patient=self._shaken_s is not None)
         wrong = _wrong(played)
@@ -345,10 +347,11 @@ class SshTestbed:
         wrong = _wrong(played)
         if wrong:
             raise TestbedError(_listed(wrong, "\n"), self._look_closer(wrong))
-        self._facts = _facts(played, hosts)
-        self._remember(replace(self._known, facts=self._facts, changing=False))
+        facts = _facts(played, hosts)
+        self._remember(replace(self._known, facts=facts, changing=False))
         if self._switching:
             self._load_switches()
+        self._facts = facts
 
     def _load_switches(self) -> None:
         """Build and load the program of switches, with the settings of the first cell.
@@ -439,9 +442,8 @@ class SshTestbed:
             default=0.0,
         )
         limit_s = min(virtual_s + MEET_S, max(10.0, spec.wall_limit_s - 10))
-        self._switching.begin(spec.cell, stop.is_set)
-        if stop.is_set():
-            raise TrialStopped
+        if self._switching:
+            self._begin_switches(spec, limit_s, stop)
         switches = self._switching.addresses
         trial = f"{re.sub('[^A-Za-z0-9_.-]', '-', spec.cell.id)[:100]}.{spec.trial}.{secrets.token_hex(4)}"
         with tempfile.TemporaryDirectory(prefix="l4sbench-results-") as folder:
@@ -466,7 +468,9 @@ class SshTestbed:
             start_ns = write_start(raw, reports, keeper)
             if self._switching and start_ns is not None:
                 require_clock(f"{keeper}: its clock", start_ns / 1e9, began_s, time.time())
-                self._switching.collect(start_ns, virtual_s, raw, results)
+                self._switching.collect(start_ns, virtual_s, raw, results, stop.is_set)
+                if stop.is_set():
+                    raise TrialStopped
         wall_s = time.monotonic() - began
         return Outcome(
             wall_s=wall_s,
@@ -475,6 +479,28 @@ class SshTestbed:
             skew_ms=skew_ms(reports),
             fixed_s=max(0.0, wall_s - virtual_s),
         )
+
+    def _begin_switches(self, spec: TrialSpec, limit_s: float, stop: threading.Event) -> None:
+        """Prepare switches for a trial, and before the first one also bring up interfaces of hosts.
+
+        A port of a switch stays down as long as the interface at its other end is, and interfaces for
+        experiments are down until a trial needs them.
+
+        Raises:
+            TrialFailed: a step failed.
+            TrialStopped: `stop` was set.
+        """
+        if not self._linked:
+            switches = self._switching.addresses
+            given = trial_variables(spec.programs, spec.topology, "links", self._owner(), limit_s, switches)
+            played = self._prepare(given, limit_s=PREPARE_LIMIT_S, stop=stop.is_set)
+            if stop.is_set():
+                raise TrialStopped
+            self._raise_failure(played)
+            self._linked = True
+        self._switching.begin(spec.cell, stop.is_set)
+        if stop.is_set():
+            raise TrialStopped
 
     def _unpacked(self, results: Path, raw: Path) -> tuple[dict[str, HostReport], list[TrialFailed]]:
         """Return what every host reported, and why results of hosts cannot be used."""
@@ -508,6 +534,7 @@ class SshTestbed:
         lost = {h for h, t in wrong.items() if t.status == "unreachable" or t.answer.get("state") in _LOST}
         if lost and self._shaken_s is None:
             self._shaken_s = time.monotonic()
+        self._linked = False  # a host may have been restarted
         # a failure of the host itself says more than one reported by another host
         first = min(wrong, key=lambda h: (h not in lost, bool(wrong[h].answer.get("secondary")), h))
         outcome = wrong[first]
