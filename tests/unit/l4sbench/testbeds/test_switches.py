@@ -14,8 +14,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from l4sbench.app import api
+from l4sbench.app.prepare import load_matrix
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError, TrialFailed
+from l4sbench.testbeds.fabric import FabricTestbed
 from l4sbench.testbeds.ssh.facts import SwitchFacts
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
@@ -202,3 +204,39 @@ def test_another_program_on_a_switch_is_another_testbed(tmp_path: Path) -> None:
     others = ({"program": "ncf 89ab"}, {"sde": "bf-sde-9.13.4 0123"})
     for change in others:
         assert switching.runs({"tofino": seen.model_copy(update=change)}) != own
+
+
+SLICE = (
+    "slice: l4s\nswitch: {node: router, program: ncf, ports: {net-mid: {port: 132}, net-rx: {port: 140}}}\n"
+)
+
+
+def of_fabric(folder: Path, text: str = SLICE, aqm: str = "ncf", slices: int = 1) -> FabricTestbed:
+    """Return the testbed for a slice's file, without reaching FABRIC."""
+    (folder / "m.yaml").write_text(MATRIX.replace("aqm: ncf", f"aqm: {aqm}"), encoding="utf-8")
+    (folder / "slice.yaml").write_text(text, encoding="utf-8")
+    matrix = load_matrix(folder / "m.yaml")
+    return FabricTestbed(str(folder / "slice.yaml"), matrix, slices=slices, contact=False)
+
+
+def test_a_slices_switch_has_addresses(tmp_path: Path) -> None:
+    own = {"net-mid": "02:00:0a:00:02:01", "net-rx": "02:00:0a:00:05:01"}
+    assert of_fabric(tmp_path).traits.switches == {"router": own}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"text": SLICE.partition(", ports")[0] + "}\n"}, "names no ports of the switch for router"),
+        ({"text": SLICE.replace("net-mid", "net-tx")}, "router is not on net-tx"),
+        ({"text": SLICE.replace("140", "600")}, "switch.ports.net-rx.port"),
+        ({"aqm": "fifo"}, "there is no program for switches with the queue fifo"),
+        ({"slices": 2}, "slice l4s has a switch, whose ports are those of one slice"),
+    ],
+)
+def test_a_slices_switch_is_checked_before_it_is_reserved(
+    tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        of_fabric(tmp_path, **changes)
+    assert told in str(error.value)
