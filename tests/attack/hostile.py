@@ -11,9 +11,11 @@ from __future__ import annotations
 import copy
 import gzip
 import io
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import tarfile
@@ -574,8 +576,22 @@ def _documents(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]
     return {"commands": (command,), "files": (name,), "exits": (0, 1, 2)}
 
 
+_SWITCH: Final = (
+    "l4sbench_node: router\n",
+    (
+        "l4sbench_switch: {node: router, ports: {net-mid: {port: 132, mac: '02:00:00:00:01:84'}, "
+        "net-rx: {port: 140, mac: '02:00:00:00:01:8c', speed: 25G, fec: NONE}}}\n"
+    ),
+)
+"""A host of an inventory, and a switch in its place."""
+
+
 def _inventories(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
     text = (ROOT / "tests/cases/export/hosts.yml").read_text(encoding="utf-8")
+    if rng.random() < 0.3:
+        numbers = itertools.count(1)
+        text = re.sub("00:00:00:00:00:00", lambda _: f"02:00:00:00:00:{next(numbers):02x}", text)
+        text = text.replace(*_SWITCH)
     name = rng.choice(("hosts.yml", "hosts.yml", "hosts.ini", "hosts"))
     (folder / name).write_bytes(damaged_yaml(rng, text))
     if rng.random() < 0.1:

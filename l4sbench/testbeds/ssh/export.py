@@ -29,12 +29,12 @@ from l4sbench.testbeds.ssh.kernels import module_sources
 from l4sbench.testbeds.ssh.layout import (
     TO_FILL_IN,
     executable_variables,
-    hosts_of,
     require_placed,
     trial_variables,
 )
 from l4sbench.testbeds.ssh.lean import NAME, compiled
-from l4sbench.testbeds.ssh.switches import addresses_of, misplaced_switches, switch_config, switches_of
+from l4sbench.testbeds.ssh.switches import addresses_of, misplaced_switches, placed_of, switch_config
+from l4sbench.testbeds.ssh.switching import Switching
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
 from l4sbench.trust import read_code
 
@@ -103,6 +103,9 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     placed = _Placed()
     if inventory is not None:
         placed = _placed(inventory, list(topologies.values()))
+        switching = Switching(inventory, placed.switches, placed.hosts, matrix.catalog)
+        if problems := switching.problems(matrix.cells, str(inventory)):
+            raise InputError(problems)
     place = Path(os.path.realpath(folder))  # unlike `resolve`, it leaves a circle of links to `mkdir`
     _require_free(folder, place)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +130,7 @@ class _Placed:
 def _placed(inventory: Path, topologies: Sequence[Topology]) -> _Placed:
     """Return the hosts and switches of an inventory; they must be these topologies."""
     where, variables = str(inventory), read_inventory(inventory)
-    found = _Placed(hosts_of(variables, where), switches_of(variables, where))
+    found = _Placed(*placed_of(variables, where))
     problems = [
         problem for place in topologies for problem in misplaced_switches(found.switches, place, where)
     ]

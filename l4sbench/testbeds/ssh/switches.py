@@ -23,6 +23,7 @@ from l4sbench.catalog import Bottleneck
 from l4sbench.document import Document
 from l4sbench.errors import InputError, Problem
 from l4sbench.program.switches import CELL_BYTES
+from l4sbench.testbeds.ssh.layout import hosts_of
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, Queue
@@ -82,6 +83,30 @@ def switches_of(variables: Mapping[str, Mapping[str, object]], where: str) -> di
     if problems:
         raise InputError(problems)
     return found
+
+
+def placed_of(
+    variables: Mapping[str, Mapping[str, object]], where: str
+) -> tuple[tuple[Host, ...], dict[str, Switch]]:
+    """Return the hosts and the switches of an inventory.
+
+    Raises:
+        InputError: all invalid variables of both.
+    """
+    problems: list[Problem] = []
+    hosts: tuple[Host, ...] = ()
+    switches: dict[str, Switch] = {}
+    try:
+        hosts = hosts_of(variables, where)
+    except InputError as error:
+        problems += error.problems
+    try:
+        switches = switches_of(variables, where)
+    except InputError as error:
+        problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return hosts, switches
 
 
 def misplaced_switches(switches: Mapping[str, Switch], topology: Topology, where: str) -> Iterator[Problem]:

@@ -47,7 +47,6 @@ from l4sbench.testbeds.ssh.kernels import (
 from l4sbench.testbeds.ssh.layout import (
     Host,
     executable_variables,
-    hosts_of,
     keeper_of,
     require_placed,
     too_fast,
@@ -56,7 +55,7 @@ from l4sbench.testbeds.ssh.layout import (
 from l4sbench.testbeds.ssh.lean import compiled, source_digest
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
-from l4sbench.testbeds.ssh.switches import switches_of
+from l4sbench.testbeds.ssh.switches import placed_of
 from l4sbench.testbeds.ssh.switching import Switching, require_clock
 from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 
@@ -315,8 +314,9 @@ class SshTestbed:
         if self._may is None:
             variables = read_inventory(self._inventory)
             where = str(self._inventory)
-            hosts, topologies = hosts_of(variables, where), self._topologies(self._cells)
-            switching = Switching(self._inventory, switches_of(variables, where), hosts, self._catalog)
+            hosts, switches = placed_of(variables, where)
+            topologies = self._topologies(self._cells)
+            switching = Switching(self._inventory, switches, hosts, self._catalog)
             if misplaced := switching.misplaced(topologies, where):
                 raise InputError(misplaced)
             require_placed(hosts, topologies, where, switching.addresses)
