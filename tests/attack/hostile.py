@@ -566,6 +566,7 @@ def _documents(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]
         (ROOT / "matrices/topologies/line6.yml", ("explain", "./d.yml", "--json")),
         (errors / "slices/wrong.yaml", ("slice", "plan", "d.yaml", "--offline")),
         (errors / "slices/nodes.yaml", ("slice", "plan", "d.yaml", "--offline", "--json")),
+        (errors / "slices/ports.yaml", ("slice", "plan", "d.yaml", "--offline")),
     )
     source, command = rng.choice(choices)
     name = next(word.removeprefix("./") for word in command if word.startswith(("d.y", "./d.y")))
