@@ -98,6 +98,7 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     assert command(account, "status", "rehearsal").returncode == 3
 
 
+@pytest.mark.long
 def test_slices_of_a_run_with_several_are_not_forgotten(
     account: Mapping[str, str], tls: tuple[StandIn, Path]
 ) -> None:

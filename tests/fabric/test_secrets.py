@@ -89,6 +89,7 @@ def left_in(folder: Path, secrets: Mapping[str, str]) -> dict[str, list[str]]:
     return {path: names for path, names in found.items() if names}
 
 
+@pytest.mark.long
 def test_no_command_shows_or_keeps_a_secret(
     account: tuple[StandIn, Mapping[str, str]], tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def measures(tables: RunTables) -> pl.DataFrame:
     return flows.join(per_trial, on=["cell", "trial"], validate="1:1")
 
 
+@pytest.mark.long
 def test_one_flow_is_the_same_with_either_tool(lab: Lab, tmp_path: Path) -> None:
     matrix = tmp_path / "solo.yaml"
     matrix.write_text(SOLO, encoding="utf-8")

@@ -31,7 +31,7 @@ def tool() -> ModuleType:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("name", ["tutorial", "student"])
+@pytest.mark.parametrize("name", [pytest.param("tutorial", marks=pytest.mark.long), "student"])
 def test_a_session_prints_what_its_page_shows(name: str, lab: Lab) -> None:
     page = ROOT / "docs" / f"{name}.md"
     kernel = re.escape(lab.kernel_release.removesuffix("-l4sbench"))

@@ -190,7 +190,7 @@ def test_a_network_that_stalls_costs_only_time(
     check_same(tmp_path, local)
 
 
-@pytest.mark.parametrize("others", [1, 0])
+@pytest.mark.parametrize("others", [pytest.param(1, marks=pytest.mark.long), 0])
 def test_a_worker_with_a_full_disk_is_left_out(
     dask: Cluster, matrix: Path, local: dict[str, bytes], tmp_path: Path, others: int
 ) -> None:

@@ -27,7 +27,7 @@ from l4sbench.testbeds.virtual.lab.lab import read_record
 from l4sbench.testbeds.virtual.lab.linuxmodules import build_linux_modules
 from l4sbench.testbeds.virtual.lab.source import Source, SourceInfo, cached, from_tarball
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 CATALOG = Path(__file__).parent / "catalog"
 ROOT = Path(__file__).parents[3]

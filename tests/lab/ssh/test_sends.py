@@ -145,6 +145,7 @@ def test_flent_s_ping_beside_a_flow(hosts: NodesStatus, tmp_path: Path) -> None:
         ran(hosts, tmp_path / "rrul", "6s", "  bulk: {cc: cubic}\n  probe: {send: flent, test: rrul}\n")
 
 
+@pytest.mark.long
 def test_programs_of_one_s_own_send_on_hosts(
     hosts: NodesStatus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

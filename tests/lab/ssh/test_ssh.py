@@ -68,6 +68,7 @@ def played(folder: Path, playbook: str, hosts: NodesStatus, *given: str) -> Play
     return play(folder / "playbooks" / f"{playbook}.yml", hosts.inventory, *given)
 
 
+@pytest.mark.long
 def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "by-hand"
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
