@@ -87,7 +87,7 @@ class Looks:
                 return []
             numbers = range(at + 1, until + 1)
             if added := [
-                Task(planned, number, digests[0])
+                Task(planned, number)
                 for number, digests in zip(numbers, inputs.accepted(cell, numbers), strict=True)
                 if reason_of(had, number, *digests).runs
             ]:

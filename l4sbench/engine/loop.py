@@ -225,7 +225,7 @@ class _Loop:
     def _queue_up(self, waiting: _Waiting) -> None:
         """Queue the trials of a batch, and before them looks at the cells that have all of theirs."""
         todo = waiting.batch.in_order(self._writer.run.manifest.order_seed, self._plan.matrix.spread)
-        tasks = (Task(planned, trial.trial, trial.digest) for planned, trial in todo)
+        tasks = (Task(planned, trial.trial) for planned, trial in todo)
         waiting.queue = deque([*self._looks.begin(waiting.batch), *tasks])
 
     def _take_up(self) -> None:
@@ -321,16 +321,15 @@ class _Loop:
         """Have the waiting trials of a batch fail with the reason; results of others stay."""
         stage = waiting.batch.stage
         assert stage is not None  # noqa: S101  (only such a batch is entered)
-        inputs = self._plan.inputs(stage.identity)
         waiting.worker = self._worker(stage.identity, not_ready=reason)
         tasks = waiting.tasks
         self._looks.give_up(tasks)
-        waiting.queue = deque(
-            task._replace(digest=inputs.digests(task.planned.cell, (task.trial,))[0]) for task in tasks
-        )
+        waiting.queue = deque(tasks)
 
     def _worker(self, identity: Identity, *, not_ready: str = "") -> Worker:
-        return Worker(self._plan, self._writer, self._testbed, self._judge, identity, not_ready)
+        return Worker(
+            self._plan, self._writer, self._testbed, self._judge, self._plan.inputs(identity), not_ready
+        )
 
     # ---- trials and looks
     def _start_trial(self, task: Task, worker: Worker) -> None:

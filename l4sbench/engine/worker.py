@@ -22,9 +22,9 @@ from l4sbench.store import Ending, is_full
 
 if TYPE_CHECKING:
     from l4sbench.engine.testbed import Testbed
+    from l4sbench.planning.inputs import TrialInputs
     from l4sbench.planning.plan import CellPlan, Plan
     from l4sbench.store import Partial, RunWriter
-    from l4sbench.traits import Identity
 
 Judge: TypeAlias = Callable[[TrialSpec, Path], Judgement]
 """Judges from a trial's raw files whether the apparatus did what the cell asks for. May raise TrialFailed."""
@@ -39,7 +39,6 @@ class Task(NamedTuple):
 
     planned: CellPlan
     trial: int
-    digest: str
 
     @property
     def limit_s(self) -> float:
@@ -95,7 +94,7 @@ class Worker:
     writer: RunWriter
     testbed: Testbed
     judge: Judge
-    identity: Identity
+    inputs: TrialInputs
     not_ready: str = ""
 
     def run(self, task: Task, under_way: UnderWay) -> Kept:
@@ -115,7 +114,8 @@ class Worker:
         place = matrix.catalog.topology(cell.topology)
         conditions = draw_conditions(cell, seed, self.testbed.traits, capture=self.plan.capture)
         programmed = programs(cell, place, matrix.catalog, conditions)
-        return TrialSpec(cell, task.trial, seed, programmed, place, task.digest, task.limit_s)
+        (digest,) = self.inputs.digests(cell, (task.trial,))
+        return TrialSpec(cell, task.trial, seed, programmed, place, digest, task.limit_s)
 
     def _ended(self, under_way: UnderWay, partial: Partial) -> Kept:
         started, began = datetime.now(UTC), time.monotonic()
@@ -152,7 +152,7 @@ class Worker:
             Ending(
                 status,
                 reasons,
-                self.identity.of(partial.spec.cell.lab),
+                self.inputs.identity.of(partial.spec.cell.lab),
                 started,
                 wall_s,
                 ran.cpu_s,

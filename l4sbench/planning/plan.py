@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -73,7 +73,6 @@ class PlannedTrial(NamedTuple):
     """One trial of a cell; it runs unless it has ended."""
 
     trial: int
-    digest: str
     reason: Reason
 
     @property
@@ -456,24 +455,27 @@ def trial_s(cell: Cell, cost: CostModel) -> float:
 def _trials(
     cell: Cell, numbers: Iterable[int], inputs: TrialInputs | None, ended: Sequence[str]
 ) -> tuple[PlannedTrial, ...]:
-    if inputs is None:
-        return tuple(PlannedTrial(number, "", _unknown(ended, number)) for number in numbers)
     if not ended:
-        new = inputs.digests(cell, numbers)
-        return tuple([PlannedTrial(n, one, Reason.NEW) for n, one in zip(numbers, new, strict=True)])
+        return _new(tuple(numbers))
+    if inputs is None:
+        return tuple(PlannedTrial(number, _unknown(ended, number)) for number in numbers)
     each = zip(numbers, inputs.accepted(cell, numbers), inputs.without_capture(cell, numbers), strict=True)
     found = []
     for number, digests, bare in each:
         reason = reason_of(ended, number, *digests)
         if reason is Reason.INPUTS_CHANGED and f"{number}-{bare}" in ended:
             reason = Reason.NO_CAPTURES
-        found.append(PlannedTrial(number, digests[0], reason))
+        found.append(PlannedTrial(number, reason))
     return tuple(found)
 
 
+@cache
+def _new(numbers: tuple[int, ...]) -> tuple[PlannedTrial, ...]:
+    """Return these trials as new ones; cells share them, as a large plan has mostly new ones."""
+    return tuple(PlannedTrial(number, Reason.NEW) for number in numbers)
+
+
 def _unknown(ended: Sequence[str], trial: int) -> Reason:
-    if not ended:
-        return Reason.NEW
     own = [folder for folder in ended if folder.startswith(f"{trial}-")]
     if any("." not in folder for folder in own):
         return Reason.ENDED

@@ -353,8 +353,8 @@ def test_a_limit_is_generous(wanted: Matrix) -> None:
     costly = CostModel(fixed_s=100.0)
     planned = plan(wanted, Run(Path("/nonexistent")).view(), small.IDENTITY, small.TRAITS, costly)
     chosen = planned.cells[0]
-    assert worker.Task(chosen, 1, "aa").limit_s == pytest.approx(1020.0)
-    assert worker.Task(chosen._replace(trial_s=1.0), 1, "aa").limit_s == 180.0
+    assert worker.Task(chosen, 1).limit_s == pytest.approx(1020.0)
+    assert worker.Task(chosen._replace(trial_s=1.0), 1).limit_s == 180.0
 
 
 # ---- adaptive trials
