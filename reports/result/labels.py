@@ -96,6 +96,11 @@ class Label:
         """The label in words: `CoDel (+ECN), 2 BDP`."""
         return ", ".join([self.head, *(setting.text for setting in self.settings)])
 
+    @property
+    def order(self) -> tuple[object, ...]:
+        """A key to sort labels by: words as words, and numbers as numbers."""
+        return (self.head, tuple((own.column, own.amount, own.called) for own in self.settings))
+
     def __str__(self) -> str:
         return self.text
 

@@ -311,16 +311,16 @@ def _placed(results: Sequence[CellResult], tables: RunTables, rule: Rule) -> lis
         own = cell.result
         amounts = [(name in own.factors, own.value(name) or 0.0) for name in numbers]
         competitor = _competitor_order(rule, own, cell.column)
-        return (str(cell.question), rule.row_order(cell.row), competitor, cell.label.head, amounts, cell.id)
+        return (cell.question.order, rule.row_order(cell.row), competitor, cell.label.head, amounts, cell.id)
 
     return sorted(found, key=order)
 
 
-def _competitor_order(rule: Rule, cell: CellResult, column: Label) -> tuple[str, int, str]:
+def _competitor_order(rule: Rule, cell: CellResult, column: Label) -> tuple[str, int, tuple[object, ...]]:
     """Sort competitors by name, and then by ECN from off upwards."""
     ecn = cell.value(f"{rule.classic}.ecn")
     place = ECN_MODES.index(ecn) if isinstance(ecn, str) and ecn in ECN_MODES else -1
-    return (str(cell.value(f"{rule.classic}.cc")), place, str(column))
+    return (str(cell.value(f"{rule.classic}.cc")), place, column.order)
 
 
 def _judged(rule: Rule, cell: CellResult) -> Judged:

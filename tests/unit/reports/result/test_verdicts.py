@@ -153,6 +153,21 @@ def test_each_setting_of_the_l4s_group_is_a_question_of_its_own(make: Make) -> N
     }
 
 
+def test_questions_and_columns_are_in_the_order_of_their_numbers(make: Make) -> None:
+    cells = [
+        {"aqm": "fifo", "l4s.count": own, "classic.count": other, "l4s": [50], "classic": [40]}
+        for own in (10, 2)
+        for other in (25, 5, 10)
+    ]
+    decision = decide(make(cells), PAM25)
+    assert [str(question) for question in decision.questions] == ["Prague, count 2", "Prague, count 10"]
+    assert [str(column) for column in decision.table(decision.questions[0]).columns] == [
+        "CUBIC, ECN off, count 5",
+        "CUBIC, ECN off, count 10",
+        "CUBIC, ECN off, count 25",
+    ]
+
+
 def test_what_differs_stands_in_a_cells_label(make: Make) -> None:
     cells = [
         {"aqm": "codel", "aqm.target_ms": target, "rtt_ms": rtt, "l4s": [50], "classic": [40]}
