@@ -4,7 +4,8 @@
 
 A testbed declares the form of its cost (`CostModel`). Two numbers are measured: the fixed part, and a factor
 on the part that grows with the trial's length. They are fitted by least squares over running sums, so that
-any number of trials needs only a few numbers.
+any number of trials needs only a few numbers. Floods of short packets count as the bulk transfer that costs
+as much (`carried_mbps`).
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from platformdirs import user_cache_path
 
 from l4sbench.errors import InputError
 from l4sbench.files import write_whole
+from l4sbench.program.timing import length
+from l4sbench.program.traffic import connection_bytes, frame_bytes
 from l4sbench.traits import CostModel
 from l4sbench.userfiles import read_json
+
+if TYPE_CHECKING:
+    from l4sbench.cell import Cell
 
 FILE: Final = "cost.json"
 _FORMAT: Final = 1
@@ -28,6 +34,23 @@ _MEMORY: Final = 400.0
 
 _SPREAD: Final = 0.2
 """Relative spread of lengths below which fixed and growing cost cannot be separated."""
+
+_MBIT_OF_EACH: Final = {"connect-flood": 1.2, "syn-flood": 0.06}
+"""Megabits of a bulk transfer that cost as much as one connection, or one SYN (docs/speed.md)."""
+
+
+def carried_mbps(cell: Cell) -> float:
+    """Return the rate of a bulk transfer that costs as much as what a cell sends."""
+    if not any(cell.factors.get(f"{name}.send") in _MBIT_OF_EACH for name in cell.group_names):
+        return cell.rate.mbps
+    found, whole = cell.rate.mbps, cell.warmup.ns + cell.duration.ns
+    for group in cell.groups:
+        if group.send in _MBIT_OF_EACH and group.rate is not None:
+            each_bytes = connection_bytes(group) if group.send == "connect-flood" else frame_bytes(group)
+            each_s = group.rate.bits_per_s / (8 * each_bytes)
+            lasts = min(length(cell, group, group.start).ns, max(0, whole - group.start.ns))
+            found += _MBIT_OF_EACH[group.send] * group.count * each_s * lasts / whole
+    return found
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import LEAST_TRIALS
 from l4sbench.matrix.expand import collector_paused
+from l4sbench.planning.cost import carried_mbps
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.trial import draw_unit
 from l4sbench.store import INVALID
@@ -449,7 +450,7 @@ def reason_of(ended: Sequence[str], trial: int, digest: str, *others: str) -> Re
 
 def trial_s(cell: Cell, cost: CostModel) -> float:
     """Estimate the wall seconds of one trial of a cell."""
-    return cost.wall_s((cell.warmup.ns + cell.duration.ns) / 1e9, cell.rate.mbps)
+    return cost.wall_s((cell.warmup.ns + cell.duration.ns) / 1e9, carried_mbps(cell))
 
 
 def _trials(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.planning.cost import CostBook, CostSums
+from l4sbench.app.prepare import load_matrix
+from l4sbench.planning.cost import CostBook, CostSums, carried_mbps
 from l4sbench.traits import CostModel
 
 SHAPE = CostModel(fixed_s=1.0, per_virtual_s=0.0, per_mbit_s=0.001)
@@ -91,6 +92,25 @@ def test_damaged_books_cost_an_estimate_and_nothing_else(tmp_path: Path, text: s
     book.add(1.0, 1.0, 1.0)
     book.save()
     assert CostBook("small", SHAPE, (file,)).model() != SHAPE
+
+
+@pytest.mark.parametrize(
+    ("flood", "mbps"),
+    [
+        ("{send: paced, rate: 100mbit, codepoint: ect0}", 100.0),
+        # 20 Mbit/s for 5 of 20 s: of 54 bytes, and of 388 in all frames of a connection
+        ("{send: syn-flood, rate: 20mbit, codepoint: ect0, start: 10s, stop: 15s}", 100 + 0.06 * 46296 / 4),
+        ("{send: connect-flood, cc: cubic, rate: 20mbit, size: 50B, start: 15s}", 100 + 1.2 * 6443.3 / 4),
+    ],
+)
+def test_floods_cost_what_their_packets_cost(tmp_path: Path, flood: str, mbps: float) -> None:
+    file = tmp_path / "flood.yaml"
+    file.write_text(
+        "matrix: flood\nrate: 100mbit\nrtt: 10ms\nduration: 20s\nrule: none\nbuffer_bdp: 1\naqm: fifo\n"
+        f"flows:\n  own: {{cc: prague}}\n  flood: {flood}\n"
+    )
+    (cell,) = load_matrix(file).cells
+    assert carried_mbps(cell) == pytest.approx(mbps, rel=1e-3)
 
 
 def test_the_cache_is_where_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
