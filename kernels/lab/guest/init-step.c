@@ -9,11 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "init-child.h"
@@ -112,24 +110,22 @@ static void set_sysctl(int line, const char *name, const char *value)
 }
 
 /*
- * netns NAME: like `ip netns add`, with the loopback interface up.
+ * netns NAME [ROWS]: like `ip netns add`, with the loopback interface up.
  *
  * Each namespace gets a small table of TCP connections of its own. The sampler
  * lists all connections and so walks the whole table, and the global table has
- * thousands of empty rows. The kernel derives the limit on connections in
- * TIME_WAIT from the table's size, so set that limit back to its usual order.
+ * thousands of empty rows. A node with thousands of connections needs more rows:
+ * each of its packets walks one of them. The kernel derives the limit on
+ * connections in TIME_WAIT from the table's size, so set that limit back to its
+ * usual order.
  */
 static void step_netns(int line, char **field, int count)
 {
-	static bool table_size_set;
 	int root = netns(line, "-");
 	char path[256];
 	int fd;
 
-	(void)count;
-	if (!table_size_set)
-		set_sysctl(line, "net/ipv4/tcp_child_ehash_entries", "64");
-	table_size_set = true;
+	set_sysctl(line, "net/ipv4/tcp_child_ehash_entries", count > 1 ? field[1] : "64");
 	snprintf(path, sizeof(path), NETNS_DIR "/%s", field[0]);
 	fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
 	if (fd < 0)
@@ -319,39 +315,6 @@ static void step_wait(int line, char **field, int count)
 	     late->pid ? "running" : "waiting to start", line);
 }
 
-/* console: give the console to an interactive shell until it ends. */
-static void step_console(int line, char **field, int count)
-{
-	/* not busybox's shell: it prefers its own ip and tc to the real ones */
-	static char *const argv[] = { "bash", "--norc", "-i", NULL };
-	static char *const env[] = {
-		"PATH=" SEARCH_PATH, "HOME=/root", "TERM=linux", "PS1=lab:\\w# ", NULL,
-	};
-	pid_t pid;
-
-	(void)field;
-	(void)count;
-	pid = fork();
-	if (pid < 0)
-		fail(line, "fork: %s", strerror(errno));
-	if (!pid) {
-		int fd;
-
-		setsid();
-		fd = open("/dev/tty0", O_RDWR); /* /dev/console cannot control a session */
-		if (fd < 0)
-			_exit(1);
-		ioctl(fd, TIOCSCTTY, 1);
-		dup2(fd, STDIN_FILENO);
-		dup2(fd, STDOUT_FILENO);
-		dup2(fd, STDERR_FILENO);
-		execve("/usr/bin/bash", argv, env);
-		_exit(1);
-	}
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-}
-
 /* -- dispatch ------------------------------------------------------------------------ */
 
 #define MANY MAX_FIELDS
@@ -362,13 +325,13 @@ static const struct {
 	bool inside;	 /* executed in the namespace that the first field names */
 	void (*execute)(int line, char **field, int count);
 } steps[] = {
-	{ "netns", 1, 1, false, step_netns },	      { "module", 2, 2, false, step_module },
+	{ "netns", 1, 2, false, step_netns },	      { "module", 2, 2, false, step_module },
 	{ "sysctl", 3, 3, true, step_sysctl },	      { "port", 4, 4, true, step_port },
 	{ "offloads", 2, MANY, true, step_offloads }, { "neighbour", 4, 4, true, step_neighbour },
 	{ "route", 3, 3, true, step_route },	      { "read", 3, MANY, true, step_read },
 	{ "run", 5, MANY, false, step_run },	      { "daemon", 4, MANY, false, step_daemon },
 	{ "start", 1, 1, false, step_start },	      { "at", 5, MANY, false, step_at },
-	{ "wait", 1, 1, false, step_wait },	      { "console", 0, 0, false, step_console },
+	{ "wait", 1, 1, false, step_wait },
 };
 
 void step(int line, char **fields, int count)

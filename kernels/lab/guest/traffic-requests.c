@@ -27,6 +27,7 @@
 #define MOST_WAKES_NS 50000 /* with less between two connections several are opened at once */
 #define BACKLOG	      65535
 #define PIECE	      (64 * 1024)
+#define MOST_AT_ONCE  58000 /* of the ports 1024 to 65535, some of which are in TIME_WAIT */
 
 static char nothing[PIECE];
 
@@ -133,6 +134,14 @@ static int pull(struct connection *connection)
 
 /* -- the sender ------------------------------------------------------------------- */
 
+static void give_up(struct side *side, struct connection *connection, bool no_port)
+{
+	side->unopened += no_port;
+	side->failed++;
+	if (!side->each)
+		free(connection);
+}
+
 static void open_next(struct side *side)
 {
 	const struct options *o = side->o;
@@ -152,6 +161,12 @@ static void open_next(struct side *side)
 			die("out of memory");
 		side->all[side->opened - 1] = connection;
 	}
+	if (side->opened - side->ended - side->failed > MOST_AT_ONCE) {
+		/* connect() would look at nearly every port, for each of a flood's attempts */
+		connection->fd = -1;
+		give_up(side, connection, true);
+		return;
+	}
 	connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (connection->fd < 0)
 		die_errno(errno, "socket");
@@ -162,12 +177,10 @@ static void open_next(struct side *side)
 	setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (connect(connection->fd, (struct sockaddr *)&to, sizeof(to)) < 0 &&
 	    errno != EINPROGRESS) {
-		if (errno == EADDRNOTAVAIL)
-			side->unopened++;
-		side->failed++;
+		bool no_port = errno == EADDRNOTAVAIL;
+
 		end(connection);
-		if (!side->each)
-			free(connection);
+		give_up(side, connection, no_port);
 		return;
 	}
 	watch(side, connection->fd, EPOLLOUT | EPOLLIN | EPOLLET, connection);

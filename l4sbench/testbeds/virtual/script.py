@@ -41,6 +41,9 @@ OF_ONE_NODE: Final = frozenset({"sysctl", "port", "offloads", "neighbour", "rout
 PROGRAMS: Final = ".programs"
 """Folder of a trial, while it runs, with the user's own programs that it starts; no node has such a name."""
 
+MANY_ROWS: Final = "65536"
+"""Rows of the nodes' tables of TCP connections where a flood opens tens of thousands."""
+
 SETUP_LIMIT_MS: Final = 10_000
 LEAD_MS: Final = 100
 """Time from the last preparation to the start instant, before rounding up to a whole second."""
@@ -156,8 +159,10 @@ def _build(
     writer: _Writer, programs: Mapping[str, Program], topology: Topology, linux: Sequence[str]
 ) -> None:
     """Write namespaces, modules and links, then every node's own settings."""
+    flows = (run for program in programs.values() for run in program.flows)
+    rows = (MANY_ROWS,) if any(run.send == "connect-flood" for run in flows) else ()
     for name in programs:
-        writer.line("netns", name)
+        writer.line("netns", name, *rows)
     for module, params in _modules(programs, linux).items():
         writer.line("module", str(GUEST_MODULES / f"{module}.ko"), " ".join(params) or "-")
     writer.batch("-", "links", "ip", _link_lines(topology))
