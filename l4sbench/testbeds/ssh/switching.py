@@ -110,19 +110,20 @@ class Switching:
     def runs(self, facts: Mapping[str, SwitchFacts]) -> dict[str, str]:
         """Return what each node that is a switch runs: its SDE, the program, and our part of it."""
         own = assets.digest(assets.folder("roles") / "tofino", suffixes=(".py",))
+        control = assets.digest(assets.folder("p4"), suffixes=(".py",))
         found = {}
         for name, switch in self._switches.items():
             seen = facts.get(name, SwitchFacts(sde="?", program="?"))
-            control = assets.digest(assets.folder("p4"), suffixes=(".py",))
             found[switch.node] = f"{seen.sde}, {seen.program}, control {control[:12]}, role {own[:12]}"
         return found
 
     # ---- plays
     def load(self, cell: Cell, *, limit_s: float, stop: Callable[[], bool] = lambda: False) -> ansible.Played:
         """Build and load the program of a cell's queue, with the cell's settings: minutes at first."""
-        played = self._play(["load"], cell, limit_s, stop)
+        configs = self._configs(cell)
+        played = self._play(["load"], configs, limit_s, stop)
         ok = all(outcome.status == "ok" for outcome in played.hosts.values())
-        self._told = self._configs(cell) if ok else {}
+        self._told = configs if ok else {}
         return played
 
     def facts(self, played: ansible.Played) -> dict[str, SwitchFacts]:
@@ -143,7 +144,7 @@ class Switching:
         again = configs == self._told
         self._told = {}
         began_s = time.time()
-        played = self._play(["begin"] if again else ["load", "begin"], cell, BEGIN_LIMIT_S, stop)
+        played = self._play(["begin"] if again else ["load", "begin"], configs, BEGIN_LIMIT_S, stop)
         if stop():
             return
         _raise_failure(played)
@@ -210,11 +211,15 @@ class Switching:
         }
 
     def _play(
-        self, steps: Sequence[str], cell: Cell, limit_s: float, stop: Callable[[], bool]
+        self,
+        steps: Sequence[str],
+        configs: Mapping[str, Mapping[str, object]],
+        limit_s: float,
+        stop: Callable[[], bool],
     ) -> ansible.Played:
         given = {
             "l4sbench_switch_steps": list(steps),
-            "l4sbench_switch_configs": self._configs(cell),
+            "l4sbench_switch_configs": configs,
             "l4sbench_p4": str(assets.folder("p4")),
         }
         return ansible.play(PLAYBOOK, self._inventory, self.names, given, limit_s=limit_s, stop=stop)

@@ -259,18 +259,14 @@ def _of_sde(place: Place) -> Dict[str, str]:
 
 def control(place: Place) -> List[str]:
     """Start the control part, unless it runs with these very files."""
-    settings = place.settings
-    program = place.folder / "control.py"
-    ports = place.folder / "ports.json"
     if not place.loaded:
         raise Failed(f"{SWITCHD} does not run: load the program first")
     if is_controlled(place):
         return []
     changed = _end(place, place.controlling, signal.SIGINT, [], "control.py")
-    argv = [sys.executable, str(program), "run", str(ports), "--grpc", settings.grpc]
     with place.log.open("wb") as log:
         process = subprocess.Popen(
-            argv,
+            _control_words(place, "run"),
             cwd=place.folder,
             env=place.environment,
             stdin=subprocess.DEVNULL,
@@ -285,7 +281,7 @@ def control(place: Place) -> List[str]:
         return "ports are set up" in _said(place)
 
     try:
-        await_(is_ready, settings.control_s, "control.py did not set up the ports")
+        await_(is_ready, place.settings.control_s, "control.py did not set up the ports")
     except Failed:
         process.kill()
         raise
