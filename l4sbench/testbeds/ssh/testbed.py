@@ -8,12 +8,13 @@ import contextlib
 import re
 import secrets
 import shlex
+import shutil
 import tempfile
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench import assets
 from l4sbench.engine.testbed import Outcome, TrialStopped
@@ -84,8 +85,14 @@ _INSTALLED: Final = frozenset({"flent", "iperf", "irtt", "ping"})
 """Programs that some cells need beside the usual ones, and that hosts install."""
 _STOP_LIMIT_S: Final = 15.0
 _RETRY_S: Final = 10.0
+_STARTS: Final = 3
+"""Limit for the starts of one trial, when a node misses them."""
 _LOST: Final = frozenset({"lost", "unknown"})
 """States of a trial that a host neither runs nor ended."""
+
+
+class _StartMissedError(TrialFailed):
+    """A node received the start instant after it had passed."""
 
 
 class SshTestbed:
@@ -429,11 +436,27 @@ class SshTestbed:
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         """Run one trial on the hosts and write their nodes' raw files to `raw`.
 
+        A node of a busy host may miss the start; the trial then begins anew, as nothing of it can count.
+
         Raises:
-            TrialFailed: a host was lost, or a step on it failed.
+            TrialFailed: a host was lost, or a step on it failed, or a node missed the start three times.
             TrialStopped: `stop` was set.
             TestbedError: hosts do not come back, or came back with another kernel.
         """
+        began = time.monotonic()
+        tried = 0
+        while True:
+            try:
+                return self._run_once(spec, raw, stop)
+            except _StartMissedError:
+                tried += 1
+                spent_s = time.monotonic() - began
+                if tried == _STARTS or spent_s + spent_s / tried > spec.wall_limit_s:
+                    raise
+            for found in raw.iterdir():
+                shutil.rmtree(found) if found.is_dir() else found.unlink()
+
+    def _run_once(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         began = time.monotonic()
         if self._shaken_s is not None:
             self._await_return(stop, self._shaken_s, began + spec.wall_limit_s)
@@ -535,12 +558,12 @@ class SshTestbed:
         if lost and self._shaken_s is None:
             self._shaken_s = time.monotonic()
         self._linked = False  # a host may have been restarted
-        # a failure of the host itself says more than one reported by another host
-        first = min(wrong, key=lambda h: (h not in lost, bool(wrong[h].answer.get("secondary")), h))
+        first = min(wrong, key=lambda h: (h not in lost, *_rank(wrong[h].answer), h))
         outcome = wrong[first]
         manner = "cannot be reached: " if outcome.status == "unreachable" else ""
         reason = outcome.message or f"Ansible's status is {played.status}"
-        raise TrialFailed(f"{first}: {manner}{reason}")
+        failure = _StartMissedError if not lost and outcome.answer.get("missed") is True else TrialFailed
+        raise failure(f"{first}: {manner}{reason}")
 
     def _await_return(self, stop: threading.Event, since_s: float, trial_ends_s: float) -> None:
         """Wait for lost hosts and prepare all again: a restart resets settings.
@@ -573,6 +596,11 @@ class SshTestbed:
 
 def _wrong(played: ansible.Played) -> dict[str, ansible.HostOutcome]:
     return {host: outcome for host, outcome in sorted(played.hosts.items()) if outcome.status != "ok"}
+
+
+def _rank(answer: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Return the order of a host's failure among those of a trial: causes come before their consequences."""
+    return answer.get("missed") is not True, answer.get("secondary") is True
 
 
 def _listed(wrong: Mapping[str, ansible.HostOutcome], separator: str = "; ") -> str:

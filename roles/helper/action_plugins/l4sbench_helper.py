@@ -146,8 +146,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         self._bring(trial, digest, results, deadline)
         answer = {"changed": True, "state": state, "results": str(results), "sha256": digest}
         if reported.get("ok") is not True:
-            secondary = reported.get("secondary") is True
-            return {**answer, "failed": True, "msg": str(reported.get("reason")), "secondary": secondary}
+            kind = {mark: reported.get(mark) is True for mark in ("secondary", "missed")}
+            return {**answer, "failed": True, "msg": str(reported.get("reason")), **kind}
         return answer
 
     def _bring(self, trial: str, digest: str, results: Path, deadline: float) -> None:

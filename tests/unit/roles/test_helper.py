@@ -181,6 +181,42 @@ def test_a_start_that_is_near_is_kept_though_few_answers_came_in_time(
 
 
 @pytest.mark.usefixtures("free_port")
+def test_the_start_is_put_off_for_a_node_that_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    monkeypatch.setattr(meeting, "LEAD_S", 0.2)
+    keeper = meeting.Keeper("t-6", ["router", "tx"])
+    keeper.start()
+    starts: dict[str, meeting.Start] = {}
+
+    def attend(node: str) -> None:
+        starts[node] = meeting.attend("t-6", node, "127.0.0.1")
+
+    router = threading.Thread(target=attend, args=("router",))
+    router.start()
+    proposed: set[int] = set()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as paused:
+        paused.settimeout(120)
+        while len(proposed) < 3 or max(proposed) < time.monotonic_ns() + 100 * 10**9:
+            # ready, but it repeats no start
+            asked = {"trial": "t-6", "node": "tx", "sent": 1, "ready": True, "start": None}
+            paused.sendto(json.dumps(asked).encode(), ("127.0.0.1", meeting.PORT))
+            answer = json.loads(paused.recv(2048))
+            assert not answer["agreed"]
+            proposed |= {answer["start"]} - {None}
+            if len(proposed) == 2:
+                keeper._lead_ns = 300 * 10**9
+    assert not starts
+    attend("tx")
+    router.join(300)
+    instants = {start.at_ns + start.offset_ns for start in starts.values()}
+    assert starts.keys() == {"router", "tx"}
+    assert len(instants) == 1
+    assert instants == {max(proposed)}
+    keeper.abort("over")
+
+
+@pytest.mark.usefixtures("free_port")
 def test_waiting_in_vain_says_for_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "PATIENCE_S", 2.0)
     keeper = meeting.Keeper("t-3", ["router", "rx-l4s"])

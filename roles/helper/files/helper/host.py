@@ -134,7 +134,8 @@ def work(trial: str) -> int:
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         write_whole(folder / "pid", str(os.getpid()))
-        result: dict[str, Any] = {"ok": False, "reason": "", "secondary": False, "nodes": {}}
+        result: dict[str, Any] = {"ok": False, "reason": "", "secondary": False, "missed": False}
+        result["nodes"] = {}
         try:
             try:
                 result["changed"] = [*wire(part), *load_modules(part)]
@@ -142,7 +143,7 @@ def work(trial: str) -> int:
                 write_whole(folder / "part.json", json.dumps({**part, "broken": failure.reason}))
             result.update(_perform(part, folder))
         except Failed as failure:
-            result.update(reason=failure.reason, secondary=failure.secondary)
+            result.update(reason=failure.reason, secondary=failure.secondary, missed=failure.missed)
         write_whole(folder / "result.json", json.dumps(result))
         digest = _pack(folder)
         write_whole(folder / "results.sha256", digest)
@@ -178,16 +179,18 @@ def _perform(part: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     nodes = {node: read_json(folder / f"{node}.json") or {} for node in children}
     nodes = {n: _silent(n, folder, late) if n in late or not own else own for n, own in nodes.items()}
     # causes before their consequences
-    wrong = sorted((n for n in nodes.values() if not n["ok"]), key=lambda n: bool(n["secondary"]))
+    wrong = sorted(
+        (n for n in nodes.values() if not n["ok"]), key=lambda n: (not n["missed"], n["secondary"])
+    )
     reason = f"{wrong[0]['node']}: {wrong[0]['reason']}" if wrong else ""
-    secondary = bool(wrong and wrong[0]["secondary"])
-    return {"ok": not wrong, "reason": reason, "secondary": secondary, "nodes": nodes}
+    kind = {mark: bool(wrong and wrong[0][mark]) for mark in ("secondary", "missed")}
+    return {"ok": not wrong, "reason": reason, **kind, "nodes": nodes}
 
 
 def _silent(node: str, folder: Path, late: list[str]) -> dict[str, Any]:
     said = read_text(folder / "log")[-500:]
     reason = "no end within the trial's limit" if node in late else f"ended without a result: {said}"
-    return {"node": node, "ok": False, "reason": reason, "secondary": False}
+    return {"node": node, "ok": False, "reason": reason, "secondary": False, "missed": False}
 
 
 def _pack(folder: Path) -> str:
@@ -233,6 +236,7 @@ def _reported(folder: Path) -> dict[str, Any]:
         "ok": result.get("ok"),
         "reason": result.get("reason"),
         "secondary": result.get("secondary"),
+        "missed": result.get("missed"),
         "results": str(folder / "results.tar.gz"),
         "bytes": (folder / "results.tar.gz").stat().st_size,
         "sha256": read_text(folder / "results.sha256"),

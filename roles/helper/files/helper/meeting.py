@@ -3,10 +3,12 @@
 """The agreement of a trial's nodes on a start: over the experiment's own networks, by UDP.
 
 Every node reports to the keeper (the router) when it is ready, and requests its time with each message. When
-all are ready the keeper names an instant on its own monotonic clock, and every node converts it to its own:
-by Cristian's algorithm the offset of the clocks is the keeper's time minus the middle of the exchange with
-the shortest round trip (F. Cristian, Probabilistic clock synchronization, 1989). Wall clocks do not matter,
-and a path with equal delays both ways costs no accuracy.
+all are ready the keeper proposes an instant on its own monotonic clock, and each node repeats it. Once all
+have done so in the first half of the time until then, the start is agreed; otherwise the keeper proposes a
+later one, twice as far away, as a busy host may pause for longer than the time was. Every node converts the
+agreed instant to its own clock: by Cristian's algorithm the offset of the clocks is the keeper's time minus
+the middle of the exchange with the shortest round trip (F. Cristian, Probabilistic clock synchronization,
+1989). Wall clocks do not matter, and a path with equal delays both ways costs no accuracy.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from typing import Any, Sequence
 from system import Failed
 
 PORT = 4989
-LEAD_S = 1.0
-"""Time from the last node's readiness to the start."""
+LEAD_S = 2.0
+"""Time from the last node's readiness to the first start that is proposed."""
 PATIENCE_S = 45.0
 """Limit for a ready node to wait for the others."""
 _EXCHANGES = 8
@@ -50,9 +52,13 @@ class Keeper(threading.Thread):
     def __init__(self, trial: str, nodes: Sequence[str]) -> None:
         super().__init__(name="keeper", daemon=True)
         self._trial = trial
+        self._nodes = tuple(nodes)
         self._waiting = set(nodes)
         self._abort: str | None = None
+        self._lead_ns = int(LEAD_S * 1e9)
         self._start_ns: int | None = None
+        self._unaware: set[str] = set()
+        """Nodes that have not repeated the start that is proposed."""
         self._end_ns: int | None = None
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -75,6 +81,7 @@ class Keeper(threading.Thread):
     def run(self) -> None:
         """Answer until some time after the start."""
         while self._end_ns is None or time.monotonic_ns() < self._end_ns:
+            self._propose()
             try:
                 data, more, _, sender = self._socket.recvmsg(2048, socket.CMSG_SPACE(_INFO.size))
                 asked = json.loads(data)
@@ -92,9 +99,22 @@ class Keeper(threading.Thread):
             self.abort(f"{asked.get('node')}: {asked['failed']}")
         if asked.get("ready"):
             self._waiting.discard(str(asked.get("node")))
-        if not self._waiting and self._start_ns is None and self._abort is None:
-            self._start_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
-            self._end_ns = self._start_ns + int(_LINGER_S * 1e9)
+        self._propose()
+        if self._start_ns is not None and asked.get("start") == self._start_ns:
+            self._unaware.discard(str(asked.get("node")))
+
+    def _propose(self) -> None:
+        """Propose a start as soon as all nodes are ready, and a later one if that is not agreed in time."""
+        if self._waiting or self._abort is not None:
+            return
+        now_ns = time.monotonic_ns()
+        if self._start_ns is not None:
+            if not self._unaware or now_ns < self._start_ns - self._lead_ns // 2:
+                return
+            self._lead_ns *= 2
+        self._start_ns = now_ns + self._lead_ns
+        self._unaware = set(self._nodes)
+        self._end_ns = self._start_ns + int(_LINGER_S * 1e9)
 
     def _answer(self, asked: dict[str, Any], sender: Any, more: list[tuple[int, int, bytes]]) -> None:
         """Answer from the address of the request: hosts may drop packets from another one (rp_filter)."""
@@ -103,6 +123,7 @@ class Keeper(threading.Thread):
             "sent": asked.get("sent"),
             "now": time.monotonic_ns(),
             "start": self._start_ns,
+            "agreed": self._start_ns is not None and not self._unaware,
             "abort": self._abort,
             "waiting": sorted(self._waiting)[:8],
         }
@@ -124,11 +145,10 @@ def attend(trial: str, node: str, address: str, *, failed: str | None = None) ->
     best: tuple[int, int] | None = None
     heard = 0
     answer: dict[str, Any] = {}
-    start_ns: int | None = None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         own.settimeout(0.1)
         while time.monotonic() < deadline:
-            got = _exchange(own, trial, node, address, failed)
+            got = _exchange(own, trial, node, address, failed, answer.get("start"))
             if got is not None:
                 answer, round_trip_ns, offset_ns = got
                 heard += 1
@@ -136,12 +156,11 @@ def attend(trial: str, node: str, address: str, *, failed: str | None = None) ->
                     best = (round_trip_ns, offset_ns)
                 if answer.get("abort"):
                     raise Failed(f"not started, as elsewhere: {answer['abort']}", secondary=True)
-                start_ns = answer.get("start")
-            if start_ns is not None and best is not None:
+            if answer.get("agreed") and best is not None:
                 # on a busy host most answers come too late to count; the start does not wait for more
-                soon = start_ns - best[1] - time.monotonic_ns() < _SOON_NS
+                soon = answer["start"] - best[1] - time.monotonic_ns() < _SOON_NS
                 if heard >= _EXCHANGES or soon:
-                    return _start(start_ns, best)
+                    return _start(answer["start"], best)
             if got is not None:
                 time.sleep(0.02 if heard < _EXCHANGES else 0.1)
     if best is None:
@@ -149,23 +168,35 @@ def attend(trial: str, node: str, address: str, *, failed: str | None = None) ->
             f"{address}, where the trial's time is kept, does not answer {node} (UDP port {PORT})",
             secondary=True,
         )
-    waiting = ", ".join(answer.get("waiting", []))
+    waiting = ", ".join(answer.get("waiting", [])) or "a start that every node heard of in time"
     raise Failed(f"{node} was ready and waited {PATIENCE_S:g} s for {waiting}", secondary=True)
 
 
 def _start(start_ns: int, best: tuple[int, int]) -> Start:
     at_ns = start_ns - best[1]
     if at_ns < time.monotonic_ns():
-        raise Failed("received the start instant after it had passed: the network or the host is too slow")
+        reason = "received the start instant after it had passed: the network or the host is too slow"
+        raise Failed(reason, missed=True)
     return Start(at_ns, best[1], best[0])
 
 
 def _exchange(
-    own: socket.socket, trial: str, node: str, address: str, failed: str | None
+    own: socket.socket, trial: str, node: str, address: str, failed: str | None, start_ns: int | None
 ) -> tuple[dict[str, Any], int, int] | None:
-    """Send one request; return the answer, the round trip, and the keeper's clock minus ours."""
+    """Send one request with the start that this node knows of, if any.
+
+    Returns:
+        The answer, the round trip, and the keeper's clock minus ours; None if there was no answer in time.
+    """
     sent_ns = time.monotonic_ns()
-    asked = {"trial": trial, "node": node, "sent": sent_ns, "ready": failed is None, "failed": failed}
+    asked = {
+        "trial": trial,
+        "node": node,
+        "sent": sent_ns,
+        "ready": failed is None,
+        "start": start_ns,
+        "failed": failed,
+    }
     try:
         own.sendto(json.dumps(asked).encode(), (address, PORT))
     except OSError:

@@ -30,13 +30,15 @@ _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 class Failed(Exception):  # noqa: N818  (it names an event)
     """A failure, with a reason for the person who started the run.
 
-    `secondary`: it is only a consequence of a failure elsewhere.
+    `secondary`: it is only a consequence of a failure elsewhere. `missed`: this node missed the start, so
+    the trial may be tried again at once.
     """
 
-    def __init__(self, reason: str, *, secondary: bool = False) -> None:
+    def __init__(self, reason: str, *, secondary: bool = False, missed: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.secondary = secondary
+        self.missed = missed
 
 
 def run(

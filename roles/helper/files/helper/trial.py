@@ -58,7 +58,8 @@ def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
     raw = folder / "raw" / node
     raw.mkdir(parents=True, exist_ok=True)
     began_s = time.monotonic()
-    result: dict[str, Any] = {"node": node, "ok": False, "reason": "", "secondary": False, "took_s": {}}
+    result: dict[str, Any] = {"node": node, "ok": False, "reason": "", "secondary": False, "missed": False}
+    result["took_s"] = {}
     keeper: Keeper | None = None
     signal.signal(signal.SIGTERM, ended_from_outside)
     try:
@@ -83,7 +84,7 @@ def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
         result["ok"] = True
         result["took_s"]["readback"] = time.monotonic() - began_s
     except Failed as failure:
-        result["reason"], result["secondary"] = failure.reason, failure.secondary
+        result.update(reason=failure.reason, secondary=failure.secondary, missed=failure.missed)
     if keeper is not None and keeper.is_alive():
         keeper.linger()
     write_whole(folder / f"{node}.json", json.dumps(result))
