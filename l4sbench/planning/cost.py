@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from l4sbench.cell import Cell
 
 FILE: Final = "cost.json"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _MEMORY: Final = 400.0
 """Weight in trials at which the past is halved, so that costs follow a machine whose speed changes."""
 

@@ -288,7 +288,8 @@ class Plan:
 
     def memory_mb(self, jobs: int) -> int:
         """Return the memory that this many trials need at once."""
-        return self.traits.memory_mb * min(jobs, self.to_run)
+        largest_mb = max((self.traits.memory_of(one.cell) for one in self.cells if one.to_run), default=0)
+        return largest_mb * min(jobs, self.to_run)
 
     @cached_property
     def needs(self) -> Needs:

@@ -162,6 +162,44 @@ def test_sockets_of_prague_are_as_its_file_shows_them(lab: Lab, tmp_path: Path) 
         assert ours["prague_rtt_us"] == pytest.approx(ours["rtt"], rel=0.3)
 
 
+def test_sockets_with_given_ports_are_left_out(lab: Lab, tmp_path: Path) -> None:
+    ports = (5001, 5002, 5003, 5004)
+    without = (5004, 1, 5002)
+    script = Script()
+    script.pair()
+    for port in ports:
+        common = ("--port", port, "--seconds", 1)
+        script.line("daemon", "rx", f"receiver-{port}.json", "-", "lab-traffic", "receive", *common)
+    script.line("start", 100)
+    script.line(
+        *("at", "-", 0, "-", "-", "lab-sampler", "--interval-ms", INTERVAL_MS, "--seconds", 1),
+        *("--without-ports", ",".join(map(str, without))),
+        *("--sockets-of", "tx,rx", "--out-sockets", "/trial/sockets.jsonl"),
+    )
+    for port in ports:
+        common = ("--port", port, "--seconds", 1)
+        send = ("lab-traffic", "send", "--to", "10.0.0.2", *common, "--cc", "cubic")
+        script.line("at", "tx", 0, "-", "-", *send)
+    script.line("at", "tx", 500 * MS, "ss", "-", "ss", "-tinHO")
+    script.line("wait", 20_000 * MS)
+    outcome = boot(lab, script, tmp_path / "trial")
+    assert outcome.end["ok"], outcome.end
+    assert len((outcome.folder / "ss").read_text().splitlines()) == len(ports)
+    seen = {
+        (s["node"], s["rport" if s["node"] == "tx" else "lport"]) for s in outcome.samples("sockets.jsonl")
+    }
+    assert seen == {(node, port) for node in ("tx", "rx") for port in set(ports) - set(without)}
+
+
+@pytest.mark.parametrize("ports", ["5001,", "0", "70000", "http"])
+def test_ports_that_are_none_are_refused(lab: Lab, tmp_path: Path, ports: str) -> None:
+    script = Script()
+    common = ("--interval-ms", INTERVAL_MS, "--seconds", 1, "--t0", 0)
+    script.run("-", "lab-sampler", *common, "--without-ports", ports)
+    outcome = boot(lab, script, tmp_path / "trial")
+    assert "--without-ports takes ports, not" in str(outcome.end)
+
+
 def test_samples_are_at_multiples_of_the_interval_and_at_the_end(lab: Lab, tmp_path: Path) -> None:
     outcome = sampled(lab, tmp_path / "trial", "bfifo limit 30000")
     ticks = list(range(0, SECONDS * 1000 + 1, INTERVAL_MS))

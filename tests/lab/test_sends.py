@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import struct
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +24,8 @@ from reports.result.load import RunTables
 
 pytestmark = pytest.mark.lab
 
+SYN = 2
+
 HEAD = """\
 matrix: m
 rate: 10mbit
@@ -35,7 +38,8 @@ rule: none
 
 def ran(folder: Path, text: str, **options: Any) -> tuple[RunTables, Path]:
     matrix = folder / "m.yaml"
-    matrix.write_text(HEAD + (text if "aqm:" in text else f"aqm: fifo\n{text}"))
+    head = HEAD.replace("rate: 10mbit\n", "") if "\nrate:" in text else HEAD
+    matrix.write_text(head + (text if "aqm:" in text else f"aqm: fifo\n{text}"))
     ended = api.run(matrix, runs=folder / "runs", **options)
     tables = api.load(ended)
     assert tables.trials["status"].to_list() == ["ok"] * tables.trials.height, tables.trials[
@@ -53,6 +57,8 @@ class Packet:
     ecn: int
     frame_bytes: int
     port: int
+    flags: int
+    """Of TCP."""
 
 
 def packets(run: Path, port: int) -> list[Packet]:
@@ -67,7 +73,8 @@ def packets(run: Path, port: int) -> list[Packet]:
         (to,) = struct.unpack_from("!H", frame, 36)
         if to == port:
             t_s = (seconds * 10**9 + ns - t0_ns) / 1e9
-            found.append(Packet(t_s, frame[23], frame[15] & 3, length, to))
+            flags = frame[47] if frame[23] == socket.IPPROTO_TCP else 0
+            found.append(Packet(t_s, frame[23], frame[15] & 3, length, to, flags))
     return found
 
 
@@ -220,6 +227,20 @@ def test_a_flood_of_connections_carries_its_rate(lab: Lab, tmp_path: Path) -> No
     assert flow["received_bytes"] == pytest.approx(50 * expected, rel=0.03)
     seen = packets(run, 5001)
     assert sum(p.frame_bytes for p in seen) * 8 / 3e6 == pytest.approx(4, rel=0.03)
+
+
+def test_a_flood_beyond_the_link_gives_up_what_is_not_answered(lab: Lab, tmp_path: Path) -> None:
+    """No SYN is sent again, and ports of connections that were given up are free."""
+    flood = "{send: connect-flood, cc: reno, rate: 8mbit, size: 50B}"
+    _, run = ran(tmp_path, f"duration: 3s\nrate: 2mbit\nflows: {{flood: {flood}}}\n", capture=True)
+    (sender,) = run.glob("cells/*/1-*/raw/tx*/flow-flood-0.sender.json")
+    told = json.loads(sender.read_text())
+    assert told["opened"] > 7000
+    assert told["unopened"] == 0
+    assert told["failed"] > told["ended"] > 1000
+    # what was opened in the last 0.9 s may still wait
+    assert told["opened"] - told["failed"] - told["ended"] < 0.9 / 3 * told["opened"] + 10
+    assert sum(1 for p in packets(run, 5001) if p.flags & SYN) == told["opened"]
 
 
 def test_a_workload_has_its_sizes_and_its_load(lab: Lab, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@
  * on every node of a lab guest.
  *
  *   lab-sampler --interval-ms N --seconds S [--offset-us N] [--t0 NS]
- *               [--sockets-of NS[,NS...]] [--queues NS:IFNAME[,NS:IFNAME...]]
+ *               [--sockets-of NS[,NS...]] [--without-ports PORT[,PORT...]]
+ *               [--queues NS:IFNAME[,NS:IFNAME...]]
  *               [--layout KIND,NAME:TYPE[,...]]
  *               [--out-sockets FILE] [--out-queues FILE]
  *
@@ -29,7 +30,8 @@
 #include "sampler.h"
 #include "util.h"
 
-#define FLUSH_AT (64 * 1024) /* bytes of samples kept in memory before a write */
+#define FLUSH_AT   (64 * 1024) /* bytes of samples kept in memory before a write */
+#define MOST_PORTS 512
 
 const char *program = "lab-sampler";
 
@@ -121,15 +123,28 @@ static void usage(void)
 {
 	die("usage:\n"
 	    "  lab-sampler --interval-ms N --seconds S [--offset-us N] [--t0 NS]\n"
-	    "              [--sockets-of NS[,NS...]] [--queues NS:IFNAME[,NS:IFNAME...]]\n"
+	    "              [--sockets-of NS[,NS...]] [--without-ports PORT[,PORT...]]\n"
+	    "              [--queues NS:IFNAME[,NS:IFNAME...]]\n"
 	    "              [--layout KIND,NAME:TYPE[,...]]\n"
 	    "              [--out-sockets FILE] [--out-queues FILE]");
 }
 
-static void add_all_sockets(char *list)
+/* Add the sockets of all nodes of one list, but for the ports of the other. */
+static void add_all_sockets(char *nodes, char *ports)
 {
-	for (char *node; (node = strsep(&list, ","));)
-		add(&sockets, sockets_of(node));
+	uint16_t without[MOST_PORTS];
+	size_t count = 0;
+	int64_t number;
+
+	for (char *port; (port = strsep(&ports, ","));) {
+		if (!parse_int64(port, &number) || number < 1 || number > UINT16_MAX)
+			die("--without-ports takes ports, not %s", port);
+		if (count == MOST_PORTS)
+			die("--without-ports takes at most %d ports", MOST_PORTS);
+		without[count++] = number;
+	}
+	for (char *node; (node = strsep(&nodes, ","));)
+		add(&sockets, sockets_of(node, without, count));
 }
 
 static void add_all_queues(char *list)
@@ -156,13 +171,25 @@ static void add_layout(char *text)
 
 static void parse_options(int argc, char **argv)
 {
-	enum { INTERVAL, SECONDS, OFFSET, T0, SOCKETS, QUEUES, LAYOUT, OUT_SOCKETS, OUT_QUEUES };
+	enum {
+		INTERVAL,
+		SECONDS,
+		OFFSET,
+		T0,
+		SOCKETS,
+		WITHOUT_PORTS,
+		QUEUES,
+		LAYOUT,
+		OUT_SOCKETS,
+		OUT_QUEUES,
+	};
 	static const struct option options[] = {
 		[INTERVAL] = { "interval-ms", required_argument, NULL, INTERVAL },
 		[SECONDS] = { "seconds", required_argument, NULL, SECONDS },
 		[OFFSET] = { "offset-us", required_argument, NULL, OFFSET },
 		[T0] = { "t0", required_argument, NULL, T0 },
 		[SOCKETS] = { "sockets-of", required_argument, NULL, SOCKETS },
+		[WITHOUT_PORTS] = { "without-ports", required_argument, NULL, WITHOUT_PORTS },
 		[QUEUES] = { "queues", required_argument, NULL, QUEUES },
 		[LAYOUT] = { "layout", required_argument, NULL, LAYOUT },
 		[OUT_SOCKETS] = { "out-sockets", required_argument, NULL, OUT_SOCKETS },
@@ -172,6 +199,8 @@ static void parse_options(int argc, char **argv)
 	const char *t0 = getenv("LAB_T0_NS");
 	int64_t interval_ms = 0;
 	int64_t offset_us = 0;
+	char *nodes = NULL;
+	char *ports = NULL;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
@@ -192,7 +221,10 @@ static void parse_options(int argc, char **argv)
 			t0 = optarg;
 			break;
 		case SOCKETS:
-			add_all_sockets(optarg);
+			nodes = optarg;
+			break;
+		case WITHOUT_PORTS:
+			ports = optarg;
 			break;
 		case QUEUES:
 			add_all_queues(optarg);
@@ -220,6 +252,7 @@ static void parse_options(int argc, char **argv)
 		die("the start instant is missing: give --t0 or set LAB_T0_NS");
 	if (!parse_int64(t0, &t0_ns))
 		die("the start instant is not a whole number: %s", t0);
+	add_all_sockets(nodes, ports);
 	for (struct source *source = queues.sources; source; source = source->next)
 		source->sample.layouts = layouts;
 }

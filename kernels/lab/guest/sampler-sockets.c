@@ -3,7 +3,8 @@
 /*
  * TCP sockets over sock_diag: what `ss -ti` shows. The request is for all connected
  * sockets of a namespace, as in a guest they belong to the flows (and to iperf3's
- * control connections, which a reader recognizes by their bytes).
+ * control connections, which a reader recognizes by their bytes), but for those with
+ * given ports: ten thousands of connections of a flood would take all of the time.
  */
 
 #include <arpa/inet.h>
@@ -25,9 +26,16 @@
 	(BIT(TCP_ESTABLISHED) | BIT(TCP_SYN_SENT) | BIT(TCP_FIN_WAIT1) | BIT(TCP_FIN_WAIT2) | \
 	 BIT(TCP_CLOSE_WAIT) | BIT(TCP_LAST_ACK) | BIT(TCP_CLOSING))
 
+/* A test of the kernel's filter: a socket is left out if this port is @port.no. */
+struct test {
+	struct inet_diag_bc_op is, port, leave_out;
+};
+
 struct request {
 	struct nlmsghdr header;
 	struct inet_diag_req body;
+	struct nlattr filter;
+	struct test tests[];
 };
 
 /* ss's words */
@@ -151,14 +159,46 @@ static void parse_socket(const struct sample *sample, const struct nlmsghdr *mes
 	text_puts(t, "}\n");
 }
 
-struct source *sockets_of(const char *node)
+/*
+ * Fill the filter so that no socket with one of these ports, at either end, is
+ * listed. A test that holds goes on to its jump, which leads past the end of the
+ * filter: the socket is refused. Any other goes on to the next test.
+ */
+static void leave_out(struct request *request, const uint16_t *ports, size_t count)
+{
+	static const uint8_t sides[] = { INET_DIAG_BC_S_EQ, INET_DIAG_BC_D_EQ };
+	size_t tests = count * ARRAY_SIZE(sides);
+	size_t length = tests * sizeof(struct test);
+
+	for (size_t i = 0; i < tests; i++) {
+		struct test *test = &request->tests[i];
+		size_t left = length - i * sizeof(*test) - offsetof(struct test, leave_out);
+
+		test->is.code = sides[i % ARRAY_SIZE(sides)];
+		test->is.yes = offsetof(struct test, leave_out);
+		test->is.no = sizeof(*test);
+		test->port.no = ports[i / ARRAY_SIZE(sides)];
+		test->leave_out.code = INET_DIAG_BC_JMP;
+		test->leave_out.yes = sizeof(test->leave_out);
+		test->leave_out.no = left + sizeof(struct inet_diag_bc_op);
+	}
+	if (!length)
+		return;
+	request->filter.nla_type = INET_DIAG_REQ_BYTECODE;
+	request->filter.nla_len = sizeof(request->filter) + length;
+	request->header.nlmsg_len += request->filter.nla_len;
+}
+
+struct source *sockets_of(const char *node, const uint16_t *without, size_t count)
 {
 	struct source *source = calloc(1, sizeof(*source));
-	struct request *request = calloc(1, sizeof(*request));
+	struct request *request =
+		calloc(1, sizeof(*request) + 2 * count * sizeof(request->tests[0]));
 
 	if (!source || !request)
 		die("out of memory");
-	request->header.nlmsg_len = sizeof(*request);
+	request->header.nlmsg_len = offsetof(struct request, filter);
+	leave_out(request, without, count);
 	request->header.nlmsg_type = TCPDIAG_GETSOCK; /* all families: iperf3's server is IPv6 */
 	request->header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	/* VEGASINFO requests the congestion control's own record, whichever it is */

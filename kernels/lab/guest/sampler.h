@@ -89,7 +89,8 @@ void own_fields(struct text *t, const struct own *own, unsigned int lport, unsig
 
 /* -- sampler-sockets.c, sampler-queues.c ---------------------------------------------- */
 
-struct source *sockets_of(const char *node);
+/* The sockets of a node, but for those with one of @count ports @without at either end. */
+struct source *sockets_of(const char *node, const uint16_t *without, size_t count);
 struct source *queues_of(const char *node, const char *ifname);
 
 /* Read KIND,NAME:TYPE[,NAME:TYPE...], the members of a kind's statistics in their order. */

@@ -6,7 +6,7 @@
  * Each carries a given payload. With --answer the receiver then sends as much back
  * and the sender closes: a request and its response, whose times are reported one by
  * one. Without, the sender closes at once and the receiver after it: connections of
- * a flood, which are only counted. With --schedule, a workload, instants and sizes
+ * a flood, which are only counted, and given up where there is no answer. With --schedule, a workload, instants and sizes
  * are those of a file, and a connection is complete when the receiver has closed it.
  */
 
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -28,6 +29,12 @@
 #define BACKLOG	      65535
 #define PIECE	      (64 * 1024)
 #define MOST_AT_ONCE  58000 /* of the ports 1024 to 65535, some of which are in TIME_WAIT */
+#define ALL_PORTS     (1024U | 65535U << 16)
+#define FLOOD_WAIT_NS (900 * NSEC_PER_MSEC) /* less than until a SYN is sent again: RFC 6298 */
+
+#ifndef IP_LOCAL_PORT_RANGE
+#define IP_LOCAL_PORT_RANGE 51 /* since Linux 6.3 */
+#endif
 
 static char nothing[PIECE];
 
@@ -38,7 +45,10 @@ struct connection {
 	int64_t size; /* payload to send */
 	int64_t sent, received;
 	int64_t begun_ns, handshake_ns, response_ns;
+	TAILQ_ENTRY(connection) of_flood; /* in order of opening */
 };
+
+TAILQ_HEAD(connections, connection);
 
 /* A connection to come, of a workload. */
 struct planned {
@@ -53,6 +63,7 @@ struct side {
 	int epoll, timer;
 	int64_t start_ns;
 	struct connection **all; /* the sender's, in order of their numbers */
+	struct connections flood; /* without @each: those that are open */
 	uint64_t opened, established, ended, failed;
 	uint64_t unopened; /* of @failed: there was no free port */
 	uint64_t bytes_received;
@@ -147,6 +158,7 @@ static void open_next(struct side *side)
 	const struct options *o = side->o;
 	struct connection *connection = calloc(1, sizeof(*connection));
 	struct sockaddr_in to = peer(o);
+	uint32_t ports = ALL_PORTS;
 	int one = 1;
 
 	if (!connection)
@@ -174,7 +186,10 @@ static void open_next(struct side *side)
 		set_congestion_control(connection->fd, o->cc);
 	else
 		setsockopt(connection->fd, IPPROTO_TCP, TCP_CONGESTION, o->cc, strlen(o->cc));
-	setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (side->each)
+		setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	else /* or the kernel tries all even ports before any odd one, again each time */
+		setsockopt(connection->fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, &ports, sizeof(ports));
 	if (connect(connection->fd, (struct sockaddr *)&to, sizeof(to)) < 0 &&
 	    errno != EINPROGRESS) {
 		bool no_port = errno == EADDRNOTAVAIL;
@@ -183,6 +198,8 @@ static void open_next(struct side *side)
 		give_up(side, connection, no_port);
 		return;
 	}
+	if (!side->each)
+		TAILQ_INSERT_TAIL(&side->flood, connection, of_flood);
 	watch(side, connection->fd, EPOLLOUT | EPOLLIN | EPOLLET, connection);
 }
 
@@ -193,8 +210,20 @@ static void finish(struct side *side, struct connection *connection, bool whole)
 	else
 		side->failed++;
 	end(connection);
-	if (!side->each)
+	if (!side->each) {
+		TAILQ_REMOVE(&side->flood, connection, of_flood);
 		free(connection);
+	}
+}
+
+/* A flood does not wait: its attempts would soon have all ports. */
+static void give_up_old(struct side *side)
+{
+	int64_t latest_ns = now_ns() - FLOOD_WAIT_NS;
+	struct connection *oldest;
+
+	while ((oldest = TAILQ_FIRST(&side->flood)) && oldest->begun_ns < latest_ns)
+		finish(side, oldest, false);
 }
 
 static void advance(struct side *side, struct connection *connection, uint32_t events)
@@ -341,6 +370,7 @@ void request(const struct options *o)
 	int64_t end_ns = o->interval_ns;
 
 	prepare(&side, o);
+	TAILQ_INIT(&side.flood);
 	side.each = o->answer || o->schedule;
 	if (o->schedule)
 		read_schedule(&side);
@@ -350,6 +380,7 @@ void request(const struct options *o)
 		int64_t at_ns = now_ns() - side.start_ns;
 		int64_t next_ns;
 
+		give_up_old(&side);
 		while ((next_ns = next_opening(&side)) <= at_ns && next_ns < o->seconds_ns)
 			open_next(&side);
 		for (; end_ns <= at_ns && end_ns < o->seconds_ns; end_ns += o->interval_ns)

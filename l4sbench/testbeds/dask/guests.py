@@ -138,7 +138,9 @@ class DaskGuests:
             TrialStopped: `stop` was set.
             TestbedError: the scheduler is lost, or no worker can run guests.
         """
-        work = remote.Work(self._checksum, boot.seed, limit_s, pack(boot.trial), remote.facts())
+        work = remote.Work(
+            self._checksum, boot.seed, boot.memory_mb, limit_s, pack(boot.trial), remote.facts()
+        )
         running = asyncio.run_coroutine_threadsafe(self._run(work), self._loop)
         done = threading.Event()
         running.add_done_callback(lambda _: done.set())

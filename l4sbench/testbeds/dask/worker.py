@@ -106,10 +106,11 @@ def unfit(theirs: Facts, ours: Facts) -> str:
 
 @dataclass(frozen=True)
 class Work:
-    """One guest to boot: checksum of the lab, the guest's seed and files, and facts of who asks."""
+    """One guest to boot: checksum of the lab, the guest's seed, memory and files, and facts of who asks."""
 
     lab: str
     seed: int
+    memory_mb: int
     limit_s: float
     files: Packed
     asker: Facts
@@ -216,7 +217,8 @@ def run_work(work: Work) -> Answer:
         with _scratch() as folder, _cancelled() as stop:
             trial = folder / "trial"
             trial.mkdir()
-            return _run_guest(work, Boot(lab / KERNEL, lab / ROOTFS, trial, work.seed), stop)
+            boot = Boot(lab / KERNEL, lab / ROOTFS, trial, work.seed, memory_mb=work.memory_mb)
+            return _run_guest(work, boot, stop)
     except (TrialFailed, TrialStopped) as failure:
         return Failed(str(failure) or "stopped")
     except TestbedError as error:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MEMORY_MB: Final = 512
 """Guest memory. The host provides only the pages that the guest touches."""
 
+FLOOD_MEMORY_MB: Final = 1024
+"""Guest memory beside a flood of connections, whose sockets take up to 500 MB."""
+
 GUEST_INIT: Final = GUEST_BIN / "lab-init"
 
 EPOCH_NS: Final = 1_700_000_000_000_000_000
@@ -50,6 +53,7 @@ class Boot:
         trial: Host folder mounted at /trial in the guest; the file `script` in it is what the guest executes.
         seed: 64-bit seed of the guest kernel's random numbers.
         virtual_time: False runs the guest on the wall clock (the interactive shell).
+        memory_mb: The guest's memory.
     """
 
     kernel: Path
@@ -57,6 +61,7 @@ class Boot:
     trial: Path
     seed: int
     virtual_time: bool = True
+    memory_mb: int = MEMORY_MB
 
     def argv(self, cpu: int | None = None) -> list[str]:
         """Return the command line of a process whose working directory holds links to what it mounts.
@@ -84,7 +89,7 @@ class Boot:
             f"rootflags={_HERE}/rootfs",
             "ro",
             f"init={GUEST_INIT}",
-            f"mem={MEMORY_MB}M",
+            f"mem={self.memory_mb}M",
             "con=null",
             "con0=fd:0,fd:1",
             "seccomp=on",
@@ -151,7 +156,7 @@ def run_guest(boot: Boot, console: Path, limit_s: float, stop: threading.Event) 
         TrialStopped: `stop` was set.
         TestbedError: the guest could not be started at all.
     """
-    with _run_dir() as run_dir, console.open("wb") as out, own_cpu() as cpu:
+    with _run_dir(boot.memory_mb) as run_dir, console.open("wb") as out, own_cpu() as cpu:
         _link(boot, run_dir)
         began = time.monotonic()
         try:
@@ -184,7 +189,7 @@ def attach_guest(boot: Boot) -> int:
     Raises:
         TestbedError: the guest could not be started.
     """
-    with _run_dir() as run_dir:
+    with _run_dir(boot.memory_mb) as run_dir:
         _link(boot, run_dir)
         blocking = os.get_blocking(0)
         try:
@@ -226,8 +231,8 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _run_dir() -> Iterator[Path]:
-    memory = _memory_dir()
+def _run_dir(memory_mb: int) -> Iterator[Path]:
+    memory = _memory_dir(memory_mb)
     _keep(memory)
     with unfinished_folder(memory) as path:
         path.chmod(0o700)
@@ -255,10 +260,10 @@ def _keep(memory: Path) -> None:
         )
 
 
-def _memory_dir() -> Path:
+def _memory_dir(memory_mb: int) -> Path:
     """Return a folder in memory for guest memory, as a disk would write every touched page back."""
     shm = Path("/dev/shm")  # noqa: S108  (a folder of its own is made in it)
-    if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > MEMORY_MB * 1024 * 1024:
+    if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > memory_mb * 1024 * 1024:
         return shm
     return Path(tempfile.gettempdir())
 

@@ -44,6 +44,12 @@ PROGRAMS: Final = ".programs"
 MANY_ROWS: Final = "65536"
 """Rows of the nodes' tables of TCP connections where a flood opens tens of thousands."""
 
+MANY_PAGES: Final = "262144 262144 262144"
+"""Value of net.ipv4.tcp_mem (tcp(7)) beside such a flood: 1 GiB, TCP's share on a host of 16 GiB.
+
+All connections of a guest draw on it: with the guest's own share, a flood closes the windows of others.
+"""
+
 SETUP_LIMIT_MS: Final = 10_000
 LEAD_MS: Final = 100
 """Time from the last preparation to the start instant, before rounding up to a whole second."""
@@ -160,7 +166,10 @@ def _build(
 ) -> None:
     """Write namespaces, modules and links, then every node's own settings."""
     flows = (run for program in programs.values() for run in program.flows)
-    rows = (MANY_ROWS,) if any(run.send == "connect-flood" for run in flows) else ()
+    flood = any(run.send == "connect-flood" for run in flows)
+    rows = (MANY_ROWS,) if flood else ()
+    if flood:
+        writer.line("sysctl", "-", "net/ipv4/tcp_mem", MANY_PAGES)
     for name in programs:
         writer.line("netns", name, *rows)
     for module, params in _modules(programs, linux).items():
@@ -239,6 +248,9 @@ def _sampler_argv(programs: Mapping[str, Program], end_ns: int, seed: int) -> li
     argv += ["--seconds", str(-(-end_ns // 1_000_000_000))]
     if sockets:
         argv += ["--sockets-of", ",".join(sockets), "--out-sockets", "/trial/sockets.jsonl"]
+        runs = (run for program in programs.values() for run in program.flows)
+        if ports := sorted({run.port for run in runs if run.send != "bulk"}):
+            argv += ["--without-ports", ",".join(map(str, ports))]
     if queues:
         argv += ["--queues", ",".join(queues), "--out-queues", "/trial/queues.jsonl"]
     return [*argv, *(word for text in dict.fromkeys(layouts) for word in ("--layout", text))]

@@ -21,7 +21,7 @@ from l4sbench.planning.inputs import entries, executables_used, kernel_options, 
 from l4sbench.program import CHANGES_FILE
 from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.captures import compress_captures
-from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, Guests, LocalGuests
+from l4sbench.testbeds.virtual.guest import EPOCH_NS, FLOOD_MEMORY_MB, MEMORY_MB, Boot, Guests, LocalGuests
 from l4sbench.testbeds.virtual.lab import HINT
 from l4sbench.traits import CostModel, Identity, Needs, TestbedTraits
 
@@ -39,6 +39,7 @@ TRAITS: Final = TestbedTraits(
     parallel=True,
     cost=CostModel(fixed_s=1.0, per_virtual_s=0.002, per_mbit_s=0.0003),
     memory_mb=MEMORY_MB,
+    flood_memory_mb=FLOOD_MEMORY_MB,
 )
 
 _TAIL_CHARS: Final = 2000
@@ -151,7 +152,7 @@ class VirtualTestbed:
         steps = script.guest_script(spec.programs, spec.topology, linux, seed=spec.seed)
         steps.write(raw)
         self._write_host(lab, spec, raw, linux)
-        boot = Boot(lab.kernel, lab.rootfs, raw, spec.seed)
+        boot = Boot(lab.kernel, lab.rootfs, raw, spec.seed, memory_mb=TRAITS.memory_of(spec.cell))
         console = raw / "console.log"
         with self._own_programs(spec, raw / script.PROGRAMS):
             ended = self._guests.run(boot, console, spec.wall_limit_s, stop)

@@ -107,9 +107,10 @@ def samplers(part: Mapping[str, Any], node: str, raw: Path, start_ns: int) -> li
 
 def _sockets(part: Mapping[str, Any], node: str, raw: Path, interval_ns: int, start_ns: int) -> Sampler:
     """Return a sampler by netlink; by `ss` where the kernel does not answer."""
-    ends = {(flow["port"], name) for name, p in part["programs"].items() for flow in p["flows"]}
-    ends |= {(f["port"], f["receiver"]) for p in part["programs"].values() for f in p["flows"]}
-    ports = {port_ for port_, name in ends if name == node}
+    runs = [
+        (name, run) for name, p in part["programs"].items() for run in p["flows"] if run["send"] == "bulk"
+    ]
+    ports = {run["port"] for name, run in runs if node in {name, run["receiver"]}}
     try:
         diag = Diag(ports, accecn=mainline_accecn())
         list(diag.sockets())

@@ -82,7 +82,7 @@ def test_testbeds_do_not_mix_and_neither_do_shapes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"format": 2}', '{"format": 1, "testbeds": {"small": {"shape": 3}}}']
+    "text", ["", "[]", '{"format": 1}', '{"format": 2, "testbeds": {"small": {"shape": 3}}}']
 )
 def test_damaged_books_cost_an_estimate_and_nothing_else(tmp_path: Path, text: str) -> None:
     file = tmp_path / "cost.json"
