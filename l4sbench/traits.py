@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from l4sbench.cell import Cell
-
 Traffic = Literal["lean", "iperf3"]
 
 LATE_MS: Final = 5.0
@@ -56,7 +54,7 @@ class TestbedTraits:
     limit. `queues`: more trials than that may be handed over and wait there, without that time counting
     against their limits. `switches`: the nodes that are switches, each with its hardware addresses by
     network. `cost` is the cost of a trial before any was measured; `memory_mb` is the memory of
-    one running trial, `flood_memory_mb` of one that opens connections by the ten thousand.
+    one running trial, unless its connections need more (`l4sbench.program.memory`).
     """
 
     __test__: ClassVar[bool] = False  # not a test class, although pytest would take it for one
@@ -69,12 +67,6 @@ class TestbedTraits:
     switches: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cost: CostModel = CostModel()
     memory_mb: int = 0
-    flood_memory_mb: int = 0
-
-    def memory_of(self, cell: Cell) -> int:
-        """Return the memory of one running trial of a cell, in MB."""
-        flood = any(cell.factors.get(f"{name}.send") == "connect-flood" for name in cell.group_names)
-        return max(self.memory_mb, self.flood_memory_mb) if flood else self.memory_mb
 
     def workers(self, jobs: int | None = None) -> int:
         """Return how many trials run at once when `jobs` are wanted.

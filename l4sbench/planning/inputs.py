@@ -121,8 +121,6 @@ class TrialInputs:
         for command in _commands(cell.given):
             program = command_of(str(cell.factors[command])).program
             total.update(f"\0{self._catalog.executable(program, command).digest}".encode())
-        if (memory_mb := self._traits.memory_of(cell)) != self._traits.memory_mb:
-            total.update(f"\0{memory_mb} MB".encode())
         if capture and cell.capture == "off":  # otherwise the cell's id says so
             total.update(b"\0capture")
         found = []

@@ -25,6 +25,7 @@ from l4sbench.matrix import LEAST_TRIALS
 from l4sbench.matrix.expand import collector_paused
 from l4sbench.planning.cost import carried_mbps
 from l4sbench.planning.inputs import TrialInputs, needs
+from l4sbench.program.memory import guest_mb
 from l4sbench.program.trial import draw_unit
 from l4sbench.store import INVALID
 from l4sbench.wording import counted
@@ -288,7 +289,10 @@ class Plan:
 
     def memory_mb(self, jobs: int) -> int:
         """Return the memory that this many trials need at once."""
-        largest_mb = max((self.traits.memory_of(one.cell) for one in self.cells if one.to_run), default=0)
+        if not self.traits.memory_mb:
+            return 0
+        cells = (one.cell for one in self.cells if one.to_run)
+        largest_mb = max((guest_mb(cell, self.traits.memory_mb) for cell in cells), default=0)
         return largest_mb * min(jobs, self.to_run)
 
     @cached_property

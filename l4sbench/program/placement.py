@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from l4sbench.catalog import Bottleneck, CongestionControl, Queue
+from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.errors import Problem
 from l4sbench.program.traffic import FIRST_PORT
 from l4sbench.units import Duration
@@ -26,6 +27,9 @@ NO_ECN_FALLBACK = "net.ipv4.tcp_ecn_fallback"
 SOCKET_SHARE = 4
 """Socket buffers are this many times as large as the path and its queue: bookkeeping takes up to as much
 memory as the data, and slow start may have twice as much in flight before it detects a loss."""
+
+PATH_LIMIT = 60_000
+"""Packets that a delay can hold at least, as in the published experiments."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,11 @@ class Placement:
         own = [placed.group.rtt for placed in self.groups if placed.group.rtt is not None]
         most = Bottleneck(self.cell.highest_rate, max([*rtts, *own]), self.cell.buffer_bdp)
         return SOCKET_SHARE * (held + most.bdp_bytes)
+
+    @property
+    def path_packets(self) -> int:
+        """Number of packets that a delay can hold: more than any flow has in flight."""
+        return max(PATH_LIMIT, self.socket_bytes // PACKET_BYTES)
 
     def extra_delay(self, node: str) -> Duration:
         """Return how long a sender delays what it sends: its groups may have a longer round-trip time."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from l4sbench.catalog import Expectation
 from l4sbench.catalog.template import write
 from l4sbench.program.data import Expected, Readback
-from l4sbench.program.wires import PATH_LIMIT, part_of_rtt
+from l4sbench.program.wires import part_of_rtt
 
 if TYPE_CHECKING:
     from l4sbench.program.placement import Placement
@@ -161,18 +161,18 @@ def delays(placement: Placement, node: str) -> Iterator[Shaper]:
     """Yield the round-trip time in equal parts on all ports of delay nodes, and what senders add to it."""
     for port in placement.topology.delay_ports:
         if port.node == node:
-            yield _netem("replace", port.network, part_of_rtt(placement, placement.setting.rtt))
+            yield _netem(placement, "replace", port.network, part_of_rtt(placement, placement.setting.rtt))
     if (extra := placement.extra_delay(node)).ns:
-        yield _netem("replace", placement.topology.sender_networks[node], extra)
+        yield _netem(placement, "replace", placement.topology.sender_networks[node], extra)
 
 
 def new_delay(placement: Placement, network: str, rtt: Duration, output: str) -> Shaper:
     """Return how a port of the delay node gets its part of another round-trip time."""
-    return _netem("change", network, part_of_rtt(placement, rtt), output)
+    return _netem(placement, "change", network, part_of_rtt(placement, rtt), output)
 
 
-def _netem(verb: str, network: str, delay: Duration, output: str = "") -> Shaper:
-    how = ("delay", write(delay), "limit", str(PATH_LIMIT))
+def _netem(placement: Placement, verb: str, network: str, delay: Duration, output: str = "") -> Shaper:
+    how = ("delay", write(delay), "limit", str(placement.path_packets))
     file = output or _qdisc_file(network)
     return Shaper(
         network,
@@ -184,7 +184,7 @@ def _netem(verb: str, network: str, delay: Duration, output: str = "") -> Shaper
                 file,
                 (("kind", "netem"), ("root", True)),
                 (
-                    Expectation("options.limit", PATH_LIMIT),
+                    Expectation("options.limit", placement.path_packets),
                     Expectation("options.delay.delay", delay.s, 1e-7),
                 ),
             ),

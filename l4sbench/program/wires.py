@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from l4sbench.topology import Port
     from l4sbench.units import Value
 
-PATH_LIMIT: Final = 60_000
-"""Packets that a delay can hold, as in the published experiments: more than any flow has in flight."""
 WIRE_PACKET_BYTES: Final = 1514
 """A full-size packet with its Ethernet header."""
 DROPS: Final = "drops"
@@ -175,7 +173,7 @@ def _delays(placement: Placement, node: str) -> Iterator[tuple[str, str]]:
     for port in placement.topology.delay_ports:
         if port.node == node:
             yield f"{_ROOT}.{port.network}.delay_ns", str(part.ns)
-            yield f"{_ROOT}.{port.network}.limit", str(PATH_LIMIT)
+            yield f"{_ROOT}.{port.network}.limit", str(placement.path_packets)
 
 
 def _own_rtt(placement: Placement, node: str) -> Iterator[tuple[str, str]]:
@@ -184,7 +182,7 @@ def _own_rtt(placement: Placement, node: str) -> Iterator[tuple[str, str]]:
     if extra.ns:
         port = f"{_ROOT}.{placement.topology.sender_networks[node]}"
         yield f"{port}.delay_ns", str(extra.ns)
-        yield f"{port}.limit", str(PATH_LIMIT)
+        yield f"{port}.limit", str(placement.path_packets)
 
 
 def _noise(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
@@ -197,7 +195,7 @@ def _noise(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, st
         port = f"{_ROOT}.{placement.topology.sender_networks[node]}"
         yield f"{port}.jitter_ns", str(most_ns)
         yield f"{port}.seed", _seed(seed, node)
-        yield f"{port}.limit", str(PATH_LIMIT)
+        yield f"{port}.limit", str(placement.path_packets)
 
 
 def _host(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:

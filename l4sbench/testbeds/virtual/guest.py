@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 MEMORY_MB: Final = 512
 """Guest memory. The host provides only the pages that the guest touches."""
 
-FLOOD_MEMORY_MB: Final = 1024
-"""Guest memory beside a flood of connections, whose sockets take up to 500 MB."""
-
 GUEST_INIT: Final = GUEST_BIN / "lab-init"
 
 EPOCH_NS: Final = 1_700_000_000_000_000_000

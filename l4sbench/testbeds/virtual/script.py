@@ -44,11 +44,7 @@ PROGRAMS: Final = ".programs"
 MANY_ROWS: Final = "65536"
 """Rows of the nodes' tables of TCP connections where a flood opens tens of thousands."""
 
-MANY_PAGES: Final = "262144 262144 262144"
-"""Value of net.ipv4.tcp_mem (tcp(7)) beside such a flood: 1 GiB, TCP's share on a host of 16 GiB.
-
-All connections of a guest draw on it: with the guest's own share, a flood closes the windows of others.
-"""
+_PAGES_OF_A_MB: Final = 256
 
 SETUP_LIMIT_MS: Final = 10_000
 LEAD_MS: Final = 100
@@ -109,19 +105,23 @@ def guest_script(
     linux: Sequence[str] = (),
     *,
     seed: int = 0,
+    tcp_mb: int | None = None,
     session: Sequence[str] = (),
     session_ms: int = 0,
 ) -> GuestScript:
     """Compile the programs of one trial.
 
     `linux` are modules of Linux to load, in load order. `seed` draws when samples begin, at most an interval
-    after the start instant. `session` is a program that runs after the setup in place of flows, for up to
-    `session_ms`.
+    after the start instant. `tcp_mb` is the memory for TCP, of all nodes together; None: the kernel's choice.
+    `session` is a program that runs after the setup in place of flows, for up to `session_ms`.
 
     Raises:
         InputError: two nodes need different parameters of one kernel module; all nodes share a kernel.
     """
     writer = _Writer()
+    if tcp_mb is not None:
+        pages = str(tcp_mb * _PAGES_OF_A_MB)
+        writer.line("sysctl", "-", "net/ipv4/tcp_mem", f"{pages} {pages} {pages}")
     _build(writer, programs, topology, linux)
     if session:
         writer.line("run", "-", str(session_ms), "-", "-", *session)
@@ -166,10 +166,7 @@ def _build(
 ) -> None:
     """Write namespaces, modules and links, then every node's own settings."""
     flows = (run for program in programs.values() for run in program.flows)
-    flood = any(run.send == "connect-flood" for run in flows)
-    rows = (MANY_ROWS,) if flood else ()
-    if flood:
-        writer.line("sysctl", "-", "net/ipv4/tcp_mem", MANY_PAGES)
+    rows = (MANY_ROWS,) if any(run.send == "connect-flood" for run in flows) else ()
     for name in programs:
         writer.line("netns", name, *rows)
     for module, params in _modules(programs, linux).items():

@@ -19,9 +19,10 @@ from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem, TrialFailed
 from l4sbench.planning.inputs import entries, executables_used, kernel_options, uses
 from l4sbench.program import CHANGES_FILE
+from l4sbench.program.memory import guest_mb, tcp_mb
 from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.captures import compress_captures
-from l4sbench.testbeds.virtual.guest import EPOCH_NS, FLOOD_MEMORY_MB, MEMORY_MB, Boot, Guests, LocalGuests
+from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, Guests, LocalGuests
 from l4sbench.testbeds.virtual.lab import HINT
 from l4sbench.traits import CostModel, Identity, Needs, TestbedTraits
 
@@ -39,7 +40,6 @@ TRAITS: Final = TestbedTraits(
     parallel=True,
     cost=CostModel(fixed_s=1.0, per_virtual_s=0.002, per_mbit_s=0.0003),
     memory_mb=MEMORY_MB,
-    flood_memory_mb=FLOOD_MEMORY_MB,
 )
 
 _TAIL_CHARS: Final = 2000
@@ -149,10 +149,12 @@ class VirtualTestbed:
         lab = self._labs.get(spec.cell.lab, self._lab)
         used = entries(self._catalog, uses(spec.cell, TRAITS))
         linux = lab.provided_by(kernel_options(used))
-        steps = script.guest_script(spec.programs, spec.topology, linux, seed=spec.seed)
+        steps = script.guest_script(
+            spec.programs, spec.topology, linux, seed=spec.seed, tcp_mb=tcp_mb(spec.cell)
+        )
         steps.write(raw)
         self._write_host(lab, spec, raw, linux)
-        boot = Boot(lab.kernel, lab.rootfs, raw, spec.seed, memory_mb=TRAITS.memory_of(spec.cell))
+        boot = Boot(lab.kernel, lab.rootfs, raw, spec.seed, memory_mb=guest_mb(spec.cell, MEMORY_MB))
         console = raw / "console.log"
         with self._own_programs(spec, raw / script.PROGRAMS):
             ended = self._guests.run(boot, console, spec.wall_limit_s, stop)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.app.api import load_matrix
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import Plan, Reason, as_json, looks, plan, reason_of
@@ -24,26 +23,6 @@ COST = CostModel(fixed_s=1.0, per_virtual_s=0.1, per_mbit_s=0.01)
 
 def planned(wanted: Matrix, view: StoreView | None = None, filters: Sequence[str] = ()) -> Plan:
     return plan(wanted.select(filters), view or StoreView(), small.IDENTITY, small.TRAITS, COST)
-
-
-def test_a_flood_of_connections_has_more_memory_and_inputs_of_its_own(tmp_path: Path) -> None:
-    file = tmp_path / "flood.yaml"
-    file.write_text(
-        "matrix: flood\nrate: 10mbit\nrtt: 10ms\nduration: 2s\nrule: none\naqm: fifo\n"
-        "flows:\n  one: {cc: cubic}\n"
-        "  mice: {cc: cubic, size: 50B}\n"
-        "axes:\n  load:\n"
-        "    - {mice.send: requests, mice.period: 1s}\n"
-        "    - {mice.send: connect-flood, mice.rate: 1mbit}\n"
-    )
-    matrix = load_matrix(file)
-    larger = replace(small.TRAITS, flood_memory_mb=40)
-    requests, flood = (matrix.select([f"mice.send={send}"]) for send in ("requests", "connect-flood"))
-    found = [plan(one, StoreView(), small.IDENTITY, larger, COST) for one in (requests, flood)]
-    assert [one.memory_mb(2) for one in found] == [20, 80]
-    digests = [one.inputs(small.IDENTITY).digests(one.cells[0].cell, [1]) for one in found]
-    before = [planned(one).inputs(small.IDENTITY).digests(one.cells[0], [1]) for one in (requests, flood)]
-    assert [now == then for now, then in zip(digests, before, strict=True)] == [True, False]
 
 
 def folder_of(plan_: Plan, cell: int, trial: int) -> tuple[str, str]:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Memory of a trial whose nodes share one kernel: both ends of all connections draw on it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    from l4sbench.cell import Cell
+    from l4sbench.units import Duration, Rate
+
+_PER_BYTE: Final = 8
+"""Bytes of memory for each byte under way.
+
+Senders queue two to three windows (tcp_sndbuf_expand() in Linux 7.3), receivers up to one, and the kernel
+counts 1.6 times a packet's size.
+"""
+_LEAST_TCP_MB: Final = 192
+_FLOOD_TCP_MB: Final = 768
+"""Beside a flood of connections: each end of 58,000 that are open draws at least a page of 4 KiB."""
+_STEP_MB: Final = 256
+
+
+def tcp_mb(cell: Cell) -> int:
+    """Return the memory that TCP may take in a trial of a cell (net.ipv4.tcp_mem, tcp(7)), in MiB.
+
+    With less, the kernel would shrink windows, and hosts rather than the path would limit flows.
+    """
+    rates, rtts, sends = _factors(cell.given)
+    for name in sends:
+        if cell.factors[name] == "connect-flood":
+            return _FLOOD_TCP_MB
+    rate, rtt = cell.rate, cell.rtt
+    for name in rates:
+        rate = max(rate, cast("Rate", cell.factors[name]))
+    for name in rtts:
+        rtt = max(rtt, cast("Duration", cell.factors[name]))
+    held_bytes = rate.bits_per_s / 8 * rtt.ns / 1e9 * (1 + cell.buffer_bdp)
+    return max(_LEAST_TCP_MB, round(_PER_BYTE * held_bytes / 2**20))
+
+
+@lru_cache(64)  # cells of a matrix share few sets of factors
+def _factors(given: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return the factors that are rates of events, RTTs of events or groups, and kinds of traffic."""
+    return (
+        tuple(name for name in given if name.startswith("events.") and name.endswith(".rate")),
+        tuple(name for name in given if name.endswith(".rtt")),
+        tuple(name for name in given if name.endswith(".send")),
+    )
+
+
+def guest_mb(cell: Cell, least_mb: int) -> int:
+    """Return the memory of a guest for a trial of a cell, of at least `least_mb`, in MiB."""
+    of_tcp_mb = tcp_mb(cell)
+    if of_tcp_mb <= _LEAST_TCP_MB:
+        return least_mb
+    return max(least_mb, -(-(of_tcp_mb + least_mb // 2) // _STEP_MB) * _STEP_MB)
