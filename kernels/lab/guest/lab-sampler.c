@@ -31,7 +31,7 @@
 #include "util.h"
 
 #define FLUSH_AT   (64 * 1024) /* bytes of samples kept in memory before a write */
-#define MOST_PORTS 512
+#define MOST_PORTS 2048
 
 const char *program = "lab-sampler";
 

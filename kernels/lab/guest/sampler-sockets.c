@@ -4,7 +4,7 @@
  * TCP sockets over sock_diag: what `ss -ti` shows. The request is for all connected
  * sockets of a namespace, as in a guest they belong to the flows (and to iperf3's
  * control connections, which a reader recognizes by their bytes), but for those with
- * given ports: ten thousands of connections of a flood would take all of the time.
+ * given ports: the tens of thousands of connections of a flood would take all the time.
  */
 
 #include <arpa/inet.h>

@@ -6,8 +6,9 @@
  * Each carries a given payload. With --answer the receiver then sends as much back
  * and the sender closes: a request and its response, whose times are reported one by
  * one. Without, the sender closes at once and the receiver after it: connections of
- * a flood, which are only counted, and given up where there is no answer. With --schedule, a workload, instants and sizes
- * are those of a file, and a connection is complete when the receiver has closed it.
+ * a flood, which are only counted, and given up where there is no answer. With
+ * --schedule, a workload, instants and sizes are those of a file, and a connection is
+ * complete when the receiver has closed it.
  */
 
 #include "traffic.h"
