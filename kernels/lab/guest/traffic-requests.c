@@ -63,7 +63,7 @@ struct side {
 	uint64_t planned_number;
 	int epoll, timer;
 	int64_t start_ns;
-	struct connection **all; /* the sender's, in order of their numbers */
+	struct connection **all;  /* the sender's, in order of their numbers */
 	struct connections flood; /* without @each: those that are open */
 	uint64_t opened, established, ended, failed;
 	uint64_t unopened; /* of @failed: there was no free port */
