@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.app import api
-from l4sbench.app.prepare import RUNS, RunOptions, find_run
+from l4sbench.app.prepare import RUNS, RunOptions, find_run, load_matrix
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.userfiles import is_folder, short
 
@@ -75,15 +75,19 @@ def judge_kernel(
         on_event: Called with the events of the run.
 
     Raises:
-        InputError: there is no such run or tree, or a filter is wrong.
+        InputError: there is no such run or tree, or a filter or a margin is wrong.
         TestbedError: this machine cannot build or run labs at all.
     """
     from l4sbench.testbeds.virtual.lab import BuildOptions, build, remove_lab
     from l4sbench.testbeds.virtual.lab.doctor import build_checks, require
+    from reports.compare import load_margins
 
     base = find_run(good, Path(runs))
     if not is_folder(kernel_tree):
         raise InputError(f"there is no kernel tree {short(str(kernel_tree))}")
+    load_matrix(base / "matrix.yaml").select(filters)  # what is wrong shows before a kernel is compiled
+    if margins is not None:
+        load_margins(Path(margins))
     require(build_checks(None))
     options = BuildOptions(kernel_tree=kernel_tree, name=name, keep_tree=True, jobs=jobs)
     try:
