@@ -82,6 +82,17 @@ SEEN = {
     ("ncf26-parking", "ncf26-parking"): tuple(
         f"{name} over both bottlenecks" for name in ("CUBIC", "Reno", "BBRv1")
     ),
+    ("ncf26-flood", "ncf26-flood"): ("Mice take all from Reno", "Elephants have the link before"),
+    ("ncf26-rtts", "ncf26-rtts"): ("NCF is fair in a shallow buffer", "NCF is fairest in a deep buffer"),
+    ("ncf26-staggered", "ncf26-staggered"): ("Fairness of Reno, every 5 s",),
+    ("ncf26-workload", "ncf26-workload"): ("Connections of up to 100 B end soonest with NCF",),
+    ("segsize26", "segsize26"): ("The default scheme at 100 kbit/s", "Many flows, packets of log"),
+    ("segsize26-cubic", "segsize26-cubic"): ("Fairness is near 1",),
+    ("segsize26-flood", "segsize26-flood"): (
+        "A classic flood leaves packets whole",
+        "An L4S flood leaves Prague a small rest",
+    ),
+    ("stress25-bbr3", "stress25-bbr3"): ("Prague among itself", "Prague's queue"),
 }
 """Quick variant and study -> claims that must be seen in it; of the others some need the whole study."""
 
@@ -91,3 +102,9 @@ def test_quick_variants(lab: Lab, tmp_path: Path, matrix: str, study: str) -> No
     report = asked(ran(tmp_path, f"{matrix}-quick"), study)
     seen = {one.claim.name for one in report.findings if one.outcome == ClaimOutcome.SEEN}
     assert set(SEEN[matrix, study]) <= seen
+
+
+@pytest.mark.parametrize("matrix", ["anrw24", "pam25-flows", "segsize26-bbr3"])
+def test_quick_variants_without_claims_of_single_trials(lab: Lab, tmp_path: Path, matrix: str) -> None:
+    found = ran(tmp_path, f"{matrix}-quick")
+    assert found.trials["status"].to_list() == ["ok"] * found.trials.height
