@@ -71,5 +71,5 @@ def test_segment_sizes_on_a_throttled_link(tmp_path: Path) -> None:
     assert sizes["fixed"] > 1400
     assert sizes["log"] < 0.9 * sizes["fixed"]
     # a quarter of the round trip at each of four ports
-    assert sockets["min_rtt_ms"].min() > 80  # type: ignore[operator]
+    assert sockets["min_rtt_ms"].min() >= 80  # type: ignore[operator]
     assert set(found.queues.filter(pl.col("kind") == "dualpi2")["network"]) == {"net-right"}
