@@ -275,8 +275,14 @@ class Cell:
     @property
     def highest_rate(self) -> Rate:
         """The highest rate of the bottleneck during a trial."""
-        changed = (cast("Rate", event.changes.get("rate", self.rate)) for event in self.events)
-        return max([self.rate, *changed])
+        changed = [cast("Rate", event.changes.get("rate", self.rate)) for event in self.events]
+        return max([self.rate, *changed]) if changed else self.rate
+
+    @property
+    def longest_rtt(self) -> Duration:
+        """The longest round-trip time during a trial: the path's, also after events, or a group's own."""
+        others = [cast("Duration", self.factors[name]) for name in _rtts(self.given)]
+        return max([self.rtt, *others]) if others else self.rtt
 
     @property
     def nodes(self) -> Mapping[str, tuple[str | None, str | None]]:
@@ -409,6 +415,12 @@ def _by_name(names: frozenset[str]) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def _has_events(names: frozenset[str]) -> bool:
     return any(event_parts(name) for name in names)
+
+
+@lru_cache(maxsize=4096)
+def _rtts(names: frozenset[str]) -> tuple[str, ...]:
+    """Return the factors that are round-trip times of events or groups."""
+    return tuple(name for name in names if name.endswith(".rtt"))
 
 
 def _canonical(factors: Iterable[tuple[str, Value]]) -> str:

@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
-    from l4sbench.units import Duration, Rate
 
 _PER_BYTE: Final = 8
 """Bytes of memory for each byte under way.
@@ -28,27 +26,10 @@ def tcp_mb(cell: Cell) -> int:
 
     With less, the kernel would shrink windows, and hosts rather than the path would limit flows.
     """
-    rates, rtts, sends = _factors(cell.given)
-    for name in sends:
-        if cell.factors[name] == "connect-flood":
-            return _FLOOD_TCP_MB
-    rate, rtt = cell.rate, cell.rtt
-    for name in rates:
-        rate = max(rate, cast("Rate", cell.factors[name]))
-    for name in rtts:
-        rtt = max(rtt, cast("Duration", cell.factors[name]))
-    held_bytes = rate.bits_per_s / 8 * rtt.ns / 1e9 * (1 + cell.buffer_bdp)
+    if any(cell.factors.get(f"{name}.send") == "connect-flood" for name in cell.group_names):
+        return _FLOOD_TCP_MB
+    held_bytes = cell.highest_rate.bits_per_s / 8 * cell.longest_rtt.ns / 1e9 * (1 + cell.buffer_bdp)
     return max(_LEAST_TCP_MB, round(_PER_BYTE * held_bytes / 2**20))
-
-
-@lru_cache(64)  # cells of a matrix share few sets of factors
-def _factors(given: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the factors that are rates of events, RTTs of events or groups, and kinds of traffic."""
-    return (
-        tuple(name for name in given if name.startswith("events.") and name.endswith(".rate")),
-        tuple(name for name in given if name.endswith(".rtt")),
-        tuple(name for name in given if name.endswith(".send")),
-    )
 
 
 def guest_mb(cell: Cell, least_mb: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from l4sbench.catalog import Bottleneck, CongestionControl, Queue
 from l4sbench.catalog.entries import PACKET_BYTES
@@ -120,10 +120,7 @@ class Placement:
     def socket_bytes(self) -> int:
         """Minimum size of socket buffers that leaves the network as the limit, whatever events change."""
         held = self.queue.limit_bytes(self.cell.aqm_params, self.setting) * len(self.topology.bottlenecks)
-        changes = [event.changes for event in self.cell.events]
-        rtts = [self.cell.rtt, *(cast("Duration", change["rtt"]) for change in changes if "rtt" in change)]
-        own = [placed.group.rtt for placed in self.groups if placed.group.rtt is not None]
-        most = Bottleneck(self.cell.highest_rate, max([*rtts, *own]), self.cell.buffer_bdp)
+        most = Bottleneck(self.cell.highest_rate, self.cell.longest_rtt, self.cell.buffer_bdp)
         return SOCKET_SHARE * (held + most.bdp_bytes)
 
     @property
