@@ -48,6 +48,7 @@ from l4sbench.planning.plan import plan
 from l4sbench.program.trial import Judgement, TrialSpec
 from l4sbench.store import DiskFull, Run, RunMoved, is_full, locked
 from l4sbench.store.bundle import unpack_bundle, write_bundle
+from tests.patience import PATIENCE_S
 from tests.unit.l4sbench import small
 
 CASE: Final = Path(__file__).parents[1] / "cases" / "trials" / "lean-dualpi2" / "raw"
@@ -57,7 +58,6 @@ DEFAULT_SEED: Final = 20260102
 DISK_MB: Final = 64
 _INSIDE: Final = "L4SBENCH_KILLER_DISK"
 _TRIALS: Final = "4"
-_LONGEST_S: Final = 600.0
 _ENDS_WELL: Final = frozenset({0, 1, 2, 3, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP})
 
 # the files of a captured trial, one by one, and two that name the trial
@@ -208,7 +208,7 @@ class Killer:
 
     def wait(self, pid: int) -> int:
         """Return the exit code of a child, or minus the number of the signal that ended it."""
-        until_s = time.monotonic() + _LONGEST_S
+        until_s = time.monotonic() + PATIENCE_S
         while True:
             found, status = os.waitpid(pid, os.WNOHANG)
             if found:
@@ -216,7 +216,7 @@ class Killer:
             if time.monotonic() > until_s:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-                raise Violation(f"a child did not end within {_LONGEST_S:g} s")
+                raise Violation(f"a child did not end within {PATIENCE_S:g} s")
             time.sleep(0.005)
         code = os.waitstatus_to_exitcode(status)
         self.codes[code] += 1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CPU_S: Final = 10.0
 MEMORY_MB: Final = 500.0
-HANG_S: Final = 300.0
+HANG_S: Final = 600.0
 """Guard against commands that wait for ever; no verdict depends on it otherwise."""
 
 _YAML: Final = re.compile(r":[1-9][0-9]*:[1-9][0-9]*: ")

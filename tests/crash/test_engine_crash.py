@@ -22,10 +22,10 @@ import pytest
 
 from l4sbench.matrix import Matrix
 from l4sbench.store import Run, locked
+from tests.patience import PATIENCE_S
 from tests.unit.l4sbench import small
 
 ROOT = Path(small.__file__).parents[3]
-LIMIT_S = 300.0
 """Limit for what ends soon, on a machine that is busy with other work."""
 SMALL = (sys.executable, "-m", "tests.unit.l4sbench.small")
 
@@ -56,7 +56,12 @@ def running(
 def finished(runs: Path, *options: str) -> dict[str, object]:
     """What the process says that runs the matrix to its end."""
     done = subprocess.run(
-        [*SMALL, str(runs), *options], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        [*SMALL, str(runs), *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.stdout, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]), exit=done.returncode)
@@ -96,7 +101,7 @@ def is_writing(runs: Path) -> bool:
 
 def until(true: Callable[[], bool]) -> None:
     """Wait for something that comes soon, however busy the machine is."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -120,7 +125,7 @@ def test_kill_at_any_point_leaves_only_whole_trials(
             until(lambda: is_writing(tmp_path))
             time.sleep(draw.uniform(0.0, 0.1))  # anywhere in a trial
             os.kill(process.pid, signal.SIGKILL)
-            process.wait(LIMIT_S)
+            process.wait(PATIENCE_S)
         run = latest(tmp_path)
         cut_short += len(small.partials(run))
         ended.append(check_whole(run, 1000))
@@ -188,7 +193,7 @@ def test_ctrl_c_in_a_terminal_keeps_what_ended(tmp_path: Path) -> None:
     with running(tmp_path, "--sleep", "20") as process:
         until(lambda: is_writing(tmp_path))
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
-        out, _ = process.communicate(timeout=LIMIT_S)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "stopping" in out
     run = latest(tmp_path)
@@ -206,7 +211,7 @@ def test_ctrl_c_twice_ends_the_process_at_once(tmp_path: Path) -> None:
         time.sleep(0.2)
         assert process.poll() is None  # it waits for a trial that does not stop
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(LIMIT_S)
+        process.wait(PATIENCE_S)
     assert check_whole(latest(tmp_path), 1000) == 0
 
 
@@ -214,7 +219,7 @@ def test_ctrl_c_twice_ends_the_process_at_once(tmp_path: Path) -> None:
 def test_terminating_and_hanging_up_is_interrupting(tmp_path: Path, number: signal.Signals) -> None:
     with running(tmp_path, "--sleep", "20") as process:
         process.send_signal(number)
-        process.communicate(timeout=LIMIT_S)
+        process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert not small.partials(latest(tmp_path))
 
@@ -227,14 +232,14 @@ def test_hanging_up_twice_is_hanging_up_once(tmp_path: Path) -> None:
             pass
         process.send_signal(signal.SIGHUP)
         with pytest.raises(subprocess.TimeoutExpired):  # it waits for a trial that does not stop
-            process.wait(0.5)
+            process.wait(0.5)  # expires: nothing has to end
 
 
 def test_hanging_up_does_nothing_where_it_is_ignored(tmp_path: Path) -> None:
     command = ["nohup", *SMALL, str(tmp_path), "--trials", "1", "--sleep", "0.5"]
     with running(tmp_path, command=command) as process:
         process.send_signal(signal.SIGHUP)
-        out, _ = process.communicate(timeout=LIMIT_S)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert json.loads(out.splitlines()[-1])["ok"] == 6
 
@@ -242,7 +247,7 @@ def test_hanging_up_does_nothing_where_it_is_ignored(tmp_path: Path) -> None:
 def test_the_second_run_on_a_directory_is_refused(tmp_path: Path) -> None:
     with running(tmp_path, "--sleep", "20") as process:
         second = subprocess.run(
-            [*SMALL, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False
+            [*SMALL, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert second.returncode != 0
         assert f"is in use by process {process.pid} on " in second.stderr
@@ -258,7 +263,7 @@ def test_a_run_that_is_moved_away_ends_and_is_not_made_again(
         while len(list(run.ended())) < 3:
             time.sleep(0.01)
         away = run.path.rename(tmp_path / "away")
-        out, err = process.communicate(timeout=LIMIT_S)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3, err
     assert "the run directory was moved or removed" in json.loads(out.splitlines()[-1])["error"]
     assert not run.path.exists()
@@ -311,7 +316,7 @@ def test_a_full_disk_stops_the_run_and_ended_trials_are_whole(tmp_path: Path, ma
     # 48 trials of 400 kB on a disk of 12 MB, of which 6 MB are taken at first and free for the second run.
     run_on_it = ["sh", "-c", MOUNTED, sys.executable, str(tmp_path), FULL, "400000", "6000000", manner]
     command = [*_own_mounts(), *run_on_it]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     first, second = json.loads(done.stdout)
     for said in (first, second):
@@ -328,7 +333,7 @@ def test_a_full_disk_stops_the_run_and_ended_trials_are_whole(tmp_path: Path, ma
 def test_a_trial_that_may_not_write_so_much_fails_with_the_reason(tmp_path: Path) -> None:
     limit = f"ulimit -f 100; exec {' '.join(SMALL)} {tmp_path} --size 800000"
     done = subprocess.run(
-        ["bash", "-c", limit], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        ["bash", "-c", limit], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert json.loads(done.stdout.splitlines()[-1])["failed"] == 12, done.stderr
     (reason,) = next(iter(latest(tmp_path).ended())).reasons

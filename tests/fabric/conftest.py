@@ -17,6 +17,7 @@ import pytest
 
 from fablib_slices import Access, Slices
 from tests.lab.conftest import lab
+from tests.patience import PATIENCE_S
 
 __all__ = ["lab"]  # a fixture of theirs
 
@@ -51,18 +52,18 @@ class StandIn:
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
         if not self.url:
-            self.process.wait(10)
+            self.process.wait(PATIENCE_S)
             raise RuntimeError(f"the stand-in ended with {self.process.returncode}")
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(PATIENCE_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
     def call(self, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(f"{self.url}{path}", data=data, timeout=300) as answer:
+        with urllib.request.urlopen(f"{self.url}{path}", data=data, timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
     def faults(self, **faults: object) -> None:
@@ -125,7 +126,9 @@ def standin(_standin: StandIn) -> StandIn:
 @pytest.fixture
 def access(tmp_path: Path) -> Access:
     key = tmp_path / "slice_key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(key)], check=True, timeout=120)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(key)], check=True, timeout=PATIENCE_S
+    )
     return Access("bastion.example.org", "tester_0000000000", key, key, key.with_suffix(".pub"))
 
 

@@ -23,9 +23,10 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds import nodes
 from l4sbench.testbeds.nodes.checks import node_checks
 from l4sbench.testbeds.virtual.lab import Lab
-from tests.fabric.account import LIMIT_S, environment, l4sbench, may_serve, write_certificate
+from tests.fabric.account import environment, l4sbench, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
 from tests.lab.nodes import hosts
+from tests.patience import PATIENCE_S
 
 
 def require_nodes() -> None:
@@ -84,7 +85,7 @@ class Place:
             yield Command(process, log)
         finally:
             process.kill()
-            process.wait(30)
+            process.wait(PATIENCE_S)
 
     def trials(self, matrix: str) -> dict[str, tuple[str, int]]:
         """Return every ended trial of the latest run: its status, and the time of its file."""
@@ -126,11 +127,11 @@ class Command:
 
     def wait(self) -> int:
         """Return its exit code, once it has ended."""
-        return self.process.wait(LIMIT_S)
+        return self.process.wait(PATIENCE_S)
 
     def wait_until(self, what: Callable[[], bool]) -> None:
         """Wait until a condition is true; the command must not end before."""
-        ends = time.monotonic() + LIMIT_S
+        ends = time.monotonic() + PATIENCE_S
         while not what():
             assert self.process.poll() is None, self.said
             assert time.monotonic() < ends, self.said

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fabric.account import LIMIT_S, ROOT, environment, l4sbench, may_serve, write_certificate
+from tests.fabric.account import ROOT, environment, l4sbench, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
+from tests.patience import PATIENCE_S
 
 HOST = f"127.77.{os.getpid() % 250}.1"
 """fablib always talks to port 443, so that parallel test runs need addresses of their own."""
@@ -41,7 +42,7 @@ def account(tls: tuple[StandIn, Path], tmp_path: Path) -> Mapping[str, str]:
     standin.faults()
     for name in ("slice_key", "bastion_key"):
         command = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / name)]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
     bastion = ("tester_0000000000", tmp_path / "bastion_key")
     return environment(standin, HOST, certificate, tmp_path, bastion=bastion, key=tmp_path / "slice_key")
 
@@ -72,7 +73,7 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
         env=dict(account),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=True,
     )
     hosts = json.loads(listed.stdout)["_meta"]["hostvars"]
@@ -153,7 +154,7 @@ def test_a_new_token_in_its_file_is_taken_up_by_what_runs(
         expires = "2099-01-01 00:00:00 +0000"
         new = {"id_token": standin.call("/_token")["token"], "expires_at": expires}
         Path(account["FABRIC_TOKEN_LOCATION"]).write_text(json.dumps(new))
-        said, _ = process.communicate("\n", timeout=LIMIT_S)
+        said, _ = process.communicate("\n", timeout=PATIENCE_S)
     assert process.returncode == 0
     assert said.startswith("None 20")
 

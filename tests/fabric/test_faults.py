@@ -19,6 +19,7 @@ from l4sbench.testbeds import nodes
 from tests.fabric.conftest import matrix_text
 from tests.fabric.place import Place, flows_on, made_anew, one_lab, place_of, power_off
 from tests.lab.nodes.hosts import only_busy
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -79,7 +80,7 @@ def test_a_controller_that_is_killed_goes_on_where_it_was(fabric: Place, booted:
         run.wait_until(lambda: len(fabric.trials("faults")) == 1)
         run.wait_until(lambda: flows_on(booted))
         run.process.kill()
-        run.process.wait(30)
+        run.process.wait(PATIENCE_S)
     before = fabric.trials("faults")
     again = fabric.l4sbench(*RUN)
     whole(fabric, again.returncode, again.stderr)

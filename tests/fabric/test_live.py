@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [
@@ -53,7 +55,7 @@ def test_reserve_reach_renew_and_give_back() -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert reached.stdout.count("SUCCESS") == 6, reached.stdout + reached.stderr

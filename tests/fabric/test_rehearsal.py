@@ -23,6 +23,7 @@ from tests.fabric.account import ROOT
 from tests.fabric.conftest import matrix_text
 from tests.fabric.place import Place, one_lab, place_of
 from tests.lab.nodes.hosts import only_busy
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -44,12 +45,12 @@ def fabric(booted: nodes.NodesStatus, tmp_path: Path) -> Iterator[Place]:
         yield found
 
 
-WAIT = """\
+WAIT = f"""\
 import time
 from pathlib import Path
 
 log = Path("runs/rehearsal/detached.log")
-ends = time.monotonic() + 500
+ends = time.monotonic() + {PATIENCE_S}
 while "run: " not in log.read_text() and "error:" not in log.read_text() and time.monotonic() < ends:
     time.sleep(1)
 print(log.read_text())
@@ -68,7 +69,7 @@ def executed(account: Mapping[str, str]) -> list[str]:
     notebook.cells.insert(notebook.cells.index(progress), wait)
     own = dict(account)
     own["PATH"] = f"{Path(sys.executable).parent}:{own['PATH']}"
-    client = NotebookClient(notebook, timeout=600, kernel_name="python3")
+    client = NotebookClient(notebook, timeout=PATIENCE_S, kernel_name="python3")
     client.execute(cwd=account["HOME"], env=own)
     return [
         "".join(

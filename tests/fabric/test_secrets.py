@@ -25,6 +25,7 @@ from l4sbench.testbeds.fabric import keeping
 from tests.fabric.account import environment, l4sbench, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
 from tests.fabric.test_testbed import Hosts, Sweep, sweep
+from tests.patience import PATIENCE_S
 
 __all__ = ["sweep"]  # a fixture of theirs
 
@@ -49,7 +50,7 @@ def account(tmp_path: Path) -> Iterator[tuple[StandIn, Mapping[str, str]]]:
     os.environ["SSL_CERT_FILE"] = str(certificate)  # for the tests' own requests
     for name in ("slice_key", "bastion_key"):
         command = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / name)]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
     bastion = ("tester_0000000000", tmp_path / "bastion_key")
     own = environment(served, HOST, certificate, tmp_path, bastion=bastion, key=tmp_path / "slice_key")
     token = json.loads(Path(own["FABRIC_TOKEN_LOCATION"]).read_text())

@@ -128,7 +128,7 @@ def test_a_slice_that_never_gets_ready_stays_and_says_so(
 ) -> None:
     standin.faults(configure_s=999)
     with pytest.raises(TestbedError, match="still Configuring after 1 s; it stays"):
-        slices.up(spec, poll_s=0.1, limit_s=1)
+        slices.up(spec, poll_s=0.1, limit_s=1)  # expires: the slice never comes up
     assert slices.find(spec.name) is not None
 
 

@@ -37,6 +37,7 @@ from l4sbench.topology import topology
 from l4sbench.traits import Stage, Stages
 from reports.result.load import load
 from tests.fabric.conftest import StandIn, matrix_text
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
@@ -392,7 +393,7 @@ def test_what_is_wrong_with_one_slice_is_told_without_waiting_for_the_others(
         def identity(self) -> Identity:
             if self.slice_name.endswith("-1"):
                 raise TestbedError("router: no space left on device")
-            waited.append(release.wait(300))
+            waited.append(release.wait(PATIENCE_S))
             return super().identity()
 
     sweep.kind = Stuck

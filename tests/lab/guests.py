@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from l4sbench.testbeds.virtual.guest import Boot, Ended, run_guest
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import PATIENCE_S
 
-WALL_LIMIT_S = 300.0
 """For guests that hang; the longest of a test takes some 6 s of CPU, which is minutes on a busy machine."""
 
 
@@ -22,7 +22,7 @@ def compiled(source: Path, folder: Path) -> Path:
     """Compile a program for the guest from one file in C; return it."""
     program = folder / source.stem
     gcc = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static"]
-    subprocess.run([*gcc, "-o", program, source], check=True, timeout=300)
+    subprocess.run([*gcc, "-o", program, source], check=True, timeout=PATIENCE_S)
     return program
 
 
@@ -111,7 +111,7 @@ def boot(
             (folder / name).write_text(text)
         (folder / "script").write_text("".join(f"{line}\n" for line in script.lines))
     ended = run_guest(
-        Boot(lab.kernel, lab.rootfs, folder, seed), folder / "console.log", WALL_LIMIT_S, threading.Event()
+        Boot(lab.kernel, lab.rootfs, folder, seed), folder / "console.log", PATIENCE_S, threading.Event()
     )
     status = folder / "status.jsonl"
     lines = status.read_text().splitlines() if status.exists() else []

@@ -14,6 +14,7 @@ from typing import Any
 
 from l4sbench import assets
 from l4sbench.testbeds.ssh.environment import environment
+from tests.patience import PATIENCE_S
 
 ON_NODES = frozenset(
     {
@@ -77,7 +78,7 @@ class Played:
     executed: frozenset[str]
 
 
-def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = 300) -> Played:
+def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = PATIENCE_S) -> Played:
     """Run a playbook in its folder's parent; no host may fail."""
     folder = playbook.parent.parent
     with tempfile.TemporaryDirectory() as scratch:

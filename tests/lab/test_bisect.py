@@ -18,6 +18,7 @@ from l4sbench.testbeds.virtual.lab import source as sources
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.kernel import unpack
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -108,7 +109,7 @@ def test_bisection_finds_the_wrong_commit(history: tuple[Path, str, str, str], t
     assert "skip: this kernel does not build" in broken.stdout
     for words in (["--kernel-tree", "/nowhere"], ["--kernel-tree", ".", "aqm=nothing"]):
         odd = subprocess.run(
-            [*step[:6], *words], cwd=tree, text=True, timeout=600, capture_output=True, check=False
+            [*step[:6], *words], cwd=tree, text=True, timeout=PATIENCE_S, capture_output=True, check=False
         )
         assert odd.returncode == 255, odd.stderr
 

@@ -17,6 +17,7 @@ from l4sbench import assets
 from l4sbench.errors import TestbedError
 from l4sbench.files import remove_tree
 from l4sbench.testbeds.virtual.lab import BuildOptions, BuildStep, Lab, build, with_modules
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -82,7 +83,7 @@ def first_boot(kernel: Path, rootfs: Path, seed: int, prefix: Sequence[str] = ()
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE_S,
             check=False,
         )
     return done.stdout.replace("\r", "")
@@ -143,7 +144,7 @@ def test_modules_from_outside_join_the_lab(lab: Lab, cache: Path, tmp_path: Path
 def test_a_killed_build_is_named_cleaned_up_and_finished(cache: Path, kernels: Path) -> None:
     change_a_module(kernels)
     killed = subprocess.Popen([sys.executable, "-c", KILL_ME, str(cache), str(kernels)])
-    assert killed.wait(timeout=300) == -signal.SIGKILL
+    assert killed.wait(timeout=PATIENCE_S) == -signal.SIGKILL
     with pytest.raises(TestbedError, match="not built for the current sources"):
         Lab.locate(cache, kernels)
     said: list[BuildStep] = []
@@ -164,7 +165,7 @@ def test_a_seed_makes_the_guest_a_function_and_another_seed_another(lab: Lab) ->
 def test_a_seed_that_is_no_number_is_refused(lab: Lab) -> None:
     argv = [str(lab.kernel), "lab.seed=seven"]
     done = subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 1
     assert "lab.seed=seven is no 64-bit number" in done.stderr

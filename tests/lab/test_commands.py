@@ -21,6 +21,7 @@ import pytest
 
 from l4sbench.app import api
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -53,7 +54,7 @@ def command(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -79,7 +80,7 @@ def test_a_report_takes_in_what_has_ended_while_the_run_goes_on(lab: Lab, matrix
             assert run.poll() is None
         finally:
             run.send_signal(signal.SIGINT)
-            run.communicate(timeout=600)
+            run.communicate(timeout=PATIENCE_S)
     assert command("report", "small").returncode == 0
 
 
@@ -144,13 +145,13 @@ def test_watching_redraws_the_table(lab: Lab, matrix: Path) -> None:
         env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "50"},
     )
     os.close(theirs)
-    shown, deadline = b"", time.monotonic() + 600
+    shown, deadline = b"", time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:
             shown += os.read(ours, 65536)
         except OSError:  # the other end is closed
             break
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=PATIENCE_S) == 0
     os.close(ours)
     assert b"Is it okay to switch to Prague?" in shown  # which the answer on stdout is not part of
     assert b"no table yet" not in shown

@@ -16,6 +16,7 @@ from l4sbench.app.prepare import find_run
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.udp import EXAMPLE, RECEIVE, SEND
 from tests.lab.udp import udp_l4s as compiled_example
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -45,7 +46,7 @@ def compiled(folder: Path, name: str, body: str) -> None:
     source = folder / f"{name}.c"
     source.write_text(f"#include <stdio.h>\n#include <unistd.h>\nint main(void) {{ {body} }}\n")
     argv = ["gcc", "-static", "-o", str(folder / name), str(source)]
-    subprocess.run(argv, check=True, timeout=60)
+    subprocess.run(argv, check=True, timeout=PATIENCE_S)
 
 
 def run(folder: Path, flows: str, aqm: str = "dualpi2", **options: Any) -> api.EndedRun:

@@ -19,13 +19,13 @@ import pytest
 from l4sbench.files import is_temporary
 from l4sbench.testbeds.virtual.keeper import sweep
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
 ROOT: Final = Path(__file__).parents[2]
 MEMORY: Final = Path("/dev/shm")
 KILLS: Final = 12
-LIMIT_S: Final = 120.0
 
 OWNER: Final = """\
 import sys, threading
@@ -75,7 +75,7 @@ def processes(guests: set[Path]) -> list[int]:
 
 
 def wait_for(event: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not event():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)
@@ -108,7 +108,7 @@ def test_nothing_of_a_guest_outlives_its_owner(tmp_path: Path) -> None:
             os.killpg(owner.pid, signal.SIGKILL)
             owner.wait()
         seen |= folders(trials)
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + PATIENCE_S
         while left := {*folders(trials), *processes(seen)}:
             assert time.monotonic() < deadline, (number, left, Path("/proc/locks").read_text())
             time.sleep(0.01)

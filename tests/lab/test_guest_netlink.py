@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench import assets
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -24,12 +25,14 @@ def netlink(tmp_path_factory: pytest.TempPathFactory) -> Path:
     guest = assets.folder("kernels") / "lab" / "guest"
     sources = [Path(__file__).with_name("netlink.c"), *(guest / name for name in SOURCES)]
     gcc = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", f"-I{guest}"]
-    subprocess.run([*gcc, "-o", program, *sources], check=True, timeout=60)
+    subprocess.run([*gcc, "-o", program, *sources], check=True, timeout=PATIENCE_S)
     return program
 
 
 def dumped(netlink: Path, *answers: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([netlink, *answers], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [netlink, *answers], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
 
 
 def test_complete_dump_is_kept(netlink: Path) -> None:

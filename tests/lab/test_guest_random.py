@@ -43,13 +43,13 @@ def awaits_children(status: str) -> bool:
 def send(stop: threading.Event, count: Callable[[], None]) -> None:
     """Send signals to the guest of this test, once it has booted, until it ends."""
     argument = f"lab.seed={SEED}".encode()
-    while not stop.wait(PAUSE_S):
+    while not stop.wait(PAUSE_S):  # expires: signals go on
         for path in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has ended
                 if argument in (path / "cmdline").read_bytes().split(b"\0") and awaits_children(
                     (path / "status").read_text()
                 ):
-                    while not stop.wait(PAUSE_S):
+                    while not stop.wait(PAUSE_S):  # expires: signals go on
                         os.kill(int(path.name), signal.SIGCHLD)
                         count()
 

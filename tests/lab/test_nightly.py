@@ -12,6 +12,7 @@ import pytest
 
 from l4sbench import tables
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +41,7 @@ def night(folder: Path) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"L4SBENCH": str(command)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -74,7 +75,7 @@ def test_nights(lab: Lab, tmp_path: Path) -> None:
 
 def test_usage_is_said(tmp_path: Path) -> None:
     told = subprocess.run(
-        [ROOT / "tools" / "nightly.sh"], capture_output=True, text=True, timeout=120, check=False
+        [ROOT / "tools" / "nightly.sh"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert told.returncode == 2
     assert "usage: tools/nightly.sh MATRIX [RUNS]" in told.stderr

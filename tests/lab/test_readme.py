@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytestmark = pytest.mark.lab
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +31,7 @@ def test_the_table_is_that_of_a_run(tmp_path: Path) -> None:
     if not re.search(rf"Linux\s+{kernel} in the lab", page):
         pytest.skip(f"README.md has the table of another kernel than {build}")
     argv = [sys.executable, "tools/readme_table.py", "--check", str(run)]
-    checked = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    checked = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert checked.returncode == 0, checked.stderr
 
 
@@ -46,7 +48,7 @@ def test_another_table_is_noticed_and_replaced(tmp_path: Path) -> None:
 
     def tool(*options: str) -> int:
         argv = [sys.executable, "tools/readme_table.py", *options, str(tmp_path / "run")]
-        return subprocess.run(argv, cwd=tree, capture_output=True, check=False, timeout=60).returncode
+        return subprocess.run(argv, cwd=tree, capture_output=True, check=False, timeout=PATIENCE_S).returncode
 
     assert tool("--check") == 1
     assert tool() == 0

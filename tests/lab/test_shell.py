@@ -14,6 +14,7 @@ import time
 import pytest
 
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -26,7 +27,7 @@ def run(*words: str, given: str | None = None) -> subprocess.CompletedProcess[st
         input=given,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -78,7 +79,7 @@ def test_a_terminal_gets_a_banner_and_a_shell_without_the_kernels_words(lab: Lab
     ours, theirs = pty.openpty()
     process = subprocess.Popen(SHELL, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
-    shown, deadline, typed = b"", time.monotonic() + 300, False
+    shown, deadline, typed = b"", time.monotonic() + PATIENCE_S, False
     while time.monotonic() < deadline and select.select([ours], [], [], 300)[0]:
         try:
             shown += os.read(ours, 65536)
@@ -87,7 +88,7 @@ def test_a_terminal_gets_a_banner_and_a_shell_without_the_kernels_words(lab: Lab
         if not typed and b"lab:~# " in shown:  # what comes before the shell is lost
             os.write(ours, b"router cat /proc/sys/kernel/hostname >/dev/null && echo it-$((40 + 2))\nexit\n")
             typed = True
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE_S)
     os.close(ours)
     text = shown.decode(errors="replace").replace("\r", "")
     assert "  rx-l4s      10.0.5.100 on net-rx\n" in text

@@ -14,6 +14,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +28,7 @@ def execute(notebook: Any, folder: Path) -> list[dict[str, str]]:
         "PYTHONPATH": str(ROOT),
         "IPYTHONDIR": str(folder / "ipython"),
     }
-    NotebookClient(notebook, timeout=600, kernel_name="python3").execute(cwd=str(folder), env=own)
+    NotebookClient(notebook, timeout=PATIENCE_S, kernel_name="python3").execute(cwd=str(folder), env=own)
     found = []
     for cell in notebook.cells:
         if cell.cell_type == "code":

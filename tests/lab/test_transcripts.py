@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "transcripts.py"
@@ -71,7 +72,7 @@ def test_outputs_are_written_below_their_commands(tool: ModuleType, tmp_path: Pa
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, str(TOOL), *options, str(page)]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=600)
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
     different = run("--check")
     assert different.returncode == 1

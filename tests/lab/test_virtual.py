@@ -21,6 +21,7 @@ from l4sbench.program import Command
 from l4sbench.program.trial import TrialSpec
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -109,7 +110,7 @@ def test_how_often_is_sampled_matters_less_than_the_seed(lab: Lab, tmp_path: Pat
         assert means.max() - means.min() < seeds.max(), aqm  # type: ignore[operator]
 
 
-def spec_of(tmp_path: Path, *setup: Command, wall_limit_s: float = 60.0) -> TrialSpec:
+def spec_of(tmp_path: Path, *setup: Command, wall_limit_s: float = PATIENCE_S) -> TrialSpec:
     """One short trial whose router runs `setup` before everything else it sets up."""
     cell, shape, programs = api.programs_of(write_matrix(tmp_path), ["aqm=codel"])
     router = programs["router"]
@@ -134,7 +135,8 @@ def test_a_failing_command_is_the_reason(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_guest_that_hangs_is_killed_at_its_wall_limit(lab: Lab, tmp_path: Path) -> None:
-    spec = spec_of(tmp_path, Command(("busybox", "sh", "-c", "while :; do :; done")), wall_limit_s=3.0)
+    endless = Command(("busybox", "sh", "-c", "while :; do :; done"))
+    spec = spec_of(tmp_path, endless, wall_limit_s=3.0)  # expires: the guest never ends
     message, _ = failure(lab, spec, tmp_path)
     assert "no end within 3 s" in message
     assert not guests_of_this_process()

@@ -13,6 +13,7 @@ import pytest
 
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.guests import Script, boot
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -46,7 +47,7 @@ Send = Callable[..., Arrived]
 def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("probe") / "probe"
     source = Path(__file__).with_name("probe.c")
-    subprocess.run(["gcc", "-static", "-O2", "-Wall", "-o", made, source], check=True, timeout=120)
+    subprocess.run(["gcc", "-static", "-O2", "-Wall", "-o", made, source], check=True, timeout=PATIENCE_S)
     return made
 
 

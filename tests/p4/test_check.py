@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 
 STANDIN = """#!/bin/sh
@@ -39,7 +41,7 @@ def check(path: Path, **parts: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, str(ROOT / "tools" / "check_p4.py")],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "PATH": f"{path}:/usr/bin:/bin" if parts else str(path), "PYTHONPATH": str(ROOT)},
     )
@@ -82,7 +84,7 @@ def test_a_compiler_that_writes_nothing_fails(tmp_path: Path) -> None:
         [sys.executable, str(ROOT / "tools" / "check_p4.py")],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
     )

@@ -20,6 +20,7 @@ from tests.p4.packets import ALICE, BOB, HOSTS, Tcp
 from tests.p4.plane import NCF, PIPE, P4Plane, configuration, control
 from tests.p4.scenarios import DEEP, START, WINDOW, burst
 from tests.p4.vectors import drive
+from tests.patience import PATIENCE_S
 
 OTHER = Tcp(port=40_001)
 
@@ -111,7 +112,7 @@ def test_without_the_sde_the_error_says_what_to_set(ports_file: Path) -> None:
         [sys.executable, NCF / "control.py", "setup", ports_file],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "SDE_INSTALL": "/nonexistent"},
     )

@@ -19,6 +19,7 @@ from tests.p4.tna.machine import Switch
 from tests.p4.tna.report import budget
 from tests.p4.tna.syntax import load
 from tests.p4.vectors import drive
+from tests.patience import PATIENCE_S
 
 PAPERS_STAGES = 8
 """Section IV of the paper."""
@@ -44,7 +45,7 @@ def test_the_budget_is_printed() -> None:
         [sys.executable, "-m", "tests.p4.tna", str(PROGRAM)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert done.stdout.splitlines() == budget(program()).lines()

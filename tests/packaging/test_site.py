@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def checked(*argv: str | Path) -> str:
     """Run a command in the checkout; it must succeed."""
     ended = subprocess.run(
-        [str(arg) for arg in argv], cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
+        [str(arg) for arg in argv], cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 HOSTS = """\
 all:
   hosts:
@@ -39,7 +41,7 @@ def run(*argv: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess
         env={**kept, **env},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -7,13 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 DRAWING = (ROOT / "docs" / "architecture.svg").read_text(encoding="utf-8")
 
 
 def test_the_drawing_is_that_of_the_code() -> None:
     argv = [sys.executable, "tools/architecture.py", "--check"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr or "draw it anew: .venv/bin/python tools/architecture.py"
 
 

@@ -5,9 +5,12 @@
 import ast
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("l4sbench", "collectors", "reports", "fablib_slices")
@@ -25,7 +28,7 @@ def tracked() -> list[str]:
         check=True,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
 
@@ -64,6 +67,51 @@ def test_functions_stay_short(path: Path) -> None:
         and node.end_lineno - node.lineno + 1 > 80
     }
     assert long == {}
+
+
+WAITS = {"timeout", "timeout_s", "limit_s", "wall_limit_s"}
+"""Arguments of what waits."""
+
+
+def limits(tree: ast.Module) -> Iterator[ast.expr]:
+    """Every limit that a test states: arguments of what waits, their defaults, and what is added to now."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword(arg=name, value=value) if name in WAITS:
+                yield value
+            case ast.Call(func=ast.Attribute(attr="wait"), args=[value]):
+                yield value
+            case ast.BinOp(left=ast.Call() as now, op=ast.Add(), right=value):
+                if ast.unparse(now) == "time.monotonic()":
+                    yield value
+            case ast.arguments():
+                named = [*node.posonlyargs, *node.args][::-1]
+                yield from (
+                    value for arg, value in zip(named, node.defaults[::-1], strict=False) if arg.arg in WAITS
+                )
+                pairs = zip(node.kwonlyargs, node.kw_defaults, strict=True)
+                yield from (value for arg, value in pairs if value is not None and arg.arg in WAITS)
+
+
+def test_tests_wait_long_enough_for_a_busy_machine() -> None:
+    """A limit is at least `PATIENCE_S`; a comment `expires: ...` marks one that is there to be reached."""
+    short = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        lines, tree = text.splitlines(), ast.parse(text)
+        constants = {
+            target.id: statement.value
+            for statement in tree.body
+            if isinstance(statement, ast.Assign)
+            for target in statement.targets
+            if isinstance(target, ast.Name)
+        }
+        for limit in limits(tree):
+            match constants.get(limit.id) if isinstance(limit, ast.Name) else limit:
+                case ast.Constant(value=int() | float() as seconds) if seconds < PATIENCE_S:
+                    if "# expires: " not in lines[limit.lineno - 1]:
+                        short.append(f"{path.relative_to(ROOT)}:{limit.lineno}: {ast.unparse(limit)}")
+    assert short == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -40,7 +42,7 @@ def pythons() -> list[str]:
 
 
 def run(
-    argv: list[str], cwd: Path = ROOT, timeout_s: float = 300, **env: str
+    argv: list[str], cwd: Path = ROOT, timeout_s: float = PATIENCE_S, **env: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         argv, cwd=cwd, env=os.environ | env, capture_output=True, text=True, check=False, timeout=timeout_s
@@ -77,7 +79,7 @@ def test_check_covers_every_python_that_the_project_claims() -> None:
 
 
 def test_actionlint_accepts_the_workflows_and_rejects_a_broken_one(tmp_path: Path) -> None:
-    linted = run(["tools/actionlint.sh"], timeout_s=400)
+    linted = run(["tools/actionlint.sh"], timeout_s=PATIENCE_S)
     if "skipped" in linted.stderr:
         pytest.skip(linted.stderr.strip())
     assert linted.returncode == 0, linted.stdout
@@ -85,7 +87,7 @@ def test_actionlint_accepts_the_workflows_and_rejects_a_broken_one(tmp_path: Pat
     broken.write_text(
         "on: push\njobs: {a: {runs-on: ubuntu-latest, steps: [{runs: make}]}}\n", encoding="utf-8"
     )
-    assert "runs" in run(["tools/actionlint.sh", str(broken)], timeout_s=400).stdout
+    assert "runs" in run(["tools/actionlint.sh", str(broken)], timeout_s=PATIENCE_S).stdout
 
 
 @pytest.mark.long

@@ -19,7 +19,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-WAIT_S = 600.0
+from tests.patience import PATIENCE_S
+
 ENDED = re.compile(r"\[\d+/\d+.*\] (ok|invalid|failed) ")
 
 
@@ -32,7 +33,7 @@ def free_port() -> int:
 
 def wait_for(what: Callable[[], object], message: str) -> None:
     """Wait until `what` returns something true."""
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not what():
         assert time.monotonic() < deadline, message
         time.sleep(0.1)
@@ -41,7 +42,7 @@ def wait_for(what: Callable[[], object], message: str) -> None:
 def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill a process as `kill -9` does."""
     process.send_signal(signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=PATIENCE_S)
 
 
 @dataclass
@@ -87,7 +88,7 @@ class Cluster:
 
     def _answers(self) -> bool:
         with suppress(OSError):
-            socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+            socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S).close()
             return True
         return False
 
@@ -158,7 +159,7 @@ class Command:
 
     def wait_for_trial(self) -> None:
         """Wait until a trial has ended."""
-        while (line := self._came.get(timeout=WAIT_S)) is not None:
+        while (line := self._came.get(timeout=PATIENCE_S)) is not None:
             self.lines.append(line)
             if ENDED.match(line):
                 return
@@ -166,9 +167,9 @@ class Command:
 
     def end(self) -> int:
         """Wait for the end and return the exit code."""
-        while (line := self._came.get(timeout=WAIT_S)) is not None:
+        while (line := self._came.get(timeout=PATIENCE_S)) is not None:
             self.lines.append(line)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=PATIENCE_S)
 
     @property
     def text(self) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from l4sbench.testbeds.virtual.lab import Lab
-from tests.lab.dask.cluster import WAIT_S, Command
+from tests.lab.dask.cluster import Command
+from tests.patience import PATIENCE_S
 
 pytest.importorskip("distributed", reason="needs the extra `scale`")
 pytest.importorskip("asyncssh", reason="needs the extra `scale`")
@@ -74,7 +75,7 @@ def started(*words: object) -> Iterator[str]:
             yield process.stdout.readline().strip()
         finally:
             process.stdin.close()
-            process.wait(timeout=WAIT_S)
+            process.wait(timeout=PATIENCE_S)
 
 
 def test_a_local_cluster_as_documented(lab: Lab, tmp_path: Path) -> None:

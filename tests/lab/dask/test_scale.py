@@ -15,6 +15,7 @@ import pytest
 
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.dask.cluster import Cluster, Command, StallingProxy, cluster, kill, wait_for
+from tests.patience import PATIENCE_S
 
 pytest.importorskip("distributed", reason="needs the extra `scale`")
 pytestmark = pytest.mark.lab
@@ -218,7 +219,7 @@ def _can_mount(unshare: list[str]) -> bool:
     if not shutil.which("unshare"):
         return False
     words = [*unshare, "sh", "-c", "mount -t tmpfs tmpfs /mnt"]
-    return subprocess.run(words, capture_output=True, timeout=30, check=False).returncode == 0
+    return subprocess.run(words, capture_output=True, timeout=PATIENCE_S, check=False).returncode == 0
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="linux32 makes it i686")

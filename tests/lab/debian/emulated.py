@@ -27,10 +27,8 @@ from tests.lab.debian.emulated_disk import MANAGEMENT_MAC, emulated_disk
 from tests.lab.debian.hosts import shared_networks
 from tests.lab.debian.root import USER, DiskImage
 from tests.lab.nodes.hosts import on
+from tests.patience import PATIENCE_S
 
-BOOT_S = 900
-"""Limit for a machine to boot until ssh reaches it."""
-STOP_S = 300
 MEMORY_MB = 1024
 NICENESS = 5
 CPU = "max,la57=off,cx16=off"
@@ -63,7 +61,7 @@ class Machines:
         """
         on(self, name, "sudo", "systemctl", "poweroff", check=False)
         try:
-            self.running[name].process.wait(STOP_S)
+            self.running[name].process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired as error:
             raise TestbedError(f"{name} does not shut down") from error
         del self.running[name]
@@ -121,13 +119,13 @@ def _start_once(image: DiskImage) -> None:
     """Have a fresh Debian write its boot menu, and check that it reaches the archive."""
     folder = image.disk.parent / "first"
     with _booted({"first": ["router"]}, folder, image, None) as vms:
-        on(vms, "first", "sudo", "update-grub", timeout_s=BOOT_S)
-        on(vms, "first", "sudo", "apt-get", "-q", "update", "--error-on=any", timeout_s=BOOT_S)
+        on(vms, "first", "sudo", "update-grub", timeout_s=PATIENCE_S)
+        on(vms, "first", "sudo", "apt-get", "-q", "update", "--error-on=any", timeout_s=PATIENCE_S)
         # as on an image for clouds, which has no lists of packages
         on(vms, "first", "sudo", "rm", "-rf", "/var/lib/apt/lists/*")
         vms.stop("first")
         merge = ["qemu-img", "commit", "-q", str(folder / "first.qcow2")]
-        subprocess.run(merge, stdin=subprocess.DEVNULL, timeout=600, check=True)
+        subprocess.run(merge, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
         (folder / "first.qcow2").unlink()
 
 
@@ -155,7 +153,7 @@ def _start(
     subprocess.run(
         ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(below.absolute()), "-F", kind, str(own)],
         stdin=subprocess.DEVNULL,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=True,
     )
     port = _free_port()
@@ -186,21 +184,21 @@ def _free_port() -> int:
 def _end(vm: VirtualMachine) -> None:
     vm.process.terminate()
     try:
-        vm.process.wait(30)
+        vm.process.wait(30)  # expires: it is killed then
     except subprocess.TimeoutExpired:
         vm.process.kill()
-        vm.process.wait(30)
+        vm.process.wait(PATIENCE_S)
 
 
 def _wait_for(vms: Machines, name: str) -> None:
     vm = vms.running[name]
-    deadline = time.monotonic() + BOOT_S
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         if vm.process.poll() is not None:
             said = (vms.folder / f"{name}.qemu").read_text(errors="replace")
             raise TestbedError(f"QEMU ended: {said}")
         with suppress(AssertionError, subprocess.TimeoutExpired):
-            on(vms, name, "true", timeout_s=90)
+            on(vms, name, "true", timeout_s=90)  # expires: a try, many are made
             return
         if time.monotonic() > deadline:
             raise TestbedError(f"{name} does not boot", hint=f"its console is {vm.console}")

@@ -35,12 +35,10 @@ from tests.lab.debian import loader
 from tests.lab.debian.disk import PROXY_PORT, debian_disk
 from tests.lab.debian.root import USER, DiskImage
 from tests.lab.nodes.hosts import on
+from tests.patience import PATIENCE_S
 
 LINE6 = topology("line6")
 
-BOOT_S = 300
-"""Limit for a host to boot until its sshd answers."""
-STOP_S = 120
 TWO = {
     "ends": ("tx-l4s", "tx-classic", "rx-l4s", "rx-classic"),
     "middle": ("delay", "router"),
@@ -73,7 +71,7 @@ class DebianHosts:
             TestbedError: The host does not end.
         """
         on(self, name, "sudo", "systemctl", "poweroff", check=False)
-        deadline = time.monotonic() + STOP_S
+        deadline = time.monotonic() + PATIENCE_S
         while json.loads(ask(str(self.run / SOCKET), "nodes")[0])[name]["running"]:
             if time.monotonic() > deadline:
                 raise TestbedError(f"{name} does not shut down")
@@ -122,8 +120,8 @@ def debian_hosts(
         with _booted(
             {"first": ["router"]}, image.folder / "first", image, image.disk, {}, memory_mb
         ) as first:
-            on(first, "first", "sudo", "update-grub", timeout_s=BOOT_S)
-            on(first, "first", "sudo", "apt-get", "-q", "update", "--error-on=any", timeout_s=BOOT_S)
+            on(first, "first", "sudo", "update-grub", timeout_s=PATIENCE_S)
+            on(first, "first", "sudo", "apt-get", "-q", "update", "--error-on=any", timeout_s=PATIENCE_S)
             first.stop("first")
         (image.folder / "first" / "first.disk").replace(image.disk)
         shutil.rmtree(image.folder / "first")
@@ -183,7 +181,7 @@ def _furnish(plan: LabPlan, folder: Path, run: Path, image: DiskImage, disk: Pat
         shutil.copy(image.folder / "host_key.pub", folder / "host-keys" / f"{node.name}.pub")
         own = folder / f"{node.name}.disk"
         argv = ["cp", "--sparse=always", "--reflink=auto", str(disk), str(own)]
-        subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=300, check=True)
+        subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
         seat = run / node.name
         seat.mkdir()
         (seat / loader.DISK).symlink_to(own.absolute())
@@ -218,7 +216,7 @@ def _write_inventory(
 
 
 def _await(hosts: DebianHosts, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + BOOT_S
+    deadline = time.monotonic() + PATIENCE_S
     waiting = {node.name: node.address for node in hosts.plan.nodes}
     while waiting:
         if keeper.poll() is not None:
@@ -235,13 +233,13 @@ def _end(run: Path, keeper: subprocess.Popen[bytes] | None) -> None:
     """End the hosts, and ssh's connections to them."""
     for path in ssh.control_sockets(run):
         argv = ["ssh", "-F", "/dev/null", "-o", f"ControlPath={path}", "-O", "exit", "host"]
-        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=300)
+        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE_S)
     if keeper is not None:
         with suppress(OSError):
             ask(str(run / SOCKET), "stop")
         try:
-            keeper.wait(30)
+            keeper.wait(30)  # expires: it is killed then
         except subprocess.TimeoutExpired:
             keeper.kill()
-            keeper.wait(30)
+            keeper.wait(PATIENCE_S)
     shutil.rmtree(run, ignore_errors=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import PATIENCE_S
 
 _VERSION = "1"
-_PACK_S = 300
 _NAMED = (
     "include/generated/utsrelease.h",
     "include/config/kernel.release",
@@ -113,7 +113,7 @@ def index(packages: list[Path]) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE_S,
             check=True,
         ).stdout
         content = path.read_bytes()
@@ -134,7 +134,7 @@ def _build(folder: Path, about: str, needs: str) -> Path:
     # quickly: it travels from one file of this machine into another
     argv = ["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(folder), str(path)]
     subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PACK_S, check=True
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     shutil.rmtree(folder)
     return path

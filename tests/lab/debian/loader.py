@@ -15,10 +15,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 DISK = "disk"
 AGAIN = "./restart"
 _MENU = "/boot/grub/grub.cfg"
-_READ_S = 60
 _ID = re.compile(r"\$menuentry_id_option '([^']*)'")
 
 
@@ -63,7 +64,7 @@ def chosen(menu: str) -> Entry:
 
 def _debugfs(request: str) -> bytes:
     argv = ["/sbin/debugfs", "-R", request, DISK]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_READ_S, check=True)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
     return done.stdout
 
 

@@ -23,9 +23,9 @@ from l4sbench.files import remove_tree
 from l4sbench.testbeds.virtual.lab.aptsources import Archive, debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of
 from l4sbench.testbeds.virtual.lab.command import Commands
+from tests.patience import PATIENCE_S
 
 USER = "debian"
-_MAKE_S = 1800
 
 # fmt: off
 PACKAGES = (
@@ -164,7 +164,7 @@ def reach() -> list[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=True,
     ).stdout
     return [line for line in dump.splitlines() if _REACH.match(line)]
@@ -185,10 +185,10 @@ def install(recipe: Recipe, folder: Path, commands: Commands) -> None:
     argv += [f"--customize-hook={hook}" for hook in late]
     argv += [f"--aptopt={line.rstrip(';')}" for line in reach()]
     argv += [recipe.suite, str(folder / "root.tar"), str(sources)]
-    commands.run(argv, what=f"installing Debian {recipe.suite} into a folder", timeout_s=_MAKE_S)
+    commands.run(argv, what=f"installing Debian {recipe.suite} into a folder", timeout_s=PATIENCE_S)
     for name in ("key", "host_key"):
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "l4sbench", "-f", str(folder / name)]
-        subprocess.run(words, stdin=subprocess.DEVNULL, timeout=300, check=True)
+        subprocess.run(words, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
     (folder / "known_hosts").write_text(f"l4sbench-vm {(folder / 'host_key.pub').read_text()}")
 
 
@@ -208,7 +208,7 @@ def write_disk(
     _more(recipe, folder)
     users = ["unshare", "--map-auto", "--map-root-user"] if Path("/proc/self").stat().st_uid else []
     script = [*users, "sh", "-c", _UNPACK, "unpack", str(folder), identity, str(offset), str(size_kib)]
-    commands.run(script, what="writing the file system", timeout_s=_MAKE_S)
+    commands.run(script, what="writing the file system", timeout_s=PATIENCE_S)
 
 
 def forget_parts(folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from l4sbench.testbeds import nodes
+from tests.patience import PATIENCE_S
 
 _BUSY = re.compile(
     r"(\S+: (limited by its |its host was too busy: |sent |step: \w+ changed \d+ ms late|"
@@ -44,7 +45,7 @@ class Reachable(Protocol):
         """File with their configuration for ssh."""
 
 
-def on(lab: Reachable, node: str, *argv: str, check: bool = True, timeout_s: float = 300) -> str:
+def on(lab: Reachable, node: str, *argv: str, check: bool = True, timeout_s: float = PATIENCE_S) -> str:
     """Run a command on a node and return its output; with `check` it must succeed."""
     done = subprocess.run(
         ["ssh", "-F", str(lab.ssh_config), node, *argv],

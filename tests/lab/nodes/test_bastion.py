@@ -11,6 +11,7 @@ import pytest
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds import nodes
 from tests.lab.nodes.hosts import booted, on
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -25,7 +26,7 @@ def up(able: None) -> Iterator[nodes.NodesStatus]:
 
 def test_nodes_are_reached_through_it_and_only_through_it(up: nodes.NodesStatus) -> None:
     assert up.bastion is not None
-    with socket.create_connection(up.bastion, timeout=120) as connection:
+    with socket.create_connection(up.bastion, timeout=PATIENCE_S) as connection:
         assert connection.recv(4) == b"SSH-"
     assert on(up, "router", "hostname").strip() == "router"
     client = on(up, "router", "echo $SSH_CLIENT").split()[0]

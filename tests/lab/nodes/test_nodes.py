@@ -23,6 +23,7 @@ from l4sbench.testbeds import nodes
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.topology import topology
 from tests.lab.nodes.hosts import booted, on
+from tests.patience import PATIENCE_S
 
 LINE6 = topology("line6")
 
@@ -57,7 +58,7 @@ def run_folder(lab: nodes.NodesStatus) -> Path:
 
 def until(true: Callable[[], bool]) -> None:
     """Wait for something that comes at once, however busy the machine is."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -88,7 +89,7 @@ def test_what_the_lab_carries_is_measured_once_and_nothing_is_left_over(up: node
 
 def test_nodes_come_before_other_processes_where_this_user_may_ask_for_it(up: nodes.NodesStatus) -> None:
     allowed = subprocess.run(
-        ["nice", "-n", "-19", "nice"], capture_output=True, text=True, timeout=60, check=False
+        ["nice", "-n", "-19", "nice"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     running = [int(path.name) for path in processes_in(run_folder(up))]
     assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in running} == {int(allowed.stdout)}
@@ -109,7 +110,7 @@ def test_a_host_key_that_changed_is_refused(up: nodes.NodesStatus, tmp_path: Pat
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 255
@@ -125,7 +126,7 @@ def test_ansible_reaches_all_of_them(up: nodes.NodesStatus, tmp_path: Path) -> N
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "ANSIBLE_LOCAL_TEMP": str(tmp_path), "ANSIBLE_HOME": str(tmp_path)},
     )
@@ -173,7 +174,7 @@ def test_a_large_file_arrives(up: nodes.NodesStatus) -> None:
         ["ssh", "-F", str(up.ssh_config), "router", "sha256sum"],
         input=sent,
         capture_output=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert done.stdout.split()[0].decode() == hashlib.sha256(sent).hexdigest()

@@ -26,6 +26,7 @@ from l4sbench.testbeds.virtual.lab.kernel import Kernel, find_kernel
 from l4sbench.testbeds.virtual.lab.lab import read_record
 from l4sbench.testbeds.virtual.lab.linuxmodules import build_linux_modules
 from l4sbench.testbeds.virtual.lab.source import Source, SourceInfo, cached, from_tarball
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -91,7 +92,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _tar(*words: str) -> None:
-    subprocess.run(["tar", *words], check=True, timeout=300, capture_output=True)
+    subprocess.run(["tar", *words], check=True, timeout=PATIENCE_S, capture_output=True)
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def l4sbench(home: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedPr
             env=os.environ | {"XDG_CACHE_HOME": str(home), "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=PATIENCE_S,
             check=False,
         )
 

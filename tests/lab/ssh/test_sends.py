@@ -24,6 +24,7 @@ from l4sbench.errors import L4sbenchError
 from l4sbench.testbeds.nodes import NodesStatus
 from tests.lab.nodes.hosts import on, only_busy
 from tests.lab.udp import OWN, udp_l4s
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -180,7 +181,7 @@ def put_flent(hosts: NodesStatus, own: Path, irtt: Path, folder: Path) -> None:
     shutil.copytree(own, folder / "packed" / "flent", ignore=shutil.ignore_patterns("__pycache__", "ui"))
     packed = folder / "flent.tar"
     what = ("-C", folder / "packed", "flent", "-C", folder, "start", "irtt")
-    subprocess.run(["tar", "-cf", packed, *what], check=True, timeout=60)
+    subprocess.run(["tar", "-cf", packed, *what], check=True, timeout=PATIENCE_S)
     steps = (
         "sudo mkdir -p /opt/flent",
         "sudo tar -xf - -C /opt/flent",
@@ -193,5 +194,5 @@ def put_flent(hosts: NodesStatus, own: Path, irtt: Path, folder: Path) -> None:
                 ["ssh", "-F", str(hosts.ssh_config), node.name, " && ".join(steps)],
                 stdin=archive,
                 check=True,
-                timeout=300,
+                timeout=PATIENCE_S,
             )

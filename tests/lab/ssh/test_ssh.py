@@ -31,6 +31,7 @@ from l4sbench.testbeds.ssh.pauses import pauses_on
 from tests.lab.nodes.hosts import on, only_busy
 from tests.lab.playbooks import ON_NODES, Played, play
 from tests.lab.udp import OWN, udp_l4s
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
@@ -96,7 +97,7 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path, monkeypatch: pyte
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            timeout=300,
+            timeout=PATIENCE_S,
         ).stdout
     )
     # hosts that somebody uses have other settings than the kernel's own, such as a strict rp_filter
@@ -225,7 +226,7 @@ def test_why_a_host_is_not_ready_is_told_in_its_own_words(hosts: NodesStatus) ->
         ({"l4sbench_python": "python2"}, "cannot run python2 there (l4sbench_python names it)"),
         ({"l4sbench_modules": {"tcp_prague": "no.ko"}}, "Could not find or access 'no.ko'"),
     ):
-        played = play_books("prepare.yml", hosts.inventory, ["router"], given, limit_s=120)
+        played = play_books("prepare.yml", hosts.inventory, ["router"], given, limit_s=PATIENCE_S)
         assert told in played.hosts["router"].message
 
 

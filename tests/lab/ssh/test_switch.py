@@ -23,6 +23,7 @@ from l4sbench.app import api
 from l4sbench.testbeds.nodes import NodesStatus
 from tests.lab.nodes.hosts import on, only_busy
 from tests.lab.ssh.test_ssh import played, written
+from tests.patience import PATIENCE_S
 from tests.unit.roles.switch_stand_in import StandIn, switch_in
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -90,7 +91,7 @@ def test_a_run_through_a_switch(hosts: NodesStatus, switch: StandIn, tmp_path: P
         [*command, "--dir", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ},
         stdin=subprocess.DEVNULL,

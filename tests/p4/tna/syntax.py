@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from tests.patience import PATIENCE_S
+
 T = TypeVar("T")
 
 TARGETS = {"tofino": ("-D__TARGET_TOFINO__=1", "-DMIRROR_ID_WIDTH=10")}
@@ -328,7 +330,7 @@ def preprocess(path: Path, *macros: str, target: str = "tofino") -> str:
         input=text,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     if done.returncode:

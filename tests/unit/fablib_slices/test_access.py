@@ -11,6 +11,7 @@ import pytest
 
 from fablib_slices.access import Access
 from l4sbench.errors import TestbedError
+from tests.patience import PATIENCE_S
 
 
 def access(key: Path) -> Access:
@@ -21,13 +22,15 @@ def access(key: Path) -> Access:
 def test_a_key_that_fabric_takes(tmp_path: Path, kind: str) -> None:
     key = tmp_path / "key"
     command = ["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(key)]
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
     assert access(key).public_key() == Path(f"{key}.pub").read_text().strip()
 
 
 def test_a_key_that_it_does_not_take_is_told_before_it_is_sent(tmp_path: Path) -> None:
     key = tmp_path / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=300)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=PATIENCE_S
+    )
     with pytest.raises(
         TestbedError, match=r"key.pub is ssh-ed25519; FABRIC accepts RSA and ECDSA.*create_slice"
     ):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.assets import folder
+from tests.patience import PATIENCE_S
 
 MODULES = {
     "tcp_prague": "prague_main.c",
@@ -23,7 +24,7 @@ MODULES = {
 
 def build(module: str, tree: Path) -> subprocess.CompletedProcess[str]:
     argv = ["make", "-C", str(folder("kernels") / module), f"KDIR={tree}"]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from l4sbench.assets import folder
+from tests.patience import PATIENCE_S
 
 LOG_ONE = 1 << 24
 RTT, FIXED, LINEAR, LOG, EXP = range(5)
@@ -44,7 +45,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(target), str(source)],
         check=True,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
     loaded = ctypes.CDLL(str(target))
     loaded.prague_log2.argtypes = [ctypes.c_uint64]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from l4sbench.cell import Cell
 from l4sbench.units import Duration, Packets, Rate, Size, Value
+from tests.patience import PATIENCE_S
 
 STATED: dict[str, Value] = {
     "rate": "100mbit",
@@ -88,7 +89,7 @@ def test_the_id_does_not_depend_on_the_hash_seed() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=300,
+            timeout=PATIENCE_S,
         ).stdout
         for seed in ("1", "2")
     }

@@ -12,6 +12,7 @@ import pytest
 
 from l4sbench.errors import BadValueError, InputError
 from l4sbench.executables import Executable, command_of
+from tests.patience import PATIENCE_S
 from tests.unit.l4sbench.elf import program
 
 VALUES = {"address": "10.0.0.1", "port": "5001", "json": "/trial/$(id)/{port}", "flow": "l4s-0"}
@@ -120,7 +121,7 @@ def test_what_this_machine_compiles_is_read_as_it_is(tmp_path: Path) -> None:
     for static in (True, False):
         path = tmp_path / f"own-{static}"
         argv = ["gcc", *(["-static"] if static else []), "-o", str(path), str(source)]
-        subprocess.run(argv, check=True, timeout=60)
+        subprocess.run(argv, check=True, timeout=PATIENCE_S)
         if static:
             Executable("own", path).require_usable()
         else:

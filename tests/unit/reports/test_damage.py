@@ -22,6 +22,7 @@ from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.store import Run
 from tests.captured import as_matrix, captured_trial
+from tests.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parents[3]
 META: Final = {"l4sbench.format": "1"}
@@ -251,7 +252,7 @@ def test_several_at_the_same_time(whole: Path, run: Path) -> None:
     words = ("report", "report", "collect", "report")
     processes = [command(word, run) for word in words]
     for process in processes:
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, (out, err)
     assert content(run) == content(whole)
     assert not [path for path in run.rglob("*") if path.name.endswith(".partial")]
@@ -283,7 +284,7 @@ def read_only(run: Path) -> Iterator[list[str]]:
 def test_what_cannot_be_written_can_be_read(run: Path, read_only: list[str], tmp_path: Path) -> None:
     def ended(*words: str | Path) -> tuple[int, str, str]:
         process = command(*words, wrapper=read_only)
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=PATIENCE_S)
         return process.returncode, out, err
 
     place = tmp_path / "place"

@@ -23,6 +23,7 @@ from l4sbench import tables
 from reports.flent import FlentFile, Origin, flent_files
 from reports.result.load import RunTables, load
 from tests.captured import CapturedTrial, captured_trial
+from tests.patience import PATIENCE_S
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ORIGIN = Origin("mine", "20260102T030405Z", BEGAN, "1.2.3")
@@ -153,7 +154,7 @@ def ran(flent: tuple[list[str], dict[str, str]], folder: Path, *argv: str) -> st
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr

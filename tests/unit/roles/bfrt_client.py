@@ -21,6 +21,7 @@ from tests.p4 import bfrt  # noqa: E402
 from tests.p4.bfrt import *  # noqa: E402, F403
 from tests.p4.plane import program  # noqa: E402
 from tests.p4.tna.machine import Switch  # noqa: E402
+from tests.patience import PATIENCE_S  # noqa: E402
 
 TABLES = HOME / "tables.json"
 WRITES = sys.argv[1] in ("setup", "run")
@@ -54,7 +55,7 @@ class Told(bfrt.Info):
         partial.replace(TABLES)
 
     def read(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not TABLES.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         for name, rows in json.loads(TABLES.read_text(encoding="utf-8")).items():
@@ -73,7 +74,7 @@ class ClientInterface:
 
     def __init__(self, grpc_addr: str, client_id: int, device_id: int) -> None:
         host, _, port = grpc_addr.rpartition(":")
-        socket.create_connection((host, int(port)), timeout=60).close()
+        socket.create_connection((host, int(port)), timeout=PATIENCE_S).close()
         if device_id or "SDE_INSTALL" not in os.environ:
             raise ValueError(device_id)
 

@@ -25,6 +25,7 @@ from collectors.queues import parse_tc_text
 from l4sbench import assets
 from l4sbench.testbeds.ssh.results import unpack
 from tests.lab.playbooks import ON_SWITCHES, Played
+from tests.patience import PATIENCE_S
 from tests.unit.roles.switch_stand_in import StandIn, switch_in
 
 NCF = assets.folder("p4") / "ncf"
@@ -61,7 +62,7 @@ def sha256(path: Path) -> str:
 
 def tables_of(switch: StandIn) -> dict[str, list[Any]]:
     """Return the driver's tables once the control part has written them."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE_S
     while not (switch.home / "tables.json").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     return switch.tables
@@ -106,7 +107,7 @@ def a_trial(switch: StandIn, folder: Path) -> frozenset[str]:
     begun = switch.playbook(l4sbench_switch_steps=["begin"])
     start_ns = time.time_ns()
     samples = switch.folder / "samples-net-rx.txt"
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and (
         not samples.exists() or int(samples.read_text().rpartition("@ ")[2].split()[0]) < start_ns + 10**9
     ):
@@ -196,7 +197,7 @@ def test_files_come_into_one_folder(tmp_path: Path, name: str) -> None:
         input=json.dumps({name: ""}),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ},
     )

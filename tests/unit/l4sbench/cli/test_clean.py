@@ -16,6 +16,7 @@ import pytest
 
 from l4sbench.cli import main
 from l4sbench.store import Run, locked
+from tests.patience import PATIENCE_S
 from tests.unit.l4sbench import small
 
 NOW = datetime.now(UTC)
@@ -96,7 +97,7 @@ def test_without_a_terminal_it_removes_nothing_unless_told() -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 0
@@ -118,7 +119,7 @@ def test_a_terminal_is_asked(reply: str, *, left: bool) -> None:
     )
     os.close(theirs)
     os.write(ours, f"{reply}\n".encode())
-    _, shown = process.communicate(timeout=120)
+    _, shown = process.communicate(timeout=PATIENCE_S)
     os.close(ours)
     assert process.returncode == 0
     assert "remove 1 thing, " in shown

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.cli import main
+from tests.patience import PATIENCE_S
 
 TRY = """\
 source ./completions
@@ -67,7 +68,7 @@ def test_bash_completes(words: str, offered: list[str], folder: Path) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert sorted(ended.stdout.split()) == sorted(offered)
@@ -92,7 +93,7 @@ def test_the_tab_key_completes(shell: str, folder: Path, capsys: pytest.CaptureF
 
     def types(keys: str, until: str) -> bool:
         os.write(ours, keys.encode())
-        seen, deadline = b"", time.monotonic() + 60
+        seen, deadline = b"", time.monotonic() + PATIENCE_S
         while until.encode() not in seen and time.monotonic() < deadline:
             if select.select([ours], [], [], 1)[0]:
                 seen += os.read(ours, 65536)

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[4]
 
 
@@ -20,7 +22,7 @@ def run(folder: Path, *arguments: str, path: Path = ROOT) -> subprocess.Complete
         env=os.environ | {"PYTHONPATH": f"{path}:{ROOT}", "XDG_CACHE_HOME": str(folder / "cache")},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -30,7 +32,7 @@ def test_it_goes_on_in_the_background(tmp_path: Path) -> None:
     assert told.returncode == 0, told.stderr
     log = tmp_path / told.stdout.strip()
     assert log.relative_to(tmp_path) == Path("runs/quickstart/detached.log")
-    until = time.monotonic() + 300
+    until = time.monotonic() + PATIENCE_S
     # without a lab the run ends at once, and the log says why
     while "lab build" not in log.read_text() and time.monotonic() < until:
         time.sleep(0.1)
@@ -56,7 +58,7 @@ def test_a_second_one_is_refused_as_long_as_the_first_goes_on(tmp_path: Path) ->
         assert "quickstart is already running in the background" in second.stderr
     finally:
         go.touch()
-    until = time.monotonic() + 300
+    until = time.monotonic() + PATIENCE_S
     while "error:" not in log.read_text() and time.monotonic() < until:
         time.sleep(0.1)
     text = log.read_text()

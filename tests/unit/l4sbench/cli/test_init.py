@@ -16,6 +16,7 @@ from l4sbench.app.starter import CHOICES
 from l4sbench.cli import main
 from l4sbench.cli.init import _OPTIONS
 from l4sbench.matrix import Matrix
+from tests.patience import PATIENCE_S
 
 SHIPPED = Path(__file__).parents[4] / "matrices" / "quickstart.yaml"
 
@@ -85,7 +86,7 @@ def test_a_terminal_is_asked(tmp_path: Path) -> None:
     )
     os.close(theirs)
     os.write(ours, b"\n\ncodle\ndualpi2\n\n\n\n5s\n1\n")
-    out, shown = process.communicate(timeout=120)
+    out, shown = process.communicate(timeout=PATIENCE_S)
     os.close(ours)
     assert (process.returncode, out) == (0, "mine.yaml\n"), shown
     assert "congestion control in question [prague]: " in shown

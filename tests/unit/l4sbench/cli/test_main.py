@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.cli import main
+from tests.patience import PATIENCE_S
 
 HEAVY = ("altair", "polars", "numpy", "scipy", "rich", "dataframely", "jinja2", "asyncio")
 
@@ -35,7 +36,7 @@ def python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -43,7 +44,7 @@ def python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
 def wait_for_reader_of(file: Path, process: subprocess.Popen[str]) -> None:
     """Wait until the process has opened the file."""
     opened = Path("/proc", str(process.pid), "fd")
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE_S
     while process.poll() is None and time.monotonic() < deadline:
         with suppress(FileNotFoundError):
             if file in [path.readlink() for path in opened.iterdir()]:
@@ -234,7 +235,7 @@ def test_interrupted_is_130(tmp_path: Path) -> None:
     ) as process:
         wait_for_reader_of(long, process)
         process.send_signal(signal.SIGINT)
-        _, shown = process.communicate(timeout=120)
+        _, shown = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "Traceback" not in shown
 
@@ -248,7 +249,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
             stdout=closed,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=300,
+            timeout=PATIENCE_S,
             check=False,
         )
     assert ended.returncode == 0

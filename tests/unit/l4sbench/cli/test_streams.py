@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.cli import main
+from tests.patience import PATIENCE_S
 
 PLAN = ("plan", "quickstart", "aqm=codel")
 FULL = "No space left on device"
@@ -36,7 +37,7 @@ def shell(command: str, **env: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -24,6 +24,7 @@ from l4sbench.planning.plan import Reason, plan
 from l4sbench.program.trial import EndedTrial, TrialSpec
 from l4sbench.store import Run, locked
 from l4sbench.traits import CostModel
+from tests.patience import PATIENCE_S
 from tests.unit.l4sbench import small
 
 ADAPTIVE = "{min: 3, max: 10, until: decided}"
@@ -74,7 +75,7 @@ def test_jobs_and_order_change_no_result(tmp_path: Path, wanted: Matrix) -> None
 
 
 def test_workers_run_at_the_same_time_and_no_more_than_asked(wanted: Matrix, run: Run) -> None:
-    meeting = threading.Barrier(3, timeout=300)  # broken unless three trials are under way at once
+    meeting = threading.Barrier(3, timeout=PATIENCE_S)  # broken unless three trials are under way at once
     lock, under_way, most = threading.Lock(), 0, 0
 
     def fault(spec: TrialSpec, raw: Path) -> None:
@@ -320,8 +321,8 @@ def test_a_testbed_that_forgets_the_limit_is_told(
         def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
             if spec.trial == 2:
                 return super().run(spec, raw, stop)
-            stopped.append(stop.wait(300.0))
-            monkeypatch.setattr(worker, "LEAST_LIMIT_S", 300.0)  # the next trial has time
+            stopped.append(stop.wait(PATIENCE_S))
+            monkeypatch.setattr(worker, "LEAST_LIMIT_S", PATIENCE_S)  # the next trial has time
             raise TrialStopped
 
     one = replace(wanted, cells=wanted.cells[:1])
@@ -338,7 +339,7 @@ def test_a_testbed_that_does_not_stop_is_given_up(
 
     def fault(spec: TrialSpec, raw: Path) -> None:
         if len(testbed.ran) == 1:
-            release.wait(300.0)
+            release.wait(PATIENCE_S)
             raise TrialStopped
         raise TestbedError("gone")
 

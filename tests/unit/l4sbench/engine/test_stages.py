@@ -23,6 +23,7 @@ from l4sbench.planning.plan import Plan, Reason, as_json, plan
 from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Run, StoreView, locked
 from l4sbench.traits import Identity, Stage, Stages
+from tests.patience import PATIENCE_S
 from tests.unit.l4sbench import small
 
 KERNEL_OF = {"fifo": "six", "codel": "six", "dualpi2": "seven"}
@@ -234,12 +235,12 @@ def test_a_stop_during_a_change_keeps_what_ended(wanted: Matrix, run: Run) -> No
         def enter(self, stage: Stage, stop: threading.Event) -> Identity:
             if stage.state["router"] == "seven":
                 inside.set()
-                assert stop.wait(300)
+                assert stop.wait(PATIENCE_S)
                 raise TrialStopped
             return super().enter(stage, stop)
 
     def interrupt() -> None:
-        assert inside.wait(300)
+        assert inside.wait(PATIENCE_S)
         os.kill(os.getpid(), signal.SIGINT)
 
     def later(event: events.Event) -> None:

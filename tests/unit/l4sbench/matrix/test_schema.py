@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from l4sbench.document import read
 from l4sbench.matrix import json_schema
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[4]
 SCHEMA = Draft202012Validator(json_schema())
@@ -44,7 +45,7 @@ def test_the_file_is_current() -> None:
     """If this fails: python -m l4sbench.matrix > matrices/matrix.schema.json"""
     written = (ROOT / "matrices" / "matrix.schema.json").read_text(encoding="utf-8")
     command = [sys.executable, "-m", "l4sbench.matrix"]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert made.stdout == written
     assert json.loads(written) == json_schema()
 

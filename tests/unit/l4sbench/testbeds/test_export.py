@@ -20,6 +20,7 @@ from l4sbench.testbeds.ssh.environment import environment
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of, misplaced
 from l4sbench.topology import topology
+from tests.patience import PATIENCE_S
 
 LINE6 = topology("line6")
 
@@ -75,7 +76,7 @@ def ansible(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -22,6 +22,7 @@ from l4sbench.testbeds.ssh.ansible import Played, play
 from l4sbench.testbeds.ssh.facts import read_facts
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
+from tests.patience import PATIENCE_S
 
 SCRIPT = '#!/bin/sh\ntouch {}\necho \'{{"_meta": {{"hostvars": {{}}}}}}\'\n'
 FACTS = {"kernel_release": "7.3.4", "tools": {"tc": "6.18"}, "distribution": "debian 13"}
@@ -148,7 +149,7 @@ def played(folder: Path, answer: object, hosts: tuple[str, ...] = ("router",), *
     given = {name: {**local, "l4sbench_node": name} for name in (*hosts, "other")}
     path = folder / "hosts.yml"
     path.write_text(json.dumps({"all": {"hosts": given}, "router": {"hosts": {"other": None}}}))
-    return play("prepare.yml", path, hosts, {"l4sbench_install": False, **more}, limit_s=120)
+    return play("prepare.yml", path, hosts, {"l4sbench_install": False, **more}, limit_s=PATIENCE_S)
 
 
 def test_hosts_are_chosen_by_name_and_not_by_pattern(tmp_path: Path) -> None:
@@ -254,7 +255,7 @@ def test_results_come_from_their_place_alone(tmp_path: Path) -> None:
     path = tmp_path / "hosts.yml"
     path.write_text(json.dumps({"all": {"hosts": hosts}}))
     given = {"l4sbench_trial": "no-such-trial", "l4sbench_results": str(tmp_path / "results")}
-    outcome = play("fetch.yml", path, tuple(hosts), given, limit_s=300)
+    outcome = play("fetch.yml", path, tuple(hosts), given, limit_s=PATIENCE_S)
     for name, (_, told) in answers.items():
         assert outcome.hosts[name].status == "failed"
         assert told in outcome.hosts[name].message

@@ -13,6 +13,7 @@ from l4sbench.program.data import Command
 from l4sbench.testbeds.ssh.layout import TO_FILL_IN, Host, hosts_of, misplaced, parts, too_fast
 from l4sbench.topology import offered, topology
 from l4sbench.units import Rate
+from tests.patience import PATIENCE_S
 
 LINE6 = topology("line6")
 
@@ -124,7 +125,7 @@ def test_hosts_that_cannot_be_the_topology(hosts: list[Host], told: str) -> None
 def test_every_host_gets_its_part() -> None:
     _, topology, programs = programs_of(find_matrix("quickstart"), ["aqm=dualpi2"])
     hosts = hosts_of(SIX, "hosts.yml")
-    found = parts(hosts, topology, programs, trial="t", owner="o", limit_s=60)
+    found = parts(hosts, topology, programs, trial="t", owner="o", limit_s=PATIENCE_S)
     plain = found["router"].to_json()
     assert plain["host_nodes"] == ["router"]
     assert plain["meet"] == "10.0.5.1"
@@ -136,7 +137,9 @@ def test_no_text_of_a_program_is_a_template_to_ansible() -> None:
     _, topology, programs = programs_of(find_matrix("quickstart"))
     evil = Command(("tc", "{{ lookup('pipe', 'id') }}"))
     wrong = {**programs, "router": replace(programs["router"], setup=(evil,))}
-    (part,) = parts([Host("a", tuple(programs))], topology, wrong, trial="t", owner="o", limit_s=1).values()
+    (part,) = parts(
+        [Host("a", tuple(programs))], topology, wrong, trial="t", owner="o", limit_s=PATIENCE_S
+    ).values()
     with pytest.raises(InputError, match="takes it for a template"):
         part.to_json()
 

@@ -13,6 +13,7 @@ import pytest
 from l4sbench.cli import main
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh.lean import compiled, source_digest
+from tests.patience import PATIENCE_S
 
 MATRIX = """\
 matrix: mine
@@ -30,7 +31,7 @@ MICE = "  mice: {send: requests, cc: cubic, period: 1s, size: 50B}\n"
 def test_it_is_compiled_once_and_needs_nothing_of_the_host(tmp_path: Path) -> None:
     program = compiled(tmp_path / "cache")
     assert source_digest()[:16] in program.name
-    ended = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([program], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.stderr.startswith("lab-traffic: usage:")
     assert b"/ld-linux" not in program.read_bytes()  # no interpreter: static
     changed_s = program.stat().st_mtime_ns

@@ -21,6 +21,7 @@ from reports.result.metrics import cell_metrics
 from reports.result.regret import regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
+from tests.patience import PATIENCE_S
 
 Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
 
@@ -136,7 +137,7 @@ def test_latex_compiles(decision: Decision, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert compiled.returncode == 0, compiled.stdout[-2000:]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from l4sbench.testbeds.nodes.process import Process
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def test_a_process_is_found_while_it_runs_and_not_after(sleeper: subprocess.Pope
     assert process is not None
     assert process.runs()
     process.kill()
-    assert process.wait(120.0)
+    assert process.wait(PATIENCE_S)
     assert not process.runs()  # a zombie, as nobody has waited for it yet
 
 

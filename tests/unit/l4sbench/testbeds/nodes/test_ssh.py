@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from l4sbench.testbeds.nodes import ssh
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_lab
 from l4sbench.topology import topology
+from tests.patience import PATIENCE_S
 
 LINE6 = topology("line6")
 
@@ -30,7 +31,7 @@ def written(folder: Path, plan: LabPlan, bastion: tuple[str, int] | None = None)
 def understood(config: Path, host: str) -> dict[str, str]:
     """What ssh makes of the configuration for a host."""
     done = subprocess.run(
-        ["ssh", "-F", config, "-G", host], capture_output=True, text=True, timeout=120, check=True
+        ["ssh", "-F", config, "-G", host], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 

@@ -14,8 +14,7 @@ import pytest
 
 from l4sbench.files import temporary_name, unfinished_folder
 from l4sbench.testbeds.virtual import keeper
-
-WAIT_S = 60
+from tests.patience import PATIENCE_S
 
 
 def worker(folder: Path) -> subprocess.Popen[bytes]:
@@ -28,7 +27,7 @@ def test_what_lost_its_owner_goes(tmp_path: Path) -> None:
     (dead / "memory").write_bytes(b"0" * 1000)
     orphans = [worker(dead) for _ in range(3)]
     keeper.sweep(tmp_path)
-    assert [orphan.wait(WAIT_S) for orphan in orphans] == [-9, -9, -9]
+    assert [orphan.wait(PATIENCE_S) for orphan in orphans] == [-9, -9, -9]
     assert not list(tmp_path.iterdir())
 
 
@@ -40,7 +39,7 @@ def test_an_orphan_in_a_folder_that_is_gone_goes(tmp_path: Path) -> None:
     keeper.sweep(tmp_path / "elsewhere")
     assert orphan.poll() is None
     keeper.sweep(tmp_path)
-    assert orphan.wait(WAIT_S) == -9
+    assert orphan.wait(PATIENCE_S) == -9
 
 
 def test_what_lives_or_is_not_ours_stays(tmp_path: Path) -> None:
@@ -81,7 +80,7 @@ def test_it_waits_for_the_end_of_its_owner(tmp_path: Path) -> None:
         dead.mkdir()
         assert process.stdin is not None
         process.stdin.close()  # as when the owner ends
-        assert process.wait(WAIT_S) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert not dead.exists()
 
 
@@ -97,5 +96,5 @@ def test_it_sweeps_again_while_the_owner_is_still_ending(tmp_path: Path) -> None
                 assert process.poll() is None
                 time.sleep(0.01)
             assert last.is_dir()
-        assert process.wait(WAIT_S) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert not last.exists()

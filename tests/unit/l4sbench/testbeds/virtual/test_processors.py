@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 # In a network namespace of its own: guests of tests beside this one hold CPUs, too.
 ALONE: Final = ("unshare", "--user", "--map-root-user", "--net")
 PROGRAM: Final = """\
@@ -28,10 +30,14 @@ print(json.dumps([all_of(len(allowed) + 1), all_of(1), allowed]))
 
 
 def test_every_guest_has_one_of_its_own_while_there_are_any() -> None:
-    if subprocess.run([*ALONE, "true"], check=False, capture_output=True, timeout=60).returncode:
+    if subprocess.run([*ALONE, "true"], check=False, capture_output=True, timeout=PATIENCE_S).returncode:
         pytest.skip("this user cannot make a network namespace")
     done = subprocess.run(
-        [*ALONE, sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, timeout=60
+        [*ALONE, sys.executable, "-c", PROGRAM],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     held, again, allowed = json.loads(done.stdout)
     assert held[-1] is None

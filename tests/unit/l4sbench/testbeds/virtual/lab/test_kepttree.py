@@ -13,6 +13,7 @@ import pytest
 
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.lab.kepttree import building, refresh
+from tests.patience import PATIENCE_S
 
 OLD_NS = 10**18
 PATCHED = frozenset({"patched.c"})
@@ -20,7 +21,9 @@ PATCHED = frozenset({"patched.c"})
 
 def git(source: Path, *words: str) -> None:
     own = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "core.hooksPath=/dev/null")
-    subprocess.run(["git", "-C", str(source), *own, *words], check=True, timeout=60, capture_output=True)
+    subprocess.run(
+        ["git", "-C", str(source), *own, *words], check=True, timeout=PATIENCE_S, capture_output=True
+    )
 
 
 @pytest.fixture

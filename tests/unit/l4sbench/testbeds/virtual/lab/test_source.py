@@ -22,6 +22,7 @@ from l4sbench.testbeds.virtual.lab.source import (
     from_tree,
     version_key,
 )
+from tests.patience import PATIENCE_S
 
 needs_apt = pytest.mark.skipif(
     not shutil.which("apt-get") or not shutil.which("dpkg-deb"), reason="no apt on this machine"
@@ -61,7 +62,9 @@ def make_archive(root: Path, packages: dict[str, list[tuple[str, str, str]]]) ->
             (work / "DEBIAN" / "control").write_text(control)
             deb = root / "pool" / suite / f"{name}_{version.replace(':', '%3a')}_all.deb"
             deb.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run(["dpkg-deb", "--build", work, deb], check=True, capture_output=True, timeout=300)
+            subprocess.run(
+                ["dpkg-deb", "--build", work, deb], check=True, capture_output=True, timeout=PATIENCE_S
+            )
             digest = hashlib.sha256(deb.read_bytes()).hexdigest()
             where = f"Filename: {deb.relative_to(root)}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n"
             index.append(control + where)
