@@ -71,7 +71,7 @@ check-ansible:
 check-licences:
 	@$(BIN)/reuse lint --quiet || $(BIN)/reuse lint
 
-check-p4: env-run ## compile p4/ncf for Tofino and print its stages, where a p4c for Tofino is on PATH
+check-p4: env-run ## compile p4/ncf for Tofino 1 and 2 and print its stages, where a p4c for Tofino is on PATH
 	@$(BIN)/python tools/check_p4.py || test $$? -eq 77
 
 BENCH_JSON ?= runs/bench.json

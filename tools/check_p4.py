@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Compile p4/ncf/ncf.p4 with a p4c for Tofino, if one is on PATH, and print the stages that it uses.
+"""Compile p4/ncf/ncf.p4 for Tofino 1 and 2 with a p4c on PATH, and print the stages that it uses on each.
 
 p4c (github.com/p4lang/p4c) has the back end since 2024; it is left out unless built with ENABLE_TOFINO. The
 SDE's compiler is called `bf-p4c` and takes the same options. What they write stays in a temporary folder.
 
-Exit code: 0 it compiles, 1 it does not, 77 there is no such compiler (the reason is printed).
+Stages come from context.json, which the assembler writes (`bfas`). A p4c may lack it: then the compiler
+proper runs alone (`-S`), and stages come from its log of table placement, which it writes with `-g`. That log
+counts stages beyond the chip's as well, where only the assembler would fail.
+
+Exit code: 0 it compiles for both, 1 it does not, 77 there is no such compiler (the reason is printed).
 """
 
 import json
@@ -15,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +28,31 @@ from l4sbench import assets
 COMPILERS = ("bf-p4c", "p4c")
 CANNOT = 77
 TIMEOUT_S = 900
+NO_ASSEMBLER = re.compile(r"\bbfas\b.*\bnot found\b", re.IGNORECASE)
+"""The driver's words for a missing assembler."""
+ERROR = re.compile(r"\berror:|internal compiler error|compiler bug", re.IGNORECASE)
+PLACED = re.compile(r"Number of stages for (ingress|egress) table allocation: (\d+)")
+"""The log of table placement: once per attempt, so the last ones count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A chip as p4c names it, with its architecture and the stages that it has (bf-p4c, specs/device.h)."""
+
+    name: str
+    arch: str
+    stages: int
+
+
+TARGETS = (Target("tofino", "tna", 12), Target("tofino2", "t2na", 20))
 
 
 class CannotError(Exception):
     """Something this machine lacks."""
+
+
+class FailedError(Exception):
+    """The compiler does not take the program, with the compiler's words."""
 
 
 def find_compiler() -> str:
@@ -39,17 +65,30 @@ def find_compiler() -> str:
     if not found:
         raise CannotError(f"no {' or '.join(COMPILERS)} on PATH")
     for path in found:
-        done = subprocess.run(
-            [path, "--target-help"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = run(path, "--target-help", timeout_s=60)
         if re.search(r"\btofino\b", done.stdout + done.stderr):
             return path
     raise CannotError(f"{', '.join(found)}: no target tofino (p4c is built with ENABLE_TOFINO for it)")
+
+
+def run(*command: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+    """Run a command.
+
+    Raises:
+        FailedError: It takes too long.
+    """
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise FailedError(f"{command[0]} did not end within {timeout_s:g} s") from error
 
 
 def stage_numbers(content: Any) -> Iterator[int]:
@@ -65,8 +104,8 @@ def stage_numbers(content: Any) -> Iterator[int]:
             yield from stage_numbers(value)
 
 
-def stages(context: Path) -> dict[str, int]:
-    """Return the number of stages of each direction, from a compiler's context.json."""
+def assembled_stages(context: Path) -> dict[str, int]:
+    """Return the number of stages of each direction, from an assembler's context.json."""
     tables = json.loads(context.read_text(encoding="utf-8")).get("tables", [])
     used: dict[str, int] = {}
     for table in tables:
@@ -75,32 +114,73 @@ def stages(context: Path) -> dict[str, int]:
     return used
 
 
+def placed_stages(log: Path) -> dict[str, int]:
+    """Return the number of stages of each direction, from a compiler's log of table placement."""
+    return {direction: int(number) for direction, number in PLACED.findall(log.read_text(encoding="utf-8"))}
+
+
+def stages(folder: Path) -> dict[str, int]:
+    """Return the number of stages of each direction, from what a compiler wrote.
+
+    Raises:
+        FailedError: It wrote none.
+    """
+    for name, read in (("context.json", assembled_stages), ("table_summary.log", placed_stages)):
+        for path in sorted(folder.rglob(name)):
+            try:
+                used = read(path)
+            except (ValueError, AttributeError) as error:
+                raise FailedError(f"{name} cannot be read: {error}") from error
+            if sum(used.values()):
+                return used
+    raise FailedError("it reports no stages, neither in context.json nor in logs/table_summary.log")
+
+
+def compiled(compiler: str, target: Target, program: Path, folder: Path) -> tuple[dict[str, int], str]:
+    """Compile a program; return the stages of each direction, and a note if the assembler did not see it.
+
+    Raises:
+        FailedError: The compiler fails, or what it wrote is not what the chip has.
+    """
+    command = [compiler, "--target", target.name, "--arch", target.arch, "-g", "-o", str(folder)]
+    done, note = run(*command, str(program)), ""
+    if done.returncode and NO_ASSEMBLER.search(done.stdout + done.stderr):
+        done, note = run(*command, "-S", str(program)), " (placed, not assembled: this p4c has no bfas)"
+    words = (done.stderr.strip() or done.stdout.strip())[-4000:]
+    if done.returncode:
+        raise FailedError(f"exit code {done.returncode}: {words}")
+    if ERROR.search(done.stdout + done.stderr):
+        raise FailedError(f"it reports an error: {words}")
+    used = stages(folder)
+    for direction, number in sorted(used.items()):
+        if number > target.stages:
+            raise FailedError(f"{direction} takes {number} stages; {target.name} has {target.stages}")
+    return used, note
+
+
 def main() -> int:
-    """Compile, and print stages or errors."""
+    """Compile for each target, and print stages or errors."""
+    program = assets.folder("p4") / "ncf" / "ncf.p4"
     try:
         compiler = find_compiler()
     except CannotError as reason:
         print(f"not tried: {reason}", file=sys.stderr)
         return CANNOT
-    program = assets.folder("p4") / "ncf" / "ncf.p4"
-    with tempfile.TemporaryDirectory(prefix="check-p4-") as folder:
-        done = subprocess.run(
-            [compiler, "--target", "tofino", "--arch", "tna", "-o", folder, str(program)],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        contexts = sorted(Path(folder).rglob("context.json"))
-        if not contexts:
-            print(done.stderr.strip() or f"{compiler}: no context.json", file=sys.stderr)
-            return 1
-        for direction, number in sorted(stages(contexts[0]).items()):
-            print(f"{direction}: {number} stages")
-    if done.returncode:  # p4c without the assembler ends so after everything else
-        print(f"{compiler}: exit code {done.returncode}: {done.stderr.strip()}", file=sys.stderr)
-    return 1 if re.search(r"\berror:", done.stderr) else 0
+    except FailedError as error:
+        print(error, file=sys.stderr)
+        return 1
+    failed = False
+    for target in TARGETS:
+        with tempfile.TemporaryDirectory(prefix="check-p4-") as folder:
+            try:
+                used, note = compiled(compiler, target, program, Path(folder))
+            except FailedError as error:
+                failed = True
+                print(f"{target.name}: {compiler}: {error}", file=sys.stderr)
+                continue
+        for direction, number in sorted(used.items()):
+            print(f"{target.name}: {direction}: {number} of {target.stages} stages{note}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
