@@ -19,7 +19,7 @@ from l4sbench.errors import InputError, L4sbenchError
 from l4sbench.files import remove_tree, temporary_name
 from l4sbench.store import Run, locked, steady, user_of
 from l4sbench.store.lock import making_runs
-from l4sbench.store.run import NAME
+from l4sbench.store.run import begun
 
 if TYPE_CHECKING:
     from l4sbench.testbeds.virtual.lab import PartStatus
@@ -77,12 +77,12 @@ def litter_of_runs(
 
 
 def _is_run(path: Path) -> bool:
-    return bool(NAME.fullmatch(path.name)) and not path.is_symlink() and (path / "manifest.json").is_file()
+    return begun(path.name) is not None and not path.is_symlink() and (path / "manifest.json").is_file()
 
 
 def _begun(path: Path) -> datetime:
     """Return when a run began, by its name."""
-    return datetime.strptime(path.name.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    return begun(path.name) or datetime.min.replace(tzinfo=UTC)
 
 
 def _size(folders: Iterable[Path]) -> int:

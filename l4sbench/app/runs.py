@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from l4sbench.app.prepare import load_matrix
 from l4sbench.errors import InputError, suggest
 from l4sbench.store import Run, user_of
-from l4sbench.store.run import NAME
+from l4sbench.store.run import begun
 from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def runs_below(runs: Path) -> Iterator[RunSummary]:
     """Yield every run directory below a folder, by matrix and time."""
     for manifest in sorted(runs.glob("*/*/manifest.json")):
         path = manifest.parent
-        if NAME.fullmatch(path.name) and not path.is_symlink():
+        if begun(path.name) and not path.is_symlink():
             yield summary(path)
 
 

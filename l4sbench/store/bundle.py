@@ -29,10 +29,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from l4sbench import __version__
 from l4sbench.errors import InputError, Problem, TestbedError
 from l4sbench.files import PARTIAL, new_file, sync_folder, unfinished_folder
+from l4sbench.plain import NotPlain, is_plain, kind_of, open_below
 from l4sbench.store.crate import CRATE, crate_of
 from l4sbench.store.files import room
 from l4sbench.store.lock import making_runs
-from l4sbench.store.run import NAME, Run
+from l4sbench.store.run import Run, begun
+from l4sbench.userfiles import MOST_PROBLEMS
 
 FORMAT: Final = 1
 """Version of the bundle's format; newer ones are rejected."""
@@ -51,7 +53,7 @@ _SKIPPED_MOST_BYTES: Final = 64 << 20
 """A larger file that differs from the list ends the reading, so that it takes no time."""
 _PATH_MOST_BYTES: Final = 1024
 
-_RUN: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,200}}/{NAME.pattern}")
+_MATRIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _PART: Final = re.compile(r"[^/\x00-\x1f\x7f]{1,255}")
 _DAMAGE: Final = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError)
 """Errors of the standard library for a damaged archive; ValueError is for numbers and texts in headers."""
@@ -90,11 +92,16 @@ def write_bundle(run: Path, out: Path) -> Contents:
             is in it or at `out`.
     """
     run = run.resolve()
-    if not (run / "manifest.json").is_file():
+    if not is_plain(run / "manifest.json"):
         raise InputError(f"{run} is not a run directory: it has no manifest.json")
+    root = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         name = _name_of(run)
-        files = {path: _describe(run / path) for path in _files(run)}
+        try:
+            names = _files(run)
+        except FileNotFoundError as error:  # a folder
+            raise _Changed(Path(error.filename).relative_to(run)) from error
+        files = {path: _describe(root, path) for path in names}
         crate = crate_of(run, name, {path: file.size_bytes for path, file in files.items()})
         files[CRATE] = _digest([crate])
         contents = Contents(format=FORMAT, l4sbench=__version__, run=name, files=dict(sorted(files.items())))
@@ -103,11 +110,16 @@ def write_bundle(run: Path, out: Path) -> Contents:
             temporary.open("wb") as file,
             gzip.GzipFile("", "wb", mtime=0, fileobj=file) as packed,
         ):
-            _write_members(run, contents, crate, packed)
-    except FileNotFoundError as error:
-        if not Path(error.filename).is_relative_to(run):
-            raise
-        raise _changed(run, Path(error.filename)) from error
+            _write_members(run, root, contents, crate, packed)
+            packed.close()
+            _require_list(out, len(_listed(contents)), temporary.stat().st_size)
+    except _Changed as changed:
+        name = changed.args[0]
+        raise InputError(
+            f"{run} changed while it was bundled: {name}", "wait until the run has ended"
+        ) from changed
+    finally:
+        os.close(root)
     return contents
 
 
@@ -152,34 +164,76 @@ def unpack_bundle(bundle: Path, runs: Path) -> Path:
 def _name_of(run: Path) -> str:
     """Matrix and time of a run, by its folders or, if these were renamed, by its manifest."""
     name = f"{run.parent.name}/{run.name}"
-    if _RUN.fullmatch(name):
+    if _is_run(name):
         return name
     manifest = Run(run).manifest
     with suppress(ValueError, TypeError):
         name = f"{manifest.matrix}/{datetime.fromisoformat(manifest.created):%Y%m%dT%H%M%SZ}"
-        if _RUN.fullmatch(name):
+        if _is_run(name):
             return name
     raise InputError(f"{run / 'manifest.json'} has no valid matrix and time")
 
 
+def _is_run(name: str) -> bool:
+    """Return True for the name of a run, as bundles have it: `quickstart/20260102T030405Z`."""
+    matrix, _, time = name.partition("/")
+    return bool(_MATRIX.fullmatch(matrix)) and begun(time) is not None
+
+
 def _files(run: Path) -> list[str]:
-    """Files of a run by name, without unfinished trials, hidden files (locks) and its crate."""
-    found = []
-    for folder, folders, names in os.walk(run):
-        folders[:] = [name for name in folders if not _left_out(name)]
-        place = Path(folder).relative_to(run)
-        found += [(place / name).as_posix() for name in names if not _left_out(name)]
-    return sorted(set(found) - {CRATE})
+    """Return the files of a run by name, without unfinished trials, hidden files (locks) and its crate.
+
+    Raises:
+        InputError: there are links, or something else that no bundle holds; the error names them.
+    """
+    found: list[str] = []
+    wrong: list[Problem] = []
+    waiting = [""]
+    while waiting and len(wrong) < MOST_PROBLEMS:
+        place = waiting.pop()
+        with os.scandir(run / place) as entries:
+            for entry in entries:
+                name = f"{place}{entry.name}"
+                if _left_out(entry.name) or name == CRATE:
+                    continue
+                if not _is_name(name):
+                    wrong.append(
+                        Problem(f"{run}/{_quoted(name)}", "", "is not a name that a bundle can hold")
+                    )
+                elif entry.is_dir(follow_symlinks=False):
+                    waiting.append(f"{name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    found.append(name)
+                else:
+                    kind = kind_of(entry.stat(follow_symlinks=False).st_mode)
+                    hint = "remove it, it is not part of the run"
+                    wrong.append(Problem(f"{run / name}", "", f"is {kind}, not a regular file", hint))
+    if wrong:
+        raise InputError(wrong[:MOST_PROBLEMS])
+    return sorted(found)
 
 
 def _left_out(name: str) -> bool:
     return name.startswith(".") or name.endswith(PARTIAL) or name == "lock.json"
 
 
-def _describe(path: Path) -> BundledFile:
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} is not a regular file", "remove it, it is not part of the run")
-    with path.open("rb") as file:
+class _Changed(Exception):  # noqa: N818  (it is internal)
+    """A file of the run changed, or is no longer there."""
+
+
+@contextmanager
+def _reading(root: int, name: str) -> Iterator[IO[bytes]]:
+    """Open a file of a run; no folder on the way is a link. Raises _Changed when it is not there any more."""
+    try:
+        file = open_below(root, name)
+    except (FileNotFoundError, NotPlain) as error:
+        raise _Changed(name) from error
+    with file:
+        yield file
+
+
+def _describe(root: int, name: str) -> BundledFile:
+    with _reading(root, name) as file:
         return _digest(iter(lambda: file.read(_CHUNK_BYTES), b""))
 
 
@@ -193,8 +247,8 @@ def _digest(chunks: Iterable[bytes], copy: IO[bytes] | None = None) -> BundledFi
     return BundledFile(size_bytes=size, sha256=total.hexdigest())
 
 
-def _write_members(run: Path, contents: Contents, crate: bytes, packed: gzip.GzipFile) -> None:
-    listed = contents.model_dump_json(indent=1).encode() + b"\n"
+def _write_members(run: Path, root: int, contents: Contents, crate: bytes, packed: gzip.GzipFile) -> None:
+    listed = _listed(contents)
     if len(listed) > _LIST_MOST_BYTES:
         raise InputError(f"{run} has too many files for a bundle: {len(contents.files)}")
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -203,18 +257,24 @@ def _write_members(run: Path, contents: Contents, crate: bytes, packed: gzip.Gzi
             if name == CRATE:
                 tar.addfile(_member(f"{contents.run}/{name}", len(crate)), io.BytesIO(crate))
                 continue
-            with (run / name).open("rb") as file:
+            with _reading(root, name) as file:
                 if os.fstat(file.fileno()).st_size != listing.size_bytes:
-                    raise _changed(run, run / name)
+                    raise _Changed(name)
                 tar.addfile(_member(f"{contents.run}/{name}", listing.size_bytes), file)
     for name, listing in contents.files.items():
-        if name != CRATE and _describe(run / name) != listing:
-            raise _changed(run, run / name)
+        if name != CRATE and _describe(root, name) != listing:
+            raise _Changed(name)
 
 
-def _changed(run: Path, path: Path) -> InputError:
-    name = path.relative_to(run)
-    return InputError(f"{run} changed while it was bundled: {name}", "wait until the run has ended")
+def _listed(contents: Contents) -> bytes:
+    return contents.model_dump_json(indent=1).encode() + b"\n"
+
+
+def _require_list(bundle: Path, list_bytes: int, size_bytes: int) -> None:
+    """Raise InputError if the list of a bundle of this size is longer than readers accept."""
+    most = min(_LIST_MOST_BYTES, _HEADERS_MOST_BYTES + _LIST_FACTOR * size_bytes)
+    if list_bytes > most:
+        raise InputError(f"{bundle}: {_LIST} is too large: {list_bytes} bytes instead of {most} at most")
 
 
 def _member(name: str, size: int) -> tarfile.TarInfo:
@@ -252,9 +312,7 @@ class _Reader:
         first = self._next()
         if first is None or first.name != _LIST or not _is_plain(first):
             raise InputError(f"{bundle} is not a bundle: {_LIST} does not come first")
-        most = min(_LIST_MOST_BYTES, _HEADERS_MOST_BYTES + _LIST_FACTOR * size_bytes)
-        if first.size > most:
-            raise InputError(f"{bundle}: {_LIST} is too large: {first.size} bytes instead of {most} at most")
+        _require_list(bundle, first.size, size_bytes)
         self.contents = _contents(bundle, b"".join(self._chunks(first)))
 
     def read(self, keep: Callable[[str, Iterator[bytes]], BundledFile]) -> None:
@@ -345,7 +403,7 @@ def _contents(bundle: Path, text: bytes) -> Contents:
             f"{bundle} has format {contents.format}, and this l4sbench reads up to {FORMAT}",
             "install a newer l4sbench",
         )
-    if not _RUN.fullmatch(contents.run):
+    if not _is_run(contents.run):
         hint = "it is a matrix's name and a UTC time, such as quickstart/20260102T030405Z"
         raise InputError(f"{bundle}: {_quoted(contents.run)} is not a valid name of a run", hint)
     if "manifest.json" not in contents.files:

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from l4sbench.errors import L4sbenchError
+from l4sbench.plain import read_plain
 
 CRATE: Final = "ro-crate-metadata.json"
 
@@ -148,7 +149,7 @@ def _software(run: Path) -> _Entity:
     """Return the software that made the run, with its version where the manifest has one."""
     found: _Entity = {"@id": _SOFTWARE, "@type": "SoftwareApplication", "name": "l4sbench"}
     with suppress(OSError, ValueError, AttributeError):
-        version = json.loads((run / "manifest.json").read_bytes()).get("l4sbench")
+        version = json.loads(read_plain(run / "manifest.json")).get("l4sbench")
         if isinstance(version, str):
             found["softwareVersion"] = version
     return found

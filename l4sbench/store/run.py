@@ -22,8 +22,8 @@ from l4sbench.program.trial import EndedTrial, draw_seed
 from l4sbench.store.files import FORMAT, as_json, as_utc, read_object, room
 from l4sbench.store.lock import making_runs
 
-NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z(-[1-9][0-9]*)?")
-"""Name of a run directory: the UTC time of its creation, and a number from the second of that time on."""
+_NAME: Final = re.compile(r"([0-9]{8}T[0-9]{6}Z)(-[1-9][0-9]{0,8})?")
+_TIME: Final = "%Y%m%dT%H%M%SZ"
 
 INVALID: Final = ".invalid"
 """Suffix that a view gives to an invalid trial that is to run again, see `Run.to_retry`."""
@@ -33,6 +33,18 @@ RETRIES: Final = ("failed", "invalid")
 """Kinds of ended trials that a user may have run again."""
 
 _UNDER_WAY: Final = re.compile(rf"[1-9][0-9]*-[0-9a-f]+{re.escape(PARTIAL)}")
+
+
+def begun(name: str) -> datetime | None:
+    """Return when a run began, by the name of its directory; None for anything else than such a name.
+
+    It is the UTC time of the creation, and a number from the second run of that time on.
+    """
+    found = _NAME.fullmatch(name)
+    try:
+        return datetime.strptime(found[1], _TIME).replace(tzinfo=UTC) if found else None
+    except ValueError:  # the 99th of the 13th month
+        return None
 
 
 @dataclass(frozen=True)
@@ -88,7 +100,7 @@ class Run:
             home.mkdir(parents=True, exist_ok=True)
             with making_runs(home):
                 remove_leftovers(home)
-                path = _unused(home, now.strftime("%Y%m%dT%H%M%SZ"))
+                path = _unused(home, now.strftime(_TIME))
                 with new_folder(path) as made:
                     (made / "cells").mkdir()
                     order_seed = draw_seed(seed, "order")

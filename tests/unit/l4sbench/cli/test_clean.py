@@ -129,3 +129,9 @@ def test_a_terminal_is_asked(reply: str, *, left: bool) -> None:
 def test_with_nothing_to_do_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["clean"]) == 0
     assert capsys.readouterr().out == "nothing to remove\n"
+
+
+def test_a_folder_with_a_date_that_no_calendar_has_is_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    odd = aged(400, ended=True).path
+    odd.rename(odd.with_name("20261399T250000Z"))
+    assert found(capsys, "--older-than", "1", "--keep", "1") == []

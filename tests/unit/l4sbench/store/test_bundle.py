@@ -348,8 +348,57 @@ def test_a_renamed_run_gets_its_own_name_in_the_bundle(run: Path, tmp_path: Path
 
 def test_something_else_in_a_run_is_not_bundled(run: Path, tmp_path: Path) -> None:
     os.mkfifo(run / "pipe")
-    with pytest.raises(InputError, match="pipe is not a regular file"):
+    with pytest.raises(InputError, match="pipe: is a FIFO, not a regular file"):
         write_bundle(run, tmp_path / "out")
     with pytest.raises(InputError, match="pipe is not a regular file"):
         check_bundle(run / "pipe")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "target"),
+    [
+        ("notes", "secret"),
+        ("cells/fifo-0123456789/1-abcdef/raw/link", "secret"),
+        ("cells/fifo-0123456789/1-abcdef/raw/tx", "folder"),
+        ("report", "folder"),
+        ("dangling", "nowhere"),
+        ("loop", "loop"),
+    ],
+)
+def test_a_link_is_never_packed_and_is_named(run: Path, tmp_path: Path, place: str, target: str) -> None:
+    (tmp_path / "secret").write_text("secret", encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "secret").write_text("secret", encoding="utf-8")
+    (run / place).symlink_to(tmp_path / target if target != "loop" else "loop")
+    with pytest.raises(InputError, match=f"{run / place}: is a link, not a regular file"):
+        write_bundle(run, tmp_path / "b.tar.gz")
+    assert not (tmp_path / "b.tar.gz").exists()
+
+
+@pytest.mark.parametrize("name", [b"a\nb", b"a\xff", b"/".join([b"d" * 200] * 6)])
+def test_a_name_that_checking_would_refuse_is_refused_at_once(run: Path, tmp_path: Path, name: bytes) -> None:
+    place = run / os.fsdecode(name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch()
+    with pytest.raises(InputError, match="is not a name that a bundle can hold"):
+        write_bundle(run, tmp_path / "b.tar.gz")
+
+
+def test_a_date_that_no_calendar_has_is_no_name_of_a_run(run: Path, tmp_path: Path) -> None:
+    write_bundle(run, tmp_path / "b.tar.gz")
+    members = {}
+    with tarfile.open(tmp_path / "b.tar.gz") as old:
+        for member in old:
+            members[member.name] = old.extractfile(member).read()  # type: ignore[union-attr]
+    with tarfile.open(tmp_path / "odd.tar.gz", "w:gz") as new:
+        for name, data in members.items():
+            odd = tarfile.TarInfo(name.replace("20260102T030405Z", "20261399T250000Z"))
+            content = (
+                data.replace(b"20260102T030405Z", b"20261399T250000Z") if name == "bundle.json" else data
+            )
+            odd.size = len(content)
+            new.addfile(odd, io.BytesIO(content))
+    for read in (check_bundle, lambda bundle: unpack_bundle(bundle, tmp_path / "there")):
+        with pytest.raises(InputError, match="20261399T250000Z is not a valid name of a run"):
+            read(tmp_path / "odd.tar.gz")
