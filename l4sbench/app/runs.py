@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from l4sbench.matrix import Matrix
-    from l4sbench.program.trial import EndedTrial
+    from l4sbench.store.trialfile import TrialEnding
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ def runs_below(runs: Path) -> Iterator[RunSummary]:
             yield summary(path)
 
 
-def summary(path: Path) -> RunSummary:
-    """Return the summary of a run directory."""
+def summary(path: Path, matrix: Matrix | None = None) -> RunSummary:
+    """Return the summary of a run directory; `matrix` is its matrix, if that was read already."""
     ended = {
         cell: len({name.partition(".")[0] for name in names})
         for cell, names in Run(path).view().folders.items()
     }
-    cells, planned = _planned(path)
+    cells, planned = _planned(path, matrix)
     former = sum(number for cell, number in ended.items() if cells is not None and cell not in cells)
     latest = path.parent / "latest"
     return RunSummary(
@@ -96,10 +96,10 @@ def summary(path: Path) -> RunSummary:
     )
 
 
-def _planned(path: Path) -> tuple[frozenset[str] | None, int | None]:
+def _planned(path: Path, matrix: Matrix | None) -> tuple[frozenset[str] | None, int | None]:
     """Return the ids of the cells of a run's matrix, and how many trials they have at least."""
     try:
-        matrix = load_matrix(path / "matrix.yaml")
+        matrix = matrix or load_matrix(path / "matrix.yaml")
     except InputError:
         return None, None
     return frozenset(cell.id for cell in matrix.cells), len(matrix.cells) * matrix.trials.min
@@ -116,26 +116,26 @@ class CellSummary:
     """
 
     id: str
-    trials: tuple[EndedTrial, ...]
+    trials: tuple[TrialEnding, ...]
     former: bool
 
 
-def cells_of(path: Path, chosen: Sequence[str] = ()) -> tuple[CellSummary, ...]:
+def cells_of(path: Path, matrix: Matrix, chosen: Sequence[str] = ()) -> tuple[CellSummary, ...]:
     """Return the cells of a run: those of its matrix in their order, then former ones with ended trials.
 
     Args:
         path: The run directory.
+        matrix: Its matrix.
         chosen: `FACTOR=PATTERN`, or patterns of ids; all must match. Former cells have no factors to match.
 
     Raises:
         InputError: a file of the run cannot be read, or nothing matches.
     """
-    matrix = load_matrix(path / "matrix.yaml")
     run = Run(path)
-    ended: dict[str, list[EndedTrial]] = {}
+    ended: dict[str, list[TrialEnding]] = {}
     wanted = _chosen(matrix, run, chosen)
-    for trial in run.ended(wanted):
-        ended.setdefault(trial.cell.id, []).append(trial)
+    for trial in run.endings(wanted):
+        ended.setdefault(trial.cell_id, []).append(trial)
     own = {cell.id for cell in matrix.cells}
     return tuple(CellSummary(one, tuple(ended.get(one, ())), one not in own) for one in wanted)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.app.runs import CellSummary, RunSummary
-    from l4sbench.program.trial import EndedTrial
+    from l4sbench.store.trialfile import TrialEnding
 
 _WIDTH = 96
 _COLOURS = {"ok": "green", "invalid": "yellow", "failed": "red"}
@@ -52,11 +52,12 @@ def add_parser(commands: Subparsers) -> None:
 
 def show(args: argparse.Namespace) -> int:
     """Print a table of cells, or a single cell with its trials."""
-    from l4sbench.app.api import find_run
+    from l4sbench.app.api import find_run, load_matrix
     from l4sbench.app.runs import cells_of, summary
 
     path = find_run(args.run, args.runs)
-    run, cells = summary(path), cells_of(path, args.cells)
+    matrix = load_matrix(path / "matrix.yaml")
+    run, cells = summary(path, matrix), cells_of(path, matrix, args.cells)
     if args.json:
         answer(as_json({**_run_values(run), "cells": [_cell_values(cell) for cell in cells]}))
     elif len(cells) == 1:
@@ -92,13 +93,14 @@ def _row(cell: CellSummary) -> Mapping[str, object]:
 
 def _print_cell(run: RunSummary, cell: CellSummary) -> None:
     from l4sbench.catalog.describe import written
+    from l4sbench.store import Run
 
     answer(Styled(cell.id, "bold"), " (not in the matrix any more)" if cell.former else "")
     if not cell.trials:
         answer("  no trial has ended")
         say(f"run it: l4sbench run {shlex.quote(str(run.path / 'matrix.yaml'))} cell={cell.id}")
         return
-    found = cell.trials[0].cell
+    found = next(Run(run.path).ended([cell.id])).cell
     for name in sorted(found.given):
         answer(f"  {name} = {written(found.factors[name])}")
     rest = (f"{name} {written(value)}" for name, value in found.factors.items() if name not in found.given)
@@ -119,7 +121,7 @@ def _print_cell(run: RunSummary, cell: CellSummary) -> None:
     say(f"again, elsewhere: l4sbench run {matrix} cell={cell.id} --dir OTHER")
 
 
-def _numbers(trial: EndedTrial, goodputs: Mapping[int, Mapping[str, float]]) -> str:
+def _numbers(trial: TrialEnding, goodputs: Mapping[int, Mapping[str, float]]) -> str:
     found = goodputs.get(trial.trial, {})
     return "".join(f", {group} {mbps:.1f} Mbit/s" for group, mbps in found.items())
 

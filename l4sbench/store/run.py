@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from l4sbench import __version__
 from l4sbench.errors import InputError
@@ -21,6 +21,9 @@ from l4sbench.files import PARTIAL, new_folder, remove_leftovers, temporary_name
 from l4sbench.program.trial import EndedTrial, draw_seed
 from l4sbench.store.files import FORMAT, as_json, as_utc, read_object, room
 from l4sbench.store.lock import making_runs
+
+if TYPE_CHECKING:
+    from l4sbench.store.trialfile import TrialEnding
 
 _NAME: Final = re.compile(r"([0-9]{8}T[0-9]{6}Z)(-[1-9][0-9]{0,8})?")
 _TIME: Final = "%Y%m%dT%H%M%SZ"
@@ -189,13 +192,20 @@ class Run:
         Raises:
             InputError: a `trial.json` cannot be read.
         """
-        view = self.view()
-        for cell_id in sorted(view.folders if cells is None else set(cells) & view.folders.keys()):
-            by_trial: dict[int, list[str]] = {}
-            for name in view.of(cell_id):
-                by_trial.setdefault(int(name.partition("-")[0]), []).append(name)
-            for trial in sorted(by_trial):
-                yield self._newest(cell_id, by_trial[trial])
+        yield from map(self._load, self._newest(cells))
+
+    def endings(self, cells: Collection[str] | None = None) -> Iterator[TrialEnding]:
+        """Yield how the same trials ended, at a tenth of the work: only `trial.json` is read.
+
+        Raises:
+            InputError: a `trial.json` cannot be read.
+        """
+        from l4sbench.store.trialfile import read_ending
+
+        for folder in self._newest(cells):
+            found = read_ending(folder)
+            _check_place(folder, found.cell_id, found.trial, found.inputs_digest)
+            yield found
 
     def ended_as(self, cell_id: str, names: Collection[str]) -> list[EndedTrial]:
         """Return the ended trials of a cell in the folders of these names, those that exist.
@@ -210,29 +220,44 @@ class Run:
         found = [self._load(folder / newest[name]) for name in names if name in newest]
         return sorted(found, key=lambda ended: ended.trial)
 
-    def _newest(self, cell_id: str, names: list[str]) -> EndedTrial:
-        """Return the newest result; of tries with the same inputs a failed one counts only if all failed.
+    def _newest(self, cells: Collection[str] | None) -> Iterator[Path]:
+        """Yield the folder of the newest result of every cell and number, sorted by both."""
+        view = self.view()
+        for cell_id in sorted(view.folders if cells is None else set(cells) & view.folders.keys()):
+            by_trial: dict[int, list[str]] = {}
+            for name in view.of(cell_id):
+                by_trial.setdefault(int(name.partition("-")[0]), []).append(name)
+            for trial in sorted(by_trial):
+                yield self._newest_of(cell_id, by_trial[trial])
 
-        Their numbers decide, not their times, since a clock may have been set back.
+    def _newest_of(self, cell_id: str, names: list[str]) -> Path:
+        """Return the folder of a trial's newest result.
+
+        Of tries with the same inputs a failed one counts only if all failed. Their numbers decide, not their
+        times, since a clock may have been set back.
         """
         folder = self.path / "cells" / cell_id
         of_inputs = {name.partition(".")[0]: name for name in sorted(names, key=_rank)}
         counting = sorted(of_inputs.values())
         if len(counting) > 1:
             counting.sort(key=lambda name: str(read_object(folder / name / "trial.json").get("ended")))
-        return self._load(folder / counting[-1])
+        return folder / counting[-1]
 
     def _load(self, folder: Path) -> EndedTrial:
         from l4sbench.store.trialfile import read_trial
 
         found = read_trial(folder)
-        place = f"{found.trial}-{found.inputs_digest}"
-        if found.cell.id != folder.parent.name or folder.name.partition(".")[0] != place:
-            raise InputError(
-                f"{folder} is damaged: its trial.json is of {found.cell.id}/{place}",
-                "move it away, and `l4sbench run` runs that trial again",
-            )
+        _check_place(folder, found.cell.id, found.trial, found.inputs_digest)
         return found
+
+
+def _check_place(folder: Path, cell_id: str, trial: int, inputs: str) -> None:
+    place = f"{trial}-{inputs}"
+    if cell_id != folder.parent.name or folder.name.partition(".")[0] != place:
+        raise InputError(
+            f"{folder} is damaged: its trial.json is of {cell_id}/{place}",
+            "move it away, and `l4sbench run` runs that trial again",
+        )
 
 
 def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:

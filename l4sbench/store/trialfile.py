@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +15,13 @@ from l4sbench.errors import InputError
 from l4sbench.events import Status
 from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial
-from l4sbench.store.files import read_object
-from l4sbench.userfiles import read_json
+from l4sbench.store.files import FORMAT, read_object
+from l4sbench.userfiles import read_bytes, read_json
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+_Number = Annotated[int, Field(ge=1, lt=1 << 63)]
 
 
 class _Identity(BaseModel):
@@ -29,7 +33,7 @@ class _Identity(BaseModel):
 class _Trial(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
     cell: dict[str, Any]
-    trial: Annotated[int, Field(ge=1, lt=1 << 63)]
+    trial: _Number
     seed: Annotated[int, Field(ge=0, lt=1 << 64)]
     status: str
     reasons: list[str]
@@ -38,6 +42,70 @@ class _Trial(BaseModel):
     wall_s: _Amount
     virtual_s: _Amount
     skew_ms: _Amount
+
+
+class _CellName(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+    id: str
+
+
+class _Ending(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+    format: Annotated[int, Field(le=FORMAT)]
+    cell: _CellName
+    trial: _Number
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)]
+    status: Annotated[Status, Field(strict=False)]
+    reasons: list[str]
+    inputs_digest: str
+    identity: _Identity
+    wall_s: _Amount
+
+
+@dataclass(frozen=True)
+class TrialEnding:
+    """How one trial ended, without its programs and the factors of its cell; `raw` has its raw files."""
+
+    cell_id: str
+    trial: int
+    seed: int
+    status: Status
+    reasons: tuple[str, ...]
+    raw: Path
+    inputs_digest: str
+    testbed: str
+    kernel_release: str
+    wall_s: float
+
+    @classmethod
+    def of(cls, ended: EndedTrial) -> TrialEnding:
+        """Return the ending of a trial that was read whole."""
+        own = {one.name: getattr(ended, one.name) for one in fields(cls) if one.name != "cell_id"}
+        return cls(cell_id=ended.cell.id, **own)
+
+
+def read_ending(folder: Path) -> TrialEnding:
+    """Return how the trial in `folder` ended, from `trial.json` alone: a tenth of the work of `read_trial`.
+
+    Raises:
+        InputError: `trial.json` is missing or damaged, or a newer l4sbench wrote it.
+    """
+    try:
+        found = _Ending.model_validate_json(read_bytes(folder / "trial.json"))
+    except ValidationError:
+        return TrialEnding.of(read_trial(folder))  # which says what is wrong
+    return TrialEnding(
+        cell_id=found.cell.id,
+        trial=found.trial,
+        seed=found.seed,
+        status=found.status,
+        reasons=tuple(found.reasons),
+        raw=folder / "raw",
+        inputs_digest=found.inputs_digest,
+        testbed=found.identity.testbed,
+        kernel_release=found.identity.kernel_release,
+        wall_s=found.wall_s,
+    )
 
 
 def read_trial(folder: Path) -> EndedTrial:

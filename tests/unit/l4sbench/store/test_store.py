@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from l4sbench.planning.plan import plan
 from l4sbench.program import programs
 from l4sbench.program.trial import TrialSpec, draw_conditions, seed_of
 from l4sbench.store import Ending, Run, RunLocked, RunWriter, locked, user_of
+from l4sbench.store.trialfile import TrialEnding
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
 from tests.unit.l4sbench import small
@@ -217,6 +219,40 @@ def test_damage_is_told_with_what_to_do(wanted: Matrix, run: Run, writer: RunWri
     (place / "raw" / "programs.json").unlink()
     with pytest.raises(InputError, match=r"is damaged.*move it away"):
         list(run.ended())
+
+
+def test_endings_are_those_of_the_trials(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    end(writer, spec_of(wanted), replace(OK, status=Status.FAILED, reasons=("it hung",)))
+    end(writer, spec_of(wanted), replace(OK, status=Status.INVALID, reasons=("not codel",)))
+    end(writer, spec_of(wanted, trial=2))
+    assert list(run.endings()) == [TrialEnding.of(trial) for trial in run.ended()]
+    assert [ending.status for ending in run.endings()] == ["invalid", "ok"]
+
+
+def test_an_ending_is_read_without_the_programs(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    place = end(writer, spec_of(wanted))
+    (place / "raw" / "programs.json").unlink()
+    assert [ending.raw for ending in run.endings()] == [place / "raw"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"status": "ok"', '"status": "fine"', "is damaged: 'fine' is not a valid Status"),
+        ('"trial": 1', '"trial": 3', "is damaged: its trial.json is of "),
+        ('"format": 1', '"format": 99', "reads formats up to"),
+        ('"format": 1,', "", "has no format version"),
+        ("{", "", "is not valid JSON"),
+    ],
+)
+def test_a_damaged_ending_is_told_as_a_damaged_trial(
+    wanted: Matrix, run: Run, writer: RunWriter, old: str, new: str, message: str
+) -> None:
+    file = end(writer, spec_of(wanted)) / "trial.json"
+    file.write_text(file.read_text().replace(old, new, 1))
+    for read in (run.endings, run.ended):
+        with pytest.raises(InputError, match=message):
+            list(read())
 
 
 def test_the_copy_of_the_matrix_is_what_ran_last(run: Run, writer: RunWriter) -> None:
