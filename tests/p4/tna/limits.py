@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Limits of Tofino 1 that compilers report late: after the front end took the program. `p4test` sees none."""
+"""Limits of a chip that compilers report late: after the front end took the program. `p4test` sees none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from tests.p4.tna import conditions, stateful
+from tests.p4.tna.chips import TOFINO, Chip
 from tests.p4.tna.machine import Switch
 from tests.p4.tna.stages import Analysis, chain, path, pipeline
 from tests.p4.tna.syntax import (
@@ -13,7 +15,6 @@ from tests.p4.tna.syntax import (
     Assign,
     Binary,
     Block,
-    Call,
     Expression,
     If,
     Instance,
@@ -22,26 +23,27 @@ from tests.p4.tna.syntax import (
     Name,
     Number,
     RefusedError,
-    Statement,
+    Slice,
     Table,
     Tree,
+    calls,
 )
 
-STAGES = 12
-RANGE_BITS = 20
+RANGE_NIBBLES = 5
+"""Nibbles of one range key (mau/resource_estimate.cpp: TERNARY_BYTES_PER_GROUP)."""
 ACTIONS_PER_REGISTER = 4
 REGISTER_BITS = (1, 8, 16, 32)
 MIRROR_BYTES = 32
 SATURATING = ("|+|", "|-|")
 
 
-def problems(tree: Tree) -> list[str]:
-    """Return everything in a program that Tofino 1 does not take, with its place.
+def problems(tree: Tree, chip: Chip = TOFINO) -> list[str]:
+    """Return everything in a program that the chip does not take, with its place.
 
     Raises:
         RefusedError: The interpreter does not know a part of the program.
     """
-    switch = Switch(tree)
+    switch = Switch(tree, chip)
     found: list[RefusedError] = []
     for block in tree.blocks:
         found += checksums(block)
@@ -49,42 +51,18 @@ def problems(tree: Tree) -> list[str]:
             found += ranges(block, switch)
             found += register_accesses(block)
             found += register_shapes(block, switch)
+            found += stateful.register_actions(block, switch, chip)
+            found += stateful.indexes(block, switch)
             found += actions(block)
             found += mirrors(block, switch, tree)
     for block in pipeline(tree):
+        found += conditions.problems(block, switch)
         length = len(chain(block).steps)
-        if length > STAGES:
-            found.append(block.at.refuse(f"{block.name} needs {length} stages; Tofino 1 has {STAGES}"))
+        if length > chip.stages:
+            found.append(
+                block.at.refuse(f"{block.name} needs {length} stages; {chip.name} has {chip.stages}")
+            )
     return [str(one) for one in found]
-
-
-def calls(body: Sequence[Statement]) -> Iterator[Call]:
-    """Return every call in statements, those in expressions included."""
-    for statement in body:
-        if isinstance(statement, If):
-            yield from _calls_of(statement.condition)
-            yield from calls(statement.then)
-            yield from calls(statement.orelse)
-        elif isinstance(statement, Assign):
-            yield from _calls_of(statement.value)
-        else:
-            yield from _calls_of(statement.call)
-
-
-def _calls_of(expression: Expression) -> Iterator[Call]:
-    if isinstance(expression, Call):
-        yield expression
-        yield from _calls_of(expression.function)
-        for argument in expression.arguments:
-            yield from _calls_of(argument)
-    elif isinstance(expression, Items):
-        for item in expression.items:
-            yield from _calls_of(item)
-    elif isinstance(expression, Binary):
-        yield from _calls_of(expression.left)
-        yield from _calls_of(expression.right)
-    elif not isinstance(expression, Number | Name):
-        yield from _calls_of(expression.of)
 
 
 def checksums(block: Block) -> Iterator[RefusedError]:
@@ -102,12 +80,39 @@ def checksums(block: Block) -> Iterator[RefusedError]:
 
 
 def ranges(block: Block, switch: Switch) -> Iterator[RefusedError]:
-    """Refuse range keys that are too wide."""
+    """Refuse range keys that lie in too many nibbles."""
     for local in block.locals:
-        if isinstance(local, Table):
-            for name, kind, width, _ in switch.tables[f"{block.name}.{local.name}"].keys:
-                if kind == "range" and width > RANGE_BITS:
-                    yield local.at.refuse(f"range key {name} has {width} bits; the limit is {RANGE_BITS}")
+        if not isinstance(local, Table):
+            continue
+        keys = switch.tables[f"{block.name}.{local.name}"].keys
+        for (expression, kind), (name, _, width, _) in zip(local.keys, keys, strict=True):
+            if kind != "range":
+                continue
+            low = first_bit(expression, block, switch) % 4
+            nibbles = -(-(low + width) // 4)
+            if nibbles > RANGE_NIBBLES:
+                where = f" from bit {low} of a nibble on" if low else ""
+                yield expression.at.refuse(
+                    f"range key {name} has {width} bits{where}: {nibbles} nibbles, of at most {RANGE_NIBBLES}"
+                )
+
+
+def first_bit(expression: Expression, block: Block, switch: Switch) -> int:
+    """Return the lowest bit of a field, counted from a byte's.
+
+    A packet's fields keep their place in a byte in the chip's containers. Metadata begins where the compiler
+    likes: at a byte's first bit, as it is assumed here.
+    """
+    if isinstance(expression, Slice):
+        return first_bit(expression.of, block, switch) + switch.number(expression.low, expression.at)
+    place = switch.scope(block).path(expression)
+    for header in switch.headers.values():
+        below = 0
+        for name, width in reversed(header.fields):
+            if name == place:
+                return below
+            below += width
+    return 0
 
 
 def register_accesses(block: Block) -> Iterator[RefusedError]:

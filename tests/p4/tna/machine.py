@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.p4.tna.chips import BOOL, TOFINO, Chip
 from tests.p4.tna.syntax import (
     Action,
     Assign,
@@ -41,22 +42,7 @@ from tests.p4.tna.syntax import (
     Variable,
 )
 
-BOOL = 0
-"""The width of a bool, to tell it from `bit<1>`."""
 NO_PORT = 0x1FF
-TYPES = {"PortId_t": 9, "QueueId_t": 5, "MirrorId_t": 10, "MirrorType_t": 3, "bool": BOOL}
-"""Widths of the architecture's types (tofino1_specs.p4)."""
-INTRINSIC: Mapping[str, Mapping[str, int]] = {
-    "ingress_intrinsic_metadata_t": {"ingress_port": 9},
-    "ingress_intrinsic_metadata_from_parser_t": {"global_tstamp": 48},
-    "ingress_intrinsic_metadata_for_deparser_t": {"drop_ctl": 3},
-    "ingress_intrinsic_metadata_for_tm_t": {"ucast_egress_port": 9, "qid": 5},
-    "egress_intrinsic_metadata_t": {"egress_port": 9, "enq_qdepth": 19, "deq_qdepth": 19},
-    "egress_intrinsic_metadata_from_parser_t": {"global_tstamp": 48},
-    "egress_intrinsic_metadata_for_deparser_t": {"drop_ctl": 3, "mirror_type": 3},
-    "egress_intrinsic_metadata_for_output_port_t": {},
-}
-"""The fields of intrinsic metadata whose effect is modelled, with their widths (tofino1_base.p4)."""
 BLOCKS = ("parser", "control", "control", "parser", "control", "control")
 ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
@@ -531,16 +517,21 @@ class Scope:
             if expression.name not in self.switch.constants:
                 raise expression.at.refuse(f"{expression.name} is not declared")
             return self.switch.constants[expression.name]
-        if isinstance(expression, Member) and expression.name in ("hit", "miss"):
-            applied = self.applied(expression.of)
-            if applied is not None:
-                hit = expression.name == "hit"
-                return Value(lambda frame: applied.apply(frame) is hit, BOOL)
+        applied = self.hit_or_miss(expression)
+        if applied is not None:
+            table, hit = applied, expression.name == "hit"
+            return Value(lambda frame: table.apply(frame) is hit, BOOL)
         path = self.path(expression)
         if path is None:
             raise expression.at.refuse(f"{_text(expression)} is not supported")
         place = path
         return Value(lambda frame: frame[place], self.width_of(path, expression.at))
+
+    def hit_or_miss(self, expression: Expression) -> RunnableTable | None:
+        """Return the table that `table.apply().hit` names, or `.miss`."""
+        if isinstance(expression, Member) and expression.name in ("hit", "miss"):
+            return self.applied(expression.of)
+        return None
 
     def applied(self, expression: Expression) -> RunnableTable | None:
         """Return the table that `table.apply()` names."""
@@ -758,7 +749,7 @@ class Scope:
                 raise call.at.refuse("advance is supported for PORT_METADATA_SIZE only")
             return lambda frame: None  # packets come without port metadata
         path = self.path(argument)
-        if method == "extract" and path in INTRINSIC:
+        if method == "extract" and path in self.switch.intrinsic:
             return lambda frame: None  # their fields are there from the start
         header = self.header(argument)
         if method == "extract":
@@ -780,7 +771,7 @@ class Scope:
             raise call.at.refuse("the fields of a mirror are those of its header")
         for value, wanted in zip(values.items, record.fields, strict=True):
             self.sized(value, self.switch.width(wanted.type))
-        session = self.sized(call.arguments[0], TYPES["MirrorId_t"])
+        session = self.sized(call.arguments[0], self.switch.types["MirrorId_t"])
         header = self.octets(values, 8)
 
         def emit(frame: Frame) -> None:
@@ -879,15 +870,16 @@ class Switch:
         sessions: Mirror sessions: port and `$max_pkt_len` by session.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, chip: Chip = TOFINO) -> None:
         self.tree = tree
+        self.intrinsic = chip.intrinsic
         self.tables: dict[str, RunnableTable] = {}
         self.registers: dict[str, Register] = {}
         self.sessions: dict[int, tuple[int, int]] = {}
         self.fields: dict[str, int] = {}
         self.headers: dict[str, Header] = {}
         self.variables: set[str] = set()
-        self.types = dict(TYPES)
+        self.types = dict(chip.types)
         self.constants: dict[str, Value] = {"PORT_METADATA_SIZE": _constant(64, 32)}
         for typedef in tree.typedefs:
             self.types[typedef.name] = self.width(typedef.type)
@@ -896,7 +888,7 @@ class Switch:
             if value >> width:
                 raise const.at.refuse(f"{value} does not fit into {width} bits")
             self.constants[const.name] = _constant(value, width)
-        for intrinsic, fields in INTRINSIC.items():
+        for intrinsic, fields in self.intrinsic.items():
             self.fields.update({f"{intrinsic}.{name}": width for name, width in fields.items()})
         self._placed: set[str] = set()
         blocks = self._blocks()
@@ -923,6 +915,10 @@ class Switch:
         if tuple(block.kind for block in blocks) != BLOCKS or len(known) != len(blocks):
             raise pipelines[0].at.refuse(f"a pipeline has six blocks: {', '.join(BLOCKS)}")
         return blocks
+
+    def scope(self, block: Block) -> Scope:
+        """Return the names of a block."""
+        return next(scope for scope in self.scopes if scope.block is block)
 
     # ---- types
     def width(self, type_: Type) -> int:
@@ -959,7 +955,7 @@ class Switch:
         """Return the path of a parameter by its type, and make its fields known."""
         if type_.name in ("packet_in", "packet_out"):
             return "$packet"
-        if type_.name in INTRINSIC:
+        if type_.name in self.intrinsic:
             return type_.name
         record = next((one for one in self.tree.records if one.name == type_.name), None)
         if record is None or record.kind != "struct":

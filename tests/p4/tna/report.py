@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.p4.tna.chips import TOFINO, Chip
 from tests.p4.tna.machine import Switch
 from tests.p4.tna.stages import Chain, chain, pipeline
 from tests.p4.tna.syntax import Tree
 
 BLOCK_BYTES = 16 * 1024
 """An SRAM block: 1024 words of 128 bit."""
-BLOCKS_PER_PIPE = 12 * 80
-"""SRAM blocks of a pipe of Tofino 1: 80 in each of 12 stages."""
+BLOCKS_PER_STAGE = 80
+"""SRAM blocks of a stage (specs/mau_spec.h of p4c: MAX_SRAMS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,11 @@ class RegisterSize:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Chains of ingress and egress, and all registers."""
+    """Chains of ingress and egress, all registers, and the SRAM blocks of a pipe."""
 
     chains: tuple[Chain, Chain]
     registers: tuple[RegisterSize, ...]
+    pipe_blocks: int
 
     @property
     def blocks(self) -> int:
@@ -57,18 +59,18 @@ class Budget:
             f"{one.name}: {one.entries} x {one.bits} bit = {one.bytes / 1024:g} KB, {one.blocks} SRAM blocks"
             for one in self.registers
         ]
-        share = 100 * self.blocks / BLOCKS_PER_PIPE
+        share = 100 * self.blocks / self.pipe_blocks
         text.append(
-            f"{len(self.registers)} registers: {self.blocks} of {BLOCKS_PER_PIPE} SRAM blocks, {share:.1f} %"
+            f"{len(self.registers)} registers: {self.blocks} of {self.pipe_blocks} SRAM blocks, {share:.1f} %"
         )
         return text
 
 
-def budget(tree: Tree) -> Budget:
-    """Return the budget of a program."""
+def budget(tree: Tree, chip: Chip = TOFINO) -> Budget:
+    """Return the budget of a program on a chip."""
     ingress, egress = pipeline(tree)
     sizes = tuple(
         RegisterSize(name, len(register.values), register.width)
-        for name, register in Switch(tree).registers.items()
+        for name, register in Switch(tree, chip).registers.items()
     )
-    return Budget((chain(ingress), chain(egress)), sizes)
+    return Budget((chain(ingress), chain(egress)), sizes, chip.stages * BLOCKS_PER_STAGE)

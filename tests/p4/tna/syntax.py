@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from tests.p4.tna.chips import TOFINO, Chip
 from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
-
-TARGETS = {"tofino": ("-D__TARGET_TOFINO__=1", "-DMIRROR_ID_WIDTH=10")}
-"""Macros that the headers of a target define."""
 
 
 class RefusedError(Exception):
@@ -316,7 +314,7 @@ class Token:
     at: At
 
 
-def preprocess(path: Path, *macros: str, target: str = "tofino") -> str:
+def preprocess(path: Path, *macros: str, chip: Chip = TOFINO) -> str:
     """Return a program's text after the C preprocessor, with line markers.
 
     Raises:
@@ -326,7 +324,7 @@ def preprocess(path: Path, *macros: str, target: str = "tofino") -> str:
         r"^[ \t]*#[ \t]*include[ \t]*<.*>", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
     done = subprocess.run(
-        ["cpp", "-undef", "-nostdinc", "-I", str(path.parent), *TARGETS[target], *macros],
+        ["cpp", "-undef", "-nostdinc", "-I", str(path.parent), *chip.macros, *macros],
         input=text,
         capture_output=True,
         text=True,
@@ -753,6 +751,59 @@ class Parser:
         return found
 
 
+def shape(expression: Expression) -> str:
+    """Return an expression as text, which is the same for the same expression at another place."""
+    match expression:
+        case Number(value=value):
+            text = str(value)
+        case Name(name=name):
+            text = name
+        case Member(of=of, name=name):
+            text = f"{shape(of)}.{name}"
+        case Slice(of=of, high=high, low=low):
+            text = f"{shape(of)}[{shape(high)}:{shape(low)}]"
+        case Unary(operator=operator, of=of):
+            text = f"{operator}{shape(of)}"
+        case Binary(operator=operator, left=left, right=right):
+            text = f"({shape(left)} {operator} {shape(right)})"
+        case Cast(type=type_, of=of):
+            text = f"({type_.name}) {shape(of)}"
+        case Call(function=function, arguments=arguments):
+            text = f"{shape(function)}({', '.join(map(shape, arguments))})"
+        case _:
+            text = f"{{{', '.join(map(shape, expression.items))}}}"
+    return text
+
+
+def calls(body: Sequence[Statement]) -> Iterator[Call]:
+    """Return every call in statements, those in expressions included."""
+    for statement in body:
+        if isinstance(statement, If):
+            yield from _calls_of(statement.condition)
+            yield from calls(statement.then)
+            yield from calls(statement.orelse)
+        elif isinstance(statement, Assign):
+            yield from _calls_of(statement.value)
+        else:
+            yield from _calls_of(statement.call)
+
+
+def _calls_of(expression: Expression) -> Iterator[Call]:
+    if isinstance(expression, Call):
+        yield expression
+        yield from _calls_of(expression.function)
+        for argument in expression.arguments:
+            yield from _calls_of(argument)
+    elif isinstance(expression, Items):
+        for item in expression.items:
+            yield from _calls_of(item)
+    elif isinstance(expression, Binary):
+        yield from _calls_of(expression.left)
+        yield from _calls_of(expression.right)
+    elif not isinstance(expression, Number | Name):
+        yield from _calls_of(expression.of)
+
+
 def parse(text: str, file: str) -> Tree:
     """Return the tree of preprocessed text.
 
@@ -762,10 +813,12 @@ def parse(text: str, file: str) -> Tree:
     return Parser(tokens(text, file)).program()
 
 
-def load(path: Path, *macros: str) -> Tree:
-    """Return the tree of a program in a file; `macros` are options of the preprocessor such as `-DNCF_GAP=8`.
+def load(path: Path, *macros: str, chip: Chip = TOFINO) -> Tree:
+    """Return the tree of a program in a file, as the chip's compiler reads it.
+
+    `macros` are options of the preprocessor such as `-DNCF_GAP=8`.
 
     Raises:
         RefusedError: As `preprocess` and `parse`.
     """
-    return parse(preprocess(path, *macros), path.name)
+    return parse(preprocess(path, *macros, chip=chip), path.name)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Limits of the chips: for each rule tiny programs that a chip takes, and ones that it does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.p4.plane import PROGRAM
+from tests.p4.tiny import text
+from tests.p4.tna.chips import CHIPS, TOFINO, TOFINO2, Chip
+from tests.p4.tna.limits import problems
+from tests.p4.tna.syntax import load, parse
+
+BOTH = (TOFINO, TOFINO2)
+TABLE = "table %s { key = { %s: %s; } actions = { %s; } default_action = NoAction(); size = %s; }\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program: its parts, and what the chips say of it; no words if they take it."""
+
+    name: str
+    parts: dict[str, str]
+    refused: str = ""
+    chips: tuple[Chip, ...] = field(default=BOTH)
+
+
+def gateway(condition: str, refused: str = "") -> Case:
+    """Return a program with a condition."""
+    return Case(f"if {condition}", {"apply": f"if ({condition}) {{ hdr.eth.kind = 1; }}"}, refused)
+
+
+def salu(
+    method: str, refused: str = "", *, call: str = "act.execute(md.b)", chips: tuple[Chip, ...] = BOTH
+) -> Case:
+    """Return a program with a RegisterAction."""
+    local = (
+        "Register<bit<8>, bit<8>>(256, 0) r;\n"
+        "Hash<bit<16>>(HashAlgorithm_t.CRC16) h;\n"
+        "RegisterAction<bit<8>, bit<8>, bit<8>>(r) act = { void apply(inout bit<8> v, out bit<8> o) "
+        f"{{ {method} }} }};"
+    )
+    return Case(f"{method} {call}", {"locals": local, "apply": f"md.c = {call};"}, refused, chips)
+
+
+def key(name: str, expression: str, refused: str = "", *, copy: str = "") -> Case:
+    """Return a program with a range key."""
+    return Case(
+        f"{name} {copy}",
+        {"copy": copy, "locals": TABLE % ("t", expression, "range", "NoAction", 4), "apply": "t.apply();"},
+        refused,
+    )
+
+
+def two_indexes(first: str, second: str, refused: str = "") -> Case:
+    """Return a program with two actions of one register in one table."""
+    head = "RegisterAction<bit<8>, bit<8>, bit<8>>(r) %s = { void apply(inout bit<8> v) { v = 1; } };\n"
+    local = (
+        "Register<bit<8>, bit<8>>(256, 0) r;\n" + head % "one" + head % "two" +
+        f"action x(bit<8> p) {{ one.execute({first}); }}\naction y(bit<8> p) {{ two.execute({second}); }}\n" +
+        TABLE % ("t", "md.a", "exact", "x; y; NoAction", 4)
+    )  # fmt: skip
+    return Case(f"indexes {first} and {second}", {"locals": local, "apply": "t.apply();"}, refused)
+
+
+def if_each(*conditions: str) -> str:
+    """Return statements that test conditions one within the other."""
+    return "".join(f"if ({one}) {{ " for one in conditions) + "v = 1;" + " }" * len(conditions)
+
+
+COMPUTED = "the condition is too complex: {} is computed; assign it to a field before"
+CASES = [
+    # conditions
+    gateway("md.a == 1 && (md.b != 2 || !md.yes)"),
+    gateway("md.a == md.b"),
+    gateway("md.a[3:0] == 1"),
+    gateway("(md.a & 3) == 1"),
+    gateway("hdr.eth.isValid()"),
+    gateway("(md.a & md.b) == 1", COMPUTED.format("(md.a & md.b)")),
+    gateway("md.a > 12"),
+    gateway("12 > md.a"),
+    gateway("md.a > md.b", "the condition is too complex: one operand of > must be constant"),
+    gateway("md.a <= md.b", "the condition is too complex: one operand of <= must be constant"),
+    gateway("md.yes && md.wide[7:0] >= md.b", "one operand of >= must be constant"),
+    gateway("md.a + md.b > 12", COMPUTED.format("(md.a + md.b)")),
+    gateway("md.a |+| md.b == 12", COMPUTED.format("(md.a |+| md.b)")),
+    gateway("md.a - 1 == 0", COMPUTED.format("(md.a - 1)")),
+    gateway("~md.a == 0", COMPUTED.format("~md.a")),
+    gateway("md.wide[11:0] > 12"),
+    gateway("md.wide > 12", "the condition compares 16 bits; the limit of > is 12"),
+    gateway("md.wide >= 48"),  # 4 bits of it do not matter
+    gateway("md.wide >= 40", "the condition compares 13 bits; the limit of >= is 12"),
+    gateway("md.long <= 65535"),  # whether the high bits are 0
+    # RegisterActions
+    salu("o = v; if (v == 0) { v = md.a; }"),
+    salu("o = 0; if (md.a - v > 3) { v = md.a; o = 1; }"),
+    salu(if_each("v > 1", "v != 3")),
+    salu(if_each("v > 1", "v <= 1", "v != 3", "v == 3")),  # opposites share a unit
+    salu(if_each("v > 1", "v > 2", "v > 3"), "act has 3 comparisons; tofino has 2", chips=(TOFINO,)),
+    salu(if_each("v > 1", "v > 2", "v > 3", "v > 4"), "act has 4 comparisons", chips=(TOFINO,)),
+    salu(if_each("v > 1", "v > 2", "v > 3", "v > 4"), chips=(TOFINO2,)),
+    salu("if (v > 1 && v > 2 && (v > 3 || md.a == 4)) { v = 1; }", "act has 4 comparisons", chips=(TOFINO,)),
+    salu(if_each(*(f"v > {n}" for n in range(5))), "act has 5 comparisons; tofino2 has 4", chips=(TOFINO2,)),
+    salu("if (md.a == md.b) { v = 1; }", "here are 2 fields: md.a, md.b"),
+    salu("if (v == v) { v = 1; }", "here are 2 values of the register: v, v"),
+    salu("if (v - 1 > 2) { v = 1; }", "here are 2 constants: 1, 2"),
+    salu("v = v + md.a;"),
+    salu("v = v + md.a + 1;", "((v + md.a) + 1) has more than one operator"),
+    salu("v = (v & 1) | (md.a & 2);"),
+    salu("if (v == 0) { v = 1; } else { v = 2; }"),
+    salu("v = 1; if (v == 0) { v = 2; }", "act: v may be assigned twice"),
+    salu("if (v == 0) { v = 1; v = 2; }", "act: v may be assigned twice"),
+    # indexes
+    salu("v = 1;", call="act.execute(7)"),
+    salu("v = 1;", call="act.execute(md.wide[7:0])"),
+    salu("v = 1;", call="act.execute(md.a[3:0] ++ md.b[3:0])"),
+    salu("v = 1;", "the index is too complex: (md.b + 1) is computed", call="act.execute(md.b + 1)"),
+    salu("v = 1;", "the index is too complex: (md.a ^ md.b) is computed", call="act.execute(md.a ^ md.b)"),
+    two_indexes("md.b", "md.b"),
+    two_indexes("p", "3"),
+    two_indexes("md.b", "md.c", "table t indexes register r by md.b and by md.c"),
+    two_indexes("md.b", "3", "table t indexes register r by md.b and by action data"),
+    # range keys
+    key("20 bits", "hdr.copy.x", copy="bit<4> pad; bit<20> x;"),
+    key("21 bits", "hdr.copy.x", "has 21 bits: 6 nibbles, of at most 5", copy="bit<3> pad; bit<21> x;"),
+    key("20 bits in the middle", "hdr.copy.x", "20 bits from bit 2 of a nibble on: 6 nibbles",
+        copy="bit<2> pad; bit<20> x; bit<2> more;"),
+    key("17 bits in the middle", "hdr.copy.x", copy="bit<5> pad; bit<17> x; bit<2> more;"),
+    key("a slice", "md.long[21:2]", "20 bits from bit 2 of a nibble on: 6 nibbles"),
+    key("an even slice", "md.long[23:4]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("case", "chip"),
+    [pytest.param(case, chip, id=f"{chip.name}: {case.name}") for case in CASES for chip in case.chips],
+)
+def test_a_chip_takes_what_its_compiler_does(case: Case, chip: Chip) -> None:
+    found = problems(parse(text(**case.parts), "x.p4"), chip)
+    if case.refused:
+        assert len(found) == 1, found
+        assert found[0].startswith("x.p4:")
+        assert case.refused in found[0]
+    else:
+        assert found == []
+
+
+@pytest.mark.parametrize("chip", BOTH, ids=lambda chip: chip.name)
+def test_both_chips_take_the_program(chip: Chip) -> None:
+    assert problems(load(PROGRAM, chip=chip), chip) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("if (md.fire == 1)", "if (md.flows > md.was)", "one operand of > must be constant"),
+        ("if (md.fire == 1)", "if (md.flows + md.was == 12)", "(md.flows + md.was) is computed"),
+        ("damp.execute(hdr.bridge.flow)", "damp.execute(hdr.bridge.flow + 1)", "the index is too complex"),
+        ("eg.enq_qdepth: range", "eg.enq_qdepth[18:1]: range", ""),
+        ("md.sum: range", "hdr.ip.src: range", "32 bits: 8 nibbles"),
+        ("if (v == 0) { v = md.mark; }", "if (v == 0 && v != 5 && v != 7) { v = md.mark; }", "3 comparisons"),
+    ],
+)
+def test_mutations_of_the_program(tmp_path: Path, before: str, after: str, reason: str) -> None:
+    program = PROGRAM.read_text(encoding="utf-8")
+    assert program.count(before) == 1
+    for name in (PROGRAM.name, "wire.h"):
+        (tmp_path / name).write_bytes((PROGRAM.parent / name).read_bytes())
+    changed = tmp_path / PROGRAM.name
+    changed.write_text(program.replace(before, after), encoding="utf-8")
+    line = program[: program.index(before)].count("\n") + 1
+    found = problems(load(changed))
+    if reason:
+        assert len(found) == 1, found
+        assert reason in found[0]
+        assert abs(int(found[0].split(":")[1]) - line) <= 1
+    else:
+        assert found == []
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_the_command_takes_the_chip(tmp_path: Path, name: str) -> None:
+    program = tmp_path / "x.p4"
+    (case,) = [one for one in CASES if one.refused.startswith("act has 3 comparisons")]
+    program.write_text(text(**case.parts), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.p4.tna", "--target", name, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == (2 if name == "tofino" else 0)
+    assert ("act has 3 comparisons" in done.stderr) == (name == "tofino")
