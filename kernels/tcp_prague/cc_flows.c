@@ -38,6 +38,12 @@ void cc_flows_init(struct cc_flows *flows)
 	INIT_HLIST_HEAD(&flows->head);
 }
 
+/* When the network namespace ends, after its last socket */
+void cc_flows_exit(const struct cc_flows *flows)
+{
+	WARN_ON(!hlist_empty(&flows->head));
+}
+
 /**
  * cc_flow_add() - name a connection and put it into the list
  * @flows: those of its network namespace

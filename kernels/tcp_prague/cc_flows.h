@@ -30,12 +30,21 @@ struct cc_flow {
 	bool ipv6;
 };
 
+/* Records point into what is kept for a network namespace. A socket of the kernel
+ * may have no reference to its namespace, and so outlive that.
+ */
+static inline bool cc_flow_may_have(const struct sock *sk)
+{
+	return sk->sk_net_refcnt;
+}
+
 struct cc_flows {
 	spinlock_t lock;		/* of those who change @head */
 	struct hlist_head head;
 };
 
 void cc_flows_init(struct cc_flows *flows);
+void cc_flows_exit(const struct cc_flows *flows);
 void cc_flow_add(struct cc_flows *flows, struct cc_flow *flow,
 		 const struct sock *sk);
 void cc_flow_remove(struct cc_flows *flows, struct cc_flow *flow);

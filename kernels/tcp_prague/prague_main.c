@@ -442,7 +442,7 @@ static int __init prague_register_kind(struct prague_kind *kind, int segsize)
 
 static int __init prague_register(void)
 {
-	int done, error;
+	int done, registered, error;
 
 	BUILD_BUG_ON(sizeof(struct prague) > ICSK_CA_PRIV_SIZE);
 
@@ -451,7 +451,7 @@ static int __init prague_register(void)
 		return error;
 	error = prague_net_register();
 	if (error)
-		return error;
+		goto discard;
 	for (done = 0; done < ARRAY_SIZE(prague_kinds); done++) {
 		error = prague_register_kind(&prague_kinds[done], done - 1);
 		if (error)
@@ -459,9 +459,14 @@ static int __init prague_register(void)
 	}
 	return 0;
 undo:
+	registered = done;
 	while (done--)
 		tcp_unregister_congestion_control(&prague_kinds[done].ops);
 	prague_net_unregister();
+	if (registered)
+		return error; /* sockets may have used the hook */
+discard:
+	xmit_hook_discard();
 	return error;
 }
 

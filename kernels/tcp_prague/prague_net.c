@@ -25,7 +25,7 @@ static struct prague_net *prague_net(const struct net *net)
  * prague_flow_add() - make the record of a connection
  * @sk: a TCP socket, locked
  *
- * Return: false if there is no memory for it.
+ * Return: false if there is no memory for it, or may be no record.
  */
 bool prague_flow_add(struct sock *sk)
 {
@@ -33,6 +33,8 @@ bool prague_flow_add(struct sock *sk)
 	struct prague *ca = inet_csk_ca(sk);
 	struct prague_flow *flow;
 
+	if (!cc_flow_may_have(sk))
+		return false;
 	flow = kzalloc_obj(*flow, GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (!flow)
 		return false;
@@ -169,6 +171,7 @@ static void __net_exit prague_net_exit(struct net *net)
 {
 	remove_proc_entry(PRAGUE_PROC_NAME, net->proc_net);
 	prague_params_unregister(prague_net(net));
+	cc_flows_exit(&prague_net(net)->flows);
 }
 
 static struct pernet_operations prague_net_ops = {

@@ -145,6 +145,16 @@ int xmit_hook_prepare(void)
 }
 
 /**
+ * xmit_hook_discard() - free the copies of a module that cannot be loaded
+ *
+ * No socket may have used the hook.
+ */
+void xmit_hook_discard(void)
+{
+	kfree(xmit_hook_copies);
+}
+
+/**
  * xmit_hook_enable() - call xmit_hook_packet() before the packets of a socket
  * @sk: a connecting or connected TCP socket, locked
  *

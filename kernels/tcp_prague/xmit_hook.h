@@ -15,6 +15,7 @@ void xmit_hook_packet(struct sock *sk, const struct sk_buff *skb);
 bool xmit_hook_enable(struct sock *sk);
 void xmit_hook_disable(struct sock *sk);
 int xmit_hook_prepare(void);
+void xmit_hook_discard(void);
 
 /* Send the packet as ECT(1). One that the core sends as Not-ECT, because
  * AccECN feedback failed, stays Not-ECT.
