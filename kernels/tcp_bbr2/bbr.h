@@ -6,6 +6,7 @@
 #include <linux/inet_diag.h>
 #include <net/tcp.h>
 
+#include "bbr_ring.h"
 #include "cc_flows.h"
 #include "cc_params.h"
 #include "compat.h"
@@ -109,15 +110,6 @@ struct bbr_kind {
 	struct bbr_law law;
 };
 
-/* A packet (or burst) as it was sent */
-struct bbr_sent {
-	u32 seq;
-	u32 end;
-	u32 in_flight;		/* packets, with this one */
-	u32 lost;		/* tp->lost at that time */
-};
-
-#define BBR_SENT	1024	/* the ring holds as many: 16 KiB */
 #define BBR_LOSS_LOG	32
 
 /* Before @delivered was exceeded, tp->lost was @lost. */
@@ -169,10 +161,9 @@ struct bbr_flow {
 	struct bbr_shown shown;
 
 	/* Packets as they were sent, and when losses were noted (bbr_sent.c) */
-	struct bbr_sent *ring;		/* NULL: no memory, or no hook */
-	u64 ring_head;			/* how many were ever put into it */
-	u64 ring_cursor;		/* where the last one was found */
-	u32 ring_missed;		/* how many were not found */
+	struct bbr_ring sent;		/* for the first time */
+	struct bbr_ring sent_again;
+	u32 sent_missed;		/* how many were not found */
 	u32 seen_lost;			/* tp->lost when last compared */
 	u32 losses;			/* how many were ever logged */
 	struct bbr_loss loss_log[BBR_LOSS_LOG];
@@ -352,7 +343,9 @@ void bbr_update_min_rtt(struct sock *sk, const struct rate_sample *rs);
 void bbr_check_probe_rtt_done(struct sock *sk);
 
 /* bbr_sent.c: in flight and lost when a packet was sent */
-void bbr_sent_begin(struct sock *sk);
+bool bbr_sent_begin(struct sock *sk);
+bool bbr_sent_continue(struct sock *sk);
+void bbr_sent_rest(struct sock *sk);
 void bbr_sent_end(struct sock *sk);
 void bbr_sent_lookup(struct sock *sk, struct bbr_ack *ack);
 void bbr_note_loss(struct sock *sk);

@@ -77,4 +77,5 @@ MODULE_PARM_DESC(ecn_enable, "ECN: respond to marks [0..1]");
 
 MODULE_DESCRIPTION("TCP BBR congestion control, version 2");
 MODULE_VERSION("1.0");
+MODULE_INFO(note, "parameters are those of bbr2 in the first network namespace; bbr2_l4s has the sysctls net.ipv4.bbr2_l4s_*");
 MODULE_ALIAS("tcp_bbr2_l4s");

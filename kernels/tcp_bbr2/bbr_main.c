@@ -49,6 +49,11 @@
 
 #define BBR_SNDBUF_EXPAND	3
 
+/* FLAG_DSACK_TLP of net/ipv4/tcp_input.c: the ACK says that a tail loss probe and
+ * what it repeated have both arrived
+ */
+#define BBR_ACK_NEEDLESS_TLP	BIT(17)
+
 /* ACK processing */
 
 static void bbr_update_round(struct sock *sk, const struct rate_sample *rs)
@@ -86,10 +91,24 @@ static void bbr_in_ack_event(struct sock *sk, u32 flags)
 	f->tlp_repaired = false;
 }
 
+/* What undo_cwnd() restores */
+static void bbr_save_bounds(struct bbr_flow *f)
+{
+	f->undo_bw_lo = f->bw_lo;
+	f->undo_inflight_lo = f->inflight_lo;
+	f->undo_inflight_hi = f->inflight_hi;
+}
+
 /* Version 3: a retransmission that mended a tail loss hides that loss from the
  * core's counters. The core calls ssthresh() for it, with tlp_high_seq cleared.
+ * It clears that also for a DSACK, which says that nothing was lost; marks may
+ * then call ssthresh() in the same ACK.
+ *
+ * The fork learns of the loss before ssthresh() saves the bounds, hence they are
+ * saved again.
  */
-static void bbr_check_tlp(struct sock *sk, struct bbr_ack *ack, u32 seq)
+static void bbr_check_tlp(struct sock *sk, struct bbr_ack *ack, u32 seq,
+			  int flag)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct bbr_flow *f = bbr_flow(sk);
@@ -97,12 +116,13 @@ static void bbr_check_tlp(struct sock *sk, struct bbr_ack *ack, u32 seq)
 	if (!f->law->v3 || !f->tlp_noted)
 		return;
 	ack->of_tlp = tp->tlp_high_seq && !before(seq, f->tlp_high_seq);
-	if (!f->tlp_repaired)
+	if (!f->tlp_repaired || flag & BBR_ACK_NEEDLESS_TLP)
 		return;
 	bbr_note_loss(sk);
 	if (f->probe_samples && bbr_too_high(f, f->inflight_latest + 1, 1))
 		bbr_react_too_high(sk, f->inflight_latest + 1,
 				   ack->rs->is_app_limited);
+	bbr_save_bounds(f);
 }
 
 /* A flow that is short of data learns nothing from a sample below its
@@ -168,6 +188,8 @@ static void bbr_process_ack(struct sock *sk, const struct bbr_ack *ack)
 	f->ecn_in_cycle |= ack->rs->delivered_ce > 0;
 }
 
+static void bbr_fall_back(struct sock *sk);
+
 static void bbr_cong_control(struct sock *sk, u32 seq, int flag,
 			     const struct rate_sample *rs)
 {
@@ -177,16 +199,22 @@ static void bbr_cong_control(struct sock *sk, u32 seq, int flag,
 
 	if (!f)
 		return;
+	/* IPV6_ADDRFORM gives a socket other operations. */
+	if (unlikely(!bbr_sent_continue(sk))) {
+		bbr_fall_back(sk);
+		return;
+	}
 	/* The fork's core asks for each ACK. */
 	tcp_rate_check_app_limited(sk);
+	bbr_check_tlp(sk, &ack, seq, flag);
 	bbr_sync_losses(sk);
-	bbr_check_tlp(sk, &ack, seq);
 	bbr_sent_lookup(sk, &ack);
 	ack.bw = bbr_sample_bw(rs);
 	ack.ece = tp->delivered_ce != f->ack_delivered_ce;
 	f->ack_delivered_ce = tp->delivered_ce;
 	bbr_process_ack(sk, &ack);
 	bbr_flow_show(sk, &ack);
+	bbr_sent_rest(sk);
 }
 
 /* Other operations */
@@ -205,9 +233,7 @@ static u32 bbr_ssthresh(struct sock *sk)
 			  after(tp->snd_una, f->tlp_high_seq);
 	bbr_sync_losses(sk);
 	bbr_save_cwnd(sk);
-	f->undo_bw_lo = f->bw_lo;
-	f->undo_inflight_lo = f->inflight_lo;
-	f->undo_inflight_hi = f->inflight_hi;
+	bbr_save_bounds(f);
 	return tp->snd_ssthresh;
 }
 
@@ -293,8 +319,9 @@ static size_t bbr_get_info(struct sock *sk, u32 ext, int *attr,
 
 /* Beginning and end */
 
-/* Without memory: a plain Reno. Not registered; the socket keeps its reference
- * to the module.
+/* Without memory, or without the ECT(1) that the response is made for: a plain
+ * Reno, which suits ECT(0). Not registered; the socket keeps its reference to
+ * the module.
  */
 static struct tcp_congestion_ops bbr_reno __read_mostly = {
 	.ssthresh	= tcp_reno_ssthresh,
@@ -316,6 +343,12 @@ static void bbr_init(struct sock *sk)
 		WRITE_ONCE(icsk->icsk_ca_ops, &bbr_reno);
 		return;
 	}
+	if (!bbr_sent_begin(sk)) {
+		bbr_sent_end(sk);
+		bbr_flow_remove(sk);
+		WRITE_ONCE(icsk->icsk_ca_ops, &bbr_reno);
+		return;
+	}
 	f = bbr_flow(sk);
 	f->min_rtt_us = tcp_min_rtt(tp);
 	f->probe_rtt_min_us = f->min_rtt_us;
@@ -323,6 +356,7 @@ static void bbr_init(struct sock *sk)
 	f->probe_rtt_min_stamp = tp->tcp_mstamp;
 	f->ack_epoch_mstamp = tp->tcp_mstamp;
 	f->init_cwnd = min(tcp_snd_cwnd(tp), 127U);
+	f->prior_cwnd = tp->prior_cwnd; /* set in the middle of a recovery */
 	if (f->law->v3)
 		bbr_start_round(sk);
 	f->loss_round_delivered = tp->delivered + 1;
@@ -339,7 +373,6 @@ static void bbr_init(struct sock *sk)
 	f->ect_all = f->law->v3 && bbr_gate_open(sk);
 	WRITE_ONCE(tp->snd_ssthresh, TCP_INFINITE_SSTHRESH);
 	bbr_update_gains(f);
-	bbr_sent_begin(sk);
 	bbr_init_pacing(sk);
 }
 
@@ -352,6 +385,12 @@ static void bbr_release(struct sock *sk)
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED,
 			SK_PACING_NONE);
 	bbr_flow_remove(sk);
+}
+
+static void bbr_fall_back(struct sock *sk)
+{
+	bbr_release(sk);
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &bbr_reno);
 }
 
 static const struct tcp_congestion_ops bbr_ops = {
@@ -373,16 +412,18 @@ static const struct tcp_congestion_ops bbr_ops = {
 
 static int __init bbr_register(void)
 {
-	int done, error;
+	int done, registered, error;
 
 	BUILD_BUG_ON(sizeof(struct bbr) > ICSK_CA_PRIV_SIZE);
+	/* What a connection costs that sends little */
+	BUILD_BUG_ON(sizeof(struct bbr_flow) > 1024);
 
 	error = xmit_hook_prepare();
 	if (error)
 		return error;
 	error = bbr_net_register();
 	if (error)
-		return error;
+		goto discard;
 	for (done = 0; done < BBR_KINDS; done++) {
 		struct bbr_kind *kind = &bbr_kinds[done];
 
@@ -394,9 +435,14 @@ static int __init bbr_register(void)
 	}
 	return 0;
 undo:
+	registered = done;
 	while (done--)
 		tcp_unregister_congestion_control(&bbr_kinds[done].ops);
 	bbr_net_unregister();
+	if (registered)
+		return error; /* sockets may have used the hook */
+discard:
+	xmit_hook_discard();
 	return error;
 }
 

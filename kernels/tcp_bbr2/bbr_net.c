@@ -34,7 +34,7 @@ static struct bbr_net *bbr_net(const struct net *net)
  * @sk: a TCP socket, locked
  * @kind: the congestion control's name that it uses
  *
- * Return: false if there is no memory for it.
+ * Return: false if there is no memory for it, or may be no record.
  */
 bool bbr_flow_add(struct sock *sk, const struct bbr_kind *kind)
 {
@@ -42,6 +42,8 @@ bool bbr_flow_add(struct sock *sk, const struct bbr_kind *kind)
 	struct bbr *ca = inet_csk_ca(sk);
 	struct bbr_flow *f;
 
+	if (!cc_flow_may_have(sk))
+		return false;
 	f = kzalloc_obj(*f, GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (!f)
 		return false;
@@ -87,7 +89,7 @@ void bbr_flow_show(struct sock *sk, const struct bbr_ack *ack)
 	WRITE_ONCE(shown->tx_in_flight, ack->tx_in_flight);
 	WRITE_ONCE(shown->lost, ack->lost);
 	WRITE_ONCE(shown->cycles, f->cycles);
-	WRITE_ONCE(shown->missed, f->ring_missed);
+	WRITE_ONCE(shown->missed, f->sent_missed);
 	WRITE_ONCE(shown->pacing_gain, f->pacing_gain);
 	WRITE_ONCE(shown->cwnd_gain, f->cwnd_gain);
 	WRITE_ONCE(shown->alpha, f->alpha);
@@ -280,6 +282,7 @@ static void __net_exit bbr_net_exit(struct net *net)
 {
 	remove_proc_entry(KBUILD_MODNAME, net->proc_net);
 	bbr_sysctls_unregister(bbr_net(net));
+	cc_flows_exit(&bbr_net(net)->flows);
 }
 
 static struct pernet_operations bbr_net_ops = {

@@ -4,9 +4,11 @@
  *
  * BBR compares the packets lost since a packet was sent with those that were in
  * flight with it. The core keeps neither number with a packet. So the module
- * notes both when a packet is sent (xmit_hook.c), in a ring of the connection.
+ * notes both when a packet is sent (xmit_hook.c), in two rings of the connection
+ * (bbr_ring.c): one for what is sent for the first time, one for what is sent
+ * again.
  *
- * Without the ring, or for packets that it no longer holds, both are estimated:
+ * Without the hook, or for packets that no ring holds, both are estimated:
  * each packet carries tp->delivered of when it was sent, and a log of the last
  * losses says what tp->lost was at that time. What was delivered since then,
  * and what was lost, is about what was in flight; packets that were delivered
@@ -19,30 +21,54 @@
  * All functions need the socket locked.
  */
 #include <linux/math.h>
-#include <linux/slab.h>
 #include <net/tcp.h>
 
 #include "bbr.h"
 
-/* An ACK usually acknowledges what was sent right after what the last did. */
-#define BBR_NEXT_FEW	64
+/* How many packets of the retransmission queue are looked at for one ACK,
+ * beyond those that were just marked lost
+ */
+#define BBR_WALK	1024U
 
-void bbr_sent_begin(struct sock *sk)
+/* Returns false if a flow of this kind cannot go on without the hook: packets
+ * would be ECT(0), and the response is that of ECT(1).
+ */
+bool bbr_sent_continue(struct sock *sk)
+{
+	return xmit_hook_enable(sk) || !bbr_flow(sk)->law->ect1;
+}
+
+bool bbr_sent_begin(struct sock *sk)
 {
 	struct bbr_flow *f = bbr_flow(sk);
 
 	f->seen_lost = tcp_sk(sk)->lost;
-	if (!xmit_hook_enable(sk))
+	bbr_ring_init(&f->sent);
+	bbr_ring_init(&f->sent_again);
+	return bbr_sent_continue(sk);
+}
+
+/* With all data acknowledged there is nothing to look up: connections that do
+ * not send should not keep memory.
+ */
+void bbr_sent_rest(struct sock *sk)
+{
+	struct bbr_flow *f = bbr_flow(sk);
+
+	if (tcp_sk(sk)->packets_out)
 		return;
-	f->ring = kcalloc(BBR_SENT, sizeof(*f->ring),
-			  GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+	bbr_ring_clear(&f->sent);
+	bbr_ring_clear(&f->sent_again);
 }
 
 void bbr_sent_end(struct sock *sk)
 {
+	struct bbr_flow *f = bbr_flow(sk);
+
 	xmit_hook_disable(sk);
-	/* Only those who hold the socket's lock read it. */
-	kfree(bbr_flow(sk)->ring);
+	/* Only those who hold the socket's lock read them. */
+	bbr_ring_clear(&f->sent);
+	bbr_ring_clear(&f->sent_again);
 }
 
 /* The fork's core counts the same, after a packet was sent but before it is in
@@ -53,16 +79,16 @@ static void bbr_sent_note(struct bbr_flow *f, const struct tcp_sock *tp,
 {
 	const struct tcphdr *th = tcp_hdr(skb);
 	u32 payload = skb->len - __tcp_hdrlen(th);
-	struct bbr_sent *sent;
+	struct bbr_sent sent;
 
-	if (!payload || !f->ring)
+	if (!payload)
 		return;
-	sent = &f->ring[f->ring_head++ % BBR_SENT];
-	sent->seq = ntohl(th->seq);
-	sent->end = sent->seq + payload;
-	sent->in_flight = tcp_packets_in_flight(tp) +
-			  skb_shinfo(skb)->gso_segs;
-	sent->lost = tp->lost;
+	sent.seq = ntohl(th->seq);
+	sent.end = sent.seq + payload;
+	sent.in_flight = tcp_packets_in_flight(tp) + skb_shinfo(skb)->gso_segs;
+	sent.lost = tp->lost;
+	bbr_ring_add(before(sent.seq, tp->snd_nxt) ? &f->sent_again : &f->sent,
+		     &sent, tp->snd_una);
 }
 
 void xmit_hook_packet(struct sock *sk, const struct sk_buff *skb)
@@ -80,40 +106,11 @@ void xmit_hook_packet(struct sock *sk, const struct sk_buff *skb)
 		xmit_hook_ect1(sk);
 }
 
-static bool bbr_sent_has(const struct bbr_flow *f, u64 number, u32 end)
+/* The last time that the byte before @end was sent; NULL if that is not known */
+static const struct bbr_sent *bbr_sent_find(const struct bbr_flow *f, u32 end,
+					    bool again)
 {
-	const struct bbr_sent *sent = &f->ring[number % BBR_SENT];
-
-	return after(end, sent->seq) && !after(end, sent->end);
-}
-
-/* The last time that the byte before @end was sent; NULL if not in the ring */
-static const struct bbr_sent *bbr_sent_find(struct bbr_flow *f, u32 end,
-					    bool retransmitted)
-{
-	u64 oldest = f->ring_head > BBR_SENT ? f->ring_head - BBR_SENT : 0;
-	u64 number, last;
-
-	if (!f->ring)
-		return NULL;
-	/* What was sent once is found wherever the search begins. */
-	if (!retransmitted) {
-		number = max(f->ring_cursor, oldest);
-		last = min(number + BBR_NEXT_FEW, f->ring_head);
-		for (; number < last; number++) {
-			if (bbr_sent_has(f, number, end))
-				goto found;
-		}
-	}
-	for (number = f->ring_head; number-- > oldest;) {
-		if (bbr_sent_has(f, number, end))
-			goto found;
-	}
-	return NULL;
-found:
-	if (!retransmitted)
-		f->ring_cursor = number;
-	return &f->ring[number % BBR_SENT];
+	return bbr_ring_find(again ? &f->sent_again : &f->sent, end);
 }
 
 /* tp->lost when tp->delivered was @delivered */
@@ -166,7 +163,7 @@ void bbr_sent_lookup(struct sock *sk, struct bbr_ack *ack)
 						       rs->last_end_seq);
 		ack->lost = lost - sent->lost;
 	} else {
-		f->ring_missed++;
+		f->sent_missed++;
 	}
 }
 
@@ -238,29 +235,48 @@ static bool bbr_check_lost(struct sock *sk, const struct sk_buff *skb, u32 lost)
 	return true;
 }
 
+/* From where to look for lost packets, backwards. Most are just below the
+ * highest one that was SACKed; what is above it matters only if there is little,
+ * or a timeout has marked it all.
+ */
+static struct sk_buff *bbr_walk_start(const struct sock *sk, u32 most)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct sk_buff *above = tp->sacked_out ? tp->highest_sack : NULL;
+
+	if (above && (tp->snd_nxt - TCP_SKB_CB(above)->seq) / tp->mss_cache >
+	    most)
+		return skb_rb_prev(above);
+	return tcp_rtx_queue_tail(sk);
+}
+
 /* The last @fresh packets that are marked lost: the core marks in the order in
- * which they were sent.
+ * which they were sent. They are found from behind, then checked in order.
  */
 static void bbr_check_losses(struct sock *sk, u32 fresh)
 {
 	u32 lost = bbr_flow(sk)->seen_lost;
-	u32 segments, known = 0;
-	struct sk_buff *skb;
+	u32 looked = 0, known = 0;
+	u32 most = fresh < U32_MAX - BBR_WALK ? fresh + BBR_WALK : U32_MAX;
+	struct sk_buff *first = NULL, *skb;
 
-	skb_rbtree_walk(skb, &sk->tcp_rtx_queue) {
-		if (bbr_is_lost(skb))
-			known += tcp_skb_pcount(skb);
-	}
-	known -= min(known, fresh);
-	skb_rbtree_walk(skb, &sk->tcp_rtx_queue) {
+	for (skb = bbr_walk_start(sk, most); skb && known < fresh;
+	     skb = skb_rb_prev(skb)) {
+		if (looked++ == most) {
+			/* Those before them count, but are not checked. */
+			lost += fresh - known;
+			break;
+		}
 		if (!bbr_is_lost(skb))
 			continue;
-		segments = tcp_skb_pcount(skb);
-		if (known >= segments) {
-			known -= segments;
+		known += tcp_skb_pcount(skb);
+		first = skb;
+	}
+	for (skb = first; skb && known; skb = skb_rb_next(skb)) {
+		if (!bbr_is_lost(skb))
 			continue;
-		}
-		lost += segments;
+		known -= min_t(u32, known, tcp_skb_pcount(skb));
+		lost += tcp_skb_pcount(skb);
 		if (bbr_check_lost(sk, skb, lost))
 			return;
 	}

@@ -72,4 +72,5 @@ MODULE_PARM_DESC(ecn_low,
 
 MODULE_DESCRIPTION("TCP BBR congestion control, version 3");
 MODULE_VERSION("1.0");
+MODULE_INFO(note, "parameters are those of bbr3 in the first network namespace; bbr3_ect1 has the sysctls net.ipv4.bbr3_ect1_*");
 MODULE_ALIAS("tcp_bbr3_ect1");

@@ -12,6 +12,7 @@ from tests.lab.bbr.experiment import MODULES, experiment
 from tests.lab.prague.captures import segments
 from tests.lab.prague.experiment import PORT, RX, RX6
 from tests.lab.prague.life import (
+    check_codepoints_of_a_socket_that_becomes_ipv4,
     check_connections_leave_nothing,
     check_unloading,
     connections,  # noqa: F401  (a fixture)
@@ -55,6 +56,18 @@ def test_codepoints(lab: Lab, tmp_path: Path, cc: str, ecn: int, codepoints: set
     assert "pacing_gain:" in shown
 
 
+@pytest.mark.parametrize("cc", ["bbr2_l4s", "bbr3_ect1"])
+def test_a_socket_that_becomes_ipv4_goes_on(
+    lab: Lab,
+    tmp_path: Path,
+    connections: Path,  # noqa: F811
+    cc: str,
+) -> None:
+    this = experiment(cc, ecn=3, rtt_ms=20)
+    this.programs.append(connections)
+    check_codepoints_of_a_socket_that_becomes_ipv4(this, cc, lab, tmp_path)
+
+
 @pytest.mark.parametrize("name", ["tcp_bbr2", "tcp_bbr3"])
 def test_unloading(lab: Lab, tmp_path: Path, name: str) -> None:
     """Refused while a flow runs; afterwards clean, and the module can be loaded again."""
@@ -66,7 +79,7 @@ def test_unloading(lab: Lab, tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("cc", ["bbr2_l4s", "bbr3"])
 def test_connections_leave_nothing_behind(lab: Lab, tmp_path: Path, connections: Path, cc: str) -> None:  # noqa: F811
-    """BBR at both ends, hence 20,000 sockets with a ring of 16 KiB each: one leaked in a hundred shows."""
+    """BBR at both ends, hence 20,000 sockets with a record of 1 KiB each: one leaked in a hundred shows."""
     this = experiment(cc, ecn=3, rtt_ms=1)
     this.programs.append(connections)
     check_connections_leave_nothing(this, cc, MODULES[cc], lab, tmp_path)

@@ -8,6 +8,11 @@
  *   connections rejoin ADDRESS PORT SECONDS       one socket connects, and again
  *                                                 after some seconds; prints its
  *                                                 congestion control each time
+ *   connections become ADDRESS PORT SECONDS       an IPv6 socket connects to an
+ *                                                 IPv4 address, sends, becomes an
+ *                                                 IPv4 socket and sends on, each
+ *                                                 for some seconds; prints its
+ *                                                 family and congestion control
  *
  * Each connection of `open` runs the congestion control of its namespace, sends a few
  * segments, and ends in one of these ways, in turn: closed; reset; given
@@ -93,6 +98,36 @@ static void rejoin(const struct sockaddr_in *to, unsigned int seconds)
 	close(fd);
 }
 
+static void send_for(int fd, unsigned int seconds)
+{
+	for (unsigned int n = 0; n < 1000 * seconds; n++) {
+		send_some(fd);
+		usleep(1000);
+	}
+}
+
+static void become(const struct sockaddr_in *to, unsigned int seconds)
+{
+	struct sockaddr_in6 mapped = { .sin6_family = AF_INET6, .sin6_port = to->sin_port };
+	int fd = socket(AF_INET6, SOCK_STREAM, 0), family = AF_INET;
+	socklen_t length = sizeof(family);
+
+	mapped.sin6_addr.s6_addr[10] = 0xff;
+	mapped.sin6_addr.s6_addr[11] = 0xff;
+	memcpy(mapped.sin6_addr.s6_addr + 12, &to->sin_addr, 4);
+	if (connect(fd, (struct sockaddr *)&mapped, sizeof(mapped)))
+		die("connect");
+	send_for(fd, seconds);
+	if (setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &family, sizeof(family)))
+		die("IPV6_ADDRFORM");
+	send_for(fd, seconds);
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length))
+		die("SO_DOMAIN");
+	printf("%s\n", family == AF_INET ? "IPv4" : "IPv6");
+	print_congestion_control(fd);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	int fds[MOST], count, at_once, opened = 0;
@@ -107,6 +142,10 @@ int main(int argc, char **argv)
 	to.sin_port = htons(atoi(argv[3]));
 	if (argc == 5 && !strcmp(argv[1], "rejoin")) {
 		rejoin(&to, atoi(argv[4]));
+		return 0;
+	}
+	if (argc == 5 && !strcmp(argv[1], "become")) {
+		become(&to, atoi(argv[4]));
 		return 0;
 	}
 	if (argc != 6)

@@ -10,6 +10,7 @@ import pytest
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.testbeds.virtual.lab.lab import GUEST_MODULES
 from tests.lab.guests import Outcome, compiled
+from tests.lab.prague.captures import segments
 from tests.lab.prague.experiment import MS, PORT, RX, Experiment
 
 
@@ -22,6 +23,30 @@ def connections(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def serve(this: Experiment) -> None:
     """Have rx read whatever connections bring."""
     this.script.line("daemon", "rx", "-", "serve.err", "/trial/connections", "serve", PORT)
+
+
+def check_codepoints_of_a_socket_that_becomes_ipv4(this: Experiment, cc: str, lab: Lab, folder: Path) -> None:
+    """Check that an IPv6 socket sends ECT(1) also once IPV6_ADDRFORM has made an IPv4 socket of it.
+
+    What leaves before the next ACK may be ECT(0): the module learns of the change by that.
+
+    Args:
+        this: An experiment with the program of `connections`.
+    """
+    this.set("tx", "net/ipv4/tcp_congestion_control", cc)
+    this.capture("tx")
+    serve(this)
+    this.start()
+    this.at("tx", 0, "/trial/connections", "become", RX, PORT, 1, out="became")
+    outcome = this.end(lab, folder)
+    assert (outcome.folder / "became").read_text().split() == ["IPv4", cc]
+    captured = list(segments(outcome.folder / "tx.pcap", PORT))
+    sent = [s for s in captured if s.to_server and s.kind == "data"]
+    others = [s.time_s for s in sent if s.ecn != "ECT(1)"]
+    assert {s.ecn for s in sent} <= {"ECT(1)", "ECT(0)"}
+    assert sent[-1].time_s - sent[0].time_s > 1.5
+    assert not others or others[-1] - others[0] < 0.03  # a round trip takes 20 ms
+    assert not others or others[0] - sent[0].time_s > 0.9
 
 
 def check_unloading(this: Experiment, module: str, lab: Lab, folder: Path) -> None:

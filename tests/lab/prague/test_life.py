@@ -9,6 +9,7 @@ import pytest
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.prague.experiment import PORT, RX, Experiment
 from tests.lab.prague.life import (
+    check_codepoints_of_a_socket_that_becomes_ipv4,
     check_connections_leave_nothing,
     check_unloading,
     connections,  # noqa: F401  (a fixture)
@@ -47,3 +48,9 @@ def test_a_socket_that_became_reno_is_prague_again_on_its_next_connection(
     this.at("rx", 1000, "busybox", "sh", "-c", "echo 3 > /proc/sys/net/ipv4/tcp_ecn")
     outcome = this.end(lab, tmp_path)
     assert (outcome.folder / "names").read_text().split() == ["prague-reno", "prague"]
+
+
+def test_a_socket_that_becomes_ipv4_goes_on(lab: Lab, tmp_path: Path, connections: Path) -> None:  # noqa: F811
+    this = Experiment()
+    this.programs.append(connections)
+    check_codepoints_of_a_socket_that_becomes_ipv4(this, "prague", lab, tmp_path)

@@ -1,0 +1,1 @@
+../tcp_bbr2/bbr_user.h
