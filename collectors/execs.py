@@ -18,6 +18,7 @@ from collectors.collector import BadRawError
 from collectors.packets import read_packets
 from collectors.result import Interval, Result, rate_mbps
 from l4sbench.factors import CODEPOINTS
+from l4sbench.plain import read_plain
 from l4sbench.program import FOLDER, exec_json
 from l4sbench.userfiles import short
 
@@ -104,7 +105,7 @@ def _intervals(times_ms: Sequence[float], payload: Sequence[int], run: FlowRun) 
 def _said(raw: Path, node: str, output: str) -> str:
     """Return the last words of a program's stderr, for a message; empty if there are none."""
     try:
-        text = (raw / node / f"{output}.stderr").read_bytes()[-_SAID:].decode(errors="replace")
+        text = read_plain(raw / node / f"{output}.stderr")[-_SAID:].decode(errors="replace")
     except OSError:
         return ""
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
@@ -157,8 +158,7 @@ def _promised(
 def _read(path: Path) -> Any:
     """Read what a program left. Raises BadRawError, without the path, if it is not JSON."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = read_plain(path, _MOST_BYTES + 1)
     except FileNotFoundError:
         raise BadRawError(f"({path.name}) is missing") from None
     except OSError as error:

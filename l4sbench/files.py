@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 import re
 import secrets
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -186,11 +186,43 @@ def sync(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder, even if it or folders in it lack the write bit."""
+    """Remove a folder, however deep, even if it or folders in it lack the write bit; follows no link."""
     path.chmod(0o700)
-    for folder, names, _ in os.walk(path):
-        for name in names:
-            inner = Path(folder, name)
-            if not inner.is_symlink():
-                inner.chmod(0o700)
-    shutil.rmtree(path)
+    root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with suppress(FileNotFoundError):  # another process removes it, too
+            _empty(root)
+    finally:
+        os.close(root)
+    path.rmdir()
+
+
+def _empty(root: int) -> None:
+    """Remove all that is in a folder. Folders in folders are moved up first: none of its paths gets long."""
+    numbers = itertools.count()
+    waiting = [name for name in os.listdir(root) if not _removed(name, root)]
+    while waiting:
+        name = waiting.pop()
+        os.chmod(name, 0o700, dir_fd=root)
+        here = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+        try:
+            for inner in os.listdir(here):  # noqa: PTH208  (of a descriptor)
+                if not _removed(inner, here):
+                    os.chmod(inner, 0o700, dir_fd=here)  # a folder that moves is written to
+                    moved = f"{temporary_name()}-{next(numbers)}"
+                    os.rename(inner, moved, src_dir_fd=here, dst_dir_fd=root)
+                    waiting.append(moved)
+        finally:
+            os.close(here)
+        os.rmdir(name, dir_fd=root)
+
+
+def _removed(name: str, folder: int) -> bool:
+    """Remove a file or link; return False for a folder."""
+    try:
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return False
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    return True

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import L4sbenchError, TrialFailed
 from l4sbench.events import Status
+from l4sbench.files import write_whole
 from l4sbench.program import programs
 from l4sbench.program.trial import Judgement, TrialSpec, draw_conditions, seed_of
 from l4sbench.store import Ending, is_full
+from l4sbench.store.leavings import tidy
 
 if TYPE_CHECKING:
     from l4sbench.engine.testbed import Testbed
@@ -125,6 +127,8 @@ class Worker:
             if self.not_ready:
                 raise TrialFailed(self.not_ready)
             outcome = self.testbed.run(partial.spec, partial.raw, under_way.stop)
+            if left := tidy(partial.raw):
+                raise TrialFailed(left)
             judgement = self.judge(partial.spec, partial.raw)
             status, reasons = judgement.status, judgement.reasons
         except TrialStopped:
@@ -144,8 +148,10 @@ class Worker:
             status, reasons = Status.FAILED, (f"the testbed could not continue: {error}",)
         except Exception as error:  # noqa: BLE001  (raised again once the other trials have ended)
             bug = error
-            (partial.raw / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            write_whole(partial.raw / "traceback.txt", traceback.format_exc())
             status, reasons = Status.FAILED, (describe(error),)
+        if status is Status.FAILED and (left := tidy(partial.raw)):
+            reasons = (*reasons, left)
         wall_s = time.monotonic() - began
         ran = outcome or Outcome(wall_s=wall_s, cpu_s=0.0, virtual_s=0.0)
         path = partial.end(

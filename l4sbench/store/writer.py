@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 from l4sbench import __version__
 from l4sbench.errors import TestbedError
 from l4sbench.events import Status
-from l4sbench.files import PARTIAL, remove_leftovers, sync, sync_folder, write_whole
+from l4sbench.files import PARTIAL, remove_leftovers, remove_tree, sync, sync_folder, write_whole
+from l4sbench.plain import is_plain, is_real_folder, read_plain
 from l4sbench.store.files import FORMAT, DiskFull, RunMoved, as_json, as_utc, is_full, room
 from l4sbench.store.lock import hold
 from l4sbench.store.run import INVALID, sweep
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ROOM_BYTES: Final = 1 << 20
 """Space that must be left on the disk when a trial ends; with less, its raw files may be truncated."""
+
+_PROGRAMS: Final = "programs.json"
 
 
 @dataclass(frozen=True)
@@ -109,13 +111,13 @@ class RunWriter:
         try:
             self.check_place()
             cell.mkdir(exist_ok=True)  # no parents: these would be made where the run was before it was moved
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(str(folder))
             raw = folder / "raw"
             folder.mkdir()
             raw.mkdir()
-            programs = {node: program.to_json() for node, program in spec.programs.items()}
-            (raw / "programs.json").write_text(as_json(programs), encoding="utf-8")
-            yield Partial(spec, folder, raw, self)
+            programs = as_json({node: program.to_json() for node, program in spec.programs.items()}).encode()
+            (raw / _PROGRAMS).write_bytes(programs)
+            yield Partial(spec, folder, raw, self, programs)
         except OSError as error:
             if not is_full(error):
                 self.check_place(error)
@@ -124,7 +126,8 @@ class RunWriter:
             self._full.set()  # before space is freed below, so that no truncated trial ends as complete
             raise DiskFull(self.run.path) from error
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # the next writer removes it
+                _remove(str(folder))
 
     def check_place(self, error: Exception | None = None) -> None:
         """Raise RunMoved, because of `error`, when the run directory is no longer where it was."""
@@ -169,6 +172,7 @@ class Partial:
     folder: Path
     raw: Path
     _writer: RunWriter
+    _programs: bytes
 
     def end(self, ending: Ending) -> Path:
         """Make it an ended trial, and return its folder.
@@ -202,6 +206,10 @@ class Partial:
                 "tools": dict(identity.tools),
             },
         }
+        kept = self.raw / _PROGRAMS
+        if not is_plain(kept) or read_plain(kept) != self._programs:  # what ran there may write there
+            _remove(str(kept))
+            write_whole(kept, self._programs)
         write_whole(self.folder / "trial.json", as_json(plain))
         sync_folder(self.folder)
         place = self._writer.place(self.spec, ending.status)
@@ -211,9 +219,8 @@ class Partial:
 
 
 def _remove(unfinished: str) -> None:
-    path = Path(unfinished)
-    if path.is_dir() and not path.is_symlink():  # else it is not from a run
-        shutil.rmtree(path)
+    if is_real_folder(unfinished):  # else it is not from a run
+        remove_tree(Path(unfinished))
 
 
 def _unused(folder: Path, name: str) -> Path:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,63 @@ def test_what_a_program_did_not_do_makes_a_trial_invalid(
     assert tables.trials["status"].to_list() == ["invalid"]
     assert reason in tables.trials["reasons"].item()
     assert tables.flows.filter(pl.col("send") == "exec").height == 0
+
+
+HOSTILE = """\
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    const char *what = argv[1], *json = argv[2];
+    char name[4096];
+
+    snprintf(name, sizeof(name), "%s-odd", json);
+    if (!strcmp(what, "fifo"))
+        return mkfifo(json, 0666) != 0;
+    if (!strcmp(what, "link"))
+        return symlink("/etc/passwd", json) != 0;
+    if (!strcmp(what, "start")) /* a file that is written after the guest's end */
+        return symlink("/trial/../../outside", "/trial/start.json") != 0;
+    if (!strcmp(what, "device"))
+        return mknod(name, S_IFBLK | 0666, makedev(7, 0)) != 0 && mkfifo(name, 0666) != 0;
+    if (!strcmp(what, "rights"))
+        return close(creat(name, 0755)) || chmod(name, 06755);
+    for (int i = 0; i < 20000; i++) {
+        snprintf(name, sizeof(name), "%s-%d", json, i);
+        close(creat(name, 0644));
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("fifo", "tx-l4s/flow-l4s-0.sender.json is a FIFO"),
+        ("link", "tx-l4s/flow-l4s-0.sender.json is a link"),
+        ("start", "start.json is a link"),
+        ("device", "tx-l4s/flow-l4s-0.sender.json-odd is a "),
+        ("rights", "tx-l4s/flow-l4s-0.sender.json-odd is a file with special rights"),
+        ("many", "more than 10000 files"),
+    ],
+)
+def test_what_a_program_leaves_beside_raw_files_makes_its_trial_fail(
+    lab: Lab, tmp_path: Path, udp_l4s: Path, what: str, reason: str
+) -> None:
+    (tmp_path / "udp-l4s").symlink_to(udp_l4s)
+    (tmp_path / "own.c").write_text(HOSTILE)
+    gcc = ["gcc", "-static", "-o", str(tmp_path / "own"), str(tmp_path / "own.c")]
+    subprocess.run(gcc, check=True, timeout=60)
+    ended = run(tmp_path, group(f"./own {what} {{json}}", RECEIVE))
+    (found,) = api.load(ended).trials["reasons"].to_list()
+    assert reason in found
+    for path in ended.path.rglob("*"):
+        mode = path.lstat().st_mode
+        assert path.name == "latest" or stat.S_ISDIR(mode) or stat.S_ISREG(mode), path
+        assert path.is_relative_to(ended.path / "executables") or not mode & 0o7000 or stat.S_ISDIR(mode)

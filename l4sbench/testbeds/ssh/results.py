@@ -23,13 +23,12 @@ from typing import IO, Annotated, Final, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from l4sbench.errors import TrialFailed
+from l4sbench.store.leavings import MOST_FILES
 
 SOCKETS_FILE: Final = "sockets.jsonl"
 RESULT_FILE: Final = "result.json"
 LOG_FILE: Final = "log"
 
-MOST_FILES: Final = 10_000
-"""Largest accepted number of entries in an archive; a trial of 100 flows has about 500."""
 MOST_BYTES: Final = 4 << 30
 """Largest accepted size of an unpacked archive: headers of 25 million packets."""
 _MOST_RESULT_BYTES: Final = 16 << 20

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TestbedError, TrialFailed
 from l4sbench.files import unfinished_folder
+from l4sbench.store.leavings import TOO_MANY, holds_too_many
 from l4sbench.testbeds.virtual import keeper
 from l4sbench.testbeds.virtual.lab import GUEST_BIN
 from l4sbench.testbeds.virtual.processors import own_cpu
@@ -37,6 +38,8 @@ EPOCH_NS: Final = 1_700_000_000_000_000_000
 """Wall-clock time at which every guest boots: a constant, so that equal trials are equal to the byte."""
 
 _POLL_MS: Final = 200
+_LOOK_S: Final = 1.0
+"""Time between two looks at how many files a guest has left."""
 _HERE: Final = "/proc/self/cwd"
 
 
@@ -149,7 +152,7 @@ def run_guest(boot: Boot, console: Path, limit_s: float, stop: threading.Event) 
         stop: Set from outside to end the guest at once.
 
     Raises:
-        TrialFailed: the guest did not end within `limit_s`.
+        TrialFailed: the guest did not end within `limit_s`, or leaves more files than a trial may have.
         TrialStopped: `stop` was set.
         TestbedError: the guest could not be started at all.
     """
@@ -169,7 +172,7 @@ def run_guest(boot: Boot, console: Path, limit_s: float, stop: threading.Event) 
         except OSError as error:
             raise TestbedError(f"cannot start the guest kernel: {error}", hint="l4sbench doctor") from error
         try:
-            cpu_s = _wait(process, began + limit_s, stop)
+            cpu_s = _wait(process, boot.trial, began + limit_s, stop)
         finally:
             _kill_session(process)
         wall_s = time.monotonic() - began
@@ -202,9 +205,15 @@ def _link(boot: Boot, run_dir: Path) -> None:
     (run_dir / "trial").symlink_to(boot.trial.resolve())
 
 
-def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Event) -> float | None:
-    """CPU seconds of the ended process, or None when the deadline passed or `stop` was set first."""
+def _wait(
+    process: subprocess.Popen[bytes], trial: Path, deadline: float, stop: threading.Event
+) -> float | None:
+    """CPU seconds of the ended process, or None when the deadline passed or `stop` was set first.
+
+    Raises TrialFailed when its programs have filled the folder `trial`, which takes long to remove.
+    """
     ended = select.poll()
+    looked = time.monotonic()
     pidfd = os.pidfd_open(process.pid)
     try:
         ended.register(pidfd, select.POLLIN)
@@ -214,6 +223,10 @@ def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Eve
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
                 return usage.ru_utime + usage.ru_stime
+            if time.monotonic() - looked > _LOOK_S:
+                if holds_too_many(trial):
+                    raise TrialFailed(TOO_MANY)
+                looked = time.monotonic()
     finally:
         os.close(pidfd)
     return None

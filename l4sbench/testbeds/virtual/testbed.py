@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 from l4sbench import assets
 from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem, TrialFailed
+from l4sbench.files import remove_tree
+from l4sbench.plain import is_real_folder, plain_text
 from l4sbench.planning.inputs import entries, executables_used, kernel_options, uses
 from l4sbench.program import CHANGES_FILE
 from l4sbench.program.memory import guest_mb, tcp_mb
+from l4sbench.store.leavings import tidy
 from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.captures import compress_captures
 from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, Guests, LocalGuests
@@ -158,19 +161,15 @@ class VirtualTestbed:
         console = raw / "console.log"
         with self._own_programs(spec, raw / script.PROGRAMS):
             ended = self._guests.run(boot, console, spec.wall_limit_s, stop)
-        status = _status(raw / "status.jsonl")
-        last = status[-1] if status else {}
-        if not last.get("end"):
-            raise TrialFailed(f"the guest {_manner(ended.returncode)}: {_tail(console)}")
-        if not last.get("ok"):
-            raise TrialFailed(steps.explain(str(last.get("reason") or "the guest gave no reason")))
-        _write_start(raw, last["t0_ns"])
-        _write_changes(raw, steps, status)
+        if left := tidy(raw):  # before anything there is read, or written through a link
+            raise TrialFailed(left)
+        try:
+            skew_ms = _read_status(raw, steps, f"the guest {_manner(ended.returncode)}: {_tail(console)}")
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise TrialFailed(f"the guest's status cannot be read: {type(error).__name__} {error}") from error
         compress_captures(raw)
         virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
-        return Outcome(
-            wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=_skew_ms(steps, status)
-        )
+        return Outcome(wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=skew_ms)
 
     @contextlib.contextmanager
     def _own_programs(self, spec: TrialSpec, folder: Path) -> Iterator[None]:
@@ -185,8 +184,8 @@ class VirtualTestbed:
         try:
             yield
         finally:
-            if used:
-                shutil.rmtree(folder)
+            if used and is_real_folder(folder):
+                remove_tree(folder)
 
     def _write_host(self, lab: Lab, spec: TrialSpec, raw: Path, linux: Sequence[str]) -> None:
         """Describe what this trial runs on, for the `hostinfo` collector, without naming the machine.
@@ -205,6 +204,25 @@ class VirtualTestbed:
             "seed": spec.seed,
         }
         (raw / "host.json").write_text(json.dumps(host, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _read_status(raw: Path, steps: script.GuestScript, ended: str) -> float:
+    """Write what the status of a guest has for the collectors; return how far apart the nodes started.
+
+    Raises:
+        TrialFailed: the guest did not come to the end of its script (`ended` says how it ended), or a step
+            failed.
+        LookupError, TypeError, AttributeError, ValueError, RecursionError: a program has written into it.
+    """
+    status = _status(raw / "status.jsonl")
+    last = status[-1] if status else {}
+    if not last.get("end"):
+        raise TrialFailed(ended)
+    if not last.get("ok"):
+        raise TrialFailed(steps.explain(str(last.get("reason") or "the guest gave no reason")))
+    _write_start(raw, last["t0_ns"])
+    _write_changes(raw, steps, status)
+    return _skew_ms(steps, status)
 
 
 def _write_start(raw: Path, t0_ns: int) -> None:
@@ -229,7 +247,7 @@ def _status(path: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
         # what was read before a truncated line stays
-        found.extend(map(json.loads, path.read_text(encoding="utf-8", errors="replace").splitlines()))
+        found.extend(map(json.loads, plain_text(path).splitlines()))
     return found
 
 
@@ -251,5 +269,5 @@ def _manner(returncode: int) -> str:
 
 
 def _tail(console: Path) -> str:
-    text = console.read_text(encoding="utf-8", errors="replace").strip()
+    text = plain_text(console).strip()
     return text[-_TAIL_CHARS:] or "its console is empty"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.errors import InputError
-from l4sbench.files import new_file, new_folder, remove_leftovers, unfinished_folder, write_whole
+from l4sbench.files import new_file, new_folder, remove_leftovers, remove_tree, unfinished_folder, write_whole
 
 
 def names(folder: Path) -> list[str]:
@@ -112,3 +112,22 @@ def test_leftovers_of_the_dead_go_and_work_of_the_living_stays(tmp_path: Path) -
     assert names(tmp_path) == ["file"]
     remove_leftovers(tmp_path / "file")  # not a folder: nothing to do
     remove_leftovers(tmp_path / "none")
+
+
+def test_a_folder_is_removed_however_deep_and_no_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("mine")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(3000):  # deeper than a path, the stack or the descriptors of a process allow
+        os.mkdir("a", dir_fd=here)
+        os.symlink(tmp_path / "mine", "link", dir_fd=here)
+        inner = os.open("a", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.fchmod(here, 0)
+    os.close(here)
+    remove_tree(folder)
+    assert names(tmp_path) == ["mine"]
+    assert (tmp_path / "mine" / "file").read_text() == "mine"

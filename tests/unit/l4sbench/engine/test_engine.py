@@ -2,7 +2,10 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The engine on a small real testbed: order, workers, failures, limits, adaptive trials, interrupts."""
 
+import os
 import signal
+import socket
+import stat
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -95,6 +98,67 @@ def test_a_testbed_that_is_not_parallel_gets_one_worker() -> None:
     assert replace(small.TRAITS, parallel=False).workers(8) == 1
     assert small.TRAITS.workers(8) == 8
     assert small.TRAITS.workers() >= 1
+
+
+def left_by(program: Callable[[Path], None]) -> Callable[[TrialSpec, Path], None]:
+    """A fault: the first trials' programs leave these things in a folder among the raw files."""
+
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        (raw / "tx").mkdir()
+        (raw / "tx" / "open").touch(0o777)
+        if spec.trial == 1:
+            program(raw / "tx")
+
+    return fault
+
+
+def with_rights(folder: Path) -> None:
+    (folder / "root").touch()
+    (folder / "root").chmod(0o6755)
+
+
+def with_socket(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        descriptor = os.open(folder, os.O_RDONLY)  # the path of a socket is short
+        bound.bind(f"/proc/self/fd/{descriptor}/socket")
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (lambda folder: os.mkfifo(folder / "fifo"), "tx/fifo is a FIFO"),
+        (lambda folder: (folder / "link").symlink_to("/etc/passwd"), "tx/link is a link"),
+        (lambda folder: (folder / "link").symlink_to("/nowhere"), "tx/link is a link"),
+        (lambda folder: (folder / "link").symlink_to(folder), "tx/link is a link"),
+        (with_rights, "tx/root is a file with special rights"),
+        (with_socket, "tx/socket is a socket"),
+        (lambda folder: (folder / Path(*"abcdefghij")).mkdir(parents=True), "is too deep"),
+        (lambda folder: [(folder / f"{n}").touch() for n in range(10_001)], "left more than 10000 files"),
+    ],
+)
+def test_a_trial_whose_programs_leave_no_raw_files_fails_and_the_run_goes_on(
+    wanted: Matrix, run: Run, program: Callable[[Path], None], reason: str
+) -> None:
+    result = small.run_matrix(wanted, run, small.SmallTestbed(fault=left_by(program)))
+    assert (result.failed, result.ok + result.invalid, result.error) == (6, 6, None)
+    failed = [ended for ended in run.ended() if ended.status is Status.FAILED]
+    assert all(reason in ended.reasons[0] for ended in failed), failed[0].reasons
+    for path in (run.path / "cells").rglob("*"):
+        mode = path.lstat().st_mode
+        assert stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & 0o7133), path
+
+
+def test_programs_that_a_guest_changed_are_kept_as_they_were(wanted: Matrix, run: Run) -> None:
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        (raw / "programs.json").unlink()
+        if spec.trial == 1:
+            (raw / "programs.json").write_text("[]")
+        if spec.trial == 2:
+            (raw / "programs.json" / "folder").mkdir(parents=True)
+
+    small.run_matrix(wanted, run, small.SmallTestbed(fault=fault))
+    assert all(ended.programs for ended in run.ended())
 
 
 def test_failed_trials_are_kept_and_tried_again(wanted: Matrix, run: Run) -> None:
