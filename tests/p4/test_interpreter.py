@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.p4.reference import internet_checksum
-from tests.p4.tiny import REGISTER, text
+from tests.p4.tiny import PAIR, REGISTER, text
 from tests.p4.tna.limits import problems
 from tests.p4.tna.machine import Switch, checksum, crc16
 from tests.p4.tna.report import budget
@@ -189,7 +189,7 @@ TABLE = "table %s { key = { %s: %s; } actions = { %s; } default_action = NoActio
         ),
         (
             {"locals": "Register<bit<24>, bit<8>>(256, 0) r;"},
-            "register r has 24 bits; choose from (1, 8, 16, 32)",
+            "register r has 24 bits; choose from (1, 8, 16, 32, 64)",
         ),
         (
             {
@@ -266,7 +266,7 @@ def test_memory_of_registers() -> None:
         text(locals="Register<bit<32>, bit<16>>(65536, 0) big; Register<bit<8>, bit<1>>(2, 0) tiny;"), "x.p4"
     )
     big, tiny = budget(tree).registers
-    assert (big.bytes, big.blocks, tiny.bytes, tiny.blocks) == (256 * 1024, 16, 2, 1)
+    assert (big.bytes, big.blocks, tiny.bytes, tiny.blocks) == (256 * 1024, 17, 2, 2)
 
 
 # ---- meaning
@@ -288,6 +288,19 @@ def test_registers_keep_their_values() -> None:
     assert switch.registers["IC.r"].values[6:9] == [0, 3, 0]
     switch.registers["IC.r"].clear()
     assert switch.registers["IC.r"].values == [0] * 256
+
+
+def test_a_pair_is_two_values() -> None:
+    local = (
+        "Register<pair_t, bit<8>>(256, {5, 7}) r;\n"
+        "RegisterAction<pair_t, bit<8>, bit<32>>(r) swap = { void apply(inout pair_t v, out bit<32> o) { "
+        "o = v.high; if (v.low == 5) { v.high = v.high + 1; } else { v.low = 5; } } };"
+    )
+    program = text(locals=local, apply="md.long = swap.execute(3); hdr.eth.kind = md.long[15:0];")
+    switch = Switch(parse(PAIR + program, "x.p4"))
+    seen = [switch.ingress(0, 1, bytes(14)) for _ in range(3)]
+    assert [one.packet[13] for one in seen if one is not None] == [7, 8, 9]
+    assert switch.registers["IC.r"].values[2:5] == [5 | 7 << 32, 5 | 10 << 32, 5 | 7 << 32]
 
 
 def test_tables_match_in_order_of_entries() -> None:

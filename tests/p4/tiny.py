@@ -42,6 +42,8 @@ Pipeline(IP(), IC(), ID(), EP(), EC(), ED()) pipe;
 Switch(pipe) main;
 """
 )
+PAIR = "struct pair_t { bit<32> low; bit<32> high; }\n"
+"""A pair that a register may hold; it comes before the program."""
 BLANKS = dict.fromkeys(("copy", "locals", "apply", "deparse", "mirror", "emit"), "")
 REGISTER = """
     Register<bit<8>, bit<8>>(256, 0) r;

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.p4.tna import conditions, stateful
+from tests.p4.tna import conditions, memory, stateful
 from tests.p4.tna.chips import TOFINO, Chip
 from tests.p4.tna.machine import Switch
 from tests.p4.tna.stages import Analysis, chain, path, pipeline
@@ -32,7 +32,6 @@ from tests.p4.tna.syntax import (
 RANGE_NIBBLES = 5
 """Nibbles of one range key (mau/resource_estimate.cpp: TERNARY_BYTES_PER_GROUP)."""
 ACTIONS_PER_REGISTER = 4
-REGISTER_BITS = (1, 8, 16, 32)
 MIRROR_BYTES = 32
 SATURATING = ("|+|", "|-|")
 
@@ -50,11 +49,12 @@ def problems(tree: Tree, chip: Chip = TOFINO) -> list[str]:
         if block.kind == "control":
             found += ranges(block, switch)
             found += register_accesses(block)
-            found += register_shapes(block, switch)
+            found += register_shapes(block, switch, chip)
             found += stateful.register_actions(block, switch, chip)
             found += stateful.indexes(block, switch)
             found += actions(block)
             found += mirrors(block, switch, tree)
+    found += memory.problems(tree, switch, chip)
     for block in pipeline(tree):
         found += conditions.problems(block, switch)
         length = len(chain(block).steps)
@@ -136,16 +136,24 @@ def register_accesses(block: Block) -> Iterator[RefusedError]:
                 seen.add(register)
 
 
-def register_shapes(block: Block, switch: Switch) -> Iterator[RefusedError]:
-    """Refuse registers of other widths, and more RegisterActions than a stateful unit holds."""
+def register_shapes(block: Block, switch: Switch, chip: Chip) -> Iterator[RefusedError]:
+    """Refuse registers of other widths, and more RegisterActions than a stateful unit holds.
+
+    A value has a width of its own, or is a struct of one or two fields of one width (mau/stateful_alu.cpp).
+    """
+    fields = tuple(bits for bits in (8, 16, 32, 64) if bits < chip.register_bits)
+    alone = (1, *fields, chip.register_bits)
     counts: dict[str, int] = {}
     for local in block.locals:
         if not isinstance(local, Instance):
             continue
         if local.type.name == "Register":
-            width = switch.registers[f"{block.name}.{local.name}"].width
-            if width not in REGISTER_BITS:
-                yield local.at.refuse(f"register {local.name} has {width} bits; choose from {REGISTER_BITS}")
+            (below, width), *more = switch.registers[f"{block.name}.{local.name}"].fields
+            choices = fields if below else alone
+            if width not in choices:
+                yield local.at.refuse(f"register {local.name} has {width} bits; choose from {choices}")
+            if len(more) > 1 or any(other != width for _, other in more):
+                yield local.at.refuse(f"register {local.name} is no struct of one or two fields of one width")
         elif local.type.name == "RegisterAction":
             register = path(local.arguments[0])
             counts[register] = counts.get(register, 0) + 1

@@ -154,12 +154,22 @@ class Header:
 
 @dataclass(slots=True)
 class Register:
-    """The values of a register."""
+    """The values of a register.
+
+    Attributes:
+        fields: The path of each field below the value, with its width: one empty path, or the two of a pair.
+        values: Numbers; the first field of a pair is in the lower bits.
+    """
 
     name: str
-    width: int
+    fields: tuple[tuple[str, int], ...]
     initial: int
     values: list[int]
+
+    @property
+    def width(self) -> int:
+        """The bits of a value."""
+        return sum(width for _, width in self.fields)
 
     def clear(self) -> None:
         """Give every value its initial one, as the controller's reset does."""
@@ -313,9 +323,10 @@ class Scope:
         """
         kind = made.type.name
         if kind == "Register":
-            width = self.switch.width(made.type.arguments[0])
-            size, initial = (self.switch.number(one, made.at) for one in made.arguments)
-            self.registers[made.name] = Register(made.name, width, initial, [initial] * size)
+            fields = self.switch.layout(made.type.arguments[0])
+            size = self.switch.number(made.arguments[0], made.at)
+            initial = self.initial(made, fields)
+            self.registers[made.name] = Register(made.name, fields, initial, [initial] * size)
             self.switch.registers[f"{self.block.name}.{made.name}"] = self.registers[made.name]
         elif kind == "RegisterAction":
             self.register_action(made)
@@ -329,13 +340,26 @@ class Scope:
             raise made.at.refuse(f"extern {kind} is not supported")
         self.instances[made.name] = made
 
+    def initial(self, made: Instance, fields: Sequence[tuple[str, int]]) -> int:
+        """Return the initial value of a register: 0, a number, or a list of them for a pair."""
+        if len(made.arguments) == 1:
+            return 0
+        given = made.arguments[1]
+        values = given.items if isinstance(given, Items) else (given,)
+        if len(made.arguments) != 2 or len(values) != len(fields):
+            raise made.at.refuse("a register takes its size, and an initial value of its type")
+        packed = 0
+        for value, (_, width) in zip(reversed(values), reversed(fields), strict=True):
+            packed = packed << width | self.switch.number(value, made.at)
+        return packed
+
     def register_action(self, made: Instance) -> None:
         """Compile the method of a RegisterAction."""
         target = made.arguments[0] if len(made.arguments) == 1 else None
         if not isinstance(target, Name) or target.name not in self.registers or made.method is None:
             raise made.at.refuse("RegisterAction needs a register of this control and a method apply")
         register = self.registers[target.name]
-        if self.switch.width(made.type.arguments[0]) != register.width:
+        if self.switch.layout(made.type.arguments[0]) != register.fields:
             raise made.at.refuse(f"register {register.name} has {register.width} bits")
         names = [parameter.name for parameter in made.parameters]
         directions = [parameter.direction for parameter in made.parameters]
@@ -344,29 +368,16 @@ class Scope:
         kept = {name: self.places.get(name) for name in names}
         paths = [f"${self.block.name}.{made.name}.{name}" for name in names]
         for parameter, path in zip(made.parameters, paths, strict=True):
-            self.name_variable(parameter.name, path, self.switch.width(parameter.type))
+            for below, width in self.switch.layout(parameter.type):
+                self.name_variable(parameter.name, f"{path}{below}", width)
+            self.places[parameter.name] = path
         body = tuple(self.statement(one) for one in made.method)
         for name, place in kept.items():
             del self.places[name]
             if place is not None:
                 self.places[name] = place
         value, result = paths[0], paths[1] if len(paths) > 1 else None
-        values = register.values
-
-        def bind(index: Evaluate) -> Evaluate:
-            def execute(frame: Frame) -> int:
-                at = index(frame)
-                frame[value] = values[at]
-                if result:
-                    frame[result] = 0
-                for one in body:
-                    one(frame)
-                values[at] = frame[value]
-                return frame[result] if result else 0
-
-            return execute
-
-        self.executes[made.name] = bind
+        self.executes[made.name] = _executor(register, value, result, body)
         self.results[made.name] = self.widths[result] if result else None
 
     # ---- actions and tables
@@ -817,6 +828,33 @@ class Scope:
         return tuple(self.statement(one) for one in self.block.apply)
 
 
+def _executor(
+    register: Register, value: str, result: str | None, body: Sequence[Execute]
+) -> Callable[[Evaluate], Evaluate]:
+    """Return what makes an access of an index; `value` and `result` are paths of the method's parameters."""
+    values, fields = register.values, tuple((f"{value}{below}", width) for below, width in register.fields)
+
+    def bind(index: Evaluate) -> Evaluate:
+        def execute(frame: Frame) -> int:
+            at = index(frame)
+            bits = values[at]
+            for path, width in fields:
+                frame[path] = bits & ((1 << width) - 1)
+                bits >>= width
+            if result:
+                frame[result] = 0
+            for one in body:
+                one(frame)
+            for path, width in reversed(fields):
+                bits = bits << width | frame[path]
+            values[at] = bits
+            return frame[result] if result else 0
+
+        return execute
+
+    return bind
+
+
 def _constant(value: int, width: int | None) -> Value:
     return Value(lambda frame: value, width, value)
 
@@ -932,6 +970,13 @@ class Switch:
         if type_.name not in self.types:
             raise type_.at.refuse(f"type {type_.name} is not supported")
         return self.types[type_.name]
+
+    def layout(self, type_: Type) -> tuple[tuple[str, int], ...]:
+        """Return the path and width of each field of a value: one without a path, unless it is a struct."""
+        record = next((one for one in self.tree.records if one.name == type_.name), None)
+        if record is None:
+            return (("", self.width(type_)),)
+        return tuple((f".{one.name}", self.width(one.type)) for one in record.fields)
 
     def number(self, expression: Expression, at: At) -> int:
         """Return the value of a constant expression.

@@ -6,34 +6,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.p4.tna import memory
 from tests.p4.tna.chips import TOFINO, Chip
 from tests.p4.tna.machine import Switch
 from tests.p4.tna.stages import Chain, chain, pipeline
 from tests.p4.tna.syntax import Tree
 
-BLOCK_BYTES = 16 * 1024
-"""An SRAM block: 1024 words of 128 bit."""
-BLOCKS_PER_STAGE = 80
-"""SRAM blocks of a stage (specs/mau_spec.h of p4c: MAX_SRAMS)."""
-
 
 @dataclass(frozen=True, slots=True)
 class RegisterSize:
-    """A register: entries and their bits."""
+    """A register: entries and their bits, and the SRAM blocks that hold them, with its spare bank."""
 
     name: str
     entries: int
     bits: int
+    blocks: int
 
     @property
     def bytes(self) -> int:
         """Its memory."""
         return self.entries * self.bits // 8
-
-    @property
-    def blocks(self) -> int:
-        """SRAM blocks that hold it; a compiler may add one."""
-        return -(-self.bytes // BLOCK_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +61,8 @@ class Budget:
 def budget(tree: Tree, chip: Chip = TOFINO) -> Budget:
     """Return the budget of a program on a chip."""
     ingress, egress = pipeline(tree)
-    sizes = tuple(
-        RegisterSize(name, len(register.values), register.width)
-        for name, register in Switch(tree, chip).registers.items()
-    )
-    return Budget((chain(ingress), chain(egress)), sizes, chip.stages * BLOCKS_PER_STAGE)
+    sizes = []
+    for name, register in Switch(tree, chip).registers.items():
+        entries, bits = len(register.values), register.width
+        sizes.append(RegisterSize(name, entries, bits, memory.register_blocks(entries, bits, chip)))
+    return Budget((chain(ingress), chain(egress)), tuple(sizes), chip.stages * memory.SRAMS)

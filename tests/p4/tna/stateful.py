@@ -40,6 +40,9 @@ from tests.p4.tna.syntax import (
 ONE_EACH = "takes one field, one value of the register and one constant"
 NEGATIONS = {"!=": "==", ">=": "<", "<=": ">"}
 """Comparisons that are the opposite of another, and so need no unit of their own."""
+ALU_BITS = 32
+WIDE = ("+", "-", "|", "^")
+"""Operators that take more bits than `ALU_BITS` where a chip computes wider values."""
 OPERATORS = ("+", "-", "|+|", "|-|", "&", "|", "^")
 
 
@@ -47,7 +50,7 @@ def register_actions(block: Block, switch: Switch, chip: Chip) -> Iterator[Refus
     """Refuse methods that a stateful ALU cannot do at once."""
     for local in block.locals:
         if isinstance(local, Instance) and local.method is not None:
-            method = _Method(local, switch)
+            method = _Method(local, switch, chip)
             method.statements(local.method, ())
             yield from method.found
             if len(method.comparisons) > chip.comparisons:
@@ -63,6 +66,7 @@ class _Method:
 
     made: Instance
     switch: Switch
+    chip: Chip
     comparisons: set[str] = field(default_factory=set)
     written: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     found: list[RefusedError] = field(default_factory=list)
@@ -88,12 +92,26 @@ class _Method:
     def assignment(self, assign: Assign, branch: tuple[str, ...]) -> None:
         """Refuse a second assignment that may happen with the first; an initial 0 does not count."""
         target = path(assign.target)
+        self.width(assign, target)
         before = self.written.get(target)
         if before is None and not branch and _constant(assign.value, self.switch) == 0:
             return
         if before and any(not other or not branch or other == branch for other in before):
             self.refuse(assign, f"{target} may be assigned twice; the assignments must exclude each other")
         self.written.setdefault(target, []).append(branch)
+
+    def width(self, assign: Assign, target: str) -> None:
+        """Refuse values that are wider than what the chip computes."""
+        for parameter in self.made.parameters:
+            for below, width in self.switch.layout(parameter.type):
+                if f"{parameter.name}{below}" != target:
+                    continue
+                if width > self.chip.operand_bits:
+                    limit = f"{self.chip.name} computes up to {self.chip.operand_bits}"
+                    self.refuse(assign, f"{target} has {width} bits; {limit}; use a struct of two fields")
+                value = assign.value
+                if width > ALU_BITS and isinstance(value, Binary) and value.operator not in WIDE:
+                    self.refuse(assign, f"{value.operator} of {width} bits; it takes up to {ALU_BITS}")
 
     def is_constant(self, expression: Expression) -> bool:
         """Report whether an expression is folded to a number."""
