@@ -13,21 +13,80 @@ from l4sbench.cli.options import Subparsers, add_command
 from l4sbench.cli.terminal import answer
 
 _SHELLS: Final = ("bash", "zsh", "tcsh")
-_BASH_FILES: Final = (
-    '  compgen -d -S/ -- "$1"\n  compgen -f -X "!*.yaml" -- "$1"\n  compgen -f -X "!*.yml" -- "$1"\n'
-)
-_BASH_RUNS: Final = """\
-_l4sbench_runs() {
-  compgen -W "$(for run in runs/*/latest; do [ -e "$run" ] && basename "$(dirname "$run")"; done)" -- "$1"
-  compgen -d -S/ -- "$1"
-}
+_RUN: Final = "[A-Za-z0-9][A-Za-z0-9._-]*"
+"""Names of matrices, hence of runs, as a regular expression. A shell needs no quotes around any of them."""
+
+_BASH: Final = f"""\
+# Names from disk are compared and quoted, never expanded: a folder may be called $(reboot).
+_l4sbench_runs() {{
+  local name
+  for name in runs/*/latest; do
+    [[ -e $name ]] || continue
+    name=${{name#runs/}}
+    name=${{name%/latest}}
+    [[ $name =~ ^{_RUN}$ && $name == "$1"* ]] && printf '%s\\n' "$name"
+  done
+  _l4sbench_paths -d -- "$1"
+}}
+_l4sbench_paths() {{
+  local name
+  compgen "$@" | while IFS= read -r name; do
+    [[ $name == -* ]] && continue
+    [[ -d ${{name/#~\\//$HOME/}} ]] && name+=/
+    printf '%s\\n' "$name"
+  done
+}}
+_l4sbench_folders() {{
+  _l4sbench_paths -d -- "$1"
+}}
+_l4sbench_files() {{
+  _l4sbench_paths -f -- "$1"
+}}
 """
-_ZSH_RUNS: Final = """\
-_l4sbench_runs() {
-  local -a names
-  names=(runs/*/latest(N:h:t))
-  _alternative "runs:run:($names)" 'folders:run directory:_files -/'
+_BASH_MATRICES: Final = """\
+  _l4sbench_paths -d -- "$1"
+  _l4sbench_paths -f -X "!*.yaml" -- "$1"
+  _l4sbench_paths -f -X "!*.yml" -- "$1"
+"""
+_BASH_COMPLETES: Final = """
+# Bash's own quoting of names (-o filenames) leaves some $ and ` as they are, so it is left out here.
+_l4sbench() {
+  local typed=${COMP_WORDS[COMP_CWORD]} name quoted
+  local plain=${typed//\\\\/}
+  local -a offered=()
+  COMP_WORDS[COMP_CWORD]=$plain
+  _shtab_l4sbench "$@"
+  compopt +o filenames 2>/dev/null
+  if [[ ${#COMPREPLY[@]} = 0 ]]; then
+    while IFS= read -r name; do COMPREPLY+=("$name"); done < <(_l4sbench_files "$plain")
+  fi
+  for name in "${COMPREPLY[@]}"; do
+    [[ $name == "$plain"* && $name != *[[:cntrl:]]* ]] || continue
+    printf -v quoted %q "${name:${#plain}}"
+    [[ $name == "$plain" ]] && quoted=
+    [[ $name == */ ]] && compopt -o nospace 2>/dev/null
+    offered+=("$typed$quoted")
+  done
+  COMPREPLY=("${offered[@]}")
 }
+complete -F _l4sbench l4sbench
+"""
+_ZSH: Final = f"""\
+# Names from disk are elements of arrays for compadd, which quotes what it inserts and evaluates nothing.
+_l4sbench_runs() {{
+  local -a names expl
+  local name
+  for name in runs/*/latest(N:h:t); do
+    [[ $name =~ '^{_RUN}$' ]] && names+=($name)
+  done
+  _l4sbench_offer run _files -/
+}}
+_l4sbench_offer() {{
+  local ret=1
+  _wanted names expl $1 compadd -a names && ret=0
+  (( $# > 1 )) && "${{@:2}}" && ret=0
+  return ret
+}}
 """
 
 
@@ -54,17 +113,17 @@ def completion(args: argparse.Namespace) -> int:
     for parser in _parsers(args.parser):
         for action in parser._actions:  # noqa: SLF001  (argparse has no other way)
             _teach(action, words)
-    preamble = {"bash": _BASH_RUNS, "zsh": _ZSH_RUNS}
+    preamble = {"bash": _BASH, "zsh": _ZSH}
     for name, offered in words.items():
-        listed = " ".join(shlex.quote(word) for word in offered)
-        files = name == "matrices"
-        body = f'  compgen -W {shlex.quote(" ".join(offered))} -- "$1"\n' + (_BASH_FILES if files else "")
-        preamble["bash"] += f"_l4sbench_{name}() {{\n{body}}}\n"
-        more = " 'files:file:_files'" if files else ""
-        preamble["zsh"] += (
-            f"_l4sbench_{name}() {{\n  _alternative {shlex.quote(f'{name}:{name}:({listed})')}{more}\n}}\n"
-        )
+        files = name in _WITH_FILES
+        listed = shlex.join(offered)
+        preamble["bash"] += f'_l4sbench_{name}() {{\n  compgen -W {shlex.quote(listed)} -- "$1"\n'
+        preamble["bash"] += f"{_BASH_MATRICES if files else ''}}}\n"
+        preamble["zsh"] += f"_l4sbench_{name}() {{\n  local -a names=({listed}) expl\n"
+        preamble["zsh"] += f"  _l4sbench_offer {name}{' _files' if files else ''}\n}}\n"
     text = shtab.complete(args.parser, args.shell, preamble=preamble)  # type: ignore[arg-type]  # by shell
+    if args.shell == "bash":
+        text += _BASH_COMPLETES
     answer(text.rstrip("\n"))
     return 0
 
@@ -109,6 +168,7 @@ _LISTED: Final = {
     "on": "testbeds",
     "page": "pages",
 }
+_WITH_FILES: Final = frozenset({"matrices"})
 _RUNS: Final = frozenset({"run", "base", "new"})
 
 
@@ -122,8 +182,10 @@ def _teach(action: argparse.Action, words: Iterable[str]) -> None:
     elif action.dest in _RUNS and action.nargs != 0:
         function = "_l4sbench_runs"
     elif metavar in ("FILE", "DIR", "RUNS"):
-        setattr(action, "complete", shtab.FILE if metavar == "FILE" else shtab.DIRECTORY)  # noqa: B010
+        native = shtab.FILE if metavar == "FILE" else shtab.DIRECTORY
+        function = "_l4sbench_files" if metavar == "FILE" else "_l4sbench_folders"
+        setattr(action, "complete", {**native, "bash": function})  # noqa: B010  (not in the class)
         return
     else:
         return
-    setattr(action, "complete", {"bash": function, "zsh": function})  # noqa: B010  (not in the class)
+    setattr(action, "complete", {"bash": function, "zsh": function})  # noqa: B010

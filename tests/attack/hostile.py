@@ -377,6 +377,47 @@ def damage_json(rng: random.Random, path: Path) -> None:
     path.write_text(json.dumps(damaged_tree(rng, json.loads(path.read_text()))), encoding="utf-8")
 
 
+_NAME_PARTS: Final = (
+    f"$(touch {MARKER})",
+    f"`touch {MARKER}`",
+    f";touch {MARKER};",
+    f"\ntouch {MARKER}\n",
+    f"|touch {MARKER}",
+    f"&touch {MARKER}&",
+    f"$({{touch,{MARKER}}})",
+    f"a[$(touch {MARKER})]",
+    f"=(touch {MARKER})",
+    f"(e:'touch {MARKER}':)",
+    "${IFS}",
+    "'",
+    '"',
+    "\\",
+    "*",
+    "?",
+    "~",
+    "-",
+    "#",
+    "!!",
+    "^a^b",
+    " ",
+    "\t",
+    "\r",
+    "\x1b[2J",
+    "\udcff",
+    ":",
+    "a",
+    "mine",
+    "é",
+)
+
+
+def file_name(rng: random.Random) -> str:
+    """Return a name that a file can have, and that a shell which expands it would obey."""
+    parts = [rng.choice(_NAME_PARTS[:10]), *rng.choices(_NAME_PARTS, k=rng.choice((0, 0, 1, 2)))]
+    rng.shuffle(parts)
+    return "".join(parts).replace("/", "_")[:100]
+
+
 # ---- the kinds
 
 Maker: TypeAlias = Callable[[random.Random, Path, Path], Mapping[str, Any]]

@@ -23,7 +23,7 @@ TRY = """\
 source ./completions
 COMP_WORDS=(l4sbench "$@")
 COMP_CWORD=$#
-_shtab_l4sbench
+_l4sbench
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
