@@ -73,7 +73,10 @@ _OUT_OF_RANGE: Final = " is out of range"
 _IMPLICIT = frozenset({"str", "int", "float", "bool", "null", "timestamp", "merge", "value"})
 # YAML 1.2 allows no other characters, except by escapes; of the surrogates only pairs are characters
 _NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
-_INT = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]{1,400}|0x[0-9a-fA-F]{1,400}")
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_LONGEST: Final = (
+    300  # signs of a whole number; it becomes no float beyond 308 digits, and no int beyond 4,300
+)
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
@@ -352,7 +355,7 @@ class _Reader:
         if tag == f"{_CORE}str":
             return text
         value = _plain_scalar(text)
-        if not _in_range(value):
+        if not _in_range(value) or (value is text and len(text) > _LONGEST and _INT.fullmatch(text)):
             self._problem(node, path, short(text) + _OUT_OF_RANGE)
         return value
 
@@ -397,7 +400,8 @@ def _plain_scalar(text: str) -> Scalar:
     if text in {"false", "False", "FALSE"}:
         return False
     if _INT.fullmatch(text):
-        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+        # a longer one is reported as out of range, and remains a text that messages can quote
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if len(text) <= _LONGEST else text
     if _FLOAT.fullmatch(text):
         return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     return text
@@ -539,6 +543,8 @@ def _message(details: ErrorDetails) -> str:
             return f"expected {limits['expected']}, not {given}".replace("'", "")
         case "string_pattern_mismatch":
             return f"{given} does not match the pattern {limits['pattern']}"
+        case "int_parsing_size":
+            return f"{given} is out of range"
         case "string_too_short" | "too_short":
             return "must not be empty" if limits["min_length"] == 1 else str(details["msg"])
     return f"{details['msg']}, not {given}"

@@ -9,7 +9,6 @@ catalog declares them.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -740,16 +739,20 @@ def _boolean(raw: object) -> bool:
     )
 
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,3})?")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_BEYOND: Final = 10**18
 
 
 def _number(kind: Kind, raw: object) -> Value:
     whole = kind == "int"
     if isinstance(raw, str) and (_INTEGER if whole else _DECIMAL).fullmatch(raw):
-        raw = int(raw) if whole else float(raw)
+        number: int | float = float(raw)  # of any length
+        if not -_BEYOND < number < _BEYOND:
+            raise BadValueError(f"{shown(raw)} is out of range")
+        raw = int(raw) if whole else number
     if isinstance(raw, bool) or not isinstance(raw, int if whole else int | float):
         raise BadValueError(f"expected a {'whole ' if whole else ''}number, not {shown(raw)}")
-    if not math.isfinite(raw) or abs(raw) >= 1e18:
+    if not -_BEYOND < raw < _BEYOND:  # nor are infinity and NaN; a whole number may be too large for a float
         raise BadValueError(f"{shown(raw)} is out of range")
     return raw if whole else float(raw)

@@ -18,6 +18,7 @@ import random
 import re
 import shutil
 import socket
+import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -112,8 +113,16 @@ TEXTS: Final = (
     "(a+)+$",
     "(?P<x>",
 )
-NUMBERS: Final = (0, 1, -1, 2, 3, 0.5, 1.5, 255, 2**31, 2**32, 2**63 - 1, 2**63, 10**30, -(10**30), 10**400)
-FLOATS: Final = (float("inf"), float("-inf"), float("nan"), 1e308, 5e-324, -0.0)
+_DIGITS: Final = (17, 18, 19, 20, 30, 300, 308, 309, 310, 320, 400, 401)
+"""Lengths of whole numbers around the limits of 64 bits and of floats."""
+NUMBERS: Final = (
+    *(0, 1, -1, 2, 3, 0.5, 1.5, 255, 2**31, 2**32, 2**63 - 1, 2**63, 2**64),
+    *(sign * (10**digits - 1) for digits in _DIGITS for sign in (1, -1)),
+)
+FLOATS: Final = (
+    *(float("inf"), float("-inf"), float("nan"), 1e308, -1e308, -0.0),
+    *(sys.float_info.max, -sys.float_info.max, sys.float_info.min, 5e-324, -5e-324, 1e-300),
+)
 SHAPES: Final[tuple[Tree, ...]] = (
     None,
     True,
@@ -129,10 +138,10 @@ SHAPES: Final[tuple[Tree, ...]] = (
 YAML_TOKENS: Final = (
     ".inf",
     "-.inf",
-    ".nan",
-    "1e999",
-    "0x" + "f" * 40,
-    "0o" + "7" * 40,
+    *(".nan", ".NaN", ".NAN", "nan", "NaN", "-.nan", "+.inf", ".Inf", "-.INF", "inf", "Infinity"),
+    *("1e999", "1e400", "-1e400", "1e308", "1.8e308", "1e-400", "4.9e-324", "9" * 400 + ".0"),
+    *(f"{prefix}{digit * many}" for prefix, digit in (("0x", "f"), ("0o", "7")) for many in (40, 298, 5000)),
+    *(f"{sign}{'9' * many}" for many in (*_DIGITS, 4300, 4301) for sign in ("", "-", "+")),
     "1_000",
     "1:30",
     "2026-01-02",
@@ -534,7 +543,7 @@ _ODD: Final = (
     "0x10",
     "1_0",
     "",
-    "9" * 5000,
+    *("9" * many for many in (17, 19, 20, 309, 400, 4301)),
     "99999",
     "nan",
     "inf",

@@ -119,7 +119,11 @@ def test_values(name: str, raw: object, value: Value) -> None:
     [
         ("buffer_bdp", float("nan"), "nan is out of range"),
         ("buffer_bdp", float("inf"), "inf is out of range"),
-        ("buffer_bdp", "1e999", "inf is out of range"),
+        ("buffer_bdp", "1e999", '"1e999" is out of range'),
+        ("buffer_bdp", 10**350, "... (351 characters) is out of range"),
+        ("buffer_bdp", -(10**350), "... (352 characters) is out of range"),
+        ("buffer_bdp", "9" * 5000, '... (5000 characters)" is out of range'),
+        ("l4s.count", "9" * 5000, '... (5000 characters)" is out of range'),
         ("buffer_bdp", True, "expected a number, not true"),
         ("l4s.count", 1.5, "expected a whole number, not 1.5"),
         ("l4s.count", 10**30, "is out of range"),

@@ -115,6 +115,23 @@ def test_limits(more: str, problem: str, tmp_path: Path, small_catalog: Catalog)
     assert problems(path, small_catalog) == [problem]
 
 
+@pytest.mark.parametrize("digits", [309, 350, 400, 4301])
+@pytest.mark.parametrize(
+    "name", ["path.noise", "buffer_bdp", "l4s.count", "aqm.memory_limit", "axes.l4s.count"]
+)
+def test_numbers_beyond_floats(digits: int, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    for sign in ("", "-"):
+        number = sign + "9" * digits
+        stated = f"axes: {{l4s.count: [{number}]}}" if name.startswith("axes") else f"{name}: {number}"
+        path.write_text(CELLS.replace("codel", "fq-codel") + stated + "\n")
+        with pytest.raises(InputError) as raised:
+            Matrix.load(path)
+        (problem,) = raised.value.problems
+        assert problem.where.startswith(f"{path}:7:")
+        assert f"({digits + len(sign)} characters)" in problem.message
+
+
 def test_many_problems_are_listed_in_part(tmp_path: Path, small_catalog: Catalog) -> None:
     path = tmp_path / "m.yaml"
     path.write_text(CELLS + "".join(f"unknown{number}: 1\n" for number in range(5_000)))
