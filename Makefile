@@ -5,7 +5,7 @@
 
 SHELL = /bin/sh
 .DEFAULT_GOAL = help
-.PHONY: help demo test test-long attack check check-modules check-p4 bench bench-growth lab wheel docs lock clean env-run env-dev env-long env-flent
+.PHONY: help demo test test-long attack check check-modules dkms-source check-p4 bench bench-growth lab wheel docs lock clean env-run env-dev env-long env-flent
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
@@ -36,6 +36,9 @@ check: check-static ## linters, types, layers, licences and unit tests
 
 check-modules: env-run ## compile and install our kernel modules with the kernel headers of Debian 13 and sid (100 MB each)
 	@$(BIN)/python tools/module_headers.py
+
+dkms-source: env-run ## write our kernel modules as packages of DKMS to build/dkms, and print how to install them
+	@$(BIN)/python tools/dkms_source.py
 
 # one target each, so that `make -k check` reports everything that is wrong; two at a time
 STATIC = check-ruff check-types check-layers check-shell check-workflows check-c check-licences check-ansible

@@ -26,11 +26,12 @@ from pathlib import Path
 from l4sbench import assets
 from l4sbench.errors import TestbedError
 from l4sbench.files import remove_tree
+from l4sbench.testbeds.ssh.dkms import package
 from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
-from l4sbench.testbeds.virtual.lab.inputs import source_files
 from l4sbench.testbeds.virtual.lab.scratchapt import ScratchApt
+from l4sbench.trust import read_code
 
 SUITES = {"trixie-backports": "trixie trixie-backports", "sid": "sid"}
 """Suites that apt reads, by the name of the suite under test."""
@@ -123,8 +124,8 @@ def system(apt: ScratchApt, names: Sequence[str]) -> Iterator[Root]:
 def newest_of_each_line(apt: ScratchApt) -> list[str]:
     """Return the releases whose headers the suite has: the newest of 7.0, of 7.1 and so on."""
     found: dict[tuple[int, int], tuple[int, str]] = {}
-    for package in apt.offered(r"^linux-headers-[0-9].*-amd64$"):
-        match = HEADERS.match(package.name)
+    for offered in apt.offered(r"^linux-headers-[0-9].*-amd64$"):
+        match = HEADERS.match(offered.name)
         if match and not re.search("cloud|rt", match[1]) and (int(match[2]), int(match[3])) >= FIRST:
             line = (int(match[2]), int(match[3]))
             found[line] = max(found.get(line, (-1, "")), (int(match[4]), f"{match[1]}-amd64"))
@@ -137,7 +138,7 @@ def remarks(output: str, kind: str) -> list[str]:
     return [line for line in lines if not any(re.search(known, line) for known in EXPLAINED)]
 
 
-def try_module(root: Root, name: str, release: str, keep: Path | None) -> list[str]:
+def try_module(root: Root, name: str, version: str, release: str, keep: Path | None) -> list[str]:
     """Return the problems of a module on one kernel; copy the module to `keep`/`release`."""
     wrong: list[str] = []
     make = ("make", "-C", f"/{name}", f"KDIR=/lib/modules/{release}/build")
@@ -153,7 +154,7 @@ def try_module(root: Root, name: str, release: str, keep: Path | None) -> list[s
         wrong.append("sparse did not run")
     root.run(*make, "clean")
     root.run("dkms", "add", f"/{name}")
-    root.run("dkms", "install", f"{name}/1.0", "-k", release)
+    root.run("dkms", "install", f"{name}/{version}", "-k", release)
     installed = sorted((root.path / "usr/lib/modules" / release).rglob(f"{name}.ko*"))
     for path in installed:
         magic = root.run("modinfo", "-F", "vermagic", f"/{path.relative_to(root.path)}")
@@ -161,7 +162,7 @@ def try_module(root: Root, name: str, release: str, keep: Path | None) -> list[s
             wrong.append(f"dkms installed a module for {magic}")
     if len(installed) != 1:
         wrong.append(f"dkms installed {len(installed)} modules")
-    root.run("dkms", "remove", f"{name}/1.0", "--all")
+    root.run("dkms", "remove", f"{name}/{version}", "--all")
     return wrong + [f"dkms remove left {path.name}" for path in installed if path.exists()]
 
 
@@ -188,17 +189,19 @@ def try_suite(name: str, keep: Path | None = None) -> int:
     releases = newest_of_each_line(apt)
     failed = 0
     with system(apt, [f"linux-headers-{release}" for release in releases]) as root:
-        for folder in sorted(conf.parent for conf in assets.folder("kernels").glob("*/dkms.conf")):
+        kernels = assets.folder("kernels")
+        for folder in sorted(conf.parent for conf in kernels.glob("*/dkms.conf")):
             module = folder.name
-            (root.path / module).mkdir()
-            for file in (*source_files(folder), folder / "dkms.conf"):
-                shutil.copy(file, root.path / module)  # what links lead to
+            made = package(read_code(folder, links_below=kernels))
+            if made is None or made.name != module:
+                raise TestbedError(f"{folder}/dkms.conf is not of {module}")
+            made.code.write(root.path / module)
             beside = try_tc(root, module)
             failed += bool(beside)
             if beside:
                 print(f"{module} {name} tc: {'; '.join(beside)}", flush=True)
             for release in releases:
-                wrong = try_module(root, module, release, keep)
+                wrong = try_module(root, module, made.version, release, keep)
                 failed += bool(wrong)
                 print(f"{module} {name} {release}: {'; '.join(wrong) if wrong else 'ok'}", flush=True)
     if not releases:

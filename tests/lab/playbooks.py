@@ -47,6 +47,7 @@ ON_DEBIAN = frozenset(
             for name in ("files", "install", "main", "packages", "sources", "tool")
         ),
         "roles/module/tasks/dkms.yml",
+        "roles/module/tasks/source.yml",
         "roles/module/tasks/main.yml",
         "roles/module/tasks/tc.yml",
     }

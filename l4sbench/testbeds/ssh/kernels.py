@@ -13,17 +13,18 @@ would find other kernels under its trials.
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from l4sbench import assets
 from l4sbench.document import Document, Tree
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.testbeds.ssh.dkms import package
 from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs, tc_parts
 from l4sbench.testbeds.ssh.images import Image, Offers
 from l4sbench.testbeds.ssh.layout import MODULES_VARIABLE
+from l4sbench.trust import read_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -269,7 +270,7 @@ class ModuleSource:
 
     Attributes:
         name: Its name.
-        version: Its version in `dkms.conf`.
+        version: Its version for DKMS, which changes with the source.
         folder: Folder with its source.
         kernel: Oldest release that it builds for.
         tc: Queues of which the folder has tc's part.
@@ -294,17 +295,15 @@ def module_sources(catalog: Catalog, names: Iterable[str]) -> list[ModuleSource]
         module = entry.module
         if module is None or module.source is None or module.name not in wanted:
             continue
-        with contextlib.suppress(OSError):
-            text = (module.source / "dkms.conf").read_text(encoding="utf-8")
-            said = dict(re.findall(r'^(\w+)="?([\w.+~-]+)"?$', text, re.MULTILINE))
-            if "PACKAGE_VERSION" in said:
-                found[module.name] = ModuleSource(
-                    name=module.name,
-                    version=said["PACKAGE_VERSION"],
-                    folder=module.source,
-                    kernel=said.get("BUILD_EXCLUSIVE_KERNEL_MIN", "0"),
-                    tc=tuple(tc_parts(module.source)),
-                )
+        made = package(read_code(module.source, links_below=assets.folder("kernels")))
+        if made is not None:
+            found[module.name] = ModuleSource(
+                name=module.name,
+                version=made.version,
+                folder=module.source,
+                kernel=made.kernel,
+                tc=tuple(tc_parts(module.source)),
+            )
     return list(found.values())
 
 

@@ -95,7 +95,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             return {**result, **self._fetch(str(args["trial"]), Path(args["results"]))}
         if command == "files":
             source = Path(self._find_needle("files", str(args["source"])))
-            given = {"folder": str(args["folder"]), "files": _encoded(source)}
+            texts = {
+                str(name): _base64(str(text).encode()) for name, text in (args.get("texts") or {}).items()
+            }
+            given = {"folder": str(args["folder"]), "files": _encoded(source) | texts}
         words = [command, *(str(args[name]) for name in WORDS.get(command, ()))]
         if command == "teardown" and self._execute(["test", "-e", STATE], b"")["rc"]:
             return {**result, "changed": False, "changes": []}
@@ -287,9 +290,11 @@ def _said(ended: dict[str, Any]) -> str:
 def _encoded(source: Path) -> dict[str, str]:
     """Return the content of every file below a folder, by path."""
     files = (path for path in source.rglob("*") if path.is_file())
-    return {
-        path.relative_to(source).as_posix(): base64.b64encode(path.read_bytes()).decode() for path in files
-    }
+    return {path.relative_to(source).as_posix(): _base64(path.read_bytes()) for path in files}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _packed() -> tuple[str, bytes]:

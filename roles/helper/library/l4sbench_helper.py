@@ -33,6 +33,9 @@ options:
   source:
     description: Folder on the controller whose files C(files) copies.
     type: path
+  texts:
+    description: Contents, by path, that C(files) writes in place of those of the source.
+    type: dict
   folder:
     description: Destination folder on the host.
     type: path

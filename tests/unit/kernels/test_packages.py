@@ -5,11 +5,14 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from l4sbench.assets import folder
+from l4sbench.testbeds.ssh.dkms import package
+from l4sbench.trust import read_code
 from tests.patience import PATIENCE_S
 
 MODULES = {
@@ -72,3 +75,101 @@ def test_every_file_of_a_module_is_there_and_listed(module: str) -> None:
     for file in place.iterdir():
         assert file.is_file()
         assert file.resolve().is_relative_to(folder("kernels").resolve())
+
+
+DKMS_SOURCE = Path(__file__).parents[3] / "tools" / "dkms_source.py"
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make dkms-source` writes."""
+    into = tmp_path_factory.mktemp("packages")
+    argv = [sys.executable, str(DKMS_SOURCE), "--into", str(into)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=300)
+    assert len(done.stdout.splitlines()) == len(MODULES)
+    return into
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_package_has_no_links_and_states_its_version(packages: Path, module: str) -> None:
+    (place,) = packages.glob(f"{module}-*")
+    names = {file.name for file in (folder("kernels") / module).iterdir()}
+    assert {file.name for file in place.iterdir()} == names - {"README.md", "module.yml"}
+    assert not [file for file in place.iterdir() if file.is_symlink()]
+    assert f'PACKAGE_VERSION="{place.name.removeprefix(module + "-")}"\n' in (place / "dkms.conf").read_text()
+
+
+def test_the_version_of_a_package_changes_with_the_source_only(tmp_path: Path) -> None:
+    shutil.copytree(folder("kernels") / "tcp_prague", tmp_path / "mine")
+    first = package(read_code(tmp_path / "mine"))
+    (tmp_path / "mine" / "README.md").write_text("more")
+    (tmp_path / "mine" / "module.yml").write_text("more")
+    assert package(read_code(tmp_path / "mine")) == first
+    with (tmp_path / "mine" / "prague_law.c").open("a") as file:
+        file.write("/* more */\n")
+    second = package(read_code(tmp_path / "mine"))
+    assert first is not None
+    assert second is not None
+    assert re.fullmatch(r"1\.0\.[0-9a-f]{8}", first.version)
+    assert first.version != second.version
+
+
+def dkms(root: Path, release: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run DKMS with all its folders, and those of a kernel, below a root."""
+    build = root / "modules" / release / "build"
+    (build / "include" / "config").mkdir(parents=True, exist_ok=True)
+    (build / "include" / "config" / "kernel.release").write_text(f"{release}\n")
+    trees = ("dkmstree", "sourcetree", "installtree")
+    options = [
+        f"--{tree}={root / place}" for tree, place in zip(trees, ("dkms", "src", "modules"), strict=True)
+    ]
+    for place in ("dkms", "src"):
+        (root / place).mkdir(exist_ok=True)
+    return subprocess.run(
+        ["dkms", *argv, *options, f"--kernelsourcedir={build}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.mark.skipif(shutil.which("dkms") is None, reason="dkms is not installed")
+@pytest.mark.parametrize("module", MODULES)
+def test_installing_an_older_kernel_does_not_fail_for_a_module(
+    tmp_path: Path, packages: Path, module: str
+) -> None:
+    """The versions of DKMS before 3.0.11, such as Debian 12's, know fewer ways to exclude a kernel."""
+    (place,) = packages.glob(f"{module}-*")
+    old = "6.1.0-56-amd64"
+    shutil.copytree(place, tmp_path / "src" / place.name)
+    version = place.name.removeprefix(f"{module}-")
+    added = dkms(tmp_path, old, "add", f"{module}/{version}")
+    assert added.returncode == 0, added.stderr
+    assert dkms(tmp_path, old, "build", f"{module}/{version}", "-k", old).returncode in {9, 77}
+    assert dkms(tmp_path, old, "autoinstall", "-k", old).returncode == 0
+    # the build fails here, as there are no headers; it is tried
+    tried = dkms(tmp_path, "7.3.4-amd64", "autoinstall", "-k", "7.3.4-amd64")
+    assert tried.returncode
+    assert "BUILD_EXCLUSIVE" not in tried.stderr
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    ("release", "wanted"), [("6.12.48+deb13-amd64", ""), ("7.0.1-amd64", "yes"), ("10.1", "yes")]
+)
+def test_which_kernels_ask_for_a_module(module: str, release: str, wanted: str) -> None:
+    """As DKMS before 3.0.11 reads the file: the release is in a variable that another one hides."""
+    read = (
+        'autoinstall() { kernelver=$2; read_conf "$1"; }',
+        'read_conf() { local kernelver=; safe_source "$1"; }',
+        'safe_source() { (. "$1"; echo "$AUTOINSTALL"); }',
+        'autoinstall "$@"',
+    )
+    conf = folder("kernels") / module / "dkms.conf"
+    argv = ["bash", "-c", "\n".join(read), "bash", str(conf), release]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == f"{wanted}\n"
+    exclusive = re.search(r'^BUILD_EXCLUSIVE_KERNEL="(.*)"$', conf.read_text(), re.MULTILINE)
+    assert exclusive
+    assert bool(re.search(exclusive[1], release)) == bool(wanted)

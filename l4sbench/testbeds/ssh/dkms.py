@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Kernel modules as packages of DKMS, with a version that changes with the source. Pure.
+
+DKMS keeps what it has built of a version, whatever happens to its source. So the version of a package is the
+one in `dkms.conf`, followed by a digest of the source.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from l4sbench.trust import Code
+
+CONF: Final = "dkms.conf"
+_VERSION: Final = re.compile(r"^PACKAGE_VERSION=.*$", re.MULTILINE)
+_DIGITS: Final = 8
+"""Of the digest, in hexadecimal."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A module that DKMS can build.
+
+    Attributes:
+        name: Its name.
+        version: Its version.
+        kernel: Oldest release that it builds for.
+        code: Its source; `dkms.conf` states that version.
+    """
+
+    name: str
+    version: str
+    kernel: str
+    code: Code
+
+
+def package(code: Code) -> Package | None:
+    """Return the package of a module's source; None if it has no `dkms.conf` with a version."""
+    conf = code.files.get(CONF, b"").decode(errors="replace")
+    said = dict(re.findall(r'^(\w+)="?([\w.+~-]+)"?$', conf, re.MULTILINE))
+    if "PACKAGE_VERSION" not in said:
+        return None
+    source = replace(code, files={name: code.files[name] for name in code.sources})
+    version = f"{said['PACKAGE_VERSION']}.{source.digest[:_DIGITS]}"
+    stated = _VERSION.sub(f'PACKAGE_VERSION="{version}"', conf)
+    kernel = said.get("BUILD_EXCLUSIVE_KERNEL_MIN", "0")
+    versioned = replace(source, files={**source.files, CONF: stated.encode()})
+    return Package(said.get("PACKAGE_NAME", code.folder.name), version, kernel, versioned)
