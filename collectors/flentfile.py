@@ -21,6 +21,7 @@ import polars as pl
 
 from collectors.collector import BadRawError
 from collectors.result import Result
+from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 PATTERN: Final = "*.flent.gz"
 _MOST_BYTES: Final = 256 << 20
 _VERSIONS: Final = (3, 4)
+_DAMAGED: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What values of other kinds, integers that no float holds and lists in lists without end lead to."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,9 @@ def read_test(folder: Path, flow: str) -> FlentTest:
             plain = _read(path)
             if plain["metadata"]["TITLE"] == flow:
                 return _parsed(plain)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            problems.append(f"{path.name} is not a data file of flent: {type(error).__name__} {error}")
+        except _DAMAGED as error:
+            reason = short(f"{type(error).__name__} {error}")
+            problems.append(f"{path.name} is not a data file of flent: {reason}")
     raise BadRawError("; ".join(problems) or "flent left no data file")
 
 
@@ -103,7 +107,8 @@ def _read(path: Path) -> Any:
 
 def _parsed(plain: Mapping[str, Any]) -> FlentTest:
     if plain["version"] not in _VERSIONS:
-        raise BadRawError(f"flent's format {plain['version']!a} is not known; known are {_VERSIONS}")
+        version = short(ascii(plain["version"]))
+        raise BadRawError(f"flent's format {version} is not known; known are {_VERSIONS}")
     about = plain["metadata"]
     units = {
         str(name): str(meta["UNITS"])

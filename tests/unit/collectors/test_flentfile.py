@@ -9,6 +9,7 @@ import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,3 +66,39 @@ def test_what_is_no_data_file(folder: Path, text: str, told: str) -> None:
     (folder / NAME).write_bytes(gzip.compress(text.encode()))
     with pytest.raises(BadRawError, match=told):
         read_test(folder, "probe-0")
+
+
+NESTED = "[" * 100_000 + "]" * 100_000
+HUGE = "9" * 400
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        ((), NESTED, "RecursionError maximum recursion depth exceeded"),
+        (("metadata", "TOTAL_LENGTH"), HUGE, "OverflowError int too large to convert to float"),
+        (("raw_values", "Ping (ms) ICMP", 0, "t"), HUGE, "OverflowError int too large to convert to float"),
+        (("raw_values", "Ping (ms) ICMP", 0, "val"), HUGE, "OverflowError int too large to convert to float"),
+        (("results", "Ping (ms) ICMP", 0), HUGE, "OverflowError int too large to convert to float"),
+        (("x_values", 0), HUGE, "OverflowError int too large to convert to float"),
+        (("version",), HUGE, r"flent's format 9+\.\.\. \(400 characters\) is not known"),
+    ],
+)
+def test_numbers_and_nesting_without_end(
+    folder: Path, path: tuple[str | int, ...], value: str, reason: str
+) -> None:
+    plain = json.loads(gzip.decompress((folder / NAME).read_bytes()))
+    if path and path[0] in {"results", "x_values"}:
+        plain["raw_values"] = {}
+    text = json.dumps(_with(plain, path, "HERE")).replace('"HERE"', value)
+    (folder / NAME).write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(BadRawError, match=reason):
+        read_test(folder, "probe-0")
+
+
+def _with(tree: Any, path: tuple[str | int, ...], value: str) -> Any:
+    """Return a tree with a value at a path."""
+    if not path:
+        return value
+    tree[path[0]] = _with(tree[path[0]], path[1:], value)
+    return tree
