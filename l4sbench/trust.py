@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -20,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from l4sbench.errors import InputError
+from l4sbench.errors import InputError, Problem
 from l4sbench.files import new_folder, remove_leftovers
 from l4sbench.userfiles import MAX_BYTES, read_bytes
 
@@ -36,6 +37,7 @@ _LOCK: Final = ".lock"
 _PROGRAM: Final = "program"
 """File of a program in the folder of its digest."""
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _MOST_FILES: Final = 1000
 _MOST_NAMES: Final = 20_000
 
@@ -67,7 +69,7 @@ class Code:
         """Write the files below a folder; `private` ones only the user may read."""
         for name, data in self.files.items():
             path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent, 0o700 if private else 0o777)
             with os.fdopen(os.open(path, _NEW, 0o600 if private else 0o666), "wb") as file:
                 file.write(data)
                 file.flush()
@@ -107,8 +109,7 @@ def trusted_copy(code: Code) -> Path | None:
     copy = _home() / code.digest
     if not copy.is_dir() or copy.is_symlink():
         return None
-    _require_private(_home())
-    _require_private(copy)
+    _require_private(_home(), copy, *copy.rglob("*"))
     with suppress(InputError):  # a damaged copy does not count
         if read_code(copy).digest == code.digest:
             return copy
@@ -137,9 +138,8 @@ def trusted_program(digest: str) -> Path | None:
     copy = _home() / digest
     if not copy.is_dir() or copy.is_symlink():
         return None
-    _require_private(_home())
-    _require_private(copy)
     file = copy / _PROGRAM
+    _require_private(_home(), copy, *([file] if os.path.lexists(file) else []))
     try:
         with file.open("rb") as content:
             return file if hashlib.file_digest(content, "sha256").hexdigest() == digest else None
@@ -171,7 +171,7 @@ def _kept(digest: str, write: Callable[[Path], None], there: Callable[[], bool])
     home = _home()
     copy = home / digest
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folder(home, 0o700)
         _require_private(home)
         with FileLock(home / _LOCK):
             if not there():
@@ -191,11 +191,52 @@ def _home() -> Path:
     return platformdirs.user_state_path("l4sbench", appauthor=False) / "trusted"
 
 
-def _require_private(folder: Path) -> None:
-    about = folder.lstat()
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
-        message = f"{folder} decides which code is trusted, and others may write to it"
-        raise InputError(message, f"look at what is in it, then: chmod -R go-w {folder}")
+def _make_folder(folder: Path, mode: int) -> None:
+    """Make a folder and those above it that are missing, with these permissions."""
+    for path in (*reversed(folder.parents), folder):
+        if not path.is_dir():
+            path.mkdir(mode=mode, exist_ok=True)
+
+
+def _require_private(home: Path, *below: Path) -> None:
+    """Raise InputError if others can replace the folder of copies, or anything in it that is named.
+
+    These must be the user's own. The folders above may be root's, too, and everybody may write to one where
+    only owners rename what is there, as in /tmp (sticky).
+    """
+    owner = os.geteuid()
+    problems: list[Problem] = []
+    for path in (*_above(home), home, *below):
+        about = path.lstat()
+        linked = stat.S_ISLNK(about.st_mode)
+        shared = bool(about.st_mode & _OTHERS_WRITE) and not linked
+        own = about.st_uid == owner and not linked
+        if path != home and path not in below:
+            shared = shared and not about.st_mode & stat.S_ISVTX
+            own = about.st_uid in {owner, 0}
+        if own and not shared:
+            continue
+        remedy = f"chmod go-w {shlex.quote(str(path))}" if own else "set XDG_STATE_HOME to a folder of yours"
+        message = "decides which code is trusted, and others may write to it"
+        problems.append(Problem(str(path), "", message, f"look at what is there, then: {remedy}"))
+    if problems:
+        raise InputError(problems)
+
+
+def _above(folder: Path) -> Iterator[Path]:
+    """Yield the folders above a folder; of links among them also the targets, and the folders above these."""
+    seen: set[Path] = set()
+    waiting = [folder.absolute().parent]
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        yield path
+        if path.parent != path:
+            waiting.append(path.parent)
+        if path.is_symlink():
+            waiting.append(path.parent / path.readlink())
 
 
 def _walk(folder: Path) -> Iterator[Path]:

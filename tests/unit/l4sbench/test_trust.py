@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.errors import InputError
-from l4sbench.trust import read_code, trust, trusted_copy
+from l4sbench.trust import read_code, trust, trust_program, trusted_copy, trusted_program
 
 
 @pytest.fixture(autouse=True)
@@ -84,14 +84,79 @@ def test_a_changed_copy_is_no_consent_and_is_replaced(folder: Path) -> None:
     assert (trust(code) / "tcp_mine.c").read_text() == "int mine;\n"
 
 
-@pytest.mark.parametrize("place", ["home", "copy"])
-def test_a_record_that_others_may_write_is_refused(folder: Path, home: Path, place: str) -> None:
+@pytest.mark.parametrize("place", ["state", "state/l4sbench", "trusted", "copy", "copy/inner", "copy/Kbuild"])
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_record_that_others_may_write_is_refused(folder: Path, home: Path, place: str, mode: int) -> None:
     copy = trust(read_code(folder))
-    (home if place == "home" else copy).chmod(0o770)
+    places = {"state": home.parents[1], "state/l4sbench": home.parent, "trusted": home, "copy": copy}
+    path = places.get(place) or copy / place.removeprefix("copy/")
+    path.chmod(mode)
+    found = f"{path}: decides which code is trusted, and others may write to it; .* chmod go-w {path}$"
+    with pytest.raises(InputError, match=found):
+        trusted_copy(read_code(folder))
+    path.chmod(mode & 0o755)
+    assert trusted_copy(read_code(folder)) == copy
+
+
+@pytest.mark.parametrize("place", ["", "program"])
+def test_a_program_that_others_may_write_is_refused(home: Path, place: str) -> None:
+    program = trust_program(b"#!program")
+    path = program.parent / place
+    path.chmod(0o777)
+    with pytest.raises(InputError, match=f"others may write to it; .* chmod go-w {path}$"):
+        trusted_program(program.parent.name)
+    path.chmod(0o700)
+    assert trusted_program(program.parent.name) == program
+
+
+def test_every_folder_that_others_may_write_is_listed(folder: Path, home: Path) -> None:
+    trust(read_code(folder))
+    home.chmod(0o777)
+    home.parent.chmod(0o777)
+    with pytest.raises(InputError) as raised:
+        trust(read_code(folder))
+    assert {problem.where for problem in raised.value.problems} == {str(home), str(home.parent)}
+
+
+def test_above_it_everybody_may_write_to_a_sticky_folder(folder: Path, home: Path) -> None:
+    trust(read_code(folder))
+    home.parents[1].chmod(0o1777)
+    assert trusted_copy(read_code(folder)) is not None
+    home.chmod(0o1777)
+    with pytest.raises(InputError, match="others may write to it"):
+        trusted_copy(read_code(folder))
+
+
+def test_a_record_of_another_user_is_refused(folder: Path, home: Path) -> None:
+    trust(read_code(folder))
+    try:
+        os.chown(home.parent, 65534, -1)
+    except PermissionError:
+        pytest.skip("only root gives files away")
     with pytest.raises(
-        InputError, match=r"others may write to it; look at what is in it, then: chmod -R go-w"
+        InputError, match=r"others may write to it; .* set XDG_STATE_HOME to a folder of yours"
     ):
         trusted_copy(read_code(folder))
+
+
+def test_what_links_lead_to_counts(folder: Path, home: Path, tmp_path: Path) -> None:
+    trust(read_code(folder))
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    home.parent.rename(tmp_path / "shared" / "moved")
+    home.parent.symlink_to(tmp_path / "shared" / "moved")
+    with pytest.raises(InputError, match=f"^{tmp_path / 'shared'}: decides which code is trusted"):
+        trusted_copy(read_code(folder))
+
+
+def test_folders_that_consent_makes_are_private_whatever_the_umask(folder: Path, home: Path) -> None:
+    before = os.umask(0)
+    try:
+        copy = trust(read_code(folder))
+    finally:
+        os.umask(before)
+    assert trusted_copy(read_code(folder)) == copy
+    assert home.parents[1].stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "tcp_mine.c"])
