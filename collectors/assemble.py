@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from l4sbench import tables
 from l4sbench.errors import InputError
 from l4sbench.events import Status
 from l4sbench.files import unfinished_folder
+from l4sbench.plain import is_plain, is_real_folder
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -361,17 +361,24 @@ def _invalid(ended: EndedTrial, reason: str) -> EndedTrial:
     return replace(ended, status=status, reasons=tuple(dict.fromkeys((*ended.reasons, reason))))
 
 
-def _damage(ended: EndedTrial) -> str | None:
-    """Return why a trial's raw files cannot be used: a damaged host description, or something not a file."""
-    for folder, folders, names in os.walk(ended.raw):
+_NOTHING: Final = Path(os.devnull)
+"""Folder of the raw files of a trial from which none is read, as a folder may be a link to others."""
+
+
+def _odd(raw: Path) -> str | None:
+    """Return what among a trial's raw files is neither a regular file nor a folder."""
+    if not is_real_folder(raw):
+        return f"{raw.name} is not a folder"
+    for folder, folders, names in os.walk(raw):
         for name in (*names, *(name for name in folders if Path(folder, name).is_symlink())):
             path = Path(folder, name)
-            try:
-                regular = stat.S_ISREG(path.stat().st_mode)
-            except OSError:
-                regular = False
-            if not regular:
-                return f"{path.relative_to(ended.raw)} is not a regular file"
+            if not is_plain(path):
+                return f"{path.relative_to(raw)} is not a regular file"
+    return None
+
+
+def _damage(ended: EndedTrial) -> str | None:
+    """Return why a trial's host descriptions cannot be read."""
     try:
         for node in ended.programs:
             read_kernel(ended.raw, node)
@@ -387,7 +394,10 @@ def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
     """
     frames: dict[str, pl.DataFrame] = {}
     problems: list[str] = []
-    if damage := _damage(ended):
+    if odd := _odd(ended.raw):
+        ended = replace(ended, raw=_NOTHING)
+    damage = odd or _damage(ended)
+    if damage:
         ended = _invalid(ended, damage)
         problems.append(damage)
     unread: list[str] = []

@@ -21,6 +21,7 @@ import polars as pl
 
 from collectors.collector import BadRawError
 from collectors.result import Result
+from l4sbench.plain import open_plain
 from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def read_test(folder: Path, flow: str) -> FlentTest:
 
 def _read(path: Path) -> Any:
     try:
-        with gzip.open(path) as packed:
+        with open_plain(path) as file, gzip.GzipFile(fileobj=file) as packed:
             text = packed.read(_MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise BadRawError(f"{path.name}: {error}") from error

@@ -13,6 +13,7 @@ from collectors.execs import results_of
 from collectors.flentfile import read_test
 from collectors.iperf3 import parse_iperf3
 from collectors.lean import parse_lean
+from l4sbench.plain import is_plain, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,7 @@ def read_flows(programs: Mapping[str, Program], raw: Path) -> tuple[FlowResult, 
             if output is not None:
                 path = raw / run.receiver / output
                 reported = sender is not None and sender.far is not None
-                if not reported or path.is_file():
+                if not reported or is_plain(path):
                     receiver = _read(path, f"{run.flow}: the receiver's result", problems)
             found.append(FlowResult(run, node, sender, receiver, tuple(problems)))
     return tuple(sorted(found, key=lambda flow: flow.run.flow))
@@ -88,11 +89,11 @@ def _receiver_output(programs: Mapping[str, Program], run: FlowRun) -> str | Non
 
 
 def _read(path: Path, what: str, problems: list[str]) -> Result | None:
-    if not path.is_file():
+    if not is_plain(path):
         problems.append(f"{what} is missing")
         return None
     try:
-        return parse_result(path.read_text(encoding="utf-8", errors="replace"))
+        return parse_result(plain_text(path))
     except OSError as error:
         problems.append(f"{what} cannot be read: {error.strerror}")
     except BadRawError as error:

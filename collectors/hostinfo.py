@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.collector import BadRawError
+from l4sbench.plain import is_plain, plain_text, read_plain
 
 if TYPE_CHECKING:
     from l4sbench.program import Program, Readback
@@ -45,9 +46,9 @@ class NodeKernel:
 def read_kernel(raw: Path, node: str) -> NodeKernel | None:
     """Read a node's `host.json`, or else the whole trial's; None without either. Raises BadRawError."""
     for path in (raw / node / HOST_FILE, raw / HOST_FILE):
-        if path.is_file():
+        if is_plain(path):
             try:
-                plain = json.loads(path.read_text(encoding="utf-8"))
+                plain = json.loads(read_plain(path))
                 modules = {str(name): str(version) for name, version in plain.get("modules", {}).items()}
                 return NodeKernel(str(plain["kernel_release"]), modules)
             except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -107,7 +108,7 @@ def read_output(raw: Path, node: str, output: str) -> str | None:
     """Read a raw file of a node; None when it is missing or no file."""
     path = raw / node / output
     try:
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+        return plain_text(path) if is_plain(path) else None
     except OSError:
         return None
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.collector import BadRawError
+from l4sbench.plain import is_plain, read_plain
 from l4sbench.traits import LATE_MS
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ class NodeLateness:
 def read_lateness(raw: Path, node: str) -> NodeLateness | None:
     """Read the file of a node; None when it is missing or has no instants. Raises BadRawError."""
     path = raw / node / FILE
-    if not path.is_file():
+    if not is_plain(path):
         return None
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain = json.loads(read_plain(path))
         late_ms = sorted(float(late) for late in plain["late_ms"])
         return NodeLateness(late_ms, *_shares(plain["cpus"], float(plain["seconds"]))) if late_ms else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

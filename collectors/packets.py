@@ -21,6 +21,7 @@ import polars as pl
 from collectors.collector import BadRawError
 from collectors.pcap import TCP, UDP, find_capture, read_capture
 from collectors.sockets import socket_rows
+from l4sbench.plain import is_plain, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -316,10 +317,10 @@ def _sides(programs: Mapping[str, Program], raw: Path) -> tuple[tuple[Path, ...]
 def _start_ns(raw: Path) -> int | None:
     """Return the start instant in nanoseconds since the epoch; None without `start.json`."""
     path = raw / START_FILE
-    if not path.is_file():
+    if not is_plain(path):
         return None
     try:
-        return int(json.loads(path.read_text(encoding="utf-8"))["t0_ns"])
+        return int(json.loads(read_plain(path))["t0_ns"])
     except (ValueError, LookupError, TypeError) as error:
         raise BadRawError(f"{START_FILE}: {error}") from error
 

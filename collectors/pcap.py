@@ -25,6 +25,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from collectors.collector import BadRawError
 from collectors.tshark import NoTshark, by_tshark
+from l4sbench.plain import is_plain, open_plain, read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,7 +165,7 @@ class _Refused(ValueError):  # noqa: N818  it names what this reader does
 def find_capture(folder: Path, name: str) -> Path | None:
     """Return the capture of that name in a folder, plain or gzipped; None when there is none."""
     for path in (folder / name, folder / (name + GZIPPED)):
-        if path.is_file():
+        if is_plain(path):
             return path
     return None
 
@@ -196,8 +197,8 @@ def read_capture(path: Path) -> pl.DataFrame:
 def _read(path: Path) -> bytes:
     try:
         if path.suffix != GZIPPED:
-            return path.read_bytes()
-        with gzip.open(path) as packed:
+            return read_plain(path)
+        with open_plain(path) as file, gzip.GzipFile(fileobj=file) as packed:
             data = packed.read(MOST_BYTES + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise BadRawError(f"{path.name}: {error}") from error

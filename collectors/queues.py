@@ -17,6 +17,7 @@ from collectors.collector import BadRawError
 from collectors.exported import counters, exports_of, merged, values
 from collectors.timed import timed_rows
 from l4sbench import tables
+from l4sbench.plain import is_plain, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +64,7 @@ def queue_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame:
 def _netlink_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
     path = raw / NETLINK_FILE
     exports = exports_of("queues", programs)
-    return _as_table(read_netlink(path, exports), exports) if path.is_file() else None
+    return _as_table(read_netlink(path, exports), exports) if is_plain(path) else None
 
 
 def _tc_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
@@ -74,8 +75,8 @@ def _tc_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
         sampled = (sampler.network for sampler in program.samplers if sampler.network is not None)
         for network in dict.fromkeys((*(link.network for link in program.links), *sampled)):
             path = raw / node / TC_FILE.format(network=network)
-            if path.is_file():
-                found = parse_tc_text(path.read_text(encoding="utf-8", errors="replace"), path.name)
+            if is_plain(path):
+                found = parse_tc_text(plain_text(path), path.name)
                 named = ({name: value for name, value in row.items() if name in schema} for row in found)
                 rows += ({**row, "node": node, "ifname": network} for row in named)
     return _as_table(pl.DataFrame(rows, schema=schema), exports) if rows else None

@@ -18,6 +18,7 @@ from collectors.collector import BadRawError
 from collectors.exported import counters, exports_of, merged, values
 from collectors.ss import SS_FILE, parse_ss
 from l4sbench import tables
+from l4sbench.plain import is_plain, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,15 +103,15 @@ def socket_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame:
 
 def _netlink_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
     path = raw / NETLINK_FILE
-    return of_flows(read_netlink(path, programs), programs) if path.is_file() else None
+    return of_flows(read_netlink(path, programs), programs) if is_plain(path) else None
 
 
 def _ss_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
     rows: list[dict[str, object]] = []
     for node in programs:
         path = raw / node / SS_FILE
-        if path.is_file():
-            found = parse_ss(path.read_text(encoding="utf-8", errors="replace"))
+        if is_plain(path):
+            found = parse_ss(plain_text(path))
             rows += ({"node": node, **row} for row in found)
     return of_flows(pl.DataFrame(rows, schema=_schema(programs)), programs) if rows else None
 

@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.plain import open_plain
 
 MAX_BYTES: Final = 16 * 2**20
 """Size limit of one input."""
 
 WAIT_S: Final = 10.0
 """Time after which a pipe must have ended."""
+
+_PAUSE_S: Final = 0.01
 
 MAX_INTEGER: Final = 2**63 - 1
 """Limit of every whole number in an input, in both directions: what Parquet and kernel interfaces hold."""
@@ -56,13 +59,14 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def read_bytes(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> bytes:
+def read_bytes(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES, plain: bool = False) -> bytes:
     """Return the content of a file or pipe.
 
     Args:
         path: the file.
         name: the file as messages name it; default: `path`.
         most_bytes: its largest size.
+        plain: Only a regular file, and not a link to one, as in a run directory.
 
     Raises:
         InputError: it cannot be read, is neither a file nor a pipe, is larger than `most_bytes`, or is a pipe
@@ -70,6 +74,9 @@ def read_bytes(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> by
     """
     name = name or str(path)
     try:
+        if plain:
+            with open_plain(path) as file:
+                return _content(file.fileno(), name, most_bytes, waits=False)
         _refuse_kind(path.stat().st_mode, name)
         # a FIFO without a writer must not block, and a terminal must not become that of this process
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -80,7 +87,9 @@ def read_bytes(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> by
                 raise _unreadable(name, "Is a directory")
             if status.st_size > most_bytes:
                 raise _too_large(name, most_bytes)
-            return _content(descriptor, name, most_bytes, pipe=stat.S_ISFIFO(status.st_mode))
+            # files that the kernel makes up have no size, and some wait for what is yet to happen
+            waits = stat.S_ISFIFO(status.st_mode) or not status.st_size
+            return _content(descriptor, name, most_bytes, waits=waits)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -91,7 +100,7 @@ def read_bytes(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> by
         raise _unreadable(name, "its name contains a NUL") from None
 
 
-def _content(descriptor: int, name: str, most_bytes: int, *, pipe: bool) -> bytes:
+def _content(descriptor: int, name: str, most_bytes: int, *, waits: bool) -> bytes:
     import select
     import time
 
@@ -101,7 +110,7 @@ def _content(descriptor: int, name: str, most_bytes: int, *, pipe: bool) -> byte
     parts: list[bytes] = []
     size = 0
     while True:
-        if pipe:
+        if waits:
             left_s = deadline - time.monotonic()
             if left_s <= 0 or not poll.poll(left_s * 1000):
                 problem = f"is a pipe that has not ended after {WAIT_S:g} s"
@@ -109,6 +118,7 @@ def _content(descriptor: int, name: str, most_bytes: int, *, pipe: bool) -> byte
         try:
             part = os.read(descriptor, _CHUNK_BYTES)
         except BlockingIOError:  # another reader was faster
+            time.sleep(_PAUSE_S)
             continue
         if not part:
             return b"".join(parts)
@@ -133,14 +143,14 @@ def _too_large(name: str, most_bytes: int) -> InputError:
     return InputError([Problem(name, "", f"is larger than {limit}")])
 
 
-def read_text(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> str:
+def read_text(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES, plain: bool = False) -> str:
     """Return the content of a file or pipe that is UTF-8 text, without its byte order mark.
 
     Raises:
         InputError: as `read_bytes`; or it is not UTF-8 text, with the position.
     """
     name = name or str(path)
-    return as_text(read_bytes(path, name=name, most_bytes=most_bytes), name)
+    return as_text(read_bytes(path, name=name, most_bytes=most_bytes, plain=plain), name)
 
 
 def as_text(data: bytes, name: str) -> str:
@@ -173,7 +183,7 @@ def position(name: str, text: str, index: int) -> str:
     return f"{name}:{len(breaks) + 1}:{index - start + 1}"
 
 
-def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> Any:
+def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES, plain: bool = False) -> Any:
     """Return the value of a JSON file: maps, lists, texts, finite numbers, booleans, None.
 
     Raises:
@@ -182,10 +192,10 @@ def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> Any
     import json
 
     name = name or str(path)
-    text = read_text(path, name=name, most_bytes=most_bytes)
+    text = read_text(path, name=name, most_bytes=most_bytes, plain=plain)
     try:
-        plain: Any = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
-        json.dumps(plain, ensure_ascii=False).encode()  # the halves of surrogate pairs cannot be encoded
+        found: Any = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
+        json.dumps(found, ensure_ascii=False).encode()  # the halves of surrogate pairs cannot be encoded
     except json.JSONDecodeError as error:
         problem = Problem(f"{name}:{error.lineno}:{error.colno}", "", f"is not valid JSON: {error.msg}")
         raise InputError([problem]) from None
@@ -195,7 +205,7 @@ def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES) -> Any
         raise InputError([Problem(name, "", "is not valid JSON: it is nested too deeply")]) from None
     except ValueError as error:
         raise InputError([Problem(name, "", str(error))]) from None
-    return plain
+    return found
 
 
 def _no_number(word: str) -> float:

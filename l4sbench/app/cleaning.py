@@ -62,7 +62,7 @@ def litter_of_runs(
             if user_of(path) is not None:
                 continue
             age = now - _begun(path)
-            if not Run(path).view().folders:
+            if not _has_trials(path):
                 why = "no trial has ended" if age > YOUNG else ""
             elif keep is not None and number >= keep:
                 why = f"not among the newest {keep}" if keep > 1 else "not the newest"
@@ -78,6 +78,13 @@ def litter_of_runs(
 
 def _is_run(path: Path) -> bool:
     return begun(path.name) is not None and not path.is_symlink() and (path / "manifest.json").is_file()
+
+
+def _has_trials(path: Path) -> bool:
+    try:
+        return bool(Run(path).view().folders)
+    except InputError:  # links are in it: nobody knows
+        return True
 
 
 def _begun(path: Path) -> datetime:

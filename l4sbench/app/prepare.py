@@ -304,6 +304,7 @@ def load_matrix(
         InputError: it carries every problem of the file.
     """
     from l4sbench.matrix import LEAST_TRIALS, MOST_TRIALS, Matrix, Trials
+    from l4sbench.store.links import refuse_links
 
     if trials is not None and not 1 <= trials <= MAX_TRIALS:
         raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
@@ -317,6 +318,7 @@ def load_matrix(
     path = find_matrix(matrix)
     folders = [Path(folder) for folder in catalog]
     if is_file(path.parent / "manifest.json"):
+        refuse_links(path.parent)
         # a run directory has its own copies of the entries from outside
         loaded = Matrix.load(path, kept_catalog(path.parent, folders), change_trials=change)
     else:
@@ -361,11 +363,14 @@ def find_run(run: str | Path, runs: Path = RUNS) -> Path:
     """Return a run directory, given as its path or as a matrix's name for its latest run below `runs`.
 
     Raises:
-        InputError: there is no such run.
+        InputError: there is no such run, or links are in it.
     """
+    from l4sbench.store.links import refuse_links
+
     for path in (Path(run), Path(run, "latest"), runs / run, runs / run / "latest"):
         if is_file(path / "manifest.json"):
-            return path.resolve()
+            refuse_links(found := path.resolve())
+            return found
     names = sorted(path.parent.name for path in runs.glob("*/latest"))
     known = f"choose from {', '.join(names)}, or give a path" if names else f"there are no runs below {runs}"
     raise InputError(f"there is no run {short(str(run))}", did_you_mean(str(run), names) or known)

@@ -78,10 +78,11 @@ def runs_below(runs: Path) -> Iterator[RunSummary]:
 
 def summary(path: Path, matrix: Matrix | None = None) -> RunSummary:
     """Return the summary of a run directory; `matrix` is its matrix, if that was read already."""
-    ended = {
-        cell: len({name.partition(".")[0] for name in names})
-        for cell, names in Run(path).view().folders.items()
-    }
+    try:
+        folders = Run(path).view().folders
+    except InputError:  # links are in it, which every other command names
+        folders = {}
+    ended = {cell: len({name.partition(".")[0] for name in names}) for cell, names in folders.items()}
     cells, planned = _planned(path, matrix)
     former = sum(number for cell, number in ended.items() if cells is not None and cell not in cells)
     latest = path.parent / "latest"

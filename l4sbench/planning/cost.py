@@ -150,7 +150,7 @@ class CostBook:
 
 def _plain(file: Path) -> dict[str, object]:
     try:
-        plain = read_json(file)
+        plain = read_json(file, plain=True)
     except InputError:
         return {}
     known = isinstance(plain, dict) and plain.get("format") == _FORMAT

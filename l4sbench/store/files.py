@@ -60,7 +60,7 @@ def room(place: Path) -> Iterator[None]:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object with a supported format version."""
-    plain = read_json(path)
+    plain = read_json(path, plain=True)
     version = plain.get("format") if isinstance(plain, dict) else None
     if not isinstance(version, int):
         raise InputError(f"{path} has no format version")

@@ -30,6 +30,7 @@ from l4sbench.store.files import RunMoved, as_json, as_utc, room
 from l4sbench.userfiles import read_bytes
 
 _MAKING_S: Final = 30.0
+_CAREFULLY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _STEADY_S: Final = 1800.0
 """Time to wait for a process that writes tables or a report; those of the largest runs take minutes."""
@@ -85,7 +86,7 @@ def user_of(folder: Path) -> str | None:
     It changes nothing, and works for folders that cannot be written.
     """
     try:  # whoever made the folder may have put a FIFO there, which would wait for a writer
-        descriptor = os.open(folder / ".lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = os.open(folder / ".lock", os.O_RDONLY | _CAREFULLY)
     except OSError:
         return None  # nobody has held it, or nobody can
     try:
@@ -166,7 +167,7 @@ def _lock(descriptor: int) -> bool:
 
 def _holder(path: Path) -> str:
     try:
-        plain = json.loads(read_bytes(path))
+        plain = json.loads(read_bytes(path, plain=True))
         pid, host, since, command = (plain[key] for key in ("pid", "host", "since", "command"))
     except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return " by an unknown process"

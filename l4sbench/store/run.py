@@ -18,8 +18,10 @@ from l4sbench import __version__
 from l4sbench.errors import InputError
 from l4sbench.events import Status
 from l4sbench.files import PARTIAL, new_folder, remove_leftovers, temporary_name, write_whole
+from l4sbench.plain import is_plain
 from l4sbench.program.trial import EndedTrial, draw_seed
 from l4sbench.store.files import FORMAT, as_json, as_utc, read_object, room
+from l4sbench.store.links import linked, refuse_links
 from l4sbench.store.lock import making_runs
 
 if TYPE_CHECKING:
@@ -120,11 +122,12 @@ class Run:
         """Open the run at `path`: a run directory, or the folder of a matrix for its latest run.
 
         Raises:
-            InputError: there is no run, or a newer l4sbench wrote it.
+            InputError: there is no run, links are in it, or a newer l4sbench wrote it.
         """
         for candidate in (path, path / "latest"):
             if (candidate / "manifest.json").is_file():
                 run = cls(candidate.resolve())
+                refuse_links(run.path)
                 _ = run.manifest
                 return run
         raise InputError(f"{path} is not a run directory", "`l4sbench run MATRIX` creates one below runs/")
@@ -215,7 +218,7 @@ class Run:
         folder = self.path / "cells" / cell_id
         newest: dict[str, str] = {}
         for name in sorted(_listed(folder), key=_rank):
-            if ".failed-" not in name and (folder / name / "trial.json").is_file():
+            if ".failed-" not in name and is_plain(folder / name / "trial.json"):
                 newest[name.partition(".")[0]] = name
         found = [self._load(folder / newest[name]) for name in names if name in newest]
         return sorted(found, key=lambda ended: ended.trial)
@@ -261,32 +264,39 @@ def _check_place(folder: Path, cell_id: str, trial: int, inputs: str) -> None:
 
 
 def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:
-    """Return names of ended trials by cell id, from one listing per cell; `remove` gets unfinished ones."""
+    """Return names of ended trials by cell id, from one listing per cell; `remove` gets unfinished ones.
+
+    Raises:
+        InputError: a cell's or a trial's folder is a link.
+    """
     folders: dict[str, tuple[str, ...]] = {}
-    root = str(cells)
-    try:
-        ids = os.listdir(root)  # noqa: PTH208  (100,000 cells: no Path for each)
-    except FileNotFoundError:
-        return StoreView()
-    for cell_id in ids:
-        try:
-            names = os.listdir(f"{root}/{cell_id}")  # noqa: PTH208
-        except NotADirectoryError:
-            continue
+    for cell_id in _names(cells):
+        names = _names(cells / cell_id)
         for name in names:
             if _UNDER_WAY.fullmatch(name):
-                remove(f"{root}/{cell_id}/{name}")
+                remove(str(cells / cell_id / name))
         kept = tuple(name for name in names if _ENDED.fullmatch(name))
         if kept:
             folders[cell_id] = kept
     return StoreView(folders)
 
 
-def _listed(folder: Path) -> list[str]:
+def _names(folder: Path) -> list[str]:
+    """Return the names in a folder; none if it is no folder. Raises InputError where one is a link."""
+    names = []
     try:
-        return [name for name in os.listdir(folder) if _ENDED.fullmatch(name)]  # noqa: PTH208
-    except FileNotFoundError:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    raise linked(entry.path)
+                names.append(entry.name)
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    return names
+
+
+def _listed(folder: Path) -> list[str]:
+    return [name for name in _names(folder) if _ENDED.fullmatch(name)]
 
 
 def _rank(name: str) -> tuple[bool, int]:

@@ -118,7 +118,7 @@ def read_trial(folder: Path) -> EndedTrial:
     raw = folder / "raw"
     try:
         found = _Trial.model_validate(plain)
-        programs = read_json(raw / "programs.json")
+        programs = read_json(raw / "programs.json", plain=True)
         return EndedTrial(
             cell=Cell.from_json(found.cell),
             trial=found.trial,

@@ -21,6 +21,7 @@ from l4sbench.events import Status
 from l4sbench.files import PARTIAL, remove_leftovers, remove_tree, sync, sync_folder, write_whole
 from l4sbench.plain import is_plain, is_real_folder, read_plain
 from l4sbench.store.files import FORMAT, DiskFull, RunMoved, as_json, as_utc, is_full, room
+from l4sbench.store.links import refuse_links
 from l4sbench.store.lock import hold
 from l4sbench.store.run import INVALID, sweep
 
@@ -54,10 +55,12 @@ def locked(run: Run, command: str = "") -> Iterator[RunWriter]:
     """Lock a run for writing. Other processes report `command` as the holder of the lock.
 
     Raises:
+        InputError: there are links in the run directory.
         RunLocked: another process writes; the message names it.
         DiskFull: there is no space to record the holder.
         RunMoved: anything failed within the `with` block because the run directory is no longer there.
     """
+    refuse_links(run.path)
     try:
         with hold(run.path, command):
             yield RunWriter(run)

@@ -19,6 +19,7 @@ import polars as pl
 
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.files import new_file
+from l4sbench.plain import is_plain
 from l4sbench.tables.schemas import EXPORTING, OF_TRIALS, SCHEMAS, schema
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _together(table: str, parts: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
 def format_of(path: Path) -> int | None:
     """Return the format version of a table's file; None if it is not a table of l4sbench."""
     try:
-        if not path.is_file() or _metadata_bytes(path) > METADATA_BYTES:
+        if not is_plain(path) or _metadata_bytes(path) > METADATA_BYTES:
             return None
         text = pl.read_parquet_metadata(path).get(FORMAT_KEY, "")
     except PARQUET_ERRORS:
@@ -190,6 +191,7 @@ def scan(path: Path) -> pl.LazyFrame:
     version = format_of(path)
     if version is None:
         found = "is not a table of l4sbench, or is damaged" if path.exists() else "does not exist"
+        found = "is a link" if path.is_symlink() else found
         raise DamagedTable(f"{path} {found}", mend(path.parent))
     if version > FORMAT:
         raise InputError(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench.errors import InputError
+from l4sbench.plain import is_plain, read_plain
 from reports.result.load import HeldTables
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def digest(tables: RunTables) -> str:
         *(tables.folder / f"{name}.parquet" for name in ("trials", "sockets", "queues", "catalog")),
         *own,
     ):
-        content = path.read_bytes() if path.is_file() else b""
+        content = read_plain(path) if is_plain(path) else b""
         found.update(b"%d\n" % len(content))
         found.update(content)
     return found.hexdigest()[:12]

@@ -24,6 +24,7 @@ from platformdirs import user_cache_path
 
 from l4sbench.errors import InputError
 from l4sbench.files import new_folder, remove_tree, sync_folder, write_whole
+from l4sbench.plain import is_plain, is_real_folder
 from l4sbench.store.files import room
 
 PAGE: Final = "index.html"
@@ -44,7 +45,7 @@ def write_series(report: Path, digest: str, scripts: Iterable[tuple[str, str]]) 
         DiskFull: no room is left.
     """
     folder = report / DATA / digest
-    if not folder.is_dir():
+    if not is_real_folder(folder):
         with room(report):
             folder.parent.mkdir(parents=True, exist_ok=True)
             with new_folder(folder) as made:
@@ -64,7 +65,7 @@ def write_drawing(report: Path) -> str:
         (vl_convert.get_vega_version(), vl_convert.get_vega_embed_version(), version("vl-convert-python"))
     )
     name = f"{DATA}/vega-{versions}.js"
-    if not (report / name).is_file():
+    if not is_plain(report / name):
         # the bundle declares names of one letter; a function keeps them out of the page
         script = f"(function () {{\n{_bundle(versions)}\n}})();\n"
         with room(report):

@@ -7,11 +7,14 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from l4sbench import userfiles
 from l4sbench.errors import InputError
+from l4sbench.plain import is_plain
 from l4sbench.userfiles import is_file, is_folder, read_bytes, read_json, short
 
 
@@ -114,3 +117,18 @@ def test_json(tmp_path: Path) -> None:
 def test_long_texts_are_quoted_in_part() -> None:
     assert short("x" * 200) == "x" * 200
     assert short("x" * 201) == f"{'x' * 100}... (201 characters)"
+
+
+@pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK) or os.geteuid() != 0, reason="only for root")
+def test_a_file_that_the_kernel_makes_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(userfiles, "WAIT_S", 0.1)
+    with pytest.raises(InputError, match=r"/proc/kmsg: is a pipe that has not ended after 0.1 s"):
+        read_bytes(Path("/proc/kmsg"))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd"), Path.mkdir])
+def test_only_a_regular_file_is_plain(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "file")
+    with pytest.raises(InputError, match=r"file: cannot be read: it is a (FIFO|link|folder)"):
+        read_bytes(tmp_path / "file", plain=True)
+    assert not is_plain(tmp_path / "file")
