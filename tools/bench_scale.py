@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import pickle
 import resource
 import subprocess
 import sys
@@ -27,18 +26,22 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from collectors.validity import judge
 from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.engine.loop import execute
 from l4sbench.events import Event, TrialEnded
 from l4sbench.store import Run, locked
+from l4sbench.testbeds.dask.answers import File, Ran, encode, new_files, write
 from l4sbench.testbeds.dask.guests import DaskGuests
-from l4sbench.testbeds.dask.packing import Packed, pack, unpack
-from l4sbench.testbeds.dask.worker import Ran, Work
+from l4sbench.testbeds.dask.packing import pack
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.guest import Boot, Ended, Guests, LocalGuests
 from l4sbench.testbeds.virtual.lab import Lab
+
+if TYPE_CHECKING:
+    from l4sbench.testbeds.dask.worker import Work
 
 MATRIX = """\
 matrix: bench-scale
@@ -71,7 +74,7 @@ class Recorded:
     """The end of one real guest, and its files."""
 
     ended: Ended
-    files: Packed
+    files: tuple[File, ...]
 
 
 @dataclass
@@ -86,7 +89,7 @@ class Recorder:
         """Boot a guest, and keep its files."""
         before = pack(boot.trial)
         ended = LocalGuests().run(boot, console, limit_s, stop)
-        self.last = Recorded(ended, pack(boot.trial, before))
+        self.last = Recorded(ended, new_files(boot.trial, before))
         return ended
 
 
@@ -105,16 +108,15 @@ class Replayed:
     def run(self, boot: Boot, console: Path, limit_s: float, stop: threading.Event) -> Ended:  # noqa: ARG002
         """Write the files."""
         began_s = time.thread_time()
-        unpack(self.recorded.files, boot.trial)
+        write(self.recorded.files, boot.trial)
         self.wrote_s.append(time.thread_time() - began_s)
         return self.recorded.ended
 
 
-def replay(file: str, seconds: float, work: Work) -> Ran:  # noqa: ARG001
-    """Return recorded files after some seconds, on a worker."""
+def replay(file: str, seconds: float, work: Work) -> bytes:  # noqa: ARG001
+    """Answer with recorded files after some seconds, on a worker."""
     time.sleep(seconds)
-    ended, files = pickle.loads(Path(file).read_bytes())  # noqa: S301  (written by this tool)
-    return Ran("simulated", ended, files)
+    return Path(file).read_bytes()
 
 
 @dataclass
@@ -175,8 +177,8 @@ def main() -> None:
         if recorded is None:
             raise SystemExit("no trial ran")
         file = home / "recorded"
-        file.write_bytes(pickle.dumps((recorded.ended, recorded.files)))
-        size = sum(len(entry.content or b"") for entry in recorded.files.entries)
+        file.write_bytes(encode(Ran(recorded.ended, recorded.files)))
+        size = sum(len(one.content) for one in recorded.files)
         print(f"files of a trial: {size / 1e3:.0f} kB; processors: {os.cpu_count()}", flush=True)
         words = [sys.executable, "-W", "ignore", "-c", WORKERS, str(args.workers)]
         with subprocess.Popen(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Folders as values that travel, with a checksum."""
+"""Folders as values that travel to workers, with a checksum."""
 
 from __future__ import annotations
 
@@ -61,15 +61,14 @@ def checksum_of(entries: Iterable[Entry]) -> str:
     return total.hexdigest()
 
 
-def pack(folder: Path, known: Packed | None = None) -> Packed:
-    """Pack the files and folders in a folder, without files that are as they are in `known`.
+def pack(folder: Path) -> Packed:
+    """Pack the files and folders in a folder.
 
     Raises:
         OSError: they cannot be read.
     """
-    before = frozenset(known.entries if known is not None else ())
     names = sorted(os.listdir(folder))  # noqa: PTH208  (names)
-    entries = tuple(entry for name in names for entry in read(folder, name) if entry not in before)
+    entries = tuple(entry for name in names for entry in read(folder, name))
     return Packed(entries, checksum_of(entries))
 
 

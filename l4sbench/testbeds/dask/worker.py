@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The part that runs on workers: it boots one guest for a task and returns the guest's files.
 
+All answers are bytes, see `answers`.
+
 A worker keeps labs in its user's cache, below `carried/`, each named by the checksum of its files.
 """
 
@@ -20,17 +22,30 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from l4sbench import __version__
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import L4sbenchError, TestbedError, TrialFailed
 from l4sbench.files import remove_leftovers, remove_tree, unfinished_folder
 from l4sbench.store.files import is_full
-from l4sbench.testbeds.dask.packing import Entry, Packed, checksum_of, pack, read, unpack
+from l4sbench.testbeds.dask.answers import (
+    Answer,
+    BadAnswer,
+    Facts,
+    Failed,
+    LabInstalled,
+    LabMissing,
+    Ran,
+    Unusable,
+    encode,
+    new_files,
+    one_line,
+)
+from l4sbench.testbeds.dask.packing import Entry, Packed, checksum_of, read, unpack
 from l4sbench.testbeds.virtual import guest
 from l4sbench.testbeds.virtual.captures import compress_captures
-from l4sbench.testbeds.virtual.guest import Boot, Ended, run_guest
+from l4sbench.testbeds.virtual.guest import Boot, run_guest
 from l4sbench.testbeds.virtual.lab.cache import Cache
 
 if TYPE_CHECKING:
@@ -49,29 +64,6 @@ _ROOM_BYTES: Final = 1 << 20
 _POLL_S: Final = 0.5
 
 
-@dataclass(frozen=True)
-class Facts:
-    """Facts about the machine and the software of a worker.
-
-    Attributes:
-        machine: The architecture, as `uname -m` prints it.
-        libc: Name of the C library.
-        libc_version: Its version, as numbers.
-        python: Version of Python, without the last part.
-        l4sbench: Version of l4sbench.
-        code: Checksum of the code that boots guests.
-        zlib: Version of zlib, on which compressed captures depend.
-    """
-
-    machine: str
-    libc: str
-    libc_version: tuple[int, ...]
-    python: str
-    l4sbench: str
-    code: str
-    zlib: str
-
-
 @cache
 def facts() -> Facts:
     """Return the facts about this process."""
@@ -87,6 +79,11 @@ def facts() -> Facts:
         code=checksum_of(Entry(file.name, 0, file.read_bytes()) for file in files)[:8],
         zlib=zlib.ZLIB_RUNTIME_VERSION,
     )
+
+
+def report_facts() -> bytes:
+    """Return the facts about this process as an answer."""
+    return encode(facts())
 
 
 def unfit(theirs: Facts, ours: Facts) -> str:
@@ -116,40 +113,6 @@ class Work:
     asker: Facts
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A guest ran to its end, whatever it did."""
-
-    worker: str
-    ended: Ended
-    files: Packed
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The trial failed on a worker that is all right."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class LabMissing:
-    """The worker does not have the lab yet."""
-
-    worker: str
-
-
-@dataclass(frozen=True)
-class Unusable:
-    """The worker cannot run trials, for this reason."""
-
-    worker: str
-    reason: str
-
-
-Answer: TypeAlias = Ran | Failed | LabMissing | Unusable
-
-
 # ---- labs
 def lab_checksum(kernel: Path, rootfs: Path) -> str:
     """Return the checksum of a lab's files. One file at a time is in memory."""
@@ -168,8 +131,12 @@ def _lab_entries(kernel: Path, rootfs: Path) -> Iterator[Entry]:
         yield Entry(f"{ROOTFS}{entry.name[len(rootfs.name) :]}", entry.mode, entry.content, entry.link)
 
 
-def install_lab(checksum: str, packed: bytes) -> Unusable | None:
-    """Unpack a lab into this worker's cache; returns why that is not possible, if so."""
+def install_lab(checksum: str, packed: bytes) -> bytes:
+    """Unpack a lab into this worker's cache; answers `LabInstalled`, or `Unusable` with the reason."""
+    return encode(_install_lab(checksum, packed))
+
+
+def _install_lab(checksum: str, packed: bytes) -> Answer:
     home = Cache.open().root / _CARRIED
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -184,8 +151,8 @@ def install_lab(checksum: str, packed: bytes) -> Unusable | None:
             with suppress(FileExistsError):  # another worker of this machine was faster
                 _rename_new(folder, home / checksum)
     except (OSError, L4sbenchError) as error:
-        return Unusable(_address(), f"the lab cannot be unpacked: {error}")
-    return None
+        return Unusable(reason=one_line(f"the lab cannot be unpacked: {error}"))
+    return LabInstalled()
 
 
 def _rename_new(folder: Path, target: Path) -> None:
@@ -204,14 +171,17 @@ def _remove_old(home: Path) -> None:
 
 
 # ---- guests
-def run_work(work: Work) -> Answer:
-    """Boot a guest, wait for its end and return its files. Ends early when the task is cancelled."""
-    address = _address()
+def run_work(work: Work) -> bytes:
+    """Boot a guest, wait for its end and answer with its files. Ends early when the task is cancelled."""
+    return encode(_run_work(work))
+
+
+def _run_work(work: Work) -> Answer:
     if reason := unfit(facts(), work.asker):
-        return Unusable(address, reason)
+        return Unusable(reason=one_line(reason))
     lab = Cache.open().root / _CARRIED / work.lab
     if not lab.is_dir():
-        return LabMissing(address)
+        return LabMissing()
     try:
         os.utime(lab)  # it is in use
         with _scratch() as folder, _cancelled() as stop:
@@ -219,14 +189,15 @@ def run_work(work: Work) -> Answer:
             trial.mkdir()
             boot = Boot(lab / KERNEL, lab / ROOTFS, trial, work.seed, memory_mb=work.memory_mb)
             return _run_guest(work, boot, stop)
-    except (TrialFailed, TrialStopped) as failure:
-        return Failed(str(failure) or "stopped")
+    except (TrialFailed, TrialStopped, BadAnswer) as failure:
+        return Failed(reason=one_line(str(failure) or "stopped"))
     except TestbedError as error:
-        return Unusable(address, str(error))
+        return Unusable(reason=one_line(str(error)))
     except OSError as error:
         if is_full(error):
-            return Unusable(address, f"the disk is full: {error.filename or tempfile.gettempdir()}")
-        return Unusable(address, f"it cannot run guests: {error}")
+            place = error.filename or tempfile.gettempdir()
+            return Unusable(reason=one_line(f"the disk is full: {place}"))
+        return Unusable(reason=one_line(f"it cannot run guests: {error}"))
 
 
 def _run_guest(work: Work, boot: Boot, stop: threading.Event) -> Ran:
@@ -235,7 +206,7 @@ def _run_guest(work: Work, boot: Boot, stop: threading.Event) -> Ran:
     _check_room(boot.trial)
     if facts().zlib == work.asker.zlib:  # else the client compresses them, as it would its own
         compress_captures(boot.trial)
-    return Ran(_address(), ended, pack(boot.trial, work.files))
+    return Ran(ended, new_files(boot.trial, work.files))
 
 
 def _check_room(folder: Path) -> None:
@@ -292,8 +263,3 @@ def _worker() -> Worker | None:
         return get_worker()
     except ValueError:  # not in a task
         return None
-
-
-def _address() -> str:
-    worker = _worker()
-    return str(worker.address) if worker is not None else f"process {os.getpid()}"

@@ -155,6 +155,7 @@ def test_a_scheduler_that_is_gone_ends_the_run_and_another_resumes_it(
     kill(dask.processes[0])
     assert command.end() == 3, command.text
     assert f"the Dask scheduler at {dask.address} is lost; ended trials are kept" in command.text
+    assert "Traceback" not in command.text
     # without a cluster, with the same results
     assert Command(matrix, tmp_path).end() == 0
     check_same(tmp_path, local)

@@ -30,7 +30,17 @@ def test_a_scheduler_file_is_taken_if_it_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["head", "http://head:8786", "tcp://head", "tcp://:8786", "head:x", "head:99999"]
+    "place",
+    [
+        "head",
+        "http://head:8786",
+        "ws://head:8786",
+        "inproc://head:1",
+        "tcp://head",
+        "tcp://:8786",
+        "head:x",
+        "head:99999",
+    ],
 )
 def test_what_cannot_be_one_is_refused(place: str) -> None:
     with pytest.raises(InputError) as wrong:

@@ -33,13 +33,6 @@ def test_a_folder_arrives_as_it_was(folder: Path, tmp_path: Path) -> None:
     assert (to / "script").stat().st_mode & 0o777 == 0o750
 
 
-def test_only_what_is_new_or_changed_travels_back(folder: Path) -> None:
-    known = pack(folder)
-    (folder / "script").write_text("changed\n")
-    (folder / "router" / "new").write_text("")
-    assert [entry.name for entry in pack(folder, known).entries] == ["router/new", "script"]
-
-
 def test_links_travel_only_in_labs_and_are_not_written_through(folder: Path, tmp_path: Path) -> None:
     (folder / "a").symlink_to("/etc")
     assert "a" not in [entry.name for entry in pack(folder).entries]

@@ -2,14 +2,22 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Which workers may run a lab."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from l4sbench.testbeds.dask.worker import Facts, facts, unfit
+from l4sbench.testbeds.dask.answers import Facts
+from l4sbench.testbeds.dask.worker import facts, unfit
 
-OURS = Facts("x86_64", "glibc", (2, 36), "3.11", "0.1.0", "abc", "1.3.1")
+OURS = Facts(
+    machine="x86_64",
+    libc="glibc",
+    libc_version=(2, 36),
+    python="3.11",
+    l4sbench="0.1.0",
+    code="abc",
+    zlib="1.3.1",
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +38,7 @@ OURS = Facts("x86_64", "glibc", (2, 36), "3.11", "0.1.0", "abc", "1.3.1")
 def test_a_worker_that_cannot_run_the_lab_is_named_with_the_reason(
     change: dict[str, Any], reason: str
 ) -> None:
-    assert unfit(replace(OURS, **change), OURS) == reason
+    assert unfit(OURS.model_copy(update=change), OURS) == reason
 
 
 def test_this_machine_is_fit_for_its_own_lab() -> None:
