@@ -79,6 +79,16 @@ class Cluster:
         """The scheduler's."""
         return f"tcp://127.0.0.1:{self.port}"
 
+    @property
+    def marker(self) -> Path:
+        """File with the ids of processes that executed what a hostile worker sent."""
+        return self.home / "marker"
+
+    def wait_for_worker(self, name: str) -> None:
+        """Wait until a worker has registered."""
+        log = self.home / f"{name}.log"
+        wait_for(lambda: "Registered" in log.read_text(), f"no worker {name}")
+
     def start_scheduler(self) -> subprocess.Popen[bytes]:
         """Start a scheduler and wait until it answers."""
         module = "distributed.cli.dask_scheduler"
@@ -92,13 +102,18 @@ class Cluster:
             return True
         return False
 
-    def start_worker(self, name: str, wrapper: Sequence[str] = (), local: str = "") -> Worker:
-        """Start a worker for one guest at a time."""
+    def start_worker(
+        self, name: str, wrapper: Sequence[str] = (), local: str = "", attack: str = ""
+    ) -> Worker:
+        """Start a worker for one guest at a time; with `attack` one as `hostile` makes it."""
         folder = self.home / name
         folder.mkdir(exist_ok=True)
         options = ["--nthreads", "1", "--no-nanny", "--host", "127.0.0.1", "--name", name]
         options += ["--local-directory", local or str(folder / "local"), self.address]
         environment = {"XDG_CACHE_HOME": str(folder / "cache")}
+        if attack:
+            options += ["--preload", str(Path(__file__).with_name("hostile.py"))]
+            environment |= {"L4SBENCH_HOSTILE": attack, "L4SBENCH_MARKER": str(self.marker)}
         module = "distributed.cli.dask_worker"
         return Worker(folder, self._start([module, *options], name, environment, wrapper))
 
