@@ -86,6 +86,7 @@ class Matrix:
         roles: flow group by the role that it has for the rule, `l4s` or `classic`; roles that are not stated
             belong to the groups of these names.
         places: positions of the settings that the file states, such as `rule`.
+        factor_places: positions of the flow groups and factors that the file states.
         spread: factors over whose combinations a run spreads, cell after cell; empty: trial after trial.
     """
 
@@ -104,6 +105,7 @@ class Matrix:
     baseline_ids: frozenset[str] = frozenset()
     roles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     places: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    factor_places: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     spread: tuple[str, ...] = ()
 
     @classmethod
@@ -166,8 +168,16 @@ class Matrix:
             baseline_ids=frozenset(cell.id for cell in added),
             roles=MappingProxyType(settings.get("roles", {})),
             places=MappingProxyType(source.places),
+            factor_places=MappingProxyType(source.factor_places()),
             spread=tuple(settings.get("spread", ())),
         )
+
+    def where(self, factor: str) -> str:
+        """Return the position at which the file states a factor or flow group, else what it belongs to."""
+        part = factor
+        while part and part not in self.factor_places:
+            part = part.rpartition(".")[0]
+        return self.factor_places.get(part, f"{self.path}:1:1")
 
     @property
     def asked(self) -> tuple[Cell, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from l4sbench.document import CUT, Document, KeyPath, parse, salvage
 from l4sbench.errors import BadValueError, InputError, Problem
+from l4sbench.factors import EVENTS
 from l4sbench.userfiles import read_bytes
 
 if TYPE_CHECKING:
@@ -99,6 +100,21 @@ class MatrixSource:
     problems: list[Problem] = field(default_factory=list)
     incomplete: bool = False
     extended: bool = False
+
+    def factor_places(self) -> dict[str, str]:
+        """Return the positions of flow groups and of the factors that are stated, by name.
+
+        A factor that is stated several times has the position of its value outside of axes and `include`,
+        else of its first axis.
+        """
+        crossed = (
+            statement for axis in self.axes.values() for point in axis.points for statement in point.values()
+        )
+        included = (statement for rule in self.include or () for statement in rule.statements.values())
+        found = {name: statement.where for name, statement in self.fixed.items()}
+        for statement in (*crossed, *included):
+            found.setdefault(statement.name, statement.key_where)
+        return self.groups | found
 
 
 MAX_FILES: Final = 100
@@ -221,7 +237,20 @@ class _Collector:
             self._axis(name, points)
         source.exclude = self._rules("exclude", model.exclude)
         source.include = self._rules("include", model.include)
+        self._empty_events()
         return source
+
+    def _empty_events(self) -> None:
+        """Report events that are named and change nothing; axes and `include` may have what they change."""
+        source = self.source
+        others = [name for axis in source.axes.values() for name in axis.factors]
+        others += [name for rule in source.include or () for name in rule.statements]
+        for event, changes in (self.model.events or {}).items():
+            path = f"{EVENTS}.{event}"
+            if not changes.__pydantic_extra__ and not any(name.startswith(f"{path}.") for name in others):
+                where = self.document.where((EVENTS, event), key=True)
+                hint = "write when and what, such as {at: 20s, rate: 25mbit}"
+                self._problem(where, path, "changes nothing", hint)
 
     def _setting(self, name: str, value: object) -> None:
         if name == "catalog":
@@ -291,8 +320,8 @@ class _Collector:
             )
         return tuple(rules)
 
-    def _problem(self, where: str, path: str, message: str) -> None:
-        self.source.problems.append(Problem(where, path, message))
+    def _problem(self, where: str, path: str, message: str, hint: str | None = None) -> None:
+        self.source.problems.append(Problem(where, path, message, hint))
         self.source.incomplete = True
 
 

@@ -20,6 +20,7 @@ from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from l4sbench.document import reported
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import LEAST_TRIALS
 from l4sbench.matrix.expand import collector_paused
@@ -28,6 +29,7 @@ from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.memory import guest_mb
 from l4sbench.program.trial import draw_unit
 from l4sbench.store import INVALID
+from l4sbench.userfiles import MOST_PROBLEMS
 from l4sbench.wording import counted
 
 if TYPE_CHECKING:
@@ -502,14 +504,16 @@ def _cautions(matrix: Matrix) -> tuple[Caution, ...]:
         # A baseline is unusual on purpose: DualPI2 has no second group to separate, for instance.
         usual = not (matrix.baseline_ids and cell.id in matrix.baseline_ids)
         problems, oddities = findings(cell, matrix.catalog, odd=usual and not wrong)
-        wrong.update(dict.fromkeys(problems))
+        wrong.update((replace(one, where=matrix.where(one.path)), None) for one in problems)
+        if len(wrong) > MOST_PROBLEMS:
+            break
         for one in oddities:
             figures, ids = found.setdefault(one.message, ({}, []))
             ids.append(cell.id)
             if one.figures:
                 figures[one.figures] = None
     if wrong:
-        raise InputError(tuple(wrong))
+        raise InputError(reported(wrong))
     return tuple(Caution(message, tuple(figures), tuple(ids)) for message, (figures, ids) in found.items())
 
 

@@ -14,6 +14,7 @@ import pytest
 from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
+from l4sbench.userfiles import MOST_PROBLEMS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,3 +157,35 @@ def test_trials_of_all_cells_together(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["plan", str(path)]) == 2
     message = "trials: 401 cells of 10000 trials exceed the maximum of 3000000 trials; split the matrix"
     assert f"error: {path}:1:1: {message}" in capsys.readouterr().err
+
+
+def test_problems_of_cells_have_positions_and_a_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.yaml"
+    events = "".join(f"  e{number}: {{at: 40s, rate: {number + 1}mbit}}\n" for number in range(500))
+    path.write_text(f"{CELLS}events:\n{events}")
+    assert main(["plan", str(path)]) == 2
+    first, second, third, *rest = capsys.readouterr().err.splitlines()
+    late = "40s is not within the trial: warmup and duration add up to 30s"
+    close = "e0 changes rate less than 10 ms before; put them further apart, or into one event"
+    assert first == f"error: {path}:8:12: events.e0.at: {late}"
+    assert second == f"error: {path}:9:12: events.e1.at: {late}"
+    assert third == f"error: {path}:9:12: events.e1.at: {close}"
+    assert len(rest) == MOST_PROBLEMS - 3 + 2
+    assert rest[-2].endswith("here and elsewhere are more problems than are listed")
+
+
+def test_problems_of_cells_are_where_the_matrix_states_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "base.yaml").write_text(CELLS + "path.pause_every: 1s\npath.loss_burst: 1p\n")
+    path = tmp_path / "m.yaml"
+    path.write_text(
+        "matrix: m\nextends: base.yaml\naxes:\n  path.pause: [1ms, 2s]\n  path.loss: [1%, 99%]\n"
+        "include:\n  - {path.jitter: 1s, host: vm}\n"
+    )
+    assert main(["plan", str(path)]) == 2
+    found = {line.partition(": ")[2].partition(": ")[0] for line in capsys.readouterr().err.splitlines()}
+    expected = {f"{path}:4:3", f"{tmp_path}/base.yaml:8:18", f"{path}:7:6"}
+    assert found - {""} == expected
