@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -220,7 +221,9 @@ class Slices:
         """
         found = self.find(name)
         if found is None:
-            raise TestbedError(f"slice {name} does not exist", f"reserve it with l4sbench slice up {name}")
+            raise TestbedError(
+                f"slice {name} does not exist", f"reserve it with l4sbench slice up {shlex.quote(name)}"
+            )
         asked = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=hours)
         if asked < found.lease_end:
             ends = f"{found.lease_end:%Y-%m-%d %H:%M} UTC, after the requested {asked:%Y-%m-%d %H:%M}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_catalog, add_command
-from l4sbench.cli.terminal import Styled, answer, say
+from l4sbench.cli.terminal import Styled, answer, as_command, say
 from l4sbench.errors import InputError, Problem
 from l4sbench.printable import printable
 from l4sbench.wording import counted
@@ -70,7 +70,8 @@ def init(args: argparse.Namespace) -> int:
         raise InputError(problems)
     cells = starter.write(args.file)
     answer(str(args.file))
-    say(f"{counted(cells, 'cell')}; l4sbench plan {args.file} lists them, l4sbench run {args.file} runs them")
+    plan, run = (as_command("l4sbench", command, args.file) for command in ("plan", "run"))
+    say(f"{counted(cells, 'cell')}; {plan} lists them, {run} runs them")
     return 0
 
 

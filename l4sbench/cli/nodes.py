@@ -8,7 +8,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, count
-from l4sbench.cli.terminal import answer, as_json, as_path, say, warn
+from l4sbench.cli.terminal import answer, as_command, as_json, say, warn
 from l4sbench.errors import TestbedError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def up(args: argparse.Namespace) -> int:
         return 0
     say(f"{len(state.nodes)} nodes are up: {', '.join(node.name for node in state.nodes)}")
     if state.ssh_config is not None:
-        say(f"  ssh -F {as_path(state.ssh_config)} {state.nodes[0].name}")
+        say(f"  {as_command('ssh', '-F', state.ssh_config, state.nodes[0].name)}")
     if state.capacity is not None:
         say(f"  {state.capacity}")
     answer(str(state.inventory))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -217,7 +216,7 @@ def run_command(
     beside its catalog.
     """
     from l4sbench import assets
-    from l4sbench.cli.terminal import as_path
+    from l4sbench.cli.terminal import as_command
     from l4sbench.store import Run
 
     shipped = assets.folder("matrices") / f"{matrix.name}.yaml"
@@ -225,10 +224,11 @@ def run_command(
     if same:
         latest = Run.latest(runs, matrix.name)
         same = latest is not None and latest.path == run.resolve()
-    words = ["l4sbench", "run", matrix.name if same else as_path(run / "matrix.yaml"), *filters]
+    words: list[str | Path] = ["l4sbench", "run", matrix.name if same else run / "matrix.yaml", *filters]
     words += ["--on", on] if on != "virtual" else []
     words += ["--lab", lab] if lab != DEFAULT_LAB else []
-    return shlex.join([*words, *(["--dir", str(runs)] if runs != _RUNS else [])])
+    words += ["--dir", runs] if runs != _RUNS else []
+    return as_command(*words)
 
 
 def as_filter(text: str) -> str:

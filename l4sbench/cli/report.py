@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli import figures, flent
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command
-from l4sbench.cli.terminal import answer, as_json, as_path, colour, is_terminal, say, warn
+from l4sbench.cli.terminal import answer, as_command, as_json, as_path, colour, is_terminal, say, warn
 from l4sbench.errors import InputError
 from l4sbench.wording import counted
 
@@ -211,7 +211,7 @@ def _selected(args: argparse.Namespace) -> tuple[Path, Matrix, frozenset[str] | 
 
 def _command(matrix: Matrix, args: argparse.Namespace) -> str:
     """Return the command that runs the cells which a document is about."""
-    return f"l4sbench run {' '.join((matrix.name, *args.filters))}"
+    return as_command("l4sbench", "run", matrix.name, *args.filters)
 
 
 def show_decision(

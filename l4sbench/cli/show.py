@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_run, add_runs
-from l4sbench.cli.terminal import Styled, answer, as_json, as_path, as_table, say
+from l4sbench.cli.terminal import Styled, answer, as_command, as_json, as_path, as_table, say
 from l4sbench.wording import counted
 
 if TYPE_CHECKING:
@@ -76,9 +75,9 @@ def _print_run(run: RunSummary, cells: Sequence[CellSummary]) -> None:
         answer(line)
     answer()
     page = run.path / "report" / "index.html"
-    hint = f"l4sbench report {run.matrix} writes its report"
+    hint = f"{as_command('l4sbench', 'report', run.matrix)} writes its report"
     say(f"report: {as_path(page)}" if page.is_file() else hint)
-    say(f"one cell: l4sbench show {shlex.quote(run.matrix)} CELL, with its id or a part of it and *")
+    say(f"one cell: {as_command('l4sbench', 'show', run.matrix)} CELL, with its id or a part of it and *")
 
 
 def _row(cell: CellSummary) -> Mapping[str, object]:
@@ -98,7 +97,7 @@ def _print_cell(run: RunSummary, cell: CellSummary) -> None:
     answer(Styled(cell.id, "bold"), " (not in the matrix any more)" if cell.former else "")
     if not cell.trials:
         answer("  no trial has ended")
-        say(f"run it: l4sbench run {shlex.quote(str(run.path / 'matrix.yaml'))} cell={cell.id}")
+        say(f"run it: {as_command('l4sbench', 'run', run.path / 'matrix.yaml', f'cell={cell.id}')}")
         return
     found = next(Run(run.path).ended([cell.id])).cell
     for name in sorted(found.given):
@@ -117,8 +116,8 @@ def _print_cell(run: RunSummary, cell: CellSummary) -> None:
         ran = f"{trial.testbed}, Linux {trial.kernel_release}, {trial.wall_s:.1f} s of wall time"
         answer(f"  seed {trial.seed}, {ran}")
         answer(f"  raw files: {as_path(trial.raw)}")
-    matrix = shlex.quote(as_path(run.path / "matrix.yaml"))
-    say(f"again, elsewhere: l4sbench run {matrix} cell={cell.id} --dir OTHER")
+    again = as_command("l4sbench", "run", run.path / "matrix.yaml", f"cell={cell.id}")
+    say(f"again, elsewhere: {again} --dir OTHER")
 
 
 def _numbers(trial: TrialEnding, goodputs: Mapping[int, Mapping[str, float]]) -> str:

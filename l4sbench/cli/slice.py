@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_subcommands, count
-from l4sbench.cli.terminal import answer, as_json, as_path, as_table, say, warn
+from l4sbench.cli.terminal import answer, as_command, as_json, as_path, as_table, say, warn
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.wording import as_duration
 
@@ -293,7 +293,7 @@ def down(args: argparse.Namespace) -> int:
         left = [one for one in numbered(name) if one not in names and slices.find(one)]
         if left:
             exist = f"{', '.join(left)} still {'exists' if len(left) == 1 else 'exist'}"
-            warn(f"{exist}; delete with l4sbench slice down {' '.join(left)}")
+            warn(f"{exist}; delete with {as_command('l4sbench', 'slice', 'down', *left)}")
     return 0
 
 
@@ -311,5 +311,7 @@ def _found(given: str, slices: object = None) -> Slice:
     own = slices if isinstance(slices, Slices) else Slices.connect()
     found = own.find(name)
     if found is None:
-        raise TestbedError(f"slice {name} does not exist", f"reserve it with l4sbench slice up {name}")
+        raise TestbedError(
+            f"slice {name} does not exist", f"reserve it with {as_command('l4sbench', 'slice', 'up', name)}"
+        )
     return found

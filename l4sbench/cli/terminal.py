@@ -8,6 +8,7 @@ It does without rich, whose import takes longer than a whole `l4sbench plan`.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -102,6 +103,16 @@ def as_path(path: Path) -> str:
     """Return a path for people: relative to the current folder if it is below."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def as_command(*words: str | Path) -> str:
+    """Return a command for people to copy: each word quoted for a shell, paths as `as_path` has them."""
+    texts = (as_path(word) if isinstance(word, Path) else word for word in words)
+    paths = (isinstance(word, Path) for word in words)
+    return shlex.join(
+        f"./{text}" if path and text.startswith("-") else text
+        for text, path in zip(texts, paths, strict=True)
+    )
 
 
 def kernels_text(kernels: Mapping[str, str]) -> str:

@@ -94,3 +94,21 @@ def test_a_terminal_is_asked(tmp_path: Path) -> None:
     made = Matrix.load(tmp_path / "mine.yaml")
     assert {cell.aqm for cell in made.cells} == {"dualpi2"}
     assert (str(made.cells[0].duration), made.trials.max) == ("5s", 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["my matrix.yaml", "$(touch x).yaml", "`touch x`.yaml", "it's.yaml", "-rf.yaml", "a;touch x;.yaml"],
+)
+def test_the_commands_that_it_prints_can_be_copied(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", f"./{name}"]) == 0
+    plan = capsys.readouterr().err.partition("; ")[2].partition(" lists them")[0]
+    script = f'l4sbench() {{ {sys.executable} -m l4sbench "$@"; }}\n{plan}'
+    ended = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "28 cells" in ended.stdout + ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [name]
