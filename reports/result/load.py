@@ -5,17 +5,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import polars as pl
 
 from l4sbench import tables
 from l4sbench.errors import InputError
+
+PART_ROWS: Final = 500_000
+"""Number of rows of a table that are in memory together where a table is worked through."""
 
 COUNTED: Final = pl.col("left_out").is_null()
 """Condition that a flow of table `flows` counts in its group's figures."""
@@ -28,6 +31,13 @@ def sum_of_all(name: str) -> pl.Expr:
     """Return the sum of a column over a group's flows, each that is left out with the mean of the others."""
     counted = pl.col(name).filter(COUNTED)
     return counted.sum() * (pl.len() / COUNTED.sum())
+
+
+def _among(cells: frozenset[str]) -> pl.Expr:
+    """Return the condition that a row is of one of these cells; by the range, row groups are left unread."""
+    first, last = (pl.lit(end(cells, default="")) for end in (min, max))
+    within = pl.col("cell").is_between(first, last)
+    return within & pl.col("cell").is_in(sorted(cells))
 
 
 def _table(name: str) -> cached_property[pl.DataFrame]:
@@ -70,12 +80,36 @@ class RunTables:
         found = tables.scan(self.folder / f"{table}.parquet")
         if self.cells is None or table not in tables.OF_TRIALS:
             return found
-        own = found.filter(pl.col("cell").is_in(sorted(self.cells)))
+        own = found.filter(_among(self.cells))
         return own.with_columns(pl.col("cell").replace(dict(self.ids))) if self.ids else own
 
     def frame(self, table: str) -> pl.DataFrame:
         """Return a table. Raises InputError as `scan` does."""
         return self.scan(table).collect()
+
+    def parts(self, table: str, rows: int = PART_ROWS) -> Iterator[Self]:
+        """Yield the tables with the rows of a few cells at a time, in order of cells; at least once.
+
+        So what is made of each cell by itself takes as much memory for a run of many cells as for one of few.
+
+        Args:
+            table: The table that matters; it has about `rows` rows of each part, but whole cells.
+            rows: That number.
+
+        Raises:
+            InputError: as `scan` does.
+        """
+        trials = tables.scan(self.folder / "trials.parquet").select("cell")
+        if self.cells is not None:
+            trials = trials.filter(_among(self.cells))
+        counts = trials.group_by("cell").len().sort("cell").collect()
+        whole = tables.scan(self.folder / "trials.parquet").select(pl.len()).collect().item()
+        all_rows = tables.scan(self.folder / f"{table}.parquet").select(pl.len()).collect().item()
+        at_once = max(1, int(rows * whole / max(all_rows, 1)))
+        part = (pl.col("len").cum_sum() - 1) // at_once
+        own = counts.group_by(part, maintain_order=True).agg("cell")["cell"].to_list()
+        for cells in own or [[]]:
+            yield replace(self, cells=frozenset(cells))
 
     trials = _table("trials")
     flows = _table("flows")

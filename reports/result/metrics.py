@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -12,7 +14,7 @@ import polars as pl
 from l4sbench.errors import InputError
 from l4sbench.tables import empty
 from reports.result.load import BULK, COUNTED
-from reports.result.stats import binned_rates, jain, needed, throughput_ratio, utilisation, variation
+from reports.result.stats import Samples, binned_rates, jain, needed, throughput_ratio, utilisation, variation
 
 if TYPE_CHECKING:
     from reports.result.load import RunTables
@@ -39,7 +41,8 @@ def cell_metrics(
     srtt, sojourn, varied = _srtt(tables), _sojourn(tables), variations(tables)
     columns = [_variation_column(bin_ms) for bin_ms in BINS_MS]
     # sums of floats depend on their order, and equal tables must give equal files
-    of_cell = varied.group_by("cell", "group", maintain_order=True).agg(pl.col(*columns).mean())
+    of_cell = varied.group_by("cell", "group", maintain_order=True).agg(pl.col(*columns))
+    of_cell = of_cell.with_columns(pl.col(*columns).list.mean())
     for frame in (of_cell, sojourn, srtt):
         for name, group in (("l4s", l4s), ("classic", classic)):
             own = frame.filter(pl.col("group") == group).drop("group")
@@ -50,18 +53,20 @@ def cell_metrics(
 
 def _srtt(tables: RunTables) -> pl.DataFrame:
     """Return quantiles of the senders' samples of the smoothed RTT after the warm-up, by cell and group."""
-    return _quantiles(_samples(tables, "sender", "srtt_ms"), "srtt_ms", "srtt")
+    windows = _windows(tables)
+    parts = (_samples(part, "sender", "srtt_ms", windows) for part in tables.parts("sockets"))
+    return pl.concat(_quantiles(samples, "srtt_ms", "srtt") for samples in parts)
 
 
 def _sojourn(tables: RunTables) -> pl.DataFrame:
     """Return quantiles of the sojourn times of single packets after the warm-up, by cell and group."""
     try:
-        packets = tables.scan("packets")
+        parts = list(tables.parts("packets"))
     except InputError:  # older tables
-        packets = empty("packets").lazy()
-    return _quantiles(
-        _within(tables, packets.filter(pl.col("sojourn_ms").is_not_null())), "sojourn_ms", "sojourn"
-    )
+        return _quantiles(empty("packets").lazy(), "sojourn_ms", "sojourn")
+    windows, known = _windows(tables), pl.col("sojourn_ms").is_not_null()
+    packets = (_within(windows, part.scan("packets").filter(known)) for part in parts)
+    return pl.concat(_quantiles(samples, "sojourn_ms", "sojourn") for samples in packets)
 
 
 def _quantiles(samples: pl.LazyFrame, column: str, name: str) -> pl.DataFrame:
@@ -74,16 +79,16 @@ def _quantiles(samples: pl.LazyFrame, column: str, name: str) -> pl.DataFrame:
     return samples.group_by("cell", "group").agg(found).collect()
 
 
-def _samples(tables: RunTables, side: str, column: str) -> pl.LazyFrame:
+def _samples(tables: RunTables, side: str, column: str, windows: pl.DataFrame) -> pl.LazyFrame:
     """Return the socket samples of one side after the warm-up that have this column."""
     own = tables.scan("sockets").filter(pl.col("side") == side, pl.col(column).is_not_null())
-    return _within(tables, own)
+    return _within(windows, own)
 
 
-def _within(tables: RunTables, samples: pl.LazyFrame) -> pl.LazyFrame:
+def _within(windows: pl.DataFrame, samples: pl.LazyFrame) -> pl.LazyFrame:
     """Return the samples of valid trials' flows from the end of the warm-up to the flow's end."""
     inside = pl.col("t_ms").is_between(pl.col("from_ms"), pl.col("to_ms"))
-    return samples.join(_windows(tables).lazy(), on=["cell", "trial", "flow"]).filter(inside)
+    return samples.join(windows.lazy(), on=["cell", "trial", "flow"]).filter(inside)
 
 
 def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFrame:
@@ -130,20 +135,26 @@ def variations(tables: RunTables) -> pl.DataFrame:
     Arrivals are counted by the receiver's socket samples after the warm-up; the bins of a group's flows
     are added up. Null where samples are farther apart than the bin, or there are not two bins.
     """
+    windows = _windows(tables)
+    rows = [row for part in tables.parts("sockets") for row in _variations(part, windows)]
+    real = {_variation_column(bin_ms): pl.Float64() for bin_ms in BINS_MS}
+    schema = {"cell": pl.String(), "trial": pl.Int64(), "group": pl.String(), **real}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _variations(tables: RunTables, windows: pl.DataFrame) -> Iterator[tuple[object, ...]]:
     samples = (
-        _samples(tables, "receiver", "received_bytes")
-        .sort("cell", "trial", "group", "flow", "t_ms")
-        .group_by("cell", "trial", "group", "flow", maintain_order=True)
-        .agg(pl.col("t_ms"), pl.col("received_bytes"))
+        _samples(tables, "receiver", "received_bytes", windows)
+        .group_by("cell", "trial", "group", "flow")
+        .agg(pl.col("t_ms").sort(), pl.col("received_bytes").sort_by("t_ms"))
+        .sort("cell", "trial", "group", "flow")
         .collect()
     )
-    rows: list[dict[str, object]] = []
-    for (cell, trial, group), own in samples.group_by("cell", "trial", "group", maintain_order=True):
-        series = list(own.select("t_ms", "received_bytes").iter_rows())
-        found = {_variation_column(bin_ms): _variation(series, bin_ms) for bin_ms in BINS_MS}
-        rows.append({"cell": cell, "trial": trial, "group": group, **found})
-    real = {_variation_column(bin_ms): pl.Float64() for bin_ms in BINS_MS}
-    return pl.DataFrame(rows, schema={"cell": pl.String(), "trial": pl.Int64(), "group": pl.String(), **real})
+    keys = samples.select("cell", "trial", "group").iter_rows()
+    flows = zip(keys, samples["t_ms"], samples["received_bytes"], strict=True)
+    for key, own in groupby(flows, key=itemgetter(0)):
+        series = [(times.to_numpy(), counts.to_numpy()) for _, times, counts in own]
+        yield *key, *(_variation(series, bin_ms) for bin_ms in BINS_MS)
 
 
 def _windows(tables: RunTables) -> pl.DataFrame:
@@ -168,9 +179,9 @@ def _variation_column(bin_ms: int) -> str:
     return f"variation_{bin_ms}ms"
 
 
-def _variation(series: Iterable[tuple[list[int], list[int]]], bin_ms: int) -> float | None:
+def _variation(series: Iterable[tuple[Samples, Samples]], bin_ms: int) -> float | None:
     every = [binned_rates(times, counts, bin_ms) for times, counts in series]
     rates = [found for found in every if found is not None]
     if not rates or len(rates) < len(every):
         return None
-    return variation([sum(together) for together in zip(*rates, strict=False)])
+    return variation(rates[0] if len(rates) == 1 else [sum(all_own) for all_own in zip(*rates, strict=False)])
