@@ -285,7 +285,9 @@ class _Target:
             matrix = api.load_matrix(self.run / "matrix.yaml")
             heading = pages.Heading(matrix.name, matrix.description)
             remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
-            return pages.write(found, decision, heading, self.folder, remarks=remarks, panels=panels)
+            return pages.write(
+                found, decision, heading, self.folder, metrics=metrics, remarks=remarks, panels=panels
+            )
 
 
 def preliminary(run: Path, command: str) -> RenderableType:

@@ -12,7 +12,7 @@ from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_map, published_maps
 from reports.figures.save import FORMATS, formats, javascript, render, save, specification
-from reports.figures.series import TrialSeries, datasets, named_panels, time_series, trial_series
+from reports.figures.series import TrialSeries, datasets, named_panels, series_of, time_series, trial_series
 from reports.figures.several import runs_beside
 from reports.figures.sheets import Sheet, sheets
 
@@ -42,6 +42,7 @@ __all__ = [
     "render",
     "runs_beside",
     "save",
+    "series_of",
     "sheets",
     "specification",
     "the_plane",

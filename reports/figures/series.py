@@ -9,8 +9,9 @@ specification and exchange the rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import altair as alt
@@ -54,7 +55,7 @@ class Panel:
     @property
     def lines(self) -> tuple[str, ...]:
         """The lines that are drawn of each flow."""
-        return tuple(self.rows["line"].unique(maintain_order=True))
+        return tuple(dict.fromkeys(self.rows["line"].to_list()))
 
     @property
     def flat(self) -> bool:
@@ -99,11 +100,20 @@ class TrialSeries:
     @property
     def flat(self) -> tuple[str, ...]:
         """The measures that are zero, or were never sampled, all the time."""
-        own = (self.flows.select(_FLOW_MEASURES), self.queue.select("delay_ms"))
-        return tuple(name for frame in own for name in frame.columns if not frame[name].max())
+        own = (*((self.flows, name) for name in _FLOW_MEASURES), (self.queue, "delay_ms"))
+        return tuple(name for frame, name in own if not frame[name].max())
 
 
 _FLOW_MEASURES: Final = ("goodput_mbps", "srtt_ms", "ce_percent", "cwnd_packets")
+
+
+_PLACE: Final = ("node", "network", "handle")
+"""What identifies a queue of a trial."""
+
+_SOCKETS: Final = (
+    *("flow", "side", "group", "t_ms", "received_bytes"),
+    *("srtt_ms", "cwnd_packets", "delivered_packets", "delivered_ce_packets"),
+)
 
 
 def trial_series(tables: RunTables, cell: str, trial: int, points: int = POINTS) -> TrialSeries:
@@ -112,36 +122,104 @@ def trial_series(tables: RunTables, cell: str, trial: int, points: int = POINTS)
     Raises:
         InputError: the trial does not exist, is not valid, or nothing was sampled in it.
     """
-    found = tables.trials.filter((pl.col("cell") == cell) & (pl.col("trial") == trial)).to_dicts()
-    if not found:
+    found = tables.trials.filter((pl.col("cell") == cell) & (pl.col("trial") == trial))
+    if not found.height:
         raise InputError(f"cell {cell} has no trial {trial}", "the table `trials` lists all trials")
-    about = found[0]
-    if about["status"] != "ok":
-        raise InputError(f"trial {trial} of {cell} is {about['status']}", about["reasons"])
-    warmup_s = float(about.get("warmup_s") or 0)
-    end_s = warmup_s + float(about["duration_s"])
-    interval_ms = float(about.get("sample.interval_ms") or 100)
-    bin_ms = _bin_ms(end_s, interval_ms, points)
-    key = (pl.col("cell") == cell) & (pl.col("trial") == trial) & (pl.col("t_ms") <= end_s * 1000)
-    sockets = tables.scan("sockets").filter(key).collect()
-    if not sockets.height:
-        raise InputError(f"no sockets were sampled in trial {trial} of {cell}")
-    names = _group_names(tables, about, sockets)
-    flows = _flows(sockets, bin_ms).with_columns(pl.col("group").replace_strict(names))
-    queue = _queue(tables.scan("queues").filter(key).collect(), bin_ms, float(about["rate_mbps"]))
-    return TrialSeries(
-        title=f"{_cell_words(tables, about)}, trial {trial}",
-        cell=cell,
-        trial=trial,
-        groups=tuple(names.values()),
-        flows=flows,
-        queue=queue,
-        panels=_panels(_wanted(tables, about), sockets, bin_ms, names),
-        bin_ms=bin_ms,
-        warmup_s=warmup_s,
-        end_s=end_s,
-        rate_mbps=float(about["rate_mbps"]),
-        fair_mbps=float(about["rate_mbps"]) / max(flows["flow"].n_unique(), 1),
+    status, reasons = found.select("status", "reasons").row(0)
+    if status != "ok":
+        raise InputError(f"trial {trial} of {cell} is {status}", reasons)
+    for series in series_of(tables, found, points):
+        return series
+    raise InputError(f"no sockets were sampled in trial {trial} of {cell}")
+
+
+def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> Iterator[TrialSeries]:
+    """Yield the series of those of `trials`, rows of that table, that are valid and in which was sampled.
+
+    All are computed together, as most of the work for one trial is the same however few samples it has.
+    """
+    abouts = [row for row in trials.iter_rows(named=True) if row["status"] == "ok"]
+    spans = [_Span.of(about, points) for about in abouts]
+    if not spans:
+        return
+    frame = pl.DataFrame([asdict(span) for span in spans]).with_row_index("at")
+    state_of, labels = cache(partial(_wanted, tables)), _queue_labels(tables)
+    wanted = [state_of(_ccs(about)) for about in abouts]
+    state = {name for own in wanted for columns in own.values() for name in columns}
+    sockets = _samples(tables, "sockets", frame, {*_SOCKETS, *state}).sort("at", "flow", "side", "t_ms")
+    names = _group_names(tables, abouts, sockets)
+    sockets = sockets.join(names, on=["at", "group"], maintain_order="left").drop("group")
+    sockets = sockets.rename({"name": "group"})
+    columns = {name for name, _ in _MEASURES if name != _BACKLOG} | {*_PLACE, "kind", "t_ms", "backlog_bytes"}
+    by_trial = _ByTrial(_flows(sockets)), _ByTrial(_queue(_samples(tables, "queues", frame, columns)))
+    panels = _panels(wanted, sockets)
+    legends = _ByTrial(names.select("at", "name"))
+    for at, (about, span) in enumerate(zip(abouts, spans, strict=True)):
+        flows, queue = (frames.of(at) for frames in by_trial)
+        if not flows.height:
+            continue
+        yield TrialSeries(
+            title=f"{_cell_words(labels, about)}, trial {span.trial}",
+            cell=span.cell,
+            trial=span.trial,
+            groups=tuple(legends.of(at)["name"]),
+            flows=flows,
+            queue=queue,
+            panels=tuple(panels.get(at, ())),
+            bin_ms=span.bin_ms,
+            warmup_s=float(about.get("warmup_s") or 0),
+            end_s=span.end_s,
+            rate_mbps=span.rate_mbps,
+            fair_mbps=span.rate_mbps / max(len(set(flows["flow"].to_list())), 1),
+        )
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The time of a trial that is drawn, and its bins."""
+
+    cell: str
+    trial: int
+    end_s: float
+    bin_ms: int
+    rate_mbps: float
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any], points: int) -> _Span:
+        end_s = float(about.get("warmup_s") or 0) + float(about["duration_s"])
+        interval_ms = float(about.get("sample.interval_ms") or 100)
+        bin_ms = _bin_ms(end_s, interval_ms, points)
+        return cls(about["cell"], about["trial"], end_s, bin_ms, float(about["rate_mbps"]))
+
+
+class _ByTrial:
+    """Rows of many trials, which the column `at` tells apart, trial by trial."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        parts = rows.partition_by("at", as_dict=True, include_key=False, maintain_order=True)
+        self._parts = {at: part for (at,), part in parts.items()}
+        self._nothing = rows.clear().drop("at")
+
+    def of(self, at: int) -> pl.DataFrame:
+        """Return the rows of a trial."""
+        return self._parts.get(at, self._nothing)
+
+
+def _samples(tables: RunTables, table: str, spans: pl.DataFrame, columns: Collection[str]) -> pl.DataFrame:
+    """Return the samples of trials with the ends of their bins, and each trial's place `at` and rate."""
+    found = tables.scan(table)
+    there = found.collect_schema().names()
+    first, last = spans["cell"].min(), spans["cell"].max()
+    own = found.filter(pl.col("cell").is_between(pl.lit(first), pl.lit(last)))
+    trials = spans.select("at", "cell", "trial", "end_s", "bin_ms", "rate_mbps").lazy()
+    wide = pl.col("bin_width_ms")
+    return (
+        own.select("cell", "trial", *(name for name in there if name in columns))
+        .join(trials.rename({"bin_ms": "bin_width_ms"}), on=["cell", "trial"], maintain_order="left")
+        .filter(pl.col("t_ms") <= pl.col("end_s") * 1000)
+        .with_columns((((pl.col("t_ms") + wide - 1) // wide) * wide).alias("bin_ms"))
+        .drop("cell", "trial", "end_s", "bin_width_ms")
+        .collect()
     )
 
 
@@ -151,37 +229,39 @@ def _bin_ms(end_s: float, interval_ms: float, points: int) -> int:
     return int(max(samples * interval_ms, 1))
 
 
-def _group_names(tables: RunTables, about: Mapping[str, Any], sockets: pl.DataFrame) -> dict[str, str]:
-    """Return flow group -> its name in legends, those of the L4S congestion controls first."""
+def _group_names(
+    tables: RunTables, abouts: Sequence[Mapping[str, Any]], sockets: pl.DataFrame
+) -> pl.DataFrame:
+    """Return `at`, flow `group` and its `name` in legends, those of the L4S congestion controls first."""
     ccs = {row["name"]: row for row in tables.catalog.filter(pl.col("kind") == "cc").iter_rows(named=True)}
-    groups = sockets["group"].unique().to_list()
-
-    def order(group: str) -> tuple[bool, str]:
-        return (not ccs.get(about.get(f"{group}.cc"), {}).get("l4s", False), group)
-
-    names = {}
-    for group in sorted(groups, key=order):
+    rows: list[tuple[int, bool, str, str]] = []
+    for at, group in sockets.select("at", "group").unique().iter_rows():
+        about = abouts[at]
         cc = about.get(f"{group}.cc") or about[f"{group}.send"]
         mode = about.get(f"{group}.ecn")
         ecn = f", {Setting('ecn', mode)}" if mode else ""
-        names[group] = f"{group}: {ccs.get(cc, {}).get('label', cc)}{ecn}"
-    return names
+        classic = not ccs.get(about.get(f"{group}.cc"), {}).get("l4s", False)
+        rows.append((at, classic, group, f"{group}: {ccs.get(cc, {}).get('label', cc)}{ecn}"))
+    kinds = {"at": pl.UInt32, "classic": pl.Boolean, "group": pl.String, "name": pl.String}
+    return pl.DataFrame(sorted(rows), schema=kinds, orient="row").drop("classic")
 
 
-def _cell_words(tables: RunTables, about: Mapping[str, Any]) -> str:
+def _queue_labels(tables: RunTables) -> dict[str, str]:
     queues = tables.catalog.filter(pl.col("kind") == "queue")
-    labels = dict(queues.select("name", "label").iter_rows())
+    return dict(queues.select("name", "label").iter_rows())
+
+
+def _cell_words(labels: Mapping[str, str], about: Mapping[str, Any]) -> str:
     named = ("buffer_bdp", "rate_mbps", "rtt_ms")
     return ", ".join(
         [str(labels.get(about["aqm"], about["aqm"])), *(str(Setting(name, about[name])) for name in named)]
     )
 
 
-def _flows(sockets: pl.DataFrame, bin_ms: int) -> pl.DataFrame:
+def _flows(sockets: pl.DataFrame) -> pl.DataFrame:
     """Compute differences of counters and means of samples per flow and bin; a bin is named by its end."""
-    binned = sockets.with_columns(_bin_end(bin_ms)).sort("flow", "side", "t_ms")
-    sender, receiver = (binned.filter(pl.col("side") == side) for side in ("sender", "receiver"))
-    by = ["group", "flow", "bin_ms"]
+    sender, receiver = (sockets.filter(pl.col("side") == side) for side in ("sender", "receiver"))
+    by = ["at", "group", "flow", "bin_ms"]
     got = receiver.group_by(by, maintain_order=True).agg(pl.col("received_bytes", "t_ms").last())
     got = _with_differences(got, ("received_bytes", "t_ms")).select(
         *by, (pl.col("received_bytes_more") * 8 / pl.col("t_ms_more") / 1000).alias("goodput_mbps")
@@ -195,6 +275,7 @@ def _flows(sockets: pl.DataFrame, bin_ms: int) -> pl.DataFrame:
     sent = sent.select(*by, "srtt_ms", "cwnd_packets", marked.alias("ce_percent"))
     both = sent.join(got, on=by, how="full", coalesce=True)
     return both.select(
+        "at",
         (pl.col("bin_ms") / 1000).alias("t_s"),
         "group",
         "flow",
@@ -202,13 +283,17 @@ def _flows(sockets: pl.DataFrame, bin_ms: int) -> pl.DataFrame:
         pl.col("srtt_ms").round(3),
         pl.col("cwnd_packets").round(2),
         pl.col("ce_percent").round(3),
-    ).sort("flow", "t_s")
+    ).sort("at", "flow", "t_s")
 
 
-def _wanted(tables: RunTables, about: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return what the trial's congestion controls have drawn: title -> column of `sockets` -> words."""
-    used = [value for name, value in about.items() if name.endswith(".cc") and value]
-    entries = tables.catalog.filter((pl.col("kind") == "cc") & pl.col("name").is_in(used))
+def _ccs(about: Mapping[str, Any]) -> frozenset[str]:
+    """Return the congestion controls of a trial."""
+    return frozenset(value for name, value in about.items() if name.endswith(".cc") and value)
+
+
+def _wanted(tables: RunTables, ccs: frozenset[str]) -> dict[str, dict[str, str]]:
+    """Return what congestion controls have drawn: title -> column of `sockets` -> words."""
+    entries = tables.catalog.filter((pl.col("kind") == "cc") & pl.col("name").is_in(sorted(ccs)))
     found: dict[str, dict[str, str]] = {}
     for text in entries["panels"].drop_nulls():
         for title, columns in _plain(text).items():
@@ -235,48 +320,66 @@ def _words(column: str) -> str:
 
 
 def _panels(
-    wanted: Mapping[str, Mapping[str, str]], sockets: pl.DataFrame, bin_ms: int, names: Mapping[str, str]
-) -> tuple[Panel, ...]:
-    """Bin the state of the senders; panels and lines that nobody reported are left out."""
-    sent = sockets.filter(pl.col("side") == "sender").with_columns(_bin_end(bin_ms)).sort("flow", "t_ms")
-    found: list[Panel] = []
-    for title, columns in wanted.items():
-        present = [name for name in columns if name in sent.columns and sent[name].null_count() < sent.height]
-        if not present:
-            continue
-        words = sent[present[0]].dtype == pl.String
-        lines = [_line(sent, name, columns[name], words=words) for name in present]
-        rows = pl.concat(lines).with_columns(
-            pl.col("group").replace_strict(names), (pl.col("flow") + " " + pl.col("line")).alias("name")
-        )
-        found.append(Panel(title, words, rows.select("t_s", "group", "flow", "line", "name", "value")))
-    return tuple(found)
+    wanted: Sequence[Mapping[str, Mapping[str, str]]], sockets: pl.DataFrame
+) -> dict[int, list[Panel]]:
+    """Bin the state of the senders, by trial; panels and lines that nobody reported are left out."""
+    sent = sockets.filter(pl.col("side") == "sender")
+    state = {name for own in wanted for columns in own.values() for name in columns} & {*sent.columns}
+    known = sent.group_by("at").agg(pl.col(name).is_not_null().any() for name in sorted(state))
+    reported = {row["at"]: row for row in known.iter_rows(named=True)}
+    # trials that draw the same lines: title and lines of every panel
+    alike: dict[tuple[tuple[str, tuple[tuple[str, str], ...]], ...], list[int]] = {}
+    for at, own in enumerate(wanted):
+        there = reported.get(at, {})
+        lines = ((title, tuple(_present(columns, there))) for title, columns in own.items())
+        alike.setdefault(tuple((title, drawn) for title, drawn in lines if drawn), []).append(at)
+    found: dict[int, list[Panel]] = {}
+    for panels, trials in alike.items():
+        own_sent = sent.filter(pl.col("at").is_in(trials)) if panels else sent
+        for title, drawn in panels:
+            words = sent.schema[drawn[0][0]] == pl.String
+            rows = pl.concat([_line(own_sent, name, called, words=words) for name, called in drawn])
+            rows = rows.with_columns((pl.col("flow") + " " + pl.col("line")).alias("name"))
+            of_trials = _ByTrial(rows.select("at", "t_s", "group", "flow", "line", "name", "value"))
+            for at in trials:
+                found.setdefault(at, []).append(Panel(title, words, of_trials.of(at)))
+    return found
+
+
+def _present(columns: Mapping[str, str], reported: Mapping[str, bool]) -> Iterator[tuple[str, str]]:
+    return ((name, called) for name, called in columns.items() if reported.get(name))
 
 
 def _line(sent: pl.DataFrame, column: str, words_of_it: str, *, words: bool) -> pl.DataFrame:
     value = pl.col(column).drop_nulls().first() if words else pl.col(column).mean().round(3)
-    own = sent.group_by("group", "flow", "bin_ms", maintain_order=True).agg(value.alias("value"))
+    own = sent.group_by("at", "group", "flow", "bin_ms", maintain_order=True).agg(value.alias("value"))
     rows = own.select(
-        (pl.col("bin_ms") / 1000).alias("t_s"), "group", "flow", pl.lit(words_of_it).alias("line"), "value"
+        "at",
+        (pl.col("bin_ms") / 1000).alias("t_s"),
+        "group",
+        "flow",
+        pl.lit(words_of_it).alias("line"),
+        "value",
     )
     known = pl.col("value").is_not_null()
     # a line has gaps where there is no value, and flows without any have no line
-    return rows.filter(known if words else known.any().over("flow"))
-
-
-def _bin_end(bin_ms: int) -> pl.Expr:
-    return (((pl.col("t_ms") + bin_ms - 1) // bin_ms) * bin_ms).alias("bin_ms")
+    return rows.filter(known if words else known.any().over("at", "flow"))
 
 
 def _with_differences(frame: pl.DataFrame, counters: Sequence[str]) -> pl.DataFrame:
-    return frame.with_columns(pl.col(name).diff().over("flow").alias(f"{name}_more") for name in counters)
+    """Return the frame, which is sorted, with what each counter has grown by since the flow's bin before."""
+    same = (pl.col("at") == pl.col("at").shift()) & (pl.col("flow") == pl.col("flow").shift())
+    return frame.with_columns(
+        pl.when(same).then(pl.col(name).diff()).alias(f"{name}_more") for name in counters
+    )
 
 
+_BACKLOG: Final = "backlog_ms"
 _MEASURES: Final = (
     ("delay_l4s_ms", "delay of the L4S queue"),
     ("delay_classic_ms", "delay of the classic queue"),
     ("delay_ms", "delay of the queue, as it reports"),
-    ("backlog_ms", "backlog at the link's rate"),
+    (_BACKLOG, "backlog at the link's rate"),
 )
 # colours that are visible on white paper and on a dark page
 _QUEUE_LOOKS: Final[dict[str, tuple[str, list[int]]]] = {
@@ -287,29 +390,31 @@ _QUEUE_LOOKS: Final[dict[str, tuple[str, list[int]]]] = {
 }
 
 
-def _queue(queues: pl.DataFrame, bin_ms: int, rate_mbps: float) -> pl.DataFrame:
-    """Return the bottleneck's delays: as the queue reports them, else its backlog over the link's rate."""
-    empty = pl.DataFrame(schema={"t_s": pl.Float64, "queue": pl.String, "delay_ms": pl.Float64})
+def _queue(queues: pl.DataFrame) -> pl.DataFrame:
+    """Return the bottlenecks' delays: as the queue reports them, else its backlog over the link's rate."""
     queues = queues.filter(~pl.col("kind").is_in(_NO_BOTTLENECK))
-    if not queues.height:
-        return empty
-    place = ["node", "network", "handle"]
-    fullest = queues.group_by(place).agg(pl.col("backlog_bytes").max()).sort("backlog_bytes", *place)
-    own = queues.join(fullest.tail(1).select(place), on=place, how="semi").with_columns(
-        _bin_end(bin_ms), (pl.col("backlog_bytes") * 8 / rate_mbps / 1000).alias("backlog_ms")
+    place = ["at", *_PLACE]
+    fullest = queues.group_by(place).agg(pl.col("backlog_bytes").max()).sort("at", "backlog_bytes", *_PLACE)
+    own = queues.join(fullest.unique("at", keep="last").select(place), on=place, how="semi").with_columns(
+        (pl.col("backlog_bytes") * 8 / pl.col("rate_mbps") / 1000).alias(_BACKLOG)
     )
-    says = [(name, label) for name, label in _MEASURES if own[name].null_count() < own.height]
-    shown = [said for said in says if said[0] in {"delay_l4s_ms", "delay_classic_ms"}] or says[:1]
+    known = own.group_by("at").agg(pl.col(name).is_not_null().any() for name, _ in _MEASURES)
+    shown: dict[str, list[int]] = {name: [] for name, _ in _MEASURES}
+    for at, *there in known.iter_rows():
+        says = [name for (name, _), reported in zip(_MEASURES, there, strict=True) if reported]
+        for name in [name for name in says if name in {"delay_l4s_ms", "delay_classic_ms"}] or says[:1]:
+            shown[name].append(at)
     frames = [
-        own.group_by("bin_ms", maintain_order=True)
-        .agg(pl.col(name).mean().alias("delay_ms"))
+        own.filter(pl.col("at").is_in(shown[name]))
+        .group_by("at", "bin_ms", maintain_order=True)
+        .agg(pl.col(name).cast(pl.Float64).mean().alias("delay_ms"))
         .with_columns(queue=pl.lit(label))
-        for name, label in shown
+        for name, label in _MEASURES
     ]
     found = pl.concat(frames)
-    return found.select((pl.col("bin_ms") / 1000).alias("t_s"), "queue", pl.col("delay_ms").round(3)).sort(
-        "queue", "t_s"
-    )
+    return found.select(
+        "at", (pl.col("bin_ms") / 1000).alias("t_s"), "queue", pl.col("delay_ms").round(3)
+    ).sort("at", "queue", "t_s")
 
 
 def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart:

@@ -21,7 +21,6 @@ from reports.render.words import GLYPHS, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
 from reports.result.load import COUNTED, sum_of_all
-from reports.result.metrics import cell_metrics
 from reports.result.stats import Estimate
 
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ FIELD: Final = "\x1f"
 
 NUMBER: Final = "\x1d"
 """Stands for a long number, which is kept with the trial."""
+
+_ROWS_AT_ONCE: Final = 50_000
 
 _LONG_NUMBER: Final = r"[0-9]{9,}"
 
@@ -82,7 +83,7 @@ FURTHER: Final = (
 
 
 def details(
-    tables: RunTables, decision: Decision, cells: Iterable[tuple[Entry, JudgedCell]]
+    tables: RunTables, decision: Decision, cells: Iterable[tuple[Entry, JudgedCell]], metrics: pl.DataFrame
 ) -> dict[str, object]:
     """Return all that is known about every cell of a run, as JSON types.
 
@@ -91,21 +92,26 @@ def details(
         decision: Its decision table.
         cells: The cells of that table with their entries, as the page shows them. The other cells of the run,
             baselines above all, follow.
+        metrics: Further figures of its cells.
     """
     programs: dict[str, int] = {}  # each text once, with its index
     hosts: dict[str, int] = {}
-    ran = _texts(tables.programs, ("phase", "command"), programs)
-    read_back = _texts(_readable(tables.hosts), ("kind", "name", "value"), hosts)
+    ran: dict[tuple[str, int], list[list[object]]] = {}
+    read_back: dict[tuple[str, int], list[list[object]]] = {}
+    for part in tables.parts("programs", _ROWS_AT_ONCE):
+        ran |= _texts(part.programs, ("phase", "command"), programs)
+        read_back |= _texts(_readable(part.hosts), ("kind", "name", "value"), hosts)
     groups = _groups(tables)
     trials: dict[str, list[object]] = {}
     for row in tables.trials.select("cell", *TRIAL_COLUMNS).iter_rows():
         key = (row[0], row[1])
         own = [*map(_short, row[1:]), groups.get(key, []), ran.get(key, []), read_back.get(key, [])]
         trials.setdefault(row[0], []).append(own)
-    factors, further = factors_of(tables), _further(tables, decision)
+    factors, further = factors_of(tables), _further(metrics)
     first = next(iter(factors.values()))
     fixed = {name for name in first if all(own.get(name) == first[name] for own in factors.values())}
-    rerun = dict(tables.programs.unique("cell", keep="first").select("cell", "rerun").iter_rows())
+    reruns = tables.scan("programs").group_by("cell").agg(pl.col("rerun").first()).collect()
+    rerun = dict(reruns.iter_rows())
     placed = {cell.id: _placed(decision, cell, entry) for entry, cell in cells}
     placed |= _others(tables, decision, {cell: own for cell, own in factors.items() if cell not in placed})
     return {
@@ -131,12 +137,11 @@ def details(
     }
 
 
-def _further(tables: RunTables, decision: Decision) -> dict[str, dict[str, object]]:
+def _further(metrics: pl.DataFrame) -> dict[str, dict[str, object]]:
     """Return fairness, steadiness and quantiles of delay of every cell with a valid trial."""
-    found = cell_metrics(tables, decision.rule.l4s, decision.rule.classic)
     return {
         row["cell"]: {name: _short(row[name]) for name in FURTHER if row.get(name) is not None}
-        for row in found.iter_rows(named=True)
+        for row in metrics.iter_rows(named=True)
     }
 
 

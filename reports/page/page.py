@@ -26,9 +26,12 @@ from reports.page.writing import write_drawing, write_page, write_series
 from reports.published import difference_maps
 from reports.render import words
 from reports.render.answer import answers, scope_text
+from reports.result.metrics import cell_metrics
 from reports.result.regret import MEANING
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from reports.published import StudyComparison
     from reports.result.load import RunTables
     from reports.result.verdicts import Decision, JudgedCell, Verdict
@@ -75,12 +78,14 @@ def write(
     heading: Heading,
     report: Path,
     *,
+    metrics: pl.DataFrame | None = None,
     remarks: Sequence[str] = (),
     panels: Sequence[Panel] = (),
 ) -> Path:
     """Write the page of a run into its report's folder, and return the page's file.
 
-    `remarks` are sentences below the decision tables, `panels` further parts below the list of cells.
+    `metrics` are those of its cells (`reports.result.metrics.cell_metrics`), if they are known; `remarks` are
+    sentences below the decision tables, `panels` further parts below the list of cells.
     Equal tables give equal files, byte for byte. The page appears last, whole or not at all.
 
     Raises:
@@ -89,7 +94,16 @@ def write(
     """
     series = write_series(report, digest(tables), scripts(tables))
     drawing = write_drawing(report)
-    text = render(tables, decision, heading, remarks=remarks, panels=panels, series=series, drawing=drawing)
+    text = render(
+        tables,
+        decision,
+        heading,
+        metrics=metrics,
+        remarks=remarks,
+        panels=panels,
+        series=series,
+        drawing=drawing,
+    )
     return write_page(report, text, (series, drawing))
 
 
@@ -98,6 +112,7 @@ def render(
     decision: Decision,
     heading: Heading,
     *,
+    metrics: pl.DataFrame | None = None,
     remarks: Sequence[str] = (),
     panels: Sequence[Panel] = (),
     series: str = "",
@@ -106,7 +121,9 @@ def render(
     """Return the page as text; `series` and `drawing` are the files beside it that it loads."""
     asked = questions(decision)
     cells = [(entry, cell) for question in asked for entry in question.entries for cell in entry.cells]
-    data = details(tables, decision, cells) | {"series": series, "drawing": drawing}
+    if metrics is None:
+        metrics = cell_metrics(tables, decision.rule.l4s, decision.rule.classic)
+    data = details(tables, decision, cells, metrics) | {"series": series, "drawing": drawing}
     page = (
         templates()
         .get_template("page.html.j2")

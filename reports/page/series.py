@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from l4sbench.errors import InputError
-from l4sbench.plain import is_plain, read_plain
-from reports.result.load import HeldTables
+from l4sbench.plain import is_plain, open_plain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,8 +24,10 @@ if TYPE_CHECKING:
     from reports.figures import TrialSeries
     from reports.result.load import RunTables
 
-CELLS_AT_ONCE: Final = 20
-"""Cells whose samples are in memory together."""
+ROWS_AT_ONCE: Final = 100_000
+"""Samples of sockets that are in memory together; whole cells."""
+
+_BLOCK_BYTES: Final = 1 << 20
 
 SPECIFICATIONS: Final = "specifications"
 """Name of the script with the charts' specifications; no cell's id, as these have a hash."""
@@ -43,28 +44,17 @@ def scripts(tables: RunTables) -> Iterator[tuple[str, str]]:
     place of the trial's specification in what the last script hands to
     `l4sbenchSpecifications({specs, configs: {light, dark}})`.
     """
-    from reports.figures import named_panels, trial_series
+    from reports.figures import series_of
     from reports.figures.style import config
 
-    specifications = _Specifications()
-    cells = tables.trials["cell"].unique(maintain_order=True).to_list()
-    for start in range(0, len(cells), CELLS_AT_ONCE):
-        held = HeldTables(tables.folder, frozenset(cells[start : start + CELLS_AT_ONCE]))
-        found: dict[str, dict[int, object]] = {}
-        for cell, trial in held.trials.select("cell", "trial").iter_rows():
-            try:
-                series = trial_series(held, cell, trial)
-            except InputError:
-                continue  # not valid, or nothing was sampled: the page reports it
-            found.setdefault(cell, {})[trial] = {
-                "spec": specifications.place(series),
-                "flows": _columns(series.flows),
-                "queue": _columns(series.queue),
-                "fair": _short(series.fair_mbps),
-                "state": {name: _columns(panel.rows) for name, panel in named_panels(series).items()},
-            }
+    specifications, numbers = _Specifications(), _Numbers()
+    for part in tables.parts("sockets", ROWS_AT_ONCE):
+        found: dict[str, list[str]] = {}
+        for series in series_of(part, part.trials):
+            own = _script(series, specifications.place(series), numbers)
+            found.setdefault(series.cell, []).append(f'"{series.trial}":{own}')
         for cell, trials in found.items():
-            yield cell, f"l4sbenchSeries({_json(cell)},{_json(trials)});\n"
+            yield cell, f"l4sbenchSeries({_json(cell)},{{{','.join(trials)}}});\n"
     known = {"specs": specifications.specs, "configs": {"light": config("light"), "dark": config("dark")}}
     yield SPECIFICATIONS, f"l4sbenchSpecifications({_json(known)});\n"
 
@@ -79,9 +69,13 @@ def digest(tables: RunTables) -> str:
         *(tables.folder / f"{name}.parquet" for name in ("trials", "sockets", "queues", "catalog")),
         *own,
     ):
-        content = read_plain(path) if is_plain(path) else b""
-        found.update(b"%d\n" % len(content))
-        found.update(content)
+        if not is_plain(path):
+            found.update(b"0\n")
+            continue
+        with open_plain(path) as file:
+            found.update(b"%d\n" % os.fstat(file.fileno()).st_size)
+            while content := file.read(_BLOCK_BYTES):
+                found.update(content)
     return found.hexdigest()[:12]
 
 
@@ -94,33 +88,63 @@ class _Specifications:
 
     def place(self, series: TrialSeries) -> int:
         """Return the index of the specification for such a series."""
-        from reports.figures import time_series
-
-        queues = tuple(series.queue["queue"].unique().sort())
+        queues = tuple(sorted(set(series.queue["queue"].to_list())))
         panels = tuple((panel.title, panel.words, panel.lines, panel.flat) for panel in series.panels)
         key = (series.groups, series.end_s, series.warmup_s, series.bin_ms, queues, series.flat, panels)
         if key not in self._places:
-            plain = time_series(series).to_dict()
+            from altair.utils.schemapi import debug_mode
+
+            from reports.figures import time_series
+
+            with debug_mode(False):  # no checks against Vega-Lite's schema, which tests do
+                plain = time_series(series).to_dict(validate=False)
             kept = {name: plain[name] for name in ("$schema", "vconcat")}
             self._places[key] = len(self.specs)
             self.specs.append(kept | {"bin_ms": series.bin_ms})
         return self._places[key]
 
 
-def _columns(frame: pl.DataFrame) -> dict[str, list[object]]:
+def _script(series: TrialSeries, spec: int, numbers: _Numbers) -> str:
+    """Return a trial's series as JSON. Most of a report's time goes here: a line has 300 points."""
+    from reports.figures import named_panels
+
+    state = ",".join(
+        f"{_json(name)}:{_columns(panel.rows, numbers)}" for name, panel in named_panels(series).items()
+    )
+    return (
+        f'{{"spec":{spec},"flows":{_columns(series.flows, numbers)},"queue":{_columns(series.queue, numbers)}'
+        f',"fair":{numbers[series.fair_mbps]},"state":{{{state}}}}}'
+    )
+
+
+def _columns(frame: pl.DataFrame, numbers: _Numbers) -> str:
     """Return numbers as they are, words as runs `[word, count]`: rows are sorted by them."""
-    found: dict[str, list[object]] = {}
-    for name in frame.columns:
-        values = frame[name].to_list()
-        if frame[name].dtype.is_numeric():
-            found[name] = [_short(value) for value in values]
+    found = []
+    for column in frame:
+        if column.dtype.is_float():
+            # + 0.0 makes zeros of negative zeros, which are the same key
+            values = ",".join(map(numbers.__getitem__, (column + 0.0).to_list()))
+        elif column.dtype.is_numeric():
+            values = ",".join(map(_json, column.to_list()))
         else:
-            found[name] = [[word, sum(1 for _ in run)] for word, run in groupby(values)]
-    return found
+            runs = groupby(column.to_list())
+            values = ",".join(f"[{_json(word)},{len(list(run))}]" for word, run in runs)
+        found.append(f"{_json(column.name)}:[{values}]")
+    return f"{{{','.join(found)}}}"
 
 
-def _short(value: Any) -> Any:
-    return float(f"{value:.{_FIGURE}g}") if isinstance(value, float) else value
+class _Numbers(dict[float | None, str]):
+    """Floats as JSON, as charts show them: few differ, so each is formatted once."""
+
+    def __missing__(self, number: float | None) -> str:
+        if len(self) > _MOST_NUMBERS:
+            self.clear()
+        short = None if number is None else float(f"{number:.{_FIGURE}g}")
+        text = self[number] = _json(short)
+        return text
+
+
+_MOST_NUMBERS: Final = 100_000
 
 
 def _json(plain: object) -> str:

@@ -179,21 +179,6 @@ class RunTables:
         )
 
 
-@dataclass(frozen=True)
-class HeldTables(RunTables):
-    """Tables that are read once and kept in memory: for few cells that are looked at many times."""
-
-    @cached_property
-    def _held(self) -> dict[str, pl.LazyFrame]:
-        return {}
-
-    def scan(self, table: str) -> pl.LazyFrame:
-        """Return a table, from memory if it was read already. Raises InputError as `RunTables.scan` does."""
-        if table not in self._held:
-            self._held[table] = super().scan(table).collect().lazy()
-        return self._held[table]
-
-
 def load(run: Path, cells: frozenset[str] | None = None) -> RunTables:
     """Return the tables of a run, given its directory, its matrix's folder (of the latest run) or `tables/`.
 

@@ -17,7 +17,7 @@ from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
 from l4sbench.store import Run
 from reports.colours import contrast
-from reports.figures import datasets, specification, time_series, trial_series
+from reports.figures import datasets, series_of, specification, time_series, trial_series
 from reports.figures.style import config
 from reports.result.load import RunTables, load
 from tests.captured import captured_trial
@@ -43,6 +43,18 @@ def test_goodput_adds_up_to_what_arrived(real: RunTables) -> None:
         seconds = own["t_s"].diff()
         drawn = float((own["goodput_mbps"] * seconds).sum()) * 1e6 / 8
         assert drawn == pytest.approx(arrived, rel=0.01)
+
+
+def test_many_trials_together_are_what_each_is_alone(real: RunTables) -> None:
+    together = list(series_of(real, real.trials))
+    assert len(together) > 1
+    for series in together:
+        alone = trial_series(real, series.cell, series.trial)
+        assert replace(series, flows=alone.flows, queue=alone.queue, panels=alone.panels) == alone
+        assert series.flows.equals(alone.flows)
+        assert series.queue.equals(alone.queue)
+        pairs = zip(series.panels, alone.panels, strict=True)
+        assert all(ours.title == own.title and ours.rows.equals(own.rows) for ours, own in pairs)
 
 
 def test_samples_that_are_not_binned_stand_as_they_are(real: RunTables) -> None:

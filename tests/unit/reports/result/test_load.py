@@ -36,6 +36,24 @@ def test_only_some_cells(make: Make) -> None:
     assert some.catalog.height == tables.catalog.height
 
 
+def test_parts_have_every_row_once_and_whole_cells(make: Make) -> None:
+    cells = [{"aqm": "fifo", "buffer_bdp": n, "l4s": [40, 42], "classic": [50, 51]} for n in range(1, 8)]
+    tables = make(cells)
+    for rows, number in ((1, 7), (4, 7), (8, 4), (1000, 1)):
+        parts = list(tables.parts("flows", rows))
+        assert len(parts) == number
+        assert pl.concat(part.flows for part in parts).equals(tables.flows)
+        assert max(part.flows.height for part in parts) <= max(rows, 4)
+
+
+def test_parts_of_some_cells_and_of_none(make: Make) -> None:
+    tables = make(CELLS)
+    some = load(tables.folder.parent, frozenset({"cell-0001"}))
+    assert [part.flows["cell"].unique().to_list() for part in some.parts("flows", 1)] == [["cell-0001"]]
+    none = load(tables.folder.parent, frozenset())
+    assert [part.flows.height for part in none.parts("flows")] == [0]
+
+
 def test_by_run_tables_or_latest(make: Make) -> None:
     folder = make(CELLS).folder
     assert load(folder).folder == load(folder.parent).folder == folder

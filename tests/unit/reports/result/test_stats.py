@@ -257,3 +257,9 @@ def test_variation_by_hand() -> None:
 @given(st.lists(st.floats(0.1, 100), min_size=2, max_size=20))
 def test_variation_is_sd_over_mean(values: list[float]) -> None:
     assert variation(values) == pytest.approx(statistics.stdev(values) / statistics.mean(values), abs=1e-9)
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=2, max_size=300))
+def test_variation_is_exact_to_the_last_bit(values: list[float]) -> None:
+    mean = statistics.fmean(values)
+    assert variation(values) == (statistics.stdev(values, mean) / mean if mean > 0 else None)
