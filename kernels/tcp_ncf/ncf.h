@@ -9,33 +9,10 @@
 #include <net/tcp.h>
 
 #include "cc_flows.h"
+#include "ncf_law.h"
 
 #define NCF_WAITING	128	/* signals of a connection at most */
 #define NCF_HASH_BITS	10
-
-enum ncf_mode {
-	NCF_MODE_INTENDED,	/* delta and gamma are part of the window */
-	NCF_MODE_LITERAL,	/* lines 22 and 24 as printed */
-};
-
-/* Parameters of a network namespace; shares are percentages. */
-struct ncf_params {
-	u32 mode;
-	u32 endhost;
-	u32 tau;
-	u32 delta;
-	u32 gamma;
-	u32 lambda;
-};
-
-/* What a signal states, and the packet that it is about */
-struct ncf_signal {
-	u32 seq;
-	u32 capacity_kbps;
-	u32 queue_bytes;
-	u16 flows;
-	bool mice_crowded;
-};
 
 /* What became of a packet with NCF's option */
 enum ncf_verdict {
@@ -43,6 +20,7 @@ enum ncf_verdict {
 	NCF_MALFORMED,
 	NCF_CHECKSUM,
 	NCF_NO_FLOWS,		/* N is 0 */
+	NCF_TOO_FAST,		/* more capacity than most_kbps */
 	NCF_UNKNOWN,		/* no connection of NCF's has these ends */
 	NCF_NOT_ESTABLISHED,
 	NCF_STALE,		/* about data that was acknowledged */
@@ -79,10 +57,11 @@ struct ncf_flow {
 	u32 accepted;
 	u32 refused;
 
-	bool reacted;		/* what follows is of the last reaction */
-	u64 last_us;
-	struct ncf_signal last;
+	u64 last_us;		/* of the last reaction */
+	struct ncf_signal last;	/* N is 0: there was none */
 	u32 reactions;
+	u64 grew_us;		/* when a signal last made the window larger */
+	u32 largest;		/* that the window has been, packets */
 };
 
 /* icsk_ca_priv */
@@ -114,13 +93,6 @@ int ncf_hook_register(struct net *net);
 void ncf_hook_unregister(struct net *net);
 bool ncf_signal_next(struct ncf_flow *flow, const struct tcp_sock *tp,
 		     bool acknowledged, struct ncf_signal *signal);
-
-/* ncf_law.c */
-bool ncf_law_due(const struct ncf_flow *flow, const struct ncf_signal *signal,
-		 u64 now_us, u32 srtt_us);
-u64 ncf_law_ssthresh(const struct ncf_params *params,
-		     const struct ncf_signal *signal, u32 srtt_us,
-		     u64 ssthresh);
 
 /* ncf_params.c */
 int ncf_params_register(struct net *net, struct ncf_net *nn);

@@ -61,7 +61,8 @@ static bool ncf_headers_fit(const struct tcphdr *tcp, int tcp_length)
 	       word == (htonl((u32)NCF_TCP_OFFSET << 28) | TCP_FLAG_ACK);
 }
 
-static enum ncf_verdict ncf_option_read(const struct ncf_option *option,
+static enum ncf_verdict ncf_option_read(const struct ncf_params *params,
+					const struct ncf_option *option,
 					struct ncf_signal *signal)
 {
 	signal->flows = ntohs(option->flows);
@@ -72,6 +73,8 @@ static enum ncf_verdict ncf_option_read(const struct ncf_option *option,
 	    (option->flags & ~NCF_MICE_CROWDED) != NCF_VERSION << 4 ||
 	    !signal->capacity_kbps || !signal->queue_bytes)
 		return NCF_MALFORMED;
+	if (signal->capacity_kbps > READ_ONCE(params->most_kbps))
+		return NCF_TOO_FAST;
 	return signal->flows ? NCF_ACCEPTED : NCF_NO_FLOWS;
 }
 
@@ -131,7 +134,7 @@ static enum ncf_verdict ncf_signal_judge(struct ncf_net *nn,
 
 	if (!option || !ncf_headers_fit(tcp, skb->len - offset))
 		return NCF_MALFORMED;
-	verdict = ncf_option_read(option, &signal);
+	verdict = ncf_option_read(nn->params, option, &signal);
 	if (verdict != NCF_ACCEPTED)
 		return verdict;
 	if (!ncf_checksum_fits(skb, offset))

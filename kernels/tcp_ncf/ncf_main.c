@@ -10,36 +10,50 @@
  *
  * In a recovery the window has just been cut, and signals change nothing.
  */
-#include <linux/math64.h>
 #include <linux/module.h>
 #include <net/tcp.h>
 
 #include "ncf.h"
 
-#define NCF_CWND_MIN	2U	/* packets */
+/* An ACK has just taken away from what is in flight; TCP keeps the most of a round
+ * trip.
+ */
+static struct ncf_window ncf_window_of(const struct sock *sk,
+				       const struct ncf_flow *flow,
+				       u32 srtt_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return (struct ncf_window) {
+		.mss = tp->mss_cache,
+		.cwnd = tcp_snd_cwnd(tp),
+		.ssthresh = tp->snd_ssthresh,
+		.in_flight = max(tcp_packets_in_flight(tp), tp->max_packets_out),
+		.largest = flow->largest,
+		.may_grow = tcp_is_cwnd_limited(sk) &&
+			    (!flow->grew_us ||
+			     tp->tcp_mstamp - flow->grew_us > srtt_us),
+	};
+}
 
 static void ncf_react(struct sock *sk, struct ncf_flow *flow,
 		      const struct ncf_signal *signal)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 srtt_us = tp->srtt_us >> 3;
-	u32 cwnd = tcp_snd_cwnd(tp);
-	u64 ssthresh = 0; /* bytes */
-	u32 packets;
+	struct ncf_window window;
 
 	if (!srtt_us || inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR ||
-	    !ncf_law_due(flow, signal, tp->tcp_mstamp, srtt_us))
+	    !ncf_law_due(flow->params, signal->flows, flow->last.flows,
+			 tp->tcp_mstamp - flow->last_us, srtt_us))
 		return;
-	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)
-		ssthresh = (u64)tp->snd_ssthresh * tp->mss_cache;
-	ssthresh = ncf_law_ssthresh(flow->params, signal, srtt_us, ssthresh);
-	packets = clamp(div_u64(ssthresh, tp->mss_cache), NCF_CWND_MIN,
-			TCP_INFINITE_SSTHRESH - 1U);
-	WRITE_ONCE(tp->snd_ssthresh, packets);
-	cwnd = min(((u64)packets + cwnd) / 2, tp->snd_cwnd_clamp);
-	tcp_snd_cwnd_set(tp, max(cwnd, NCF_CWND_MIN));
+	window = ncf_window_of(sk, flow, srtt_us);
+	ncf_law_react(flow->params, signal, srtt_us, &window);
+	WRITE_ONCE(tp->snd_ssthresh, window.ssthresh);
+	if (window.cwnd > tcp_snd_cwnd(tp))
+		flow->grew_us = tp->tcp_mstamp;
+	tcp_snd_cwnd_set(tp, min(window.cwnd, tp->snd_cwnd_clamp));
 
-	flow->reacted = true;
 	flow->last_us = tp->tcp_mstamp;
 	WRITE_ONCE(flow->last.flows, signal->flows);
 	WRITE_ONCE(flow->last.capacity_kbps, signal->capacity_kbps);
@@ -56,6 +70,7 @@ static void ncf_in_ack_event(struct sock *sk, u32 flags)
 
 	if (!flow)
 		return;
+	flow->largest = max(flow->largest, tcp_snd_cwnd(tcp_sk(sk)));
 	endhost = READ_ONCE(flow->params->endhost);
 	while (ncf_signal_next(flow, tcp_sk(sk), endhost, &signal))
 		ncf_react(sk, flow, &signal);

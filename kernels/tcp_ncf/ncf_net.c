@@ -169,6 +169,7 @@ static const char *const ncf_verdict_names[NCF_VERDICTS] = {
 	[NCF_MALFORMED]		= "malformed",
 	[NCF_CHECKSUM]		= "checksum",
 	[NCF_NO_FLOWS]		= "no_flows",
+	[NCF_TOO_FAST]		= "too_fast",
 	[NCF_UNKNOWN]		= "unknown",
 	[NCF_NOT_ESTABLISHED]	= "not_established",
 	[NCF_STALE]		= "stale",

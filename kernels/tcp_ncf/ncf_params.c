@@ -19,6 +19,7 @@ static struct ncf_params ncf_module_params __read_mostly = {
 	.delta = 80,
 	.gamma = 95,
 	.lambda = 70,
+	.most_kbps = 100000000, /* the fastest port of a Tofino 1 */
 };
 
 #define NCF_PARAM(member, list, min, max, desc)				\
@@ -51,6 +52,8 @@ NCF_PARAM(gamma, NULL, 1, 100,
 	  "share of the window while mice are crowded, percent");
 NCF_PARAM(lambda, NULL, 0, 100,
 	  "weight against drastic changes, percent");
+NCF_PARAM(most_kbps, NULL, 1, U32_MAX,
+	  "largest capacity that signals may state, kbit/s");
 
 static const struct cc_param *const ncf_all[] = {
 	&ncf_param_mode,
@@ -59,6 +62,7 @@ static const struct cc_param *const ncf_all[] = {
 	&ncf_param_delta,
 	&ncf_param_gamma,
 	&ncf_param_lambda,
+	&ncf_param_most_kbps,
 };
 
 /**

@@ -9,9 +9,10 @@
  * come in. Each kind is what the sender must find wrong; "malformed" takes turns
  * between all ways to be so, "fuzz" changes any bytes behind the IP header of a
  * signal about data that is not in flight (NUMBER is the seed), "replayed" sends
- * copies of the last signal that left by the port, and "valid" and "growing" have
- * nothing wrong, each about the next byte (NUMBER is the number of elephants, which
- * grows by one each time or does not). Prints how many were sent.
+ * copies of the last signal that left by the port, and "valid", "growing" and
+ * "vast" have nothing wrong, each about the next byte (NUMBER is the number of
+ * elephants, which grows by one each time or does not; "vast" states the largest
+ * capacity that counts). Prints how many were sent.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -31,6 +32,7 @@
 
 #define ETHERNET   14
 #define FRAME_SIZE 256
+#define MOST_KBPS  100000000U /* that signals may state, by default */
 
 struct option {
 	uint8_t kind, length;
@@ -211,6 +213,10 @@ static bool spoil(struct signal *s, const char *kind, unsigned int number)
 		shift(s, -(1U << 28));
 	else if (!strcmp(kind, "ahead"))
 		shift(s, 1U << 28);
+	else if (!strcmp(kind, "too_fast"))
+		s->option.capacity_kbps = htonl(number % 2 ? MOST_KBPS + 1 : UINT32_MAX);
+	else if (!strcmp(kind, "vast"))
+		s->option.capacity_kbps = htonl(MOST_KBPS);
 	else if (!strcmp(kind, "valid") || !strcmp(kind, "growing"))
 		shift(s, number);
 	else if (strcmp(kind, "checksum") && strcmp(kind, "fuzz"))

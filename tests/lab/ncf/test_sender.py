@@ -17,11 +17,12 @@ from tests.lab.prague.experiment import RX, Experiment, sender_samples
 pytestmark = pytest.mark.lab
 
 MODULE = GUEST_MODULES / "tcp_ncf.ko"
+SIGNALS, SOCKETS = "/proc/net/ncf_signals", "/proc/net/tcp_ncf"
 INFINITE = 0x7FFFFFFF
 """The slow start threshold of a connection that neither lost a packet nor got a signal."""
 QUEUE, BACK_MS = "netem delay 18ms limit 60000", 2
 """Most of the delay is between router and receiver: signals come before ACKs. Nothing is lost."""
-FORGED = ("malformed", "checksum", "no_flows", "unknown", "stale", "ahead")
+FORGED = ("malformed", "checksum", "no_flows", "too_fast", "unknown", "stale", "ahead")
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +45,8 @@ class Sender(Experiment):
 
     def look(self, at_ms: float, name: str) -> None:
         """Keep the sender's counters of a time."""
-        self.at("tx", at_ms, "busybox", "cat", "/proc/net/ncf_signals", out=f"{name}.signals")
-        self.at("tx", at_ms, "busybox", "cat", "/proc/net/tcp_ncf", out=f"{name}.sockets")
+        self.at("tx", at_ms, "busybox", "cat", SIGNALS, out=f"{name}.signals")
+        self.at("tx", at_ms, "busybox", "cat", SOCKETS, out=f"{name}.sockets")
 
 
 def verdicts(outcome: Outcome, name: str) -> dict[str, int]:
@@ -130,6 +131,28 @@ def test_algorithm_2(lab: Lab, tmp_path: Path, forge: Path, mode: str, expected:
     assert (last["reactions"], last["flows"], last["capacity"]) == ("3", "4", "10300000")
 
 
+def test_one_signal_makes_the_window_twice_what_was_in_flight(lab: Lab, tmp_path: Path, forge: Path) -> None:
+    """100 Gbit/s, 2 Gbit in 20 ms, for one flow: a signal may state it, so the window is bounded."""
+    this = Sender(forge, seconds=4)
+    this.start()
+    this.forge(500, "valid", 1, number=4)  # behind 10 Mbit/s the window would grow for long
+    this.forge(2000, "vast", 1, number=1)
+    this.look(2100, "end")
+    this.sample(4, 1)
+    outcome = this.end(lab, tmp_path)
+    assert socket(outcome, "end")["reactions"] == "2"
+    samples = sender_samples(outcome)
+    windows = [int(sample["snd_cwnd"]) for sample in samples]
+    found = thresholds(outcome)
+    cut = next(at for at, ssthresh in enumerate(found) if ssthresh != INFINITE)
+    raised = next(at for at, ssthresh in enumerate(found) if at > cut and ssthresh > 100)
+    # ssthresh without a bound: a third of 170,000 packets
+    assert 64 * windows[cut] <= found[raised] <= 64 * max(windows[:raised])
+    # slow start goes on: one packet more for each ACK in the millisecond since
+    assert windows[raised - 1] < windows[raised] <= 2 * windows[raised - 1] + 2
+    assert max(windows[raised:]) < found[raised]
+
+
 def test_once_in_a_round_trip_unless_the_number_changes(lab: Lab, tmp_path: Path, forge: Path) -> None:
     this = Sender(forge)
     this.start()
@@ -170,7 +193,7 @@ def fuzzed(lab: Lab, work: Path, forge: Path, packets: int) -> None:
     outcome = this.end(lab, work)
     assert (outcome.folder / "fuzz.sent").read_text() == f"{packets}\n"
     seen = verdicts(outcome, "end")
-    assert seen.keys() == {"malformed", "checksum", "no_flows", "stale", "ahead"}
+    assert seen.keys() == {"malformed", "checksum", "no_flows", "too_fast", "stale", "ahead"}
     assert sum(seen.values()) > packets / 2
     assert min(seen["stale"], seen["ahead"], seen["malformed"]) > packets / 100
     assert set(thresholds(outcome)) == {INFINITE}
