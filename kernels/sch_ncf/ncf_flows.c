@@ -51,7 +51,8 @@ static u16 ncf_crc(const void *data, size_t size)
 
 int ncf_flows_init(struct ncf_flows *flows)
 {
-	flows->flows = kvcalloc(NCF_FLOWS, sizeof(*flows->flows), GFP_KERNEL);
+	flows->flows = kvcalloc(NCF_FLOWS, sizeof(*flows->flows),
+				GFP_KERNEL_ACCOUNT);
 	return flows->flows ? 0 : -ENOMEM;
 }
 

@@ -4,7 +4,8 @@
  *
  * /proc/net/tcp_ncf has a line per socket, as cc_flows.c describes;
  * /proc/net/ncf_signals has how many packets with NCF's option came, by
- * what became of them.
+ * what became of them: to root alone, since who makes up signals would learn
+ * from it what a connection has in flight.
  */
 #include <linux/jhash.h>
 #include <linux/once.h>
@@ -69,13 +70,15 @@ struct ncf_flow *ncf_flow_find(const struct ncf_net *nn,
  * ncf_flow_add() - make the record of a connection
  * @sk: a TCP socket, locked
  *
- * Return: NULL if there is no memory for it.
+ * Return: NULL if there is no memory for it, or may be no record.
  */
 struct ncf_flow *ncf_flow_add(struct sock *sk)
 {
 	struct ncf_net *nn = ncf_net(sock_net(sk));
 	struct ncf_flow *flow;
 
+	if (!cc_flow_may_have(sk))
+		return NULL;
 	flow = kzalloc_obj(*flow, GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (!flow)
 		return NULL;
@@ -193,7 +196,7 @@ static int ncf_proc_register(struct net *net)
 	if (!proc_create_net(NCF_PROC_NAME, 0400, net->proc_net, &ncf_seq_ops,
 			     sizeof(struct seq_net_private)))
 		return -ENOMEM;
-	if (proc_create_net_single(NCF_PROC_SIGNALS, 0444, net->proc_net,
+	if (proc_create_net_single(NCF_PROC_SIGNALS, 0400, net->proc_net,
 				   ncf_signals_show, NULL))
 		return 0;
 	remove_proc_entry(NCF_PROC_NAME, net->proc_net);
@@ -249,6 +252,7 @@ static void __net_exit ncf_net_exit(struct net *net)
 {
 	ncf_proc_unregister(net);
 	ncf_params_unregister(ncf_net(net));
+	cc_flows_exit(&ncf_net(net)->flows);
 }
 
 static struct pernet_operations ncf_net_ops = {

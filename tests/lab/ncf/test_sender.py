@@ -153,6 +153,20 @@ def test_one_signal_makes_the_window_twice_what_was_in_flight(lab: Lab, tmp_path
     assert max(windows[raised:]) < found[raised]
 
 
+def test_counters_are_roots_alone(lab: Lab, tmp_path: Path, forge: Path) -> None:
+    """Who makes up signals would learn from them what a connection has in flight."""
+    this = Sender(forge)
+    this.programs.append(compiled(Path(__file__).with_name("nobody.c"), tmp_path))
+    this.start()
+    this.at("tx", 500, "/trial/nobody", SIGNALS, SOCKETS, "/proc/net/dev", out="nobody.out")
+    this.look(500, "root")
+    outcome = this.end(lab, tmp_path)
+    refused, reads = "Permission denied", "open"
+    assert (outcome.folder / "nobody.out").read_text().splitlines() == [refused, refused, reads]
+    assert socket(outcome, "root")["signals"] == "0"
+    assert "accepted 0" in (outcome.folder / "root.signals").read_text()
+
+
 def test_once_in_a_round_trip_unless_the_number_changes(lab: Lab, tmp_path: Path, forge: Path) -> None:
     this = Sender(forge)
     this.start()
