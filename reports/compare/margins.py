@@ -14,7 +14,8 @@ from l4sbench.document import load_model
 
 DEFAULT: Final = Path(__file__).parent / "default.yml"
 
-NotNegative = Annotated[float, Field(ge=0)]
+_MOST: Final = 1e9  # beyond any difference; with it a share of any mean remains a number
+NotNegative = Annotated[float, Field(ge=0, le=_MOST)]
 
 
 class _Strict(BaseModel):

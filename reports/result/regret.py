@@ -14,15 +14,17 @@ rates, and whatever else a matrix varies) count alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from l4sbench.document import load_model
-from l4sbench.errors import InputError, suggest
+from l4sbench.document import Document, read, reported
+from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from reports.result.cells import CellResult
@@ -49,6 +51,11 @@ class Prevalence(BaseModel):
     source: str = ""
     queues: Mapping[str, Weight] = {}
     competitors: Mapping[str, Weight] = {}
+    _document: Document = PrivateAttr(Document("", {}))
+
+    def where(self, *path: str) -> str:
+        """Return the position of a key, or of the whole, in the file that has the weights; empty for none."""
+        return self._document.where(path, key=True)
 
 
 UNIFORM = Prevalence()
@@ -68,7 +75,11 @@ def load_prevalence(path: Path) -> Prevalence:
     Raises:
         InputError: it cannot be read, or holds no weights; with the line and column of every problem.
     """
-    return load_model(path, Prevalence)
+    document = read(path)
+    found = document.validate(Prevalence)
+    document.refuse(())
+    found._document = document  # noqa: SLF001  (pydantic takes no private attribute as an argument)
+    return found
 
 
 @dataclass(frozen=True)
@@ -136,8 +147,13 @@ def regret(decision: Decision, prevalence: Prevalence = UNIFORM) -> tuple[Regret
         InputError: the weights name a queue or a competitor that the run does not have, or leave nothing.
     """
     keys = [_key(decision, cell.result) for cell in decision.cells]
-    _check_names("queue", prevalence.queues, {aqm for aqm, _, _ in keys})
-    _check_names("competitor", prevalence.competitors, {name for _, *names in keys for name in names})
+    queues, competitors = {aqm for aqm, _, _ in keys}, {name for _, *names in keys for name in names}
+    problems = [
+        *_unknown(prevalence, "queues", prevalence.queues, queues),
+        *_unknown(prevalence, "competitors", prevalence.competitors, competitors),
+    ]
+    if problems:
+        raise InputError(reported(problems))
     return tuple(_regret(decision, question, prevalence) for question in decision.questions)
 
 
@@ -148,11 +164,14 @@ def _key(decision: Decision, cell: CellResult) -> tuple[str, str, str]:
     return str(cell.queue.value), str(cc), f"{cc} {ecn}"
 
 
-def _check_names(kind: str, weights: Mapping[str, float], known: set[str]) -> None:
+def _unknown(
+    prevalence: Prevalence, key: str, weights: Mapping[str, float], known: set[str]
+) -> Iterator[Problem]:
+    """Yield the names that have a weight, and that the run does not have."""
     for name in weights:
         if name not in known:
-            hint = suggest(name, sorted(known))
-            raise InputError(f"the run has no {kind} {name} to weigh", hint)
+            message = f"the run has no {key.removesuffix('s')} {short(name)} to weigh"
+            yield Problem(prevalence.where(key, name), key, message, suggest(name, sorted(known)))
 
 
 def _regret(decision: Decision, question: Label, prevalence: Prevalence) -> Regret:
@@ -161,15 +180,18 @@ def _regret(decision: Decision, question: Label, prevalence: Prevalence) -> Regr
         if cell.question == question:
             cells.setdefault(_key(decision, cell.result), []).append(cell.result)
     modes = Counter(cc for _, cc, _ in cells)
-    pairs = [_pair(own, _weight(prevalence, key, modes[key[1]])) for key, own in cells.items()]
+    weights = [_weight(prevalence, key, modes[key[1]]) for key in cells]
+    total = sum(weights) or 1
+    pairs = [_pair(own, float(weight / total)) for own, weight in zip(cells.values(), weights, strict=True)]
     weighed = [pair for pair in pairs if pair.weight > 0]
     there = [pair for pair in weighed if pair.own is not None]
     everything, valid = sum(pair.weight for pair in weighed), sum(pair.weight for pair in there)
     if not valid:
-        raise InputError(
-            f"prevalence {prevalence.prevalence} weighs no queue and competitor with a valid trial",
-            "give what the run has a weight above 0",
+        message = (
+            f"prevalence {short(prevalence.prevalence)} weighs no queue and competitor with a valid trial"
         )
+        hint = "give what the run has a weight above 0"
+        raise InputError([Problem(prevalence.where(), "", message, hint)])
     delays = [pair for pair in there if pair.delay_ms is not None and pair.classic_delay_ms is not None]
     return Regret(
         question=question,
@@ -214,14 +236,19 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _weight(prevalence: Prevalence, key: tuple[str, str, str], modes: int) -> float:
-    """Return the weight of a queue and an ECN mode of a competitor: its own, or its part of the latter's."""
+def _weight(prevalence: Prevalence, key: tuple[str, str, str], modes: int) -> Fraction:
+    """Return the weight of a queue and an ECN mode of a competitor: its own, or its part of the latter's.
+
+    It is exact, as weights are in any unit and products of floats may be too large for one.
+    """
     aqm, cc, cc_ecn = key
-    queue = prevalence.queues.get(aqm, 0.0) if prevalence.queues else 1.0
+    queue = Fraction(prevalence.queues.get(aqm, 0.0) if prevalence.queues else 1.0)
     weights = prevalence.competitors
     if not weights:
         return queue
-    return queue * (weights[cc_ecn] if cc_ecn in weights else weights.get(cc, 0.0) / modes)
+    if cc_ecn in weights:
+        return queue * Fraction(weights[cc_ecn])
+    return queue * Fraction(weights.get(cc, 0.0)) / modes
 
 
 def _expected(pairs: Sequence[_Pair], figure: Callable[[_Pair], float | None]) -> float:

@@ -305,11 +305,14 @@ _RECODED: Final[tuple[Callable[[bytes], bytes], ...]] = (
 )
 
 
+_NUMBER: Final = re.compile(r"(?<![\w.-])[0-9]+(?:\.[0-9]+)?")
+
+
 def damaged_yaml(rng: random.Random, text: str) -> bytes:
-    """Return a YAML file with damaged values, tokens, lines or bytes."""
+    """Return a YAML file with damaged values, tokens, lines, numbers or bytes."""
     from l4sbench.document import parse
 
-    kind = rng.randrange(10)
+    kind = rng.randrange(11)
     if kind < 5:
         return as_yaml(damaged_tree(rng, parse(text.encode(), "x").content)).encode(errors="surrogatepass")
     if kind < 8:
@@ -324,6 +327,11 @@ def damaged_yaml(rng: random.Random, text: str) -> bytes:
             else:
                 lines.insert(at, lines[rng.randrange(len(lines))])
         return "\n".join(lines).encode(errors="surrogatepass")
+    if kind == 8:
+        share = rng.choice((0.1, 0.5, 1.0))
+        return _NUMBER.sub(
+            lambda found: str(rng.choice((*NUMBERS, *FLOATS))) if rng.random() < share else found[0], text
+        ).encode()
     return damaged_bytes(rng, text.encode())
 
 
@@ -608,6 +616,7 @@ def _documents(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]
     choices: tuple[tuple[Path, tuple[str, ...]], ...] = (
         (ROOT / "reports/compare/default.yml", ("compare", str(run), str(run), "--margins", "d.yml")),
         (errors / "prevalence/weights.yml", ("report", str(run), "--json", "--prevalence", "d.yml")),
+        (Path(__file__).with_name("prevalence.yml"), ("report", str(run), "--prevalence", "d.yml")),
         (
             ROOT / "reports/published/claims/segsize26.yml",
             ("report", str(run), "aqm=*", "--claims", "./d.yml"),

@@ -3,8 +3,9 @@
 """The one oracle of all hostile inputs: what a command may do, whatever it is given.
 
 It ends with a code for fine or for bad input, gives a position where a file is at fault, shows no traceback,
-executes nothing of what the input says, writes nothing beside the case, and needs less than `CPU_S` seconds
-and `MEMORY_MB` megabytes. The processor's time counts, so that a busy machine is no failure.
+prints no NaN or infinity as a figure, executes nothing of what the input says, writes nothing beside the
+case, and needs less than `CPU_S` seconds and `MEMORY_MB` megabytes. The processor's time counts, so that a
+busy machine is no failure.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ HANG_S: Final = 600.0
 """Guard against commands that wait for ever; no verdict depends on it otherwise."""
 
 _YAML: Final = re.compile(r":[1-9][0-9]*:[1-9][0-9]*: ")
+_NO_NUMBER: Final = re.compile(r"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 _NOTHING_LEFT: Final = re.compile(
     r"error: (there is no (matrix|run) |no cell |\S+: no cell has |the run has no packets)"
 )
@@ -66,6 +68,7 @@ def objections(case: Case, argv: tuple[str, ...], ended: Ended) -> list[str]:
     if ended.code == 2 and case.files:
         lines = [line for line in ended.err.splitlines() if line.startswith("error: ")]
         found += [f"no position: {line[:200]}" for line in lines if not _placed(case, line)]
+    found += [f"{word} in its output" for word in _no_numbers(case, ended)]
     if any(character in ended.err + ended.out for character in "\x1b\x07\x9b"):
         found.append("a control character for the terminal")
     if ended.cpu_s > CPU_S:
@@ -77,6 +80,18 @@ def objections(case: Case, argv: tuple[str, ...], ended: Ended) -> list[str]:
     if sorted(path.name for path in case.folder.parent.iterdir()) != [case.folder.name]:
         found.append("something was written beside the case")
     return found
+
+
+def _no_numbers(case: Case, ended: Ended) -> list[str]:
+    """Return NaN and infinity in the output, unless files or names of the case have such a word."""
+    words = set(_NO_NUMBER.findall(ended.out))
+    if not words:
+        return []
+    texts = [
+        str(case.commands).encode(),
+        *(path.read_bytes() for path in case.folder.rglob("*") if path.is_file()),
+    ]
+    return sorted(word for word in words if not any(word.lower().encode() in text.lower() for text in texts))
 
 
 def _placed(case: Case, line: str) -> bool:

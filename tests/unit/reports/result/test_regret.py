@@ -76,6 +76,15 @@ def test_pairs_without_valid_trials_are_left_out_and_said(make: Make) -> None:
     assert "50 % of the pairs, by weight, have no valid trial" in found.text
 
 
+@pytest.mark.parametrize("unit", [5e-324, 1e-200, 1e200, 1.7e308])
+def test_weights_are_in_any_unit(make: Make, unit: float) -> None:
+    weights = Prevalence(
+        queues=dict.fromkeys(("fifo", "codel", "dualpi2"), unit),
+        competitors={"cubic": unit, "cubic off": unit},
+    )
+    assert of(make, CELLS, weights).text == of(make, CELLS).text
+
+
 def test_weights_of_what_the_run_lacks_are_input_errors(make: Make) -> None:
     with pytest.raises(InputError, match=r"no queue fifi to weigh.*did you mean fifo"):
         of(make, CELLS, Prevalence(queues={"fifi": 1}))
@@ -83,6 +92,17 @@ def test_weights_of_what_the_run_lacks_are_input_errors(make: Make) -> None:
         of(make, CELLS, Prevalence(competitors={"bbr1": 1}))
     with pytest.raises(InputError, match="weighs no queue"):
         of(make, CELLS, Prevalence(queues={"fifo": 0}))
+
+
+def test_weights_of_a_file_that_the_run_lacks_have_positions(make: Make, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yml"
+    path.write_text("prevalence: mine\nqueues: {fifi: 1}\ncompetitors:\n  cubic: 1\n  bbr1: 1\n")
+    with pytest.raises(InputError) as raised:
+        of(make, CELLS, load_prevalence(path))
+    assert [problem.where for problem in raised.value.problems] == [f"{path}:2:10", f"{path}:5:3"]
+    path.write_text("prevalence: mine\nqueues: {fifo: 0}\n")
+    with pytest.raises(InputError, match=r"mine\.yml:1:1: prevalence mine weighs no queue"):
+        of(make, CELLS, load_prevalence(path))
 
 
 def test_a_file_of_weights(tmp_path: Path) -> None:
