@@ -62,6 +62,15 @@ def test_every_step_runs_a_target_or_a_script_of_ours(name: str) -> None:
         assert program == "make" or os.access(ROOT / program, os.X_OK)
 
 
+@pytest.mark.parametrize("name", sorted(path.name for path in WORKFLOWS.glob("*.yml")))
+def test_what_others_publish_is_named_by_its_content(name: str) -> None:
+    """A tag can move; a commit and a digest cannot."""
+    for job in jobs(name).values():
+        for step in job["steps"]:
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step.get("uses", f"a@{'0' * 40}"))
+        assert re.fullmatch(r"[\w.:/-]+@sha256:[0-9a-f]{64}", job.get("container", f"a@sha256:{'0' * 64}"))
+
+
 def test_check_runs_the_checks_and_the_unit_tests() -> None:
     assert commands("check.yml")[-1] == ["make", "check"]
     dry = run(["make", "--dry-run", "check"]).stdout
