@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,12 @@ _NOT_WRITABLE: Final = frozenset(
         *(errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
     }
 )
+
+_PAGE: Final = "index.html"
+_SERIES: Final = "data"
+_HEAD_BYTES: Final = 1 << 16
+_MARKS: Final = (b'name="generator" content="l4sbench', b"<p>Drawn by <code>l4sbench report")
+"""What the pages of reports and of figures begin with."""
 
 
 @contextmanager
@@ -52,6 +58,29 @@ def writing(folder: Path, hint: str) -> Iterator[None]:
         if error.errno not in _NOT_WRITABLE:
             raise
         raise InputError(f"{error.filename or folder} cannot be written: {error.strerror}", hint) from error
+
+
+def refuse_others(folder: Path, names: Iterable[str] = ()) -> None:
+    """Refuse a folder that a user gave for a report or figures if files of others would be replaced in it.
+
+    Files that are there belong to l4sbench if a page of l4sbench is beside them.
+
+    Raises:
+        InputError: the page, or a file of `names`, is somebody else's, or the series' folder is a link.
+    """
+    from l4sbench.plain import read_plain
+    from l4sbench.store.links import linked
+
+    if (folder / _SERIES).is_symlink():
+        raise linked(folder / _SERIES)
+    try:
+        ours = any(mark in read_plain(folder / _PAGE, _HEAD_BYTES) for mark in _MARKS)
+    except OSError:
+        ours = False
+    taken = [] if ours else [name for name in (_PAGE, *names) if os.path.lexists(folder / name)]
+    if taken:
+        hint = "choose another folder, or remove the file"
+        raise InputError(f"{folder / taken[0]} exists, and is not of a report of l4sbench", hint)
 
 
 def copy_description(run: Path, folder: Path) -> Path:

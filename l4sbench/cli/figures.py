@@ -66,7 +66,7 @@ def wanted(args: argparse.Namespace) -> bool:
 def write(args: argparse.Namespace) -> int:
     """Write the figures of a run, or of the cells that pass the filters, and print the index."""
     from l4sbench.app import api
-    from l4sbench.app.reading import writing
+    from l4sbench.app.reading import refuse_others, writing
     from reports.figures import figures, formats
     from reports.figures import write as write_figures
 
@@ -79,6 +79,7 @@ def write(args: argparse.Namespace) -> int:
         return _write_map(args, decision, report / "map" / _below(args.filters), forms)
     folder = Path(args.figures) if args.figures else report / "figures" / _below(args.filters)
     tables = api.load(path, *args.filters, every=args.all)
+    refuse_others(folder)
     many = counted(len(decision.cells), "cell")
     say(f"drawing figures of {many} into {as_path(folder)}, about one per second")
     with writing(folder, "--figures DIR writes them into another folder"):
@@ -109,11 +110,12 @@ def _command(args: argparse.Namespace) -> str:
 
 def _write_map(args: argparse.Namespace, decision: Decision, folder: Path, forms: Sequence[str]) -> int:
     """Write the map of rate and RTT, beside other maps of the run but not among its figures."""
-    from l4sbench.app.reading import writing
+    from l4sbench.app.reading import refuse_others, writing
     from reports.figures import the_plane
     from reports.figures import write as write_figures
 
     folder = Path(args.figures) if args.figures else folder
+    refuse_others(folder)
     figure = the_plane(decision)
     with writing(folder, "--map --figures DIR writes it into another folder"):
         written = write_figures(iter([figure]), folder, forms, _announce, _command(args))
@@ -123,7 +125,7 @@ def _write_map(args: argparse.Namespace, decision: Decision, folder: Path, forms
 def _write_several(args: argparse.Namespace, forms: Sequence[str]) -> int:
     """Write figures of several runs into a folder of their own, so that they replace no others."""
     from l4sbench.app import api
-    from l4sbench.app.reading import writing
+    from l4sbench.app.reading import refuse_others, writing
     from reports.figures import of_runs
     from reports.figures import write as write_figures
 
@@ -132,6 +134,7 @@ def _write_several(args: argparse.Namespace, forms: Sequence[str]) -> int:
     )
     report = args.output or args.run / "report"
     folder = Path(args.figures) if args.figures else report / "figures" / "runs" / _below(args.filters)
+    refuse_others(folder)
     with writing(folder, "--figures DIR writes them into another folder"):
         shown = of_runs(several, lambda why: warn(f"not drawn: {why}"))
         written = write_figures(shown, folder, forms, _announce, _command(args))

@@ -268,7 +268,7 @@ class _Target:
     def write(self, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Panel] = ()) -> Path:
         """Write the table `verdicts`, every document and the page of a whole run; return the page."""
         from l4sbench.app import api
-        from l4sbench.app.reading import reading, writing
+        from l4sbench.app.reading import reading, refuse_others, writing
         from l4sbench.files import write_whole
         from l4sbench.tables import write
         from reports import page as pages
@@ -276,11 +276,14 @@ class _Target:
         from reports.result.metrics import cell_metrics
 
         with reading(self.run), writing(self.folder, _ELSEWHERE):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write("verdicts", [decision.frame().lazy()], self.verdicts)
             found = api.load(self.run, every=self.every)
             metrics = cell_metrics(found, decision.rule.l4s, decision.rule.classic)
-            for name, text in documents(decision, regrets, metrics).items():
+            texts = documents(decision, regrets, metrics)
+            if self.folder != self.run / "report":
+                refuse_others(self.folder, (*texts, self.verdicts.name))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write("verdicts", [decision.frame().lazy()], self.verdicts)
+            for name, text in texts.items():
                 write_whole(self.folder / name, text)
             matrix = api.load_matrix(self.run / "matrix.yaml")
             heading = pages.Heading(matrix.name, matrix.description)

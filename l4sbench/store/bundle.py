@@ -89,11 +89,12 @@ def write_bundle(run: Path, out: Path) -> Contents:
 
     Raises:
         InputError: `run` is not a run directory, it changed while it was read, or something else than files
-            is in it or at `out`.
+            is in it, or something else than a bundle at `out`.
     """
     run = run.resolve()
     if not is_plain(run / "manifest.json"):
         raise InputError(f"{run} is not a run directory: it has no manifest.json")
+    _require_ours(out)
     root = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         name = _name_of(run)
@@ -161,6 +162,17 @@ def unpack_bundle(bundle: Path, runs: Path) -> Path:
 
 
 # ---- writing
+def _require_ours(out: Path) -> None:
+    """Refuse to replace a file with something in it that is not a bundle."""
+    if out.is_symlink() or not out.is_file() or not out.stat().st_size:
+        return  # a link is replaced and not followed; `new_file` refuses what is no file
+    try:
+        with _opened(out):
+            pass
+    except InputError as error:
+        raise InputError(f"{out} exists and is not a bundle", "choose another name, or remove it") from error
+
+
 def _name_of(run: Path) -> str:
     """Matrix and time of a run, by its folders or, if these were renamed, by its manifest."""
     name = f"{run.parent.name}/{run.name}"

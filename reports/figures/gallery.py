@@ -292,6 +292,7 @@ _PAGE: Final = """\
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="l4sbench">
 <title>Figures</title>
 <style>
 body {{ font: 16px/1.4 sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }}

@@ -322,3 +322,22 @@ def test_a_report_elsewhere_removes_nothing_of_a_user(run: Path, tmp_path: Path)
     assert main(["report", str(run), "-o", str(own)]) == 2
     assert main(["collect", str(run), "-o", str(own.parent)]) == 2
     assert own.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["index.html", "decision.md", "cells.csv"])
+def test_a_report_elsewhere_replaces_its_own_files_only(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("mine")
+    figures = ["report", str(run), "--figures", str(out), "--format", "json", "--series", "none"]
+    for words in (["report", str(run), "-o", str(out)], *([figures] if name == "index.html" else [])):
+        assert main(words) == 2
+        assert f"{out / name} exists, and is not of a report of l4sbench" in capsys.readouterr().err
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [(name, "mine")]
+    (out / name).rename(out / "notes")
+    for _ in range(2):  # its own files are replaced
+        assert main(["report", str(run), "-o", str(out)]) == 0
+    assert main(figures) == main(figures) == 0
+    assert (out / "notes").read_text() == "mine"

@@ -402,3 +402,13 @@ def test_a_date_that_no_calendar_has_is_no_name_of_a_run(run: Path, tmp_path: Pa
     for read in (check_bundle, lambda bundle: unpack_bundle(bundle, tmp_path / "there")):
         with pytest.raises(InputError, match="20261399T250000Z is not a valid name of a run"):
             read(tmp_path / "odd.tar.gz")
+
+
+def test_only_a_bundle_is_replaced(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("mine")
+    with pytest.raises(InputError, match="out exists and is not a bundle"):
+        write_bundle(run, out)
+    assert out.read_text() == "mine"
+    out.write_bytes(b"")  # of mktemp
+    assert write_bundle(run, out) == write_bundle(run, out) == check_bundle(out)
