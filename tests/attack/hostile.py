@@ -31,6 +31,12 @@ ROOT: Final = Path(__file__).parents[2]
 MARKER: Final = "l4sbench-was-here"
 """Name of a file that a command makes if it executes what an input says."""
 
+SECRET: Final = "hunter2-of-somebody"
+"""Content of a file outside of a case, which links lead to and nothing may repeat."""
+
+OUTSIDE: Final = "outside"
+"""Folder beside the cases with that file, in which nothing may change."""
+
 Tree: TypeAlias = Any
 
 
@@ -722,7 +728,9 @@ def _repack(rng: random.Random, path: Path) -> None:
             case 6:
                 members.insert(rng.randrange(len(members)), members[at])
             case _ if at == 0:  # the run's name, in the list and of all members
-                run = rng.choice((*_NAMES, "a/b/c", "quickstart/20260102T030405Z", "quickstart/latest"))
+                run = rng.choice(
+                    (*_NAMES, "a/b/c", "quickstart/20260102T030405Z", "base/20261399T250000Z", "base/latest")
+                )
                 with suppress(*_DAMAGED):
                     plain = json.loads(data)
                     data = json.dumps(plain | {"run": run}).encode()
@@ -754,7 +762,8 @@ def _runs(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
         [path for path in whole if "raw" in path.parts],
         [path for path in whole if path.suffix == ".parquet"],
     )
-    command = rng.choice(("report", "report", "collect", "compare", "bundle", "figures", "plan"))
+    commands = ("report", "report", "collect", "compare", "bundle", "figures", "plan", "elsewhere")
+    command = rng.choice(commands)
     chosen: set[Path] = set()
     for _ in range(rng.choice((1, 1, 2, 4))):
         chosen.add(rng.choice(rng.choice([group for group in groups if group])))
@@ -765,17 +774,54 @@ def _runs(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
             path.write_bytes(damaged_yaml(rng, path.read_text(encoding="utf-8")))
         else:
             damaged_file(rng, path)
+    odd = _oddity(rng, own) if rng.random() < 0.4 else ()
+    if odd:
+        command = rng.choice(("bundle", "bundle", "report", "collect", "plan"))
     argv: dict[str, tuple[str, ...]] = {
         "report": ("report", "run", *rng.choice(((), ("--json",), ("aqm=*",)))),
         "collect": ("collect", "run", *rng.choice(((), ("--full",)))),
         "compare": ("compare", *rng.choice((("run", str(run)), (str(run), "run")))),
         "bundle": ("bundle", "run", "-o", "out.tar.gz"),
+        "elsewhere": ("report", "run", "-o", "run/report"),
         "figures": ("report", "run", "--figures", "drawn", "--format", "json"),
         "plan": ("plan", "run/matrix.yaml"),
     }
     # raw files that cannot be read are problems of trials (1), a lock that cannot be made is one of places
     names = tuple(path.name for path in sorted(chosen))
-    return {"commands": (argv[command],), "files": ("run", *names), "exits": (0, 1, 2, 3)}
+    return {"commands": (argv[command],), "files": ("run", *names, *odd), "exits": (0, 1, 2, 3)}
+
+
+_ODD_NAMES: Final = ("a\nb", "a\udcff", "\x1b[2J", "x" * 250, " ", "-rf", "$(touch " + MARKER + ")", "a\\b")
+
+
+def _oddity(rng: random.Random, run: Path) -> tuple[str, ...]:
+    """Put into a run directory what l4sbench never makes: links, FIFOs, rights, odd names and dates."""
+    places = [path for path in sorted(run.rglob("*")) if not path.is_symlink()]
+    place = rng.choice([run, *places])
+    folder = place if place.is_dir() else place.parent
+    outside = run.parent.parent.parent / OUTSIDE
+    match rng.randrange(7):
+        case 0 | 1 if place != run:  # at the place of what was there
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+            place.symlink_to(rng.choice((outside, outside / "secret", "/nowhere", place.name, "..")))
+        case 0 | 1 | 2:
+            place = folder / rng.choice(("notes", "link.json", "1-abcdef", "decision.md", *_ODD_NAMES))
+            if not os.path.lexists(place):
+                place.symlink_to(
+                    rng.choice((outside, outside / "secret", outside / "secret", "/nowhere", place.name))
+                )
+        case 3 if place.is_file():
+            place.unlink()
+            os.mkfifo(place)
+        case 3 | 4:
+            place = folder / rng.choice(_ODD_NAMES)
+            place.touch()
+        case 5:
+            place.chmod(0o6755)
+        case _:
+            place = run.parent / "20261399T250000Z"
+            place.symlink_to(run.name)
+    return (place.name,)
 
 
 def _damage_table(rng: random.Random, path: Path) -> None:
@@ -870,6 +916,9 @@ def make_case(kind: str, seed: int, number: int, folder: Path, run: Path) -> Cas
     """Make the files of a case in an empty folder; `run` is the run directory that some are made from."""
     rng = random.Random(f"{kind}/{seed}/{number}")
     folder.mkdir(parents=True)
+    outside = folder.parent.parent / OUTSIDE
+    outside.mkdir(exist_ok=True)
+    (outside / "secret").write_text(SECRET, encoding="ascii")
     return Case(kind, seed, number, folder, **KINDS[kind](rng, folder, run))
 
 

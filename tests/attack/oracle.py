@@ -3,18 +3,24 @@
 """The one oracle of all hostile inputs: what a command may do, whatever it is given.
 
 It ends with a code for fine or for bad input, gives a position where a file is at fault, shows no traceback,
-prints no NaN or infinity as a figure, executes nothing of what the input says, writes nothing beside the
-case, and needs less than `CPU_S` seconds and `MEMORY_MB` megabytes. The processor's time counts, so that a
-busy machine is no failure.
+prints no NaN or infinity as a figure, executes nothing of what the input says, reads and writes nothing
+beside the case, and needs less than `CPU_S` seconds and `MEMORY_MB` megabytes. The processor's time counts,
+so that a busy machine is no failure.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
-from tests.attack.hostile import MARKER
+from l4sbench.plain import is_plain
+from tests.attack.hostile import MARKER, OUTSIDE, SECRET
 
 if TYPE_CHECKING:
     from tests.attack.hostile import Case
@@ -23,6 +29,8 @@ CPU_S: Final = 10.0
 MEMORY_MB: Final = 500.0
 HANG_S: Final = 600.0
 """Guard against commands that wait for ever; no verdict depends on it otherwise."""
+
+_MOST_BYTES: Final = 64 << 20
 
 _YAML: Final = re.compile(r":[1-9][0-9]*:[1-9][0-9]*: ")
 _NO_NUMBER: Final = re.compile(r"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
@@ -79,6 +87,11 @@ def objections(case: Case, argv: tuple[str, ...], ended: Ended) -> list[str]:
         found.append("a command of the input was executed")
     if sorted(path.name for path in case.folder.parent.iterdir()) != [case.folder.name]:
         found.append("something was written beside the case")
+    outside = case.folder.parent.parent / OUTSIDE
+    if [(path.name, path.read_text("ascii")) for path in outside.iterdir()] != [("secret", SECRET)]:
+        found.append("something was written where a link leads")
+    if SECRET in ended.out + ended.err or any(SECRET.encode() in content for content in _contents(case)):
+        found.append("what a link leads to was read")
     return found
 
 
@@ -92,6 +105,17 @@ def _no_numbers(case: Case, ended: Ended) -> list[str]:
         *(path.read_bytes() for path in case.folder.rglob("*") if path.is_file()),
     ]
     return sorted(word for word in words if not any(word.lower().encode() in text.lower() for text in texts))
+
+
+def _contents(case: Case) -> Iterator[bytes]:
+    """Yield the content of every file of a case, unpacked."""
+    for path in case.folder.rglob("*"):
+        if is_plain(path) and path.stat().st_size < _MOST_BYTES:
+            content = path.read_bytes()
+            yield content
+            if path.suffix == ".gz":
+                with suppress(OSError, EOFError, zlib.error), gzip.GzipFile(fileobj=BytesIO(content)) as file:
+                    yield file.read(_MOST_BYTES)
 
 
 def _placed(case: Case, line: str) -> bool:
