@@ -7,9 +7,11 @@
  * this one and the two before make an elephant. What is older is forgotten when
  * the flow's next packet comes, so that nobody has to clear counters.
  *
- * The number of elephants is that of flows whose last packet was an elephant's.
- * A flow that ended by FIN or RST leaves it, and packets still under way do not
- * bring it back: only after it was a mouse can it be counted again. Flows that
+ * The number of elephants is that of flows whose last packet was an elephant's,
+ * but for those that only acknowledge: they take no share of the link, so a flow
+ * is counted from its first packet with payload on. A flow that ended by FIN or
+ * RST leaves the number, and packets still under way do not bring it back: only
+ * after it was a mouse can it be counted again. Flows that
  * fall silent without an end are looked for, two records with each packet.
  */
 #include <linux/if_vlan.h>
@@ -104,7 +106,12 @@ static enum ncf_kind ncf_kind_of(const struct sk_buff *skb, int offset,
 		     tcp->doff == NCF_TCP_OFFSET &&
 		     ncf_is_signal(skb, offset + sizeof(copy))))
 		return NCF_OTHER;
-	return tcp->fin || tcp->rst ? NCF_TCP_END : NCF_TCP;
+	if (tcp->fin || tcp->rst)
+		return NCF_TCP_END;
+	if (tcp->doff >= sizeof(copy) / 4 &&
+	    iph_totlen(skb, ip) == sizeof(*ip) + tcp->doff * 4)
+		return NCF_TCP_BARE;
+	return NCF_TCP;
 }
 
 /**
@@ -174,19 +181,19 @@ u32 ncf_flow_count(struct ncf_flow *flow, u32 window, u32 packets)
  * ncf_flow_follow() - keep the number of elephants
  * @flows: all flows
  * @flow: the record of a packet's flow
+ * @kind: what the packet is
  * @elephant: whether the flow is one, now
- * @ends: whether the packet ends it
  */
 void ncf_flow_follow(struct ncf_flows *flows, struct ncf_flow *flow,
-		     bool elephant, bool ends)
+		     enum ncf_kind kind, bool elephant)
 {
 	enum ncf_state before = flow->state;
 
-	if (ends) {
+	if (kind == NCF_TCP_END) {
 		flow->state = NCF_ENDED;
 	} else if (!elephant) {
 		flow->state = NCF_NOT_COUNTED;
-	} else if (before == NCF_NOT_COUNTED) {
+	} else if (before == NCF_NOT_COUNTED && kind != NCF_TCP_BARE) {
 		flow->state = NCF_COUNTED;
 		flows->elephants = min(flows->elephants + 1, NCF_ELEPHANTS_MAX);
 	}
@@ -230,7 +237,7 @@ u32 ncf_flows_sweep(struct ncf_flows *flows, u32 window, u32 silent)
 		if (flow->state != NCF_COUNTED ||
 		    window - flow->window <= silent)
 			continue;
-		ncf_flow_follow(flows, flow, false, false);
+		ncf_flow_follow(flows, flow, NCF_OTHER, false);
 		left++;
 	}
 	return left;

@@ -16,6 +16,7 @@ enum ncf_kind {
 	NCF_OTHER,		/* not followed */
 	NCF_UDP,
 	NCF_TCP,
+	NCF_TCP_BARE,		/* without payload: an ACK or SYN */
 	NCF_TCP_END,		/* with FIN or RST */
 };
 
@@ -51,7 +52,7 @@ void ncf_flows_free(struct ncf_flows *flows);
 struct ncf_packet ncf_packet_of(const struct sk_buff *skb);
 u32 ncf_flow_count(struct ncf_flow *flow, u32 window, u32 packets);
 void ncf_flow_follow(struct ncf_flows *flows, struct ncf_flow *flow,
-		     bool elephant, bool ends);
+		     enum ncf_kind kind, bool elephant);
 bool ncf_flow_signals(struct ncf_flow *flow, u64 now_ns, u32 gap);
 u32 ncf_flows_sweep(struct ncf_flows *flows, u32 window, u32 silent);
 

@@ -8,8 +8,8 @@
  *
  * Two queues of bytes take turns (deficit round robin, equal quanta). Flows of
  * few packets and all that is no flow join the mice, the others the elephants.
- * A packet of an elephant that finds more than a threshold in its queue makes a
- * signal to its sender: see ncf_signals.c. With a single queue for both
+ * A packet of an elephant that has payload and finds more than a threshold in its
+ * queue makes a signal to its sender: see ncf_signals.c. With a single queue for both
  * ("NCF-1Q" in the paper) signals go to elephants all the same.
  */
 #include <linux/module.h>
@@ -138,8 +138,7 @@ static int ncf_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		name = NCF_MICE;
 	above = ncf_depth(q, name) > q->queues[name].threshold;
 	if (packet.kind != NCF_OTHER)
-		ncf_flow_follow(&q->flows, flow, elephant,
-				packet.kind == NCF_TCP_END);
+		ncf_flow_follow(&q->flows, flow, packet.kind, elephant);
 	q->stats.swept += ncf_flows_sweep(&q->flows, window, q->params.sweep);
 	if (name == NCF_MICE)
 		q->mice_crowded = above;

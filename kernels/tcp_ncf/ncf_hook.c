@@ -6,7 +6,8 @@
  * NCF's option ends here. It counts only if it is well formed, for a connection
  * of NCF's that is established, and about a byte that this connection has in
  * flight, beyond that of the last signal: somebody who does not see the packets
- * would have to guess that byte, and a copy of a signal says nothing new.
+ * would have to guess that byte, and a copy of a signal says nothing new. Who
+ * only acknowledges has none in flight: signals about ACKs change nothing.
  *
  * A signal waits at its connection for the next ACK, as the window is only to be
  * written there; with endhost=1 for the ACK of the packet that it is about,
@@ -102,7 +103,7 @@ static enum ncf_verdict ncf_signal_keep(struct ncf_flow *flow,
 		return NCF_NOT_ESTABLISHED;
 	if (before(signal->seq, una))
 		return NCF_STALE;
-	if (after(signal->seq, READ_ONCE(tp->snd_nxt)))
+	if (!before(signal->seq, READ_ONCE(tp->snd_nxt)))
 		return NCF_AHEAD;
 	if (flow->any && !before(flow->last_seq, una) &&
 	    !after(signal->seq, flow->last_seq))

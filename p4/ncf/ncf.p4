@@ -28,10 +28,11 @@ const QueueId_t ELEPHANTS_QUEUE = 1;
 const MirrorType_t MIRROR_SIGNAL = 1;
 const bit<8> DATA = 0; // the first byte of what the egress parser meets
 const bit<8> SIGNAL = 1;
-const bit<8> NO_FLOW = 0; // kinds of packets: not followed, UDP, TCP, TCP with FIN or RST
+const bit<8> NO_FLOW = 0; // kinds of packets: not followed, UDP, TCP, TCP with FIN or RST, TCP without payload
 const bit<8> UDP = 1;
 const bit<8> TCP = 2;
 const bit<8> TCP_END = 3;
+const bit<8> TCP_BARE = 4;
 const bit<2> STAY = 0; // a packet changes the number of elephants by its flow's
 const bit<2> ENTER = 1;
 const bit<2> LEAVE = 2;
@@ -137,6 +138,19 @@ control Ingress(inout headers_t hdr, inout ingress_md_t md, in ingress_intrinsic
         key = { ig.ingress_port: exact; } actions = { back_by; NoAction; } default_action = NoAction(); size = 288;
     }
 
+    // An IP packet as long as its headers has no payload; Ethernet may have padded it.
+    action no_payload() { hdr.bridge.kind = TCP_BARE; }
+    table payload {
+        key = { hdr.ip.length: exact; hdr.tcp.offset: exact; }
+        actions = { no_payload; NoAction; }
+        const default_action = NoAction(); size = 16;
+        const entries = {
+            (40, 5): no_payload(); (44, 6): no_payload(); (48, 7): no_payload(); (52, 8): no_payload();
+            (56, 9): no_payload(); (60, 10): no_payload(); (64, 11): no_payload(); (68, 12): no_payload();
+            (72, 13): no_payload(); (76, 14): no_payload(); (80, 15): no_payload();
+        }
+    }
+
     Hash<flow_t>(HashAlgorithm_t.CRC16) flow_hash;
     action identify() {
         md.flow = flow_hash.get({hdr.ip.src, hdr.ip.dst, hdr.ip.protocol, hdr.ports.src, hdr.ports.dst});
@@ -178,6 +192,7 @@ control Ingress(inout headers_t hdr, inout ingress_md_t md, in ingress_intrinsic
             bridge.apply();
         }
         way_back.apply();
+        if (md.kind == TCP) { payload.apply(); }
         if (md.kind != NO_FLOW) {
             identify();
             packets0.apply(); packets1.apply(); packets2.apply(); packets3.apply();
@@ -223,7 +238,8 @@ control Egress(inout headers_t hdr, inout egress_md_t md, in egress_intrinsic_me
                inout egress_intrinsic_metadata_for_output_port_t oport) {
     action begin() { md.mark = COUNTED ++ eg.egress_port; md.now = prsr.global_tstamp[47:16]; }
 
-    // A flow that ended is not counted again while packets are under way: only after it was a mouse.
+    // A flow that ended is not counted again while packets are under way: only after it was a mouse. ACKs of an
+    // elephant leave the number as it is: who only acknowledges takes no share of the link.
     Register<bit<16>, flow_t>(FLOWS, 0) state_of;
     RegisterAction<bit<16>, flow_t, bit<16>>(state_of) grow = {
         void apply(inout bit<16> v, out bit<16> r) { r = v; if (v == 0) { v = md.mark; } } };
@@ -239,7 +255,7 @@ control Egress(inout headers_t hdr, inout egress_md_t md, in egress_intrinsic_me
         actions = { is_elephant; is_mouse; ends; NoAction; }
         const default_action = NoAction(); size = 8;
         const entries = {
-            (UDP, 0): is_mouse(); (TCP, 0): is_mouse();
+            (UDP, 0): is_mouse(); (TCP, 0): is_mouse(); (TCP_BARE, 0): is_mouse();
             (UDP, 1): is_elephant(); (TCP, 1): is_elephant();
             (TCP_END, 0): ends(); (TCP_END, 1): ends();
         }

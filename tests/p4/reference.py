@@ -64,11 +64,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Flow:
-    """The five-tuple of a packet, and what else of it counts."""
+    """The five-tuple of a packet, and what else of it counts.
+
+    Attributes:
+        tuple: Addresses, protocol and ports.
+        protocol: TCP or UDP.
+        ends: It has FIN or RST.
+        bare: It is a TCP packet without payload.
+    """
 
     tuple: bytes
     protocol: int
     ends: bool
+    bare: bool = False
 
     @property
     def id(self) -> int:
@@ -90,7 +98,8 @@ class Flow:
         if fragment & 0x3FFF or protocol not in (TCP, UDP):
             return None
         ends = protocol == TCP and bool(frame[47] & (FIN | RST))
-        return cls(frame[26:34] + bytes([protocol]) + frame[34:38], protocol, ends)
+        bare = protocol == TCP and int.from_bytes(frame[16:18]) == 20 + 4 * (frame[46] >> 4)
+        return cls(frame[26:34] + bytes([protocol]) + frame[34:38], protocol, ends, bare)
 
 
 def internet_checksum(data: bytes) -> int:
@@ -176,14 +185,17 @@ class Ncf:
         return sum(self.windows[(now - age) % 4].get(flow, 0) for age in range(3))
 
     def _follow(self, port: int, flow: Flow, elephant: bool) -> None:
-        """Keep the number of elephants; a flow that ended is not counted again before it was a mouse."""
+        """Keep the number of elephants.
+
+        A flow that ended is not counted again before it was a mouse, and one that only acknowledges never is.
+        """
         before = self.states.get(flow.id)
         number = self.flows.get(port, 0)
         if flow.ends:
             self.states[flow.id] = "ended"
         elif not elephant:
             self.states.pop(flow.id, None)
-        elif before is None:
+        elif before is None and not flow.bare:
             self.states[flow.id] = "counted"
             self.flows[port] = min(number + 1, 0xFFFF)
         if before == "counted" and (flow.ends or not elephant):
@@ -191,7 +203,7 @@ class Ncf:
 
     def _signals(self, time_ns: int, flow: Flow, depth_bytes: int, limits: Settings) -> bool:
         """Report whether an elephant's packet makes a signal: not if the flow's last was just before."""
-        if depth_bytes <= limits.elephants_bytes or flow.protocol != TCP or flow.ends:
+        if depth_bytes <= limits.elephants_bytes or flow.protocol != TCP or flow.ends or flow.bare:
             return False
         now = time_ns // TICK_NS % (1 << 32)
         if (now - self.signalled.get(flow.id, 0)) % (1 << 32) <= self.settings.gap:

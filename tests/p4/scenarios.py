@@ -231,6 +231,27 @@ def number_stops_at_0() -> Scenario:
     )
 
 
+def acknowledgements() -> Scenario:
+    bare = DATA.but(flags=ACK, payload=b"")
+    timestamps = bare.but(options=b"\1\1\x08\x0a" + struct.pack("!II", 7, 9))
+    most = bare.but(options=b"\1" * 40)
+    return scenario(
+        "A flow that only acknowledges is an elephant, but is not counted and gets no signal, whatever "
+        "options it has: the other's state 1. One byte of payload and it is counted, and gets a signal that "
+        "states 2. It stays so while it acknowledges again, without signals, until it is a mouse.",
+        burst(OTHER, 14, at(0, 1)),
+        burst(bare, 14, at(0, 2)),
+        *(burst(one, 1, at(0, 4 + 2 * n), depth=DEEP) for n, one in enumerate((bare, timestamps, most))),
+        burst(OTHER, 1, at(0, 10), depth=DEEP),
+        burst(timestamps.but(payload=b"1"), 1, at(0, 12), depth=DEEP),
+        burst(bare, 1, at(0, 14), depth=DEEP),
+        burst(OTHER, 1, at(0, 16), depth=DEEP),
+        burst(OTHER, 14, at(3, 1)),
+        burst(bare, 1, at(3, 3)),
+        burst(OTHER, 1, at(3, 5), depth=DEEP),
+    )
+
+
 # ---- signals
 def elephants_threshold() -> Scenario:
     return scenario(
@@ -295,7 +316,7 @@ def tcp_options() -> Scenario:
         "The options and the payload of the packet do not come back.",
         burst(segment, 13, at(0, 1)),
         burst(segment, 1, at(0, 3), depth=DEEP),
-        burst(segment.but(payload=b""), 1, at(0, 5), depth=DEEP),
+        burst(segment.but(payload=b"1"), 1, at(0, 5), depth=DEEP),
     )
 
 
@@ -357,7 +378,7 @@ def others_pass() -> Scenario:
 
 SCENARIOS: tuple[Callable[[], Scenario], ...] = (
     *(rho, windows_roll, window_boundary, counters_cleared, counters_not_cleared, counters_saturate),
-    *(hash_collision, fin, rst, reused_after_fin, fin_of_a_mouse, idle_elephant),
+    *(hash_collision, fin, rst, reused_after_fin, fin_of_a_mouse, idle_elephant, acknowledgements),
     *(number_saturates, number_stops_at_0, elephants_threshold, mice_make_no_signal, mice_crowded),
     *(damping, addresses_turn_round, tcp_options, checksums),
     *(ip_options_pass, fragments_pass, udp_is_classified, others_pass),

@@ -89,6 +89,7 @@ def traffic(draw: st.DrawFn) -> list[Event]:
             flow = draw(st.sampled_from(FLOWS))
             flags = draw(st.sampled_from((0x10, 0x18, 0x18, 0x18, 0x02, 0x11, 0x04, 0x14)))
             changed = flow.but(flags=flags, seq=draw(st.integers(0, 2**32 - 1)))
+            changed = changed.but(payload=draw(st.sampled_from((b"", b"1", *(flow.payload,) * 4))))
             source, frame = flow.source, changed.frame
         elif frame[6:12] == CAROL.mac:
             source = CAROL
@@ -163,6 +164,15 @@ def test_a_mouse_that_ends_was_never_counted() -> None:
 
 def test_a_silent_elephant_leaves_the_count_with_its_next_packet() -> None:
     assert numbers("idle-elephant") == [2, 2, 1]
+
+
+def test_a_flow_that_only_acknowledges_is_not_counted() -> None:
+    assert queues("acknowledgements")[14:31] == 12 * "m" + 5 * "e"
+    assert numbers("acknowledgements") == [1, 2, 2, 1]
+    assert [int.from_bytes(signal[34:36]) for signal in signals("acknowledgements")] == 4 * [5_201]
+    assert [int.from_bytes(signal[36:38]) for signal in signals("acknowledgements")] == [
+        *(40_001, 40_000, 40_001, 40_001)
+    ]
 
 
 def test_the_number_stays_in_its_range() -> None:

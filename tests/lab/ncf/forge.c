@@ -9,7 +9,8 @@
  * come in. Each kind is what the sender must find wrong; "malformed" takes turns
  * between all ways to be so, "fuzz" changes any bytes behind the IP header of a
  * signal about data that is not in flight (NUMBER is the seed), "replayed" sends
- * copies of the last signal that left by the port, and "valid", "growing" and
+ * copies of the last signal that left by the port, "bare" is about the last packet
+ * without payload of a connection, and "valid", "growing" and
  * "vast" have nothing wrong, each about the next byte (NUMBER is the number of
  * elephants, which grows by one each time or does not; "vast" states the largest
  * capacity that counts). Prints how many were sent.
@@ -219,7 +220,7 @@ static bool spoil(struct signal *s, const char *kind, unsigned int number)
 		s->option.capacity_kbps = htonl(MOST_KBPS);
 	else if (!strcmp(kind, "valid") || !strcmp(kind, "growing"))
 		shift(s, number);
-	else if (strcmp(kind, "checksum") && strcmp(kind, "fuzz"))
+	else if (strcmp(kind, "checksum") && strcmp(kind, "fuzz") && strcmp(kind, "bare"))
 		return false;
 	if (!strcmp(kind, "growing"))
 		s->option.flows = htons((uint16_t)(ntohs(s->option.flows) + number));
@@ -238,10 +239,25 @@ static bool is_signal(const uint8_t *frame, ssize_t size)
 	return size == ETHERNET + 56 && s->option.kind == 253 && s->option.exid == htons(0x4e43);
 }
 
-/* Take the last packet of the flow that came in (data, not its beginning or end),
- * or the last signal that went out; false: there is no new one.
+/* Data of the flow or an ACK, but not its beginning or end */
+static bool is_packet(const uint8_t *frame, ssize_t size, bool bare)
+{
+	const struct ether_header *eth = (const void *)frame;
+	const struct iphdr *ip = (const void *)(frame + ETHERNET);
+	const struct tcphdr *tcp = (const void *)(frame + ETHERNET + sizeof(*ip));
+
+	if (eth->ether_type != htons(ETH_P_IP) || ip->protocol != IPPROTO_TCP || ip->ihl != 5)
+		return false;
+	if (!bare)
+		return size > 200;
+	return ntohs(ip->tot_len) == sizeof(*ip) + tcp->doff * 4U && tcp->ack &&
+	       !(tcp->syn | tcp->fin | tcp->rst);
+}
+
+/* Take the last such packet that came in, or the last signal that went out; false:
+ * there is no new one.
  */
-static bool look(int fd, uint8_t *frame, bool signals)
+static bool look(int fd, uint8_t *frame, bool signals, bool bare)
 {
 	uint8_t seen[FRAME_SIZE];
 	struct sockaddr_ll from;
@@ -251,13 +267,9 @@ static bool look(int fd, uint8_t *frame, bool signals)
 
 	while ((size = recvfrom(fd, seen, sizeof(seen), MSG_DONTWAIT | MSG_TRUNC,
 				(struct sockaddr *)&from, &length)) >= 0) {
-		const struct ether_header *eth = (const void *)seen;
-		const struct iphdr *ip = (const void *)(seen + ETHERNET);
 		bool out = from.sll_pkttype == PACKET_OUTGOING;
 
-		if (signals ? out && is_signal(seen, size) :
-			      !out && size > 200 && eth->ether_type == htons(ETH_P_IP) &&
-				      ip->protocol == IPPROTO_TCP && ip->ihl == 5) {
+		if (signals ? out && is_signal(seen, size) : !out && is_packet(seen, size, bare)) {
 			memcpy(frame, seen, sizeof(seen));
 			found = true;
 		}
@@ -285,19 +297,20 @@ int main(int argc, char **argv)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
 	uint8_t frame[FRAME_SIZE] = { 0 };
-	bool copies, known = false;
+	bool bare, copies, known = false;
 	int count, per_ms, fd, number;
 
 	if (argc < 5)
 		return 2;
 	fd = open_port(argv[1]);
 	copies = !strcmp(argv[2], "replayed");
+	bare = !strcmp(argv[2], "bare");
 	count = atoi(argv[3]);
 	per_ms = atoi(argv[4]);
 	number = argc > 5 ? atoi(argv[5]) : 2;
 	state = 0x9e3779b97f4a7c15 ^ (uint64_t)number;
 	for (int sent = 0; sent < count;) {
-		known |= look(fd, frame, copies);
+		known |= look(fd, frame, copies, bare);
 		for (int i = 0; known && i < per_ms && sent < count; i++, sent++) {
 			struct signal s = answer(frame, (uint16_t)number);
 

@@ -83,6 +83,21 @@ def test_forged_signals_change_nothing(lab: Lab, tmp_path: Path, forge: Path) ->
     assert set(thresholds(outcome)) == {INFINITE}
 
 
+def test_signals_about_acknowledgements_change_nothing(lab: Lab, tmp_path: Path, forge: Path) -> None:
+    """`tx` only acknowledges what comes from `rx`: a signal is about its next byte, which it did not send."""
+    this = Sender(forge)
+    this.set("tx", "net/ipv4/tcp_congestion_control", "ncf")
+    common = ("--port", 5100, "--seconds", 4, "--interval", 1)
+    this.script.line("daemon", "tx", "back.receiver.json", "-", "lab-traffic", "receive", *common)
+    send = ("lab-traffic", "send", "--to", "10.0.1.1", *common, "--cc", "cubic")
+    this.flows.append(("at", "rx", 0, "back.json", "-", *send))
+    this.start()
+    this.forge(1000, "bare", 500)
+    this.look(3500, "end")
+    outcome = this.end(lab, tmp_path)
+    assert verdicts(outcome, "end") == {"ahead": 500}
+
+
 def test_copies_of_signals_change_nothing(lab: Lab, tmp_path: Path, forge: Path) -> None:
     def run(name: str, *, copies: bool) -> Outcome:
         this = Sender(forge, rate="20mbit")
