@@ -125,8 +125,10 @@ def _sealed(value: Any) -> Any:
         return Sealed("raw", (memoryview(value),))
     if isinstance(value, tuple | list):
         return tuple(_sealed(item) for item in value)
-    if not isinstance(value, dict):
+    if value is None or isinstance(value, str | int | float | Sealed):
         return value
+    if not isinstance(value, dict):
+        return Sealed("an extension")
     found = {_sealed(key): _sealed(item) for key, item in value.items()}
     if "exception" in found:
         found["exception"] = _error_text(found)

@@ -8,8 +8,10 @@ file to which every process that executes what the worker sends appends its id.
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
+import random
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
@@ -18,8 +20,11 @@ import distributed
 from l4sbench.testbeds.dask import worker
 from l4sbench.testbeds.dask.answers import Failed, File, LabMissing, Ran, Unusable, encode
 from l4sbench.testbeds.virtual.guest import Ended
+from tests.attack.answers import a_bad_answer
+from tests.attack.test_inputs import SEED
 
 _KIND: Final = os.environ["L4SBENCH_HOSTILE"]
+_DRAWN: Final = itertools.count()
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 # an expression: it needs no class of this file where it is unpickled
 _MARK: Final = (
@@ -72,6 +77,7 @@ ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "inputs": lambda *_: files("script"),
     "many": lambda *_: files(*(f"router/{number}" for number in range(10_001))),
     "die": die,
+    "drawn": lambda *_: a_bad_answer(random.Random(f"{SEED} cluster {next(_DRAWN)}")),
 }
 
 

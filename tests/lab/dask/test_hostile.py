@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,7 @@ flows:
   classic: {cc: cubic}
 aqm: dualpi2
 """
+DRAWN = 100
 PICKLED = "its answer is a pickled object, not bytes"
 
 
@@ -120,6 +123,28 @@ def test_a_hostile_answer_to_the_lab_leaves_out_its_worker(
     with pytest.raises(TestbedError, match=r"^no worker at ") as none:
         run(DaskGuests(dask.address, lab), boot)
     assert reason in str(none.value)
+    assert not executed(dask, os.getpid())
+
+
+def test_drawn_answers_end_a_trial_in_one_of_three_ways(dask: Cluster, lab: Lab, boot: Boot) -> None:
+    """It fails, it counts, or no worker is left: the errors are those that are for this."""
+    for name in ("bad", "worse", "worst"):
+        dask.start_worker(name, attack="run_work:drawn")
+        dask.wait_for_worker(name)
+    guests = DaskGuests(dask.address, lab)
+    for number in range(DRAWN):
+        trial = boot.trial.with_name(f"raw-{number}")
+        shutil.copytree(boot.trial, trial)
+        try:
+            run(guests, replace(boot, trial=trial))
+        except TrialFailed:
+            continue
+        except TestbedError as none:
+            left = str(none)
+            break
+    else:
+        pytest.fail("no drawn answer was refused")
+    assert left.startswith("no worker at ")
     assert not executed(dask, os.getpid())
 
 
