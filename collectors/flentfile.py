@@ -34,7 +34,7 @@ PATTERN: Final = "*.flent.gz"
 _MOST_BYTES: Final = 256 << 20
 _VERSIONS: Final = (3, 4)
 _DAMAGED: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What values of other kinds, integers that no float holds and lists in lists without end lead to."""
+"""Errors that values of other kinds, integers too large for a float, and endless nesting lead to."""
 
 
 @dataclass(frozen=True)

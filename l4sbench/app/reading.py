@@ -25,7 +25,7 @@ _PAGE: Final = "index.html"
 _SERIES: Final = "data"
 _HEAD_BYTES: Final = 1 << 16
 _MARKS: Final = (b'name="generator" content="l4sbench', b"<p>Drawn by <code>l4sbench report")
-"""What the pages of reports and of figures begin with."""
+"""The beginning of every page of reports and of figures."""
 
 
 @contextmanager

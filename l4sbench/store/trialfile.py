@@ -64,7 +64,7 @@ class _Ending(BaseModel):
 
 @dataclass(frozen=True)
 class TrialEnding:
-    """How one trial ended, without its programs and the factors of its cell; `raw` has its raw files."""
+    """The end of one trial, without its programs and the factors of its cell; `raw` has its raw files."""
 
     cell_id: str
     trial: int

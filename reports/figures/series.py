@@ -108,7 +108,7 @@ _FLOW_MEASURES: Final = ("goodput_mbps", "srtt_ms", "ce_percent", "cwnd_packets"
 
 
 _PLACE: Final = ("node", "network", "handle")
-"""What identifies a queue of a trial."""
+"""Columns that identify a queue of a trial."""
 
 _SOCKETS: Final = (
     *("flow", "side", "group", "t_ms", "received_bytes"),

@@ -219,7 +219,7 @@ def test_what_a_program_leaves_beside_raw_files_makes_its_trial_fail(
     (tmp_path / "udp-l4s").symlink_to(udp_l4s)
     (tmp_path / "own.c").write_text(HOSTILE)
     gcc = ["gcc", "-static", "-o", str(tmp_path / "own"), str(tmp_path / "own.c")]
-    subprocess.run(gcc, check=True, timeout=60)
+    subprocess.run(gcc, check=True, timeout=PATIENCE_S)
     ended = run(tmp_path, group(f"./own {what} {{json}}", RECEIVE))
     (found,) = api.load(ended).trials["reasons"].to_list()
     assert reason in found

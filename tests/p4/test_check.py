@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "check_p4.py"
 
@@ -109,7 +111,7 @@ def check(path: Path, compiler: Compiler | None) -> subprocess.CompletedProcess[
         [sys.executable, str(TOOL)],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "PATH": str(path), "PYTHONPATH": str(ROOT)},
     )

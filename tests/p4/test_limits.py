@@ -16,6 +16,7 @@ from tests.p4.tiny import PAIR, text
 from tests.p4.tna.chips import CHIPS, TOFINO, TOFINO2, Chip
 from tests.p4.tna.limits import problems
 from tests.p4.tna.syntax import load, parse
+from tests.patience import PATIENCE_S
 
 BOTH = (TOFINO, TOFINO2)
 STRUCTS = (
@@ -253,7 +254,7 @@ def test_the_command_takes_the_chip(tmp_path: Path, name: str) -> None:
         [sys.executable, "-m", "tests.p4.tna", "--target", name, str(program)],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == (2 if name == "tofino" else 0)

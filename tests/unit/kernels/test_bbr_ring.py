@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from l4sbench.assets import folder
+from tests.patience import PATIENCE_S
 
 WRAP = 1 << 32
 OWN, MOST = 4, 1024
@@ -77,7 +78,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(target), str(source)],
         check=True,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
     loaded = ctypes.CDLL(str(target))
     loaded.bbr_ring_find.restype = ctypes.POINTER(Sent)

@@ -85,7 +85,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make dkms-source` writes."""
     into = tmp_path_factory.mktemp("packages")
     argv = [sys.executable, str(DKMS_SOURCE), "--into", str(into)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert len(done.stdout.splitlines()) == len(MODULES)
     return into
 
@@ -130,7 +130,7 @@ def dkms(root: Path, release: str, *argv: str) -> subprocess.CompletedProcess[st
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
 
 
@@ -168,7 +168,7 @@ def test_which_kernels_ask_for_a_module(module: str, release: str, wanted: str) 
     )
     conf = folder("kernels") / module / "dkms.conf"
     argv = ["bash", "-c", "\n".join(read), "bash", str(conf), release]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert done.stdout == f"{wanted}\n"
     exclusive = re.search(r'^BUILD_EXCLUSIVE_KERNEL="(.*)"$', conf.read_text(), re.MULTILINE)
     assert exclusive
