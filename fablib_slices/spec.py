@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from l4sbench.document import Document, Flaw, KeyPath, load_model
 from l4sbench.errors import BadValueError, InputError, suggest
 from l4sbench.topology import find_topology, is_path, topology
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from l4sbench.topology import Topology
@@ -31,7 +32,7 @@ because folders have these names, too."""
 def _slice_name(name: str) -> str:
     if not re.fullmatch(NAME_PATTERN, name):
         raise BadValueError(
-            f'"{name}" is not a valid name of a slice',
+            f'"{quoted(name)}" is not a valid name of a slice',
             "use 2 to 255 letters, digits, dots, dashes or underscores, and no leading dot",
         )
     return name
@@ -259,11 +260,11 @@ def _flaws(topology: Topology, wishes: SliceFile) -> Iterator[Flaw]:
         named.append((("switch", "node"), switch))
     for path, name in named:
         if name not in nodes:
-            yield Flaw(path, f"topology {topology.name} has no node {name}", suggest(name, nodes))
+            yield Flaw(path, f"topology {topology.name} has no node {quoted(name)}", suggest(name, nodes))
     routers = [port.node for port in topology.bottlenecks]
     if switch in nodes and switch not in routers:
         hint = f"use {' or '.join(routers)}, where the bottleneck is"
-        yield Flaw(("switch", "node"), f"a switch cannot replace {switch}", hint)
+        yield Flaw(("switch", "node"), f"a switch cannot replace {quoted(switch)}", hint)
     if switch in routers and wishes.switch and wishes.switch.ports:
         networks = {address.network for address in topology.by_name[str(switch)].addresses}
         for network in sorted(networks ^ wishes.switch.ports.keys()):

@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, Ty
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
 from l4sbench.factors import shown
 from l4sbench.userfiles import MAX_INTEGER, MOST_PROBLEMS, as_text, position, read_bytes, short
+from l4sbench.wording import quoted, quoted_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pydantic import BaseModel, ValidationError
@@ -90,10 +91,12 @@ class Flaw(NamedTuple):
     hint: str | None = None
 
 
-def dotted(path: KeyPath) -> str:
-    """Return a key path as messages show it, such as `tc[1].args`."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path if part != "[key]")
-    return text.removeprefix(".")
+def dotted(path: KeyPath, known: Container[str] = ()) -> str:
+    """Return a key path as messages show it, such as `tc[1].args`; keys that are not known are quoted."""
+    keys = (
+        part if isinstance(part, int) or part in known else quoted(part) for part in path if part != "[key]"
+    )
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,8 @@ class Document:
         try:
             return model.model_validate(self.content)
         except ValidationError as error:
-            found = _differences(self, self.content, error, model, dotted)
+            known = _keys_of(model)
+            found = _differences(self, self.content, error, model, lambda path: dotted(path, known))
             problems = [problem for _, _, problem in itertools.islice(found, MOST_PROBLEMS + 1)]
         raise InputError(reported([*self.problems, *problems]))
 
@@ -242,14 +246,18 @@ def _compose(text: str, name: str) -> Node | None:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else f"{name}:1:1"
         reason = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise InputError([Problem(where, "", f"is not valid YAML: {short(reason)}")]) from None
+        raise InputError([_invalid(where, reason, text)]) from None
     except (YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
         # ruamel.yaml raises these for some texts, such as the escape \UFFFFFFFF or a directive %YAML 1.x
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         mark = yaml.reader.get_mark()
         where = f"{name}:{mark.line + 1}:{mark.column + 1}"
-        raise InputError([Problem(where, "", f"is not valid YAML: {short(reason)}")]) from None
+        raise InputError([_invalid(where, reason, text)]) from None
     return root
+
+
+def _invalid(where: str, reason: str, text: str) -> Problem:
+    return Problem(where, "", f"is not valid YAML: {quoted_within(short(reason), text)}")
 
 
 class _LimitExceeded(Exception):  # noqa: N818  (an event, not an error of its own)
@@ -356,7 +364,7 @@ class _Reader:
             return text
         value = _plain_scalar(text)
         if not _in_range(value) or (value is text and len(text) > _LONGEST and _INT.fullmatch(text)):
-            self._problem(node, path, short(text) + _OUT_OF_RANGE)
+            self._problem(node, path, quoted(text) + _OUT_OF_RANGE)
         return value
 
     def _check_text(self, node: Node, path: KeyPath, text: str) -> None:
@@ -367,7 +375,8 @@ class _Reader:
 
     def _core_tag(self, node: Node, tag: str, path: KeyPath) -> None:
         if str(node.tag) != _CORE + tag:
-            self._problem(node, path, f"the tag {node.tag} is not allowed; use plain values")
+            written = quoted(str(node.tag).replace(_CORE, "!!"))
+            self._problem(node, path, f"the tag {written} is not allowed; use plain values")
 
     def _problem(self, node: Node, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(self._where(node), dotted(path), message))
@@ -595,6 +604,14 @@ def _keys_at(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
     for key in path:
         parts = [variant for part in parts for variant in variants(below(part, key))]
     return tuple(dict.fromkeys(name for part in parts for name in part.get("properties", ())))
+
+
+@cache
+def _keys_of(model: type[BaseModel]) -> frozenset[str]:
+    """Return every key that a model names, at any depth."""
+    schema = _schema(model)
+    parts = (schema, *schema.get("$defs", {}).values())
+    return frozenset(name for part in parts for name in part.get("properties", ()))
 
 
 @cache

@@ -23,7 +23,8 @@ from typing import Final
 
 from l4sbench.errors import BadValueError, InputError
 from l4sbench.factors import shown
-from l4sbench.userfiles import read_bytes, short
+from l4sbench.userfiles import read_bytes
+from l4sbench.wording import quoted
 
 PLACEHOLDERS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -126,7 +127,7 @@ def _check_word(word: str) -> None:
     for name in _BRACES.findall(word):
         if name not in PLACEHOLDERS:
             listed = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
-            raise BadValueError(f"{{{short(name)}}} is not a valid placeholder; choose from {listed}")
+            raise BadValueError(f"{{{quoted(name)}}} is not a valid placeholder; choose from {listed}")
         if name == _ALONE and word != f"{{{_ALONE}}}":
             raise BadValueError(f"{{{_ALONE}}} must be a word of its own, not part of {shown(word)}")
     if set(_BRACES.sub("", word)) & set("{}"):
@@ -187,7 +188,7 @@ def _machine_of(content: bytes, file: Path) -> str:
     """Return the machine of a static ELF program of 64 bits. Raises InputError if it is not one."""
     if content[:2] == b"#!":
         first = content[2:80].split(b"\n")[0].decode(errors="replace").strip()
-        raise InputError(f"{file} is a script for {short(first)}", "name a static program")
+        raise InputError(f"{file} is a script for {quoted(first)}", "name a static program")
     if content[:4] != b"\x7fELF":
         raise InputError(f"{file} is not a program for Linux (ELF)", "name a static program")
     if content[4:6] != b"\x02\x01":
@@ -202,6 +203,7 @@ def _machine_of(content: bytes, file: Path) -> str:
     for what, _, offset, _, _, length in segments:
         if what == _INTERPRETER:
             loader = content[offset : offset + min(length, 256)].rstrip(b"\0").decode(errors="replace")
-            message = f"{file} is dynamic (it needs {short(loader)}), and nodes have only the program itself"
+            needed = quoted(Path(loader).name)
+            message = f"{file} is dynamic (it needs {needed}), and nodes have only the program itself"
             raise InputError(message, _STATIC_HINT)
     return _MACHINES.get(machine, f"ELF machine {machine}")

@@ -15,6 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import BadValueError
+from l4sbench.wording import quoted, quoted_within
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -38,18 +39,23 @@ def valid_expression(text: str) -> str:
     try:
         re.compile(text)  # its messages are better, and roles match some expressions with it
     except (re.error, RecursionError, OverflowError) as error:
-        raise BadValueError(f"{text!r} is not a valid regular expression: {error}") from None
+        raise BadValueError(
+            f"{quoted(text)!r} is not a valid regular expression: {quoted_within(str(error), text)}"
+        ) from None
     if slow := _SLOW.search(text):
         hint = "list the characters, such as [A-Za-z0-9_]"
-        raise BadValueError(f"{text!r} is not a supported regular expression: {slow[0]} is slow", hint)
+        raise BadValueError(
+            f"{quoted(text)!r} is not a supported regular expression: {slow[0]} is slow", hint
+        )
     if prod(max(1, int(least), int(most or 0)) for least, most in _REPEAT.findall(text)) > _MOST_REPEATS:
         reason = f"its repetitions {{...}} multiply to more than {_MOST_REPEATS}"
-        raise BadValueError(f"{text!r} is not a supported regular expression: {reason}")
+        raise BadValueError(f"{quoted(text)!r} is not a supported regular expression: {reason}")
     try:
         _matcher(text)
     except SchemaError as error:
         reason = str(error).strip().splitlines()[-1].rpartition("rror: ")[2].rstrip(".")
-        raise BadValueError(f"{text!r} is not a supported regular expression: {reason}") from None
+        reason = quoted_within(reason, text)
+        raise BadValueError(f"{quoted(text)!r} is not a supported regular expression: {reason}") from None
     return text
 
 

@@ -29,7 +29,7 @@ from l4sbench.units import (
     Value,
     parse_quantity,
 )
-from l4sbench.userfiles import short
+from l4sbench.wording import quoted
 
 Condition: TypeAlias = Mapping[str, tuple[Value, ...]]
 """Parameter -> values it may have; holds if every parameter has one of its values."""
@@ -619,6 +619,9 @@ EVENT_FACTORS: Final = _table(
 )
 """Factors of every event, by the part of the name after the event's."""
 
+FACTOR_NAMES: Final = frozenset({*FACTORS, *GROUP_FACTORS, *EVENT_FACTORS})
+"""All of them; those of groups and events without the name of the group or event."""
+
 RESERVED: Final = frozenset({name.partition(".")[0] for name in FACTORS} | {EVENTS})
 """Words that are not valid names of flow groups, because factors begin with them."""
 
@@ -719,13 +722,13 @@ def shown(raw: object) -> str:
         case bool():
             return "true" if raw else "false"
         case str():
-            return f'"{short(raw)}"'
+            return f'"{quoted(raw)}"'
         case Mapping():
             return "a map"
         case list() | tuple():
             return "a list"
         case _:
-            return short(str(raw))
+            return quoted(str(raw))
 
 
 def _boolean(raw: object) -> bool:

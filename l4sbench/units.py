@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Literal, Self, TypeAlias, overload
 
 from l4sbench.errors import BadValueError
-from l4sbench.userfiles import short
+from l4sbench.wording import quoted
 
 QuantityKind: TypeAlias = Literal["rate", "duration", "size", "packets", "percent"]
 Kind: TypeAlias = Literal["rate", "duration", "size", "packets", "percent", "int", "float", "bool", "str"]
@@ -250,7 +250,7 @@ def _check_base(amount: int, kind: str) -> None:
 
 def _parse(kind: str, text: str) -> int:
     units = UNITS[kind]
-    written = short(text)
+    written = quoted(text)
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         raise BadValueError(f'expected {EXPECTED[kind]}, not "{written}"')
@@ -290,7 +290,7 @@ def _unit_hint(kind: str, number: str, written: str) -> str:
     if not written:
         return f"add a unit: {', '.join(UNITS[kind])}"
     guess = _GUESSES[kind].get(written.lower())
-    return f"did you mean {short(number)}{guess}?" if guess else f"units are {', '.join(UNITS[kind])}"
+    return f"did you mean {quoted(number)}{guess}?" if guess else f"units are {', '.join(UNITS[kind])}"
 
 
 def _format(kind: str, base: int) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from l4sbench.errors import InputError, Problem
 from l4sbench.plain import open_plain
+from l4sbench.wording import quoted
 
 MAX_BYTES: Final = 16 * 2**20
 """Size limit of one input."""
@@ -215,16 +216,16 @@ def _no_number(word: str) -> float:
 def _finite(word: str) -> float:
     number = float(word)
     if number in {float("inf"), float("-inf")}:
-        raise ValueError(f"{short(word)} is out of range")
+        raise ValueError(f"{quoted(word)} is out of range")
     return number
 
 
 def _whole(word: str) -> int:
     if len(word) > 21 or abs(int(word)) >= 2**64:  # seeds and counters have 64 bits
-        raise ValueError(f"{short(word)} is out of range")
+        raise ValueError(f"{quoted(word)} is out of range")
     return int(word)
 
 
 def short(text: str, most: int = 200) -> str:
-    """Return a text as messages quote it: whole, or its beginning and its length."""
+    """Return a long text that is no file's as messages show it: whole, or its beginning and its length."""
     return text if len(text) <= most else f"{text[: most // 2]}... ({len(text)} characters)"

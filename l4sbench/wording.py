@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Numbers in words, for people."""
+"""Numbers in words, and what messages quote, for people."""
 
 from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final
+
+QUOTED_CHARS: Final = 20
+"""Number of characters that a message quotes of a file: enough to recognise the place, at which it states
+line and column, and too few to read a file by naming it as a matrix."""
+
+_MORE: Final = "..."
 
 
 def as_duration(seconds: float) -> str:
@@ -19,3 +28,34 @@ def as_duration(seconds: float) -> str:
 def counted(number: int, noun: str) -> str:
     """Return `1 cell`, `2 cells`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def quoted(text: str) -> str:
+    """Return text from a file as messages quote it: whole, or so much of its beginning that it is short."""
+    return text if len(text) <= QUOTED_CHARS else text[: QUOTED_CHARS - len(_MORE)] + _MORE
+
+
+def quoted_name(name: str, known: Container[str]) -> str:
+    """Return a dotted name from a file as messages quote it; the end of it that is a known name remains."""
+    parts = name.split(".")
+    for place in range(len(parts)):
+        if (end := ".".join(parts[place:])) in known:
+            return ".".join([quoted(".".join(parts[:place])), end] if place else [end])
+    return quoted(name)
+
+
+def quoted_within(message: str, source: str) -> str:
+    """Return the message of a parser with everything that it quotes of `source` as messages quote it."""
+    found: list[str] = []
+    begin = 0
+    while begin < len(message):
+        end = begin + QUOTED_CHARS + 1
+        if end > len(message) or message[begin:end] not in source:
+            found.append(message[begin])
+            begin += 1
+            continue
+        while end < len(message) and message[begin : end + 1] in source:
+            end += 1
+        found.append(quoted(message[begin:end]))
+        begin = end
+    return "".join(found)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from l4sbench import assets
 from l4sbench.document import Flaw, load_model
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -170,7 +171,7 @@ def workload(name: str, path: str = "workload") -> Workload:
     """
     files = offered()
     if name not in files:
-        raise InputError([Problem("", path, f"unknown workload {name}", suggest(name, files))])
+        raise InputError([Problem("", path, f"unknown workload {quoted(name)}", suggest(name, files))])
     return read_workload(files[name])
 
 
@@ -183,7 +184,7 @@ def read_workload(path: Path) -> Workload:
 
     def misnamed(found: Workload) -> Iterator[Flaw]:
         if found.workload != path.stem:
-            message = f"expected {path.stem}, the name of the file, not {found.workload}"
+            message = f"expected {path.stem}, the name of the file, not {quoted(found.workload)}"
             yield Flaw(("workload",), message)
 
     return load_model(path, Workload, check=misnamed)

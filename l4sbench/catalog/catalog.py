@@ -17,6 +17,7 @@ from l4sbench.document import read
 from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.topology import topology
 from l4sbench.userfiles import is_file, is_folder
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,7 +115,7 @@ class Catalog:
         try:
             return self.executables[name]
         except KeyError:
-            message = f"there is no program {name}"
+            message = f"there is no program {quoted(name)}"
             raise InputError([Problem("", path, message, f"write its path: ./{name}")]) from None
 
     def with_executables(self, own: Iterable[Executable]) -> Catalog:
@@ -188,7 +189,7 @@ def _with_module(
     other = entries.get(entry.module.of)
     offered = [name for name, one in entries.items() if _brings_module(one)]
     if other is None or other.name not in offered:
-        message = f"no entry {entry.module.of} of the same kind brings a module"
+        message = f"no entry {quoted(entry.module.of)} of the same kind brings a module"
         where = _where(entry.folder / MODULE_FILE, "module")
         problems.append(Problem(where, "module.from", message, suggest(entry.module.of, offered)))
         return entry
@@ -204,5 +205,5 @@ def _lookup(entries: Mapping[str, _Entry], name: str, path: str, what: str) -> _
     try:
         return entries[name]
     except KeyError:
-        message = f"the catalog has no {what} {name}"
+        message = f"the catalog has no {what} {quoted(name)}"
         raise InputError([Problem("", path, message, suggest(name, entries))]) from None

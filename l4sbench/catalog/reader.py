@@ -28,6 +28,7 @@ from l4sbench.document import Flaw, parse
 from l4sbench.errors import BadValueError, suggest
 from l4sbench.factors import Condition, Parameter
 from l4sbench.userfiles import read_bytes
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -193,7 +194,7 @@ class _Reader:
             kinds[name] = (self.params[name].kind,)
         if name not in kinds:
             offered = (*kinds, *earlier)
-            self._flaw(at, f"cannot be derived from {name}", suggest(name, offered))
+            self._flaw(at, f"cannot be derived from {quoted(name)}", suggest(name, offered))
         elif given.kind not in kinds[name]:
             self._flaw(at, f"a parameter of kind {given.kind} cannot be derived from {name}")
 
@@ -221,7 +222,7 @@ class _Reader:
         offered = (*self.params, *also)
         if name in offered:
             return True
-        self._flaw(at, f"no parameter {name}", suggest(name, offered))
+        self._flaw(at, f"no parameter {quoted(name)}", suggest(name, offered))
         return False
 
     def _measure(self, name: str, at: KeyPath, kinds: Sequence[str]) -> None:
@@ -288,13 +289,15 @@ class _Reader:
             self._flaw(("module",), "needs either name or from, the entry whose module it is")
             return None
         if model.from_ is not None and model.source:
-            self._flaw(("module", "source"), f"the module's source is beside {model.from_}, not here")
+            self._flaw(("module", "source"), f"the module's source is beside {quoted(model.from_)}, not here")
         if model.name is None:
             params = self._texts(model.params, ("module", "params"))
             return KernelModule("", None, params, of=model.from_ or "")
         if not model.source and not model.name.startswith(prefix):
             # hosts load it as root; code of its own needs consent, a module of Linux does not
-            message = f"without source: true the name of a module begins with {prefix}, not {model.name}"
+            message = (
+                f"without source: true the name of a module begins with {prefix}, not {quoted(model.name)}"
+            )
             self._flaw(("module", "name"), message)
         params = self._texts(model.params, ("module", "params"))
         return KernelModule(model.name, self.folder if model.source else None, params)
@@ -306,7 +309,7 @@ class _Reader:
         at: KeyPath = ("exports",)
         module = (entry.module.name or "") if entry.module else ""
         if table == "sockets" and entry.module is not None and entry.module.from_ is not None:
-            self._flaw(at, f"the counters of the module are described by {entry.module.from_}")
+            self._flaw(at, f"the counters of the module are described by {quoted(entry.module.from_)}")
             return None
         source = (model.of or "") if table == "queues" else module
         if table == "queues" and not source:
@@ -334,7 +337,7 @@ class _Reader:
             words = {name for name in names if name in model.columns and model.columns[name].kind == "str"}
             for name in names:
                 if name not in model.columns:
-                    self._flaw(at, f"{name} is not a column above", suggest(name, model.columns))
+                    self._flaw(at, f"{quoted(name)} is not a column above", suggest(name, model.columns))
             if words and words != set(names):
                 self._flaw(at, "words and numbers cannot share a panel")
 
@@ -349,7 +352,7 @@ class _Reader:
             self._flaw(at, "a column of its own needs kind and doc")
         if given.unit is not None and given.unit not in units_of(name):
             ends = "; ".join(f"{end}: {', '.join(units)}" for end, units in UNITS.items())
-            message = f"{given.unit} does not fit the end of the column's name; choose from {ends}"
+            message = f"{quoted(given.unit)} does not fit the end of the column's name; choose from {ends}"
             self._flaw((*at, "unit"), message)
 
 

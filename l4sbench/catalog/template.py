@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l4sbench.units import RATE_UNITS, Duration, Packets, Rate, Size, Value
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from l4sbench.factors import Condition
@@ -66,13 +67,14 @@ def parse_text(text: str) -> Text:
         if found.start() > end:
             pieces.append(text[end : found.start()])
         if found[2] is not None and found[2] not in UNITS:
-            raise ValueError(f"unknown unit {found[2]!r} in {text!r}; choose from {', '.join(sorted(UNITS))}")
+            unknown = f"unknown unit {quoted(found[2])!r} in {quoted(text)!r}"
+            raise ValueError(f"{unknown}; choose from {', '.join(sorted(UNITS))}")
         pieces.append(Field(found[1], found[2]))
         end = found.end()
     if end < len(text):
         pieces.append(text[end:])
     if any(isinstance(piece, str) and ("{" in piece or "}" in piece) for piece in pieces):
-        raise ValueError(f"{text!r} has a brace outside of a field; write {{name}} or {{name.unit}}")
+        raise ValueError(f"{quoted(text)!r} has a brace outside of a field; write {{name}} or {{name.unit}}")
     return Text(tuple(pieces))
 
 

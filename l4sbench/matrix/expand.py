@@ -18,7 +18,8 @@ from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.matrix.naming import Meaning, Names, Resolved, resolve
 from l4sbench.matrix.patterns import BAR, MAX_ALTERNATIVES, Pattern, with_commas
 from l4sbench.matrix.shapes import ResolvedPoint, Shape, Shaper, shaping_names
-from l4sbench.userfiles import MOST_PROBLEMS, short
+from l4sbench.userfiles import MOST_PROBLEMS
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -229,14 +230,14 @@ class _Expander:
         """Return the problems of a pattern that do not depend on cells."""
         name, raw = statement.name, statement.raw
         if isinstance(raw, str) and (meant := with_commas(raw)) is not None:
-            return [statement.problem(BadValueError(BAR, f'write "{short(meant)}"' if meant else None))]
+            return [statement.problem(BadValueError(BAR, f'write "{quoted(meant)}"' if meant else None))]
         if meaning.factor is None:
             offered = {
                 param for entry in self._names.entries(meaning.owner).values() for param in entry.params
             }
             if meaning.param in offered:
                 return []
-            message = f"no entry of the catalog has a parameter {meaning.param}"
+            message = f"no entry of the catalog has a parameter {quoted(meaning.param)}"
             return [Problem(statement.key_where, name, message, did_you_mean(meaning.param, sorted(offered)))]
         if isinstance(raw, str) and raw.count(",") >= MAX_ALTERNATIVES:
             return [statement.problem(BadValueError(f"has more than {MAX_ALTERNATIVES} alternatives"))]

@@ -43,6 +43,7 @@ from l4sbench.factors import (
     shown,
 )
 from l4sbench.units import UNITS
+from l4sbench.wording import quoted
 
 Schema = dict[str, Any]
 
@@ -118,7 +119,7 @@ def _empty_if_none(raw: Any) -> Any:
 
 def _points(raw: Any) -> Any:
     if not isinstance(raw, list):
-        hint = None if raw is None or isinstance(raw, dict) else f"write [{raw}]"
+        hint = None if raw is None or isinstance(raw, dict) else f"write [{quoted(str(raw))}]"
         raise BadValueError(f"expected a list of values, not {shown(raw)}", hint)
     if not raw:
         raise BadValueError("an axis needs at least one value")

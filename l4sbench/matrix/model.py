@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from l4sbench.catalog import Catalog
 from l4sbench.document import reported
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.factors import FACTOR_NAMES
 from l4sbench.matrix.baselines import baselines
 from l4sbench.matrix.expand import expand
 from l4sbench.matrix.naming import Names
@@ -20,6 +21,7 @@ from l4sbench.matrix.patterns import select
 from l4sbench.matrix.reading import MatrixSource, read_source
 from l4sbench.matrix.writing import as_yaml
 from l4sbench.userfiles import is_folder, short
+from l4sbench.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -141,7 +143,8 @@ class Matrix:
             expansion = expand(source, Names(source.groups, catalog))
         except InputError as error:
             raise InputError(reported([*problems, *error.problems])) from None
-        problems += expansion.problems
+        known = FACTOR_NAMES | {param for entry in catalog.entries for param in entry.params}
+        problems += (replace(one, path=quoted_name(one.path, known)) for one in expansion.problems)
         problems += _wrong_roles(source)
         problems += _wrong_spread(source)
         if problems:
@@ -227,11 +230,16 @@ def _wrong_roles(source: MatrixSource) -> Iterator[Problem]:
         where = source.places.get(f"roles.{role}", "")
         if group not in source.groups and not source.incomplete:
             yield Problem(
-                where, f"roles.{role}", f"there is no flow group {group}", suggest(group, source.groups)
+                where,
+                f"roles.{role}",
+                f"there is no flow group {quoted(group)}",
+                suggest(group, source.groups),
             )
     if len(roles) > len(set(roles.values())):
         where = source.places.get("roles.classic", "")
-        yield Problem(where, "roles", f"{roles['classic']} cannot compete with itself", "name two groups")
+        yield Problem(
+            where, "roles", f"{quoted(roles['classic'])} cannot compete with itself", "name two groups"
+        )
 
 
 def _wrong_spread(source: MatrixSource) -> Iterator[Problem]:
@@ -240,7 +248,7 @@ def _wrong_spread(source: MatrixSource) -> Iterator[Problem]:
     for name in source.settings.get("spread", ()):
         if name not in offered and not source.incomplete:
             where = source.places.get("spread", "")
-            yield Problem(where, "spread", f"no axis sets {short(name)}", suggest(name, offered))
+            yield Problem(where, "spread", f"no axis sets {quoted(name)}", suggest(name, offered))
 
 
 def _catalog(folders: Iterable[Path], source: MatrixSource, problems: list[Problem]) -> Catalog:
@@ -249,9 +257,11 @@ def _catalog(folders: Iterable[Path], source: MatrixSource, problems: list[Probl
     for folder in folders:
         if is_folder(folder):
             usable.append(folder)
+        elif folder in source.settings.get("catalog", ()):
+            message = f"folder {quoted(folder.name)} not found"
+            problems.append(Problem(source.places.get("catalog", ""), "catalog", message))
         else:
-            where = source.places.get("catalog", "") if folder in source.settings.get("catalog", ()) else ""
-            problems.append(Problem(where, "catalog", f"folder {short(str(folder))} not found"))
+            problems.append(Problem("", "catalog", f"folder {short(str(folder))} not found"))
     try:
         return Catalog.load(usable)
     except InputError as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
 from l4sbench.factors import EVENT_FACTORS, EVENTS, EXEC, FACTORS, GROUP_FACTORS, Parameter, event_parts
 from l4sbench.topology import is_path
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -103,7 +104,9 @@ class Names:
             return Problem("", name, "is not a factor of an event", "write it as events.step.rate")
         if (factor := EVENT_FACTORS.get(parts[1])) is not None:
             return Meaning(factor)
-        return Problem("", name, f"an event cannot change {parts[1]}", suggest(parts[1], EVENT_FACTORS))
+        return Problem(
+            "", name, f"an event cannot change {quoted(parts[1])}", suggest(parts[1], EVENT_FACTORS)
+        )
 
     def _unknown(self, name: str, head: str, rest: str) -> Problem:
         """Return the problem of an unknown name, with similar names as a hint."""
@@ -113,14 +116,17 @@ class Names:
         if not rest:
             if name in self.groups:
                 return Problem(
-                    "", name, "unknown key", f"write factors of a flow group dotted, such as {name}.ecn"
+                    "",
+                    name,
+                    "unknown key",
+                    f"write factors of a flow group dotted, such as {quoted(name)}.ecn",
                 )
             return Problem("", name, "unknown key", did_you_mean(name, self._offered()))
         dotted = [f"{group}.{rest}" for group in self.groups] if did_you_mean(head, self.groups) else ()
         if core is not None and not dotted:
             return Problem("", name, "unknown key", core)
         hint = did_you_mean(name, dotted) or suggest(head, self.groups)
-        return Problem("", name, f"there is no flow group {head}", hint)
+        return Problem("", name, f"there is no flow group {quoted(head)}", hint)
 
     def _offered(self) -> list[str]:
         """Return every key that a matrix of these groups may have at its top, the likeliest first."""

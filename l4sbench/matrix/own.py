@@ -12,7 +12,8 @@ from l4sbench.errors import BadValueError, InputError, Problem
 from l4sbench.executables import Executable, command_of
 from l4sbench.factors import EXEC
 from l4sbench.topology import find_topology, is_path
-from l4sbench.userfiles import is_file, short
+from l4sbench.userfiles import is_file
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +41,7 @@ def own_topologies(source: MatrixSource, catalog: Catalog) -> Catalog:
         if path.stem in catalog.topologies:
             continue
         if not is_file(path):
-            message = f"file {short(str(path))} not found"
+            message = f"file {quoted(statement.raw)} not found"
             problems.append(Problem(statement.where, statement.name, message))
             continue
         try:
@@ -74,7 +75,7 @@ def own_executables(source: MatrixSource, catalog: Catalog) -> Catalog:
             continue
         one = Executable(command.program, statement.file.parent / command.path)
         if not is_file(one.file):
-            message = f"file {short(str(one.file))} not found"
+            message = f"file {quoted(command.path)} not found"
             problems.append(Problem(statement.where, statement.name, message, "compile it first"))
             continue
         other = found.setdefault(one.name, one)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from l4sbench.document import CUT, Document, KeyPath, parse, salvage
 from l4sbench.errors import BadValueError, InputError, Problem
-from l4sbench.factors import EVENTS
+from l4sbench.factors import EVENTS, FACTOR_NAMES
 from l4sbench.userfiles import read_bytes
+from l4sbench.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
     from l4sbench.matrix.grammar import MatrixFile
@@ -153,20 +154,21 @@ class _Reader:
             if name is CUT:
                 continue
             where = document.where(("extends", index))
-            base = self._base(path.parent / name, where, chain)
+            base = self._base(path.parent, name, where, chain)
             source = base if source is None else merge(source, base)
         if source is None:
             return own
         return replace(merge(source, own), extended=True)
 
-    def _base(self, path: Path, where: str, chain: tuple[Path, ...]) -> MatrixSource:
+    def _base(self, folder: Path, name: str, where: str, chain: tuple[Path, ...]) -> MatrixSource:
         """Return the source of a file that another extends; `where` is the position of the reference."""
+        path = folder / name
         try:
             resolved = path.resolve()
         except (OSError, RuntimeError, ValueError):
             resolved = path  # a circle of links, for instance: reading it reports the reason
         if resolved in chain:
-            return _without(path, where, f"{path} extends itself")
+            return _without(path, where, f"{quoted(name)} extends itself")
         if (known := self._known.get(resolved)) is not None:
             return known
         if len(chain) >= MAX_CHAIN:
@@ -176,7 +178,7 @@ class _Reader:
         try:
             data = read_bytes(path)
         except InputError as error:
-            return _without(path, where, f"{path} {error.problems[0].message}")
+            return _without(path, where, f"{quoted(name)} {error.problems[0].message}")
         try:
             source = self.source(parse(data, str(path)), path, (*chain, resolved))
         except InputError as error:
@@ -196,11 +198,9 @@ def factor_path(path: KeyPath) -> str:
     `flows.l4s.cc` and `l4s.cc` are both `l4s.cc`, and `axes.pairing[0].classic.cc` is `classic.cc`.
     """
     keys = [part for part in path if isinstance(part, str) and part != "[key]"]
-    if not keys or keys[0] not in _SECTIONS or len(keys) == 1:
-        return ".".join(keys)
-    if keys[0] == "flows":
-        return ".".join(keys[1:])
-    return keys[-1]
+    if keys and keys[0] in _SECTIONS and len(keys) > 1:
+        keys = keys[1:] if keys[0] == "flows" else keys[-1:]
+    return quoted_name(".".join(keys), FACTOR_NAMES)
 
 
 class _Collector:
@@ -321,7 +321,7 @@ class _Collector:
         return tuple(rules)
 
     def _problem(self, where: str, path: str, message: str, hint: str | None = None) -> None:
-        self.source.problems.append(Problem(where, path, message, hint))
+        self.source.problems.append(Problem(where, quoted_name(path, FACTOR_NAMES), message, hint))
         self.source.incomplete = True
 
 

@@ -26,6 +26,7 @@ from l4sbench.factors import (
     event_parts,
 )
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -264,7 +265,7 @@ class Shaper:
         if param is not None:
             message = f"applies to {entry.name} only where {when_text(param.when, meaning.owner)}"
             return {}, [Problem(statement.where, name, message)]
-        message = f"{entry.name} has no parameter {meaning.param}"
+        message = f"{entry.name} has no parameter {quoted(meaning.param)}"
         return {}, [Problem(statement.key_where, name, message, self._param_hint(resolved, entry))]
 
     def _param_hint(self, resolved: Resolved, entry: CatalogEntry) -> str:
@@ -274,7 +275,8 @@ class Shaper:
         if (close := did_you_mean(param, offered)) is not None:
             return close
         if any(param in other.params for other in self._names.entries(owner).values()):
-            return f"write it as an axis to drop it where it does not apply: [{resolved.statement.raw}]"
+            value = quoted(str(resolved.statement.raw))
+            return f"write it as an axis to drop it where it does not apply: [{value}]"
         return f"choose from {', '.join(entry.params)}" if entry.params else f"{entry.name} has no parameters"
 
     def _ecn(self, draft: _Draft, resolved: Resolved) -> list[Problem]:

@@ -23,6 +23,7 @@ from l4sbench.program.trial import EndedTrial, draw_seed
 from l4sbench.store.files import FORMAT, as_json, as_utc, read_object, room
 from l4sbench.store.links import linked, refuse_links
 from l4sbench.store.lock import making_runs
+from l4sbench.wording import quoted_within
 
 if TYPE_CHECKING:
     from l4sbench.store.trialfile import TrialEnding
@@ -145,7 +146,8 @@ class Run:
         try:
             return Manifest(**plain)
         except TypeError as error:
-            raise InputError(f"{self.path / 'manifest.json'}: {error}") from error
+            reason = quoted_within(str(error), "\n".join(plain))
+            raise InputError(f"{self.path / 'manifest.json'}: {reason}") from error
 
     @property
     def tables(self) -> Path:

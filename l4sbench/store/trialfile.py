@@ -17,6 +17,7 @@ from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store.files import FORMAT, read_object
 from l4sbench.userfiles import read_bytes, read_json
+from l4sbench.wording import quoted
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -143,5 +144,5 @@ def read_trial(folder: Path) -> EndedTrial:
 def _reason(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"trial.json: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return f"trial.json: {'.'.join(quoted(str(part)) for part in first['loc'])}: {first['msg']}"
     return f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)

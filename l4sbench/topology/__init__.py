@@ -30,6 +30,7 @@ from l4sbench.topology.model import (
     StaticRoute,
     Topology,
 )
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -67,7 +68,7 @@ def topology(name: str) -> Topology:
     """
     files = offered()
     if name not in files:
-        raise InputError([Problem("", "topology", f"unknown topology {name}", suggest(name, files))])
+        raise InputError([Problem("", "topology", f"unknown topology {quoted(name)}", suggest(name, files))])
     return read_topology(files[name])
 
 

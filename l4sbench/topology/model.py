@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -302,7 +303,7 @@ class Topology:
     def _misplaced(self, path: str, node: str, offered: tuple[str, ...], role: str) -> list[Problem]:
         if node in offered:
             return []
-        return [Problem("", path, f"{node} is not a {role} of {self.name}", suggest(node, offered))]
+        return [Problem("", path, f"{quoted(node)} is not a {role} of {self.name}", suggest(node, offered))]
 
     def _off_path(self, group: str, pair: NodePair) -> list[Problem]:
         """Report a pair that a group states, and whose packets do not pass what those of all pairs do."""

@@ -21,6 +21,7 @@ from l4sbench.errors import BadValueError, suggest
 from l4sbench.factors import GROUP_NAME, shown
 from l4sbench.topology.model import Address, Network, Node, NodePair, Port, StaticRoute, Topology
 from l4sbench.userfiles import short
+from l4sbench.wording import quoted
 
 MOST_NODES: Final = 60
 """Number of nodes that a topology may have, and of networks."""
@@ -80,7 +81,7 @@ def _members(raw: Any) -> Any:
         if not isinstance(node, str):
             raise BadValueError(f"expected names of nodes, not {shown(node)}")
         if node in raw[:number]:
-            raise BadValueError(f"{short(node)} is on it twice")
+            raise BadValueError(f"{quoted(node)} is on it twice")
     return dict.fromkeys(raw)
 
 
@@ -169,7 +170,7 @@ def _flaws_of_size(stated: TopologyFile) -> Iterator[Flaw]:
 
 def _flaws_of_name(stated: TopologyFile, stem: str, taken: Collection[str]) -> Iterator[Flaw]:
     if stated.topology != stem:
-        message = f"expected {short(stem)}, the name of the file, not {stated.topology}"
+        message = f"expected {short(stem)}, the name of the file, not {quoted(stated.topology)}"
         yield Flaw(("topology",), message)
     elif stem in taken:
         yield Flaw(("topology",), f"a topology {stem} ships with l4sbench", "choose another name")
@@ -183,7 +184,9 @@ def _flaws_of_networks(stated: TopologyFile) -> Iterator[Flaw]:
             if node in on:
                 on[node].append(name)
             else:
-                yield Flaw(("networks", name), f"there is no node {short(node)}", suggest(node, stated.nodes))
+                yield Flaw(
+                    ("networks", name), f"there is no node {quoted(node)}", suggest(node, stated.nodes)
+                )
         if len(network.nodes) < 2:
             yield Flaw(("networks", name), "a network joins two nodes or more")
         yield from _flaws_of_addresses(stated, name)
@@ -215,7 +218,7 @@ def _flaws_of_addresses(stated: TopologyFile, name: str) -> Iterator[Flaw]:
     network, prefix = stated.networks[name], _prefix(stated, name)
     path = ("networks", name, "prefix")
     if prefix is None or not 8 <= prefix.prefixlen <= 29:
-        yield Flaw(path, f"{short(str(network.prefix))} is not a valid prefix, such as 10.0.1.0/24")
+        yield Flaw(path, f"{quoted(str(network.prefix))} is not a valid prefix, such as 10.0.1.0/24")
         return
     if not any(map(prefix.subnet_of, _PRIVATE)) or prefix.overlaps(_MANAGEMENT):
         hint = f"use one in 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16, but not {_MANAGEMENT}"
@@ -245,22 +248,22 @@ def _flaws_of_uses(stated: TopologyFile) -> Iterator[Flaw]:
         for key, node, role in (("from", pair.sender, "sender"), ("to", pair.receiver, "receiver")):
             if stated.nodes.get(node) != role:
                 those = [name for name, own in stated.nodes.items() if own == role]
-                yield Flaw(("pairs", number, key), f"{short(node)} is not a {role}", suggest(node, those))
+                yield Flaw(("pairs", number, key), f"{quoted(node)} is not a {role}", suggest(node, those))
         if pair.group is not None and taken.setdefault(pair.group, number) != number:
             yield Flaw(("pairs", number, "group"), f"another pair is for {pair.group}, too")
     for node, network in stated.bottlenecks.items():
         routers = [name for name, own in stated.nodes.items() if own == "router"]
         if node not in routers:
             other = suggest(node, routers) or "give it the role router"
-            yield Flaw(("bottlenecks", node), f"{short(node)} is not a router", other)
+            yield Flaw(("bottlenecks", node), f"{quoted(node)} is not a router", other)
             continue
         own_networks = [name for name, one in stated.networks.items() if node in one.nodes]
         if network not in own_networks:
             hint = suggest(network, own_networks)
-            yield Flaw(("bottlenecks", node), f"{node} is not on {short(network)}", hint)
+            yield Flaw(("bottlenecks", node), f"{node} is not on {quoted(network)}", hint)
     if stated.capture is not None and stated.capture not in stated.bottlenecks:
         hint = suggest(stated.capture, stated.bottlenecks)
-        yield Flaw(("capture",), f"{short(stated.capture)} has no bottleneck", hint)
+        yield Flaw(("capture",), f"{quoted(stated.capture)} has no bottleneck", hint)
 
 
 def _flaw_of_tree(stated: TopologyFile) -> Flaw | None:

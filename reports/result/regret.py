@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from l4sbench.document import Document, read, reported
 from l4sbench.errors import InputError, Problem, suggest
-from l4sbench.userfiles import short
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from reports.result.cells import CellResult
@@ -170,7 +170,7 @@ def _unknown(
     """Yield the names that have a weight, and that the run does not have."""
     for name in weights:
         if name not in known:
-            message = f"the run has no {key.removesuffix('s')} {short(name)} to weigh"
+            message = f"the run has no {key.removesuffix('s')} {quoted(name)} to weigh"
             yield Problem(prevalence.where(key, name), key, message, suggest(name, sorted(known)))
 
 
@@ -188,7 +188,7 @@ def _regret(decision: Decision, question: Label, prevalence: Prevalence) -> Regr
     everything, valid = sum(pair.weight for pair in weighed), sum(pair.weight for pair in there)
     if not valid:
         message = (
-            f"prevalence {short(prevalence.prevalence)} weighs no queue and competitor with a valid trial"
+            f"prevalence {quoted(prevalence.prevalence)} weighs no queue and competitor with a valid trial"
         )
         hint = "give what the run has a weight above 0"
         raise InputError([Problem(prevalence.where(), "", message, hint)])

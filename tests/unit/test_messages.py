@@ -112,3 +112,70 @@ def test_every_problem_has_a_position(
         problems = error.problems
     place = re.compile(rf"{re.escape(str(file))}:\d+:\d+")
     assert all(place.fullmatch(problem.where) for problem in problems)
+
+
+SECRET: Final = "k3y:$y$j9T$Zq/0.Lw8Xc7Vb6Nm5.As4Df3Gh2Jk1Qw0Er9Ty8Ui7Op6-Pa5Sd4Fg3Hj2Kl1"
+FOREIGN: Final = {
+    "shadow": f"root:{SECRET}:20263:0:99999:7:::\n{SECRET}:!*:20263::::::\n",
+    "map": f"{SECRET}: {SECRET}\nnested: {{{SECRET!r}: [{SECRET!r}, {{{SECRET!r}: {SECRET!r}}}]}}\n",
+    "twice": f"{SECRET!r}: 1\n{SECRET!r}: 2\nin: {{{SECRET!r}: 1, {SECRET!r}: 2}}\n",
+    "json": json.dumps({SECRET: [SECRET, {SECRET: SECRET}]}),
+    "list": f"- {SECRET!r}\n- {SECRET!r}\n",
+    "alias": f"a: *{re.sub('[^a-zA-Z0-9]', '', SECRET)}\n",
+    "anchors": f"a: &{SECRET} 1\nb: [&{SECRET} 2, }}\n",
+    "tag": f"a: !{re.sub('[^a-zA-Z0-9]', '', SECRET)} 1\nb: !{SECRET.replace('$', '')}!x 2\n",
+    "directive": f"%YAML {re.sub('[^a-zA-Z0-9]', '', SECRET)}\n---\na: 1\n",
+    "number": f"a: {'7' * 400}\nb: {'1' * 30}.5e999\nrate:  {'9' * 25}\n",
+    "expression": f"name: expression\nrelease:  '(?P<{SECRET}'\nrate:  '{SECRET}'\n",
+    "ini": f"[all]\n{SECRET} l4sbench_node={SECRET}\n[{SECRET}\n",
+    "hosts": f"[all]\na l4sbench_node={SECRET} ansible_connection={SECRET} l4sbench_nodee={SECRET}\n",
+    "host": f"all: {{hosts: {{{SECRET!r}: {{l4sbench_node: {SECRET!r}}}}}}}\n",
+}
+"""Files that are none of ours, each with a text that nobody is to see."""
+
+
+def quoted_at_length(message: str, content: str, path: Path) -> list[str]:
+    """Return what a message has in common with a file beyond 20 characters."""
+    rest = message.replace(str(path), "")
+    windows = {rest[start : start + 21] for start in range(len(rest) - 20)}
+    return sorted(window for window in windows if window in content)
+
+
+ANSIBLES: Final = frozenset({"shadow", "ini", "hosts", "host"})
+"""Those that Ansible reads, which takes a second each."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind in READERS for name in FOREIGN if kind != "inventories" or name in ANSIBLES],
+)
+def test_messages_quote_little_of_a_foreign_file(
+    kind: str, name: str, tmp_path: Path, small_catalog: Catalog
+) -> None:
+    path = tmp_path / f"{name}{'' if kind == 'inventories' else '.yml'}"
+    path.write_text(FOREIGN[name])
+    with pytest.raises(InputError) as raised:
+        READERS[kind](path, small_catalog)
+    assert quoted_at_length(str(raised.value), FOREIGN[name], path) == []
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    kind=st.sampled_from([*sorted(GOOD), "matrix"]),
+    path=st.lists(st.integers(0, 30), min_size=1, max_size=5).map(tuple),
+    junk=st.sampled_from(
+        [SECRET, SECRET.lower(), [SECRET], {SECRET: 1}, {SECRET: SECRET}, {"a": {SECRET: SECRET}}]
+    ),
+)
+def test_messages_quote_little_of_damaged_files(
+    kind: str, path: tuple[int, ...], junk: object, tmp_path: Path, small_catalog: Catalog
+) -> None:
+    good = GOOD.get(kind, ROOT / "matrices" / "quickstart.yaml")
+    file = tmp_path / good.name
+    file.write_text(json.dumps(damaged(read(good).content, path, junk)))
+    message = ""
+    try:
+        READERS[kind](file, small_catalog)
+    except InputError as error:
+        message = str(error)
+    assert quoted_at_length(message, f"{SECRET} {SECRET.lower()}", file) == []

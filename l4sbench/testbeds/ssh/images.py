@@ -18,6 +18,7 @@ from l4sbench.document import Flaw, load_model
 from l4sbench.errors import BadValueError, InputError, Problem
 from l4sbench.expressions import matches, valid_expression
 from l4sbench.testbeds.ssh.facts import older
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,9 @@ _BRANCH: Final = re.compile(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/(?
 
 def _pinned(url: str) -> str:
     if _BRANCH.match(url):
-        raise BadValueError(f"{url} names a branch or a tag, which moves", "name the commit, all 40 digits")
+        raise BadValueError(
+            f"{quoted(url)} names a branch or a tag, which moves", "name the commit, all 40 digits"
+        )
     return url
 
 
@@ -172,7 +175,7 @@ def read_image(path: Path) -> Image:
 
 def _misnamed(image: Image, stem: str) -> Iterator[Flaw]:
     if image.name != stem:
-        yield Flaw(("name",), f"expected {stem}, the name of the file, not {image.name}")
+        yield Flaw(("name",), f"expected {stem}, the name of the file, not {quoted(image.name)}")
 
 
 def load_images(folder: Path | None = None) -> tuple[Image, ...]:

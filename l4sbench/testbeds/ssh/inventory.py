@@ -19,6 +19,7 @@ from typing import Final
 
 from l4sbench.errors import InputError
 from l4sbench.testbeds.ssh.environment import environment, require
+from l4sbench.wording import quoted_within
 
 MOST_BYTES: Final = 16 << 20
 """Largest accepted file of an inventory."""
@@ -31,6 +32,7 @@ second for six hosts."""
 _MEMORY_LIMIT_KB: Final = 800_000
 
 _CONFINED: Final = f'ulimit -t {CPU_LIMIT_S}; ulimit -v {_MEMORY_LIMIT_KB}; exec "$@"'
+_MOST_CHARS: Final = 1000
 _OF_A_PLUGIN: Final = "Plugin configuration YAML file"
 
 
@@ -126,7 +128,9 @@ def _unreadable(path: Path, ended: subprocess.CompletedProcess[str]) -> InputErr
     if _OF_A_PLUGIN in ended.stderr:
         message = f"inventory {path} configures an inventory plugin, and plugins are not run"
         return InputError(message, _once(path))
-    return InputError(f"{path}: Ansible cannot read it: {_cause(path, ended.stderr)}")
+    content = "\n".join(file.read_text(errors="replace") for file in _files(path))
+    cause = quoted_within(_cause(path, ended.stderr)[:_MOST_CHARS], content)
+    return InputError(f"{path}: Ansible cannot read it: {cause}")
 
 
 def _cause(path: Path, stderr: str) -> str:
@@ -135,6 +139,5 @@ def _cause(path: Path, stderr: str) -> str:
     causes = [re.sub(r"\s*\nOrigin: ", " at ", text) for text in errors]
     if not causes:  # Ansible's own error, at the end of its traceback
         lines = [line for line in stderr.splitlines() if line.strip()] or ["it printed no reason"]
-        last = re.sub(r"^[\w.]*Error: (Unexpected Exception, this is probably a bug: )?", "", lines[-1])
-        return last[:1000]
+        return re.sub(r"^[\w.]*Error: (Unexpected Exception, this is probably a bug: )?", "", lines[-1])
     return causes[0 if path.suffix in {".yml", ".yaml", ".json"} else -1]

@@ -25,6 +25,7 @@ from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs, tc_pa
 from l4sbench.testbeds.ssh.images import Image, Offers
 from l4sbench.testbeds.ssh.layout import MODULES_VARIABLE
 from l4sbench.trust import read_code
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ def allowed(
     for host in hosts:
         given = variables.get(host.name, {})
         listed = given.get(VARIABLE)
-        place = f"{host.name}.{VARIABLE}"
+        place = f"{quoted(host.name)}.{VARIABLE}"
         if listed is None:
             continue
         if given.get(ALWAYS_VARIABLE) is not None:
@@ -70,7 +71,7 @@ def allowed(
         problems += [problem for wrong in read if not isinstance(wrong, Image) for problem in wrong]
         names = [image.name for image in own]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            problems.append(Problem(where, place, f"{name} is listed twice"))
+            problems.append(Problem(where, place, f"{quoted(name)} is listed twice"))
         if own:
             found[host.name] = own
     if problems:
@@ -82,7 +83,7 @@ def _image(item: Tree, known: Mapping[str, Image], where: str, place: str) -> Im
     if isinstance(item, str):
         if item in known:
             return known[item]
-        return [Problem(where, place, f"kernels/images has no {item}", suggest(item, known))]
+        return [Problem(where, place, f"kernels/images has no {quoted(item)}", suggest(item, known))]
     try:
         return Document("", item).validate(Image)
     except InputError as error:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, cast
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.planning.inputs import executables_used
 from l4sbench.units import Rate
+from l4sbench.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -96,7 +97,7 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
     for name, given in sorted(variables.items()):
         nodes = given.get("l4sbench_nodes", given.get("l4sbench_node"))
         if nodes is not None and not is_name(name):
-            message = f"{json.dumps(name)} is not a valid name of a host"
+            message = f"{json.dumps(quoted(name))} is not a valid name of a host"
             problems.append(Problem(where, "", message, _NAME_HINT))
             continue
         problems += _misspelt(where, name, given)
@@ -145,17 +146,19 @@ def _wrong_values(where: str, host: str, given: Mapping[str, object]) -> Iterato
     """Yield the variables of a host that are not as docs/ssh.md describes them."""
     templates = [(name, text) for name in VARIABLES for text in _texts(given.get(name)) if is_template(text)]
     for name, text in templates:
-        message = f"{text} is a template, which is not evaluated here"
-        yield Problem(where, f"{host}.{name}", message, "write the value itself")
+        message = f"{quoted(text)} is a template, which is not evaluated here"
+        yield Problem(where, f"{quoted(host)}.{name}", message, "write the value itself")
     if templates:
         return
     for name, (fits, message, hint) in _FORMS.items():
         if name in given and not fits(given[name]):
-            yield Problem(where, f"{host}.{name}", message, hint)
+            yield Problem(where, f"{quoted(host)}.{name}", message, hint)
     connection = given.get("ansible_connection", "ssh")
     if str(connection).removeprefix("ansible.builtin.") not in CONNECTIONS:
-        message = f"{json.dumps(connection)} is not a connection by ssh"
-        yield Problem(where, f"{host}.ansible_connection", message, f"choose from {', '.join(CONNECTIONS)}")
+        message = f"{json.dumps(quoted(str(connection)))} is not a connection by ssh"
+        yield Problem(
+            where, f"{quoted(host)}.ansible_connection", message, f"choose from {', '.join(CONNECTIONS)}"
+        )
 
 
 def _is_nodes(plain: object) -> bool:
@@ -218,19 +221,18 @@ def _misspelt(where: str, host: str, given: Mapping[str, object]) -> Iterator[Pr
     """Yield misspelt variables of ours; names unlike ours belong to others."""
     for name in sorted(given):
         if name.startswith("l4sbench_") and name not in VARIABLES and (hint := did_you_mean(name, VARIABLES)):
-            yield Problem(where, f"{host}.{name}", "unknown variable", hint)
+            yield Problem(where, f"{quoted(host)}.{quoted_name(name, VARIABLES)}", "unknown variable", hint)
 
 
 def _bad_addresses(where: str, host: str, ports: Mapping[str, str]) -> Iterator[Problem]:
     for network, mac in ports.items():
         if mac == TO_FILL_IN:
             message, hint = "its hardware address is not filled in", "`ip link` on the host shows it"
-            yield Problem(where, f"{host}.{PORTS_VARIABLE}.{network}", message, hint)
+            yield Problem(where, f"{quoted(host)}.{PORTS_VARIABLE}.{quoted(network)}", message, hint)
         elif not _MAC.fullmatch(mac):
             hint = "quote it: YAML reads some of them as numbers"
-            yield Problem(
-                where, f"{host}.{PORTS_VARIABLE}.{network}", f"{mac} is not a valid hardware address", hint
-            )
+            message = f"{quoted(mac)} is not a valid hardware address"
+            yield Problem(where, f"{quoted(host)}.{PORTS_VARIABLE}.{quoted(network)}", message, hint)
 
 
 def too_fast(cells: Sequence[Cell], hosts: Sequence[Host]) -> Iterator[str]:
@@ -286,15 +288,15 @@ def _coverage(
         if node not in topology.by_name:
             yield Problem(
                 where,
-                names[0],
-                f"{topology.name} has no node {node}",
+                quoted(names[0]),
+                f"{topology.name} has no node {quoted(node)}",
                 did_you_mean(node, topology.by_name) or f"there are {', '.join(topology.by_name)}",
             )
         elif len(names) > 1:
-            yield Problem(where, node, f"several hosts hold it: {', '.join(names)}")
+            yield Problem(where, node, f"several hosts hold it: {', '.join(map(quoted, names))}")
     for node in topology.by_name:
         if node in holders and node in switches:
-            yield Problem(where, node, f"a switch is this node, and {holders[node][0]} holds it, too")
+            yield Problem(where, node, f"a switch is this node, and {quoted(holders[node][0])} holds it, too")
         if node not in holders and node not in switches:
             hint = f"give one host l4sbench_node: {node}, or add it to a host's l4sbench_nodes"
             yield Problem(where, node, f"no host holds this node of {topology.name}", hint)
@@ -308,16 +310,16 @@ def _ports(host: Host, topology: Topology, where: str) -> Iterator[Problem]:
     }
     for network in sorted(needed - host.ports.keys()):
         hint = f'give {PORTS_VARIABLE}: {{{network}: "52:54:00:..."}}, the address that `ip link` shows'
-        yield Problem(where, host.name, f"{PORTS_VARIABLE} names no interface for {network}", hint)
+        yield Problem(where, quoted(host.name), f"{PORTS_VARIABLE} names no interface for {network}", hint)
     known = {network.name for network in topology.networks}
     for network in sorted(host.ports.keys() - known):
         hint = did_you_mean(network, known) or f"there are {', '.join(sorted(known))}"
-        message = f"{topology.name} has no network {network}"
-        yield Problem(where, f"{host.name}.{PORTS_VARIABLE}", message, hint)
+        message = f"{topology.name} has no network {quoted(network)}"
+        yield Problem(where, f"{quoted(host.name)}.{PORTS_VARIABLE}", message, hint)
     own = sorted(host.ports.values())
     for mac in sorted({mac for mac in own if own.count(mac) > 1}):
         message = f"{mac} is given for several networks; each needs its own interface"
-        yield Problem(where, f"{host.name}.{PORTS_VARIABLE}", message)
+        yield Problem(where, f"{quoted(host.name)}.{PORTS_VARIABLE}", message)
 
 
 def _shaping_sender(host: Host, topology: Topology, where: str) -> Iterator[Problem]:
@@ -331,7 +333,7 @@ def _shaping_sender(host: Host, topology: Topology, where: str) -> Iterator[Prob
             part = "delay" if node in topology.delays else "queue under test"
             message = f"the {part} ({node}) is on a host that originates flows ({', '.join(senders)})"
             hint = "put senders on a host without delay and router"
-            yield Problem(where, host.name, message, hint)
+            yield Problem(where, quoted(host.name), message, hint)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import polars as pl
 
 from l4sbench.document import Flaw
 from l4sbench.errors import InputError
+from l4sbench.wording import quoted
 from reports.published.claims.measures import PACKETS, measures
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _lacking(study: Study, columns: Sequence[str]) -> Iterator[Flaw]:
         named += ((("claims", number, "where", key), column) for key, column in claim.named())
     for path, name in named:
         if name not in columns:
-            yield Flaw(path, f"the run has no {name}", f"the claims of {study.study} are about it")
+            yield Flaw(path, f"the run has no {quoted(name)}", f"the claims of {study.study} are about it")
 
 
 def _one_of(cells: pl.DataFrame, name: str, values: Sequence[Scalar]) -> pl.Expr:

@@ -23,6 +23,7 @@ from l4sbench.document import Document, Flaw, load_model, read
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
 from l4sbench.factors import column_of, factor_of
 from l4sbench.units import parse_quantity
+from l4sbench.wording import quoted
 from reports.published.claims.measures import MEASURES
 from reports.published.claims.samples import OF_WINDOWS, Window
 
@@ -35,7 +36,7 @@ Schemes = Annotated[tuple[str, ...], Field(min_length=1)]
 def _known(measure: str) -> str:
     if measure not in MEASURES:
         hint = suggest(measure, MEASURES)
-        raise BadValueError(f"{measure} is not a measure", hint)
+        raise BadValueError(f"{quoted(measure)} is not a measure", hint)
     return measure
 
 
@@ -49,7 +50,7 @@ def _window(raw: object) -> Window:
         raise BadValueError("expected a part of the trial", hint)
     begin, end = (parse_quantity("duration", one).s for one in raw)
     if begin >= end:
-        raise BadValueError(f"ends at {raw[1]}, not after {raw[0]}", hint)
+        raise BadValueError(f"ends at {quoted(str(raw[1]))}, not after {quoted(str(raw[0]))}", hint)
     return Window(begin, end)
 
 
@@ -129,7 +130,7 @@ def _columns(where: dict[str, Scalar | list[Scalar]]) -> dict[str, list[Scalar]]
             try:
                 column, own = column_of(name, factor.parse(value)) if factor else (name, value)
             except BadValueError as error:
-                raise ValueError(f"{name}: {error}") from error
+                raise ValueError(f"{quoted(name)}: {error}") from error
             found.setdefault(column, []).append(own)
     return found
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from l4sbench.document import Flaw, load_model
 from l4sbench.errors import InputError, suggest
+from l4sbench.wording import quoted
 
 FOLDER: Final = Path(__file__).parent
 
@@ -173,6 +174,6 @@ def read_rule(path: Path) -> Rule:
 
     def misnamed(rule: Rule) -> Iterator[Flaw]:
         if rule.rule != path.stem:
-            yield Flaw(("rule",), f"expected {path.stem}, the name of the file, not {rule.rule}")
+            yield Flaw(("rule",), f"expected {path.stem}, the name of the file, not {quoted(rule.rule)}")
 
     return load_model(path, Rule, check=misnamed)

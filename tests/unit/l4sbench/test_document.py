@@ -120,10 +120,10 @@ class Words(BaseModel):
         ("a: 9223372036854775808", "x.yaml:1:4: a: 9223372036854775808 is out of range"),
         ("a: 0xffffffffffffffffff", "x.yaml:1:4: a: 0xffffffffffffffffff is out of range"),
         *(
-            (f"a: {'9' * many}", f"x.yaml:1:4: a: {'9' * 100}... ({many} characters) is out of range")
+            (f"a: {'9' * many}", f"x.yaml:1:4: a: {'9' * 17}... is out of range")
             for many in (300, 309, 350, 400, 401, 4301, 5000)
         ),
-        (f"a: 0x{'f' * 300}", f"x.yaml:1:4: a: 0x{'f' * 98}... (302 characters) is out of range"),
+        (f"a: 0x{'f' * 300}", f"x.yaml:1:4: a: 0x{'f' * 15}... is out of range"),
     ],
 )
 def test_numbers_out_of_range_are_problems(text: str, problem: str) -> None:
