@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     """Instants in seconds, rising, and values."""
 
 SUFFIX: Final = ".flent.gz"
+_OURS: Final = "L4SBENCH"
+MARK: Final = f'"{_OURS}": {{'.encode()
+"""Bytes near the beginning of every such file, once it is unpacked."""
 TEST: Final = "tcp_nup"
 FORMAT: Final = 4
 UPLOAD: Final = "TCP upload"
@@ -89,13 +92,28 @@ class Origin:
 
 def flent_files(tables: RunTables, origin: Origin) -> Iterator[FlentFile]:
     """Yield a file for every valid trial, by cell and trial. Equal tables give equal files, byte for byte."""
-    for trial in tables.trials.sort("cell", "trial").iter_rows(named=True):
-        if trial["status"] != "ok":
-            continue
+    for trial in _valid(tables):
         one = _Trial(tables, trial, origin)
         if one.flows.height:
             plain = json.dumps(one.document(), sort_keys=True, allow_nan=False)
             yield FlentFile(one.name, gzip.compress(plain.encode(), mtime=0))
+
+
+def flent_names(tables: RunTables) -> Iterator[str]:
+    """Yield the names of these files."""
+    return map(_name_of, _valid(tables))
+
+
+def _valid(tables: RunTables) -> Iterator[Mapping[str, object]]:
+    """Yield the valid trials, by cell and trial."""
+    trials = tables.trials.sort("cell", "trial").iter_rows(named=True)
+    return (trial for trial in trials if trial["status"] == "ok")
+
+
+def _name_of(trial: Mapping[str, object]) -> str:
+    """Return a file's name: tables may come from elsewhere, so that an id may be anything."""
+    cell = re.sub(r"[^A-Za-z0-9._=+-]", "-", str(trial["cell"])).lstrip(".")
+    return f"{cell}-trial-{trial['trial']}{SUFFIX}"
 
 
 class _Trial:
@@ -118,9 +136,8 @@ class _Trial:
 
     @property
     def name(self) -> str:
-        """The file's name: tables may come from elsewhere, so that an id may be anything."""
-        cell = re.sub(r"[^A-Za-z0-9._=+-]", "-", str(self._trial["cell"])).lstrip(".")
-        return f"{cell}-trial-{self._trial['trial']}{SUFFIX}"
+        """The file's name."""
+        return _name_of(self._trial)
 
     def document(self) -> dict[str, object]:
         """Return the file's content as plain data."""
@@ -223,7 +240,7 @@ class _Trial:
                 **{name: str(value) for name, value in self._factors.items()},
             },
             "SERIES_META": {name: _series_meta(flow) for name, flow in points.items()},
-            "L4SBENCH": {name: str(trial[name]) for name in _OF_TRIAL if trial[name] is not None},
+            _OURS: {name: str(trial[name]) for name in _OF_TRIAL if trial[name] is not None},
         }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ _NOT_WRITABLE: Final = frozenset(
 
 _PAGE: Final = "index.html"
 _SERIES: Final = "data"
+_GZIP: Final = b"\x1f\x8b"
 _HEAD_BYTES: Final = 1 << 16
 _MARKS: Final = (b'name="generator" content="l4sbench', b"<p>Drawn by <code>l4sbench report")
 """The beginning of every page of reports and of figures."""
@@ -68,19 +70,47 @@ def refuse_others(folder: Path, names: Iterable[str] = ()) -> None:
     Raises:
         InputError: the page, or a file of `names`, is somebody else's, or the series' folder is a link.
     """
-    from l4sbench.plain import read_plain
     from l4sbench.store.links import linked
 
     if (folder / _SERIES).is_symlink():
         raise linked(folder / _SERIES)
-    try:
-        ours = any(mark in read_plain(folder / _PAGE, _HEAD_BYTES) for mark in _MARKS)
-    except OSError:
-        ours = False
+    ours = _has(folder / _PAGE, *_MARKS)
     taken = [] if ours else [name for name in (_PAGE, *names) if os.path.lexists(folder / name)]
     if taken:
-        hint = "choose another folder, or remove the file"
-        raise InputError(f"{folder / taken[0]} exists, and is not of a report of l4sbench", hint)
+        raise _others(folder / taken[0], "of a report")
+
+
+def refuse_other(file: Path, mark: bytes, what: str) -> None:
+    """Refuse to replace a file at a place that a user gave, unless it is empty or l4sbench wrote it.
+
+    Args:
+        file: the place.
+        mark: what the beginning of such a file of l4sbench has; of a compressed one, its content.
+        what: the kind of file, for the message, such as `a bundle`.
+
+    Raises:
+        InputError: the file is somebody else's, or a link.
+    """
+    if file.is_symlink() or (file.is_file() and file.stat().st_size and not _has(file, mark)):
+        raise _others(file, what)
+
+
+def _has(file: Path, *marks: bytes) -> bool:
+    """Return True if a file begins with one of the marks, more or less."""
+    from l4sbench.plain import read_plain
+
+    try:
+        head = read_plain(file, _HEAD_BYTES)
+        if head.startswith(_GZIP):
+            head = zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES)
+    except (OSError, zlib.error):
+        return False
+    return any(mark in head for mark in marks)
+
+
+def _others(file: Path, what: str) -> InputError:
+    hint = "choose another place, or remove it"
+    return InputError(f"{file} exists, and is not {what} of l4sbench", hint)
 
 
 def copy_description(run: Path, folder: Path) -> Path:

@@ -54,9 +54,12 @@ def add_parser(commands: Subparsers) -> None:
 def compare(args: argparse.Namespace) -> int:
     """Print the comparison; return 1 when a cell regressed."""
     from l4sbench.app import api
+    from l4sbench.app.reading import refuse_other
     from l4sbench.files import write_whole
-    from reports.compare.render import as_document, as_junit, as_text
+    from reports.compare.render import SUITES, as_document, as_junit, as_text
 
+    if args.junit:
+        refuse_other(args.junit, f'name="{SUITES}"'.encode(), "JUnit XML")
     found = api.compare(
         args.base,
         args.new,

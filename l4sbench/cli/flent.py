@@ -40,14 +40,17 @@ def wanted(args: argparse.Namespace) -> bool:
 def write(args: argparse.Namespace) -> int:
     """Write the trials of a run, or of the cells that pass the filters, and print the folder."""
     from l4sbench.app import api
-    from l4sbench.app.reading import writing
+    from l4sbench.app.reading import refuse_other, writing
     from l4sbench.files import write_whole
-    from reports.flent import flent_files
+    from reports.flent import MARK, flent_files, flent_names
 
     run: Path = args.run
     folder = Path(args.flent) if args.flent else (args.output or run / "report") / "flent"
     tables = api.load(run, *args.filters, every=args.all)
     names: list[str] = []
+    if args.flent or args.output:
+        for name in flent_names(tables):
+            refuse_other(folder / name, MARK, "a file for flent")
     with writing(folder, "--flent DIR writes them into another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         for file in flent_files(tables, _origin(run)):

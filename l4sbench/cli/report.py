@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from reports.result.verdicts import Decision
 
 
+_MADE_BY: Final = b"Made by `l4sbench run "
+"""Words near the beginning of every document that `report` writes beside its page."""
+
 _ELSEWHERE: Final = "-o DIR writes the report into another folder"
 
 
@@ -191,10 +194,10 @@ def _claims(args: argparse.Namespace) -> int:
     path, matrix, cells = _selected(args)
     found = claims.check(load(path, cells), claims.load_study(args.claims))
     text = claims.markdown(found, _command(matrix, args))
-    answer(as_json(claims.as_document(found)) if args.json else text.rstrip())
     target = None if args.filters else _target(path, args.output)
-    if target:
-        document = target.write_beside(f"claims-{found.study.study}.md", text)
+    document = target.write_beside(f"claims-{found.study.study}.md", text) if target else None
+    answer(as_json(claims.as_document(found)) if args.json else text.rstrip())
+    if document:
         say(f"report: {as_path(document)}")
     return 0
 
@@ -256,10 +259,12 @@ class _Target:
 
     def write_beside(self, name: str, text: str) -> Path:
         """Write a document of its own into the report."""
-        from l4sbench.app.reading import writing
+        from l4sbench.app.reading import refuse_other, writing
         from l4sbench.files import write_whole
 
         document = self.folder / name
+        if self.folder != self.run / "report":
+            refuse_other(document, _MADE_BY, "of a report")
         with writing(self.folder, _ELSEWHERE):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(document, text)

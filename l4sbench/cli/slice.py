@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _HOURS: Final = 24
 """Lease after a renewal if the original request is not known."""
 
+_GRAPH_MARK: Final = "<!-- written by l4sbench slice plan -->"
+
 _FILES: Final = frozenset({".yaml", ".yml"})
 _WISHES: Final = ("topology", "site", "hours", "cores", "ram_gb", "disk_gb", "image", "nic")
 
@@ -130,8 +132,11 @@ def plan(args: argparse.Namespace) -> int:
         slice_graph,
     )
     from fablib_slices.checks import rounded, site_with_room, warnings
+    from l4sbench.app.reading import refuse_other
     from l4sbench.files import write_whole
 
+    if args.graph:
+        refuse_other(args.graph, _GRAPH_MARK.encode(), "a slice's graph")
     spec = _spec(args)
     offline = FabricFacts(images=offered_images(), nics=offered_nics(), size_of=size_of)
     facts = offline if args.offline else Slices.connect().facts()
@@ -140,7 +145,7 @@ def plan(args: argparse.Namespace) -> int:
         raise InputError(problems)
     graph = slice_graph(spec)
     if args.graph:
-        write_whole(args.graph, graph)
+        write_whole(args.graph, graph.replace("<graphml", f"{_GRAPH_MARK}\n<graphml", 1))
         say(f"graph: {as_path(args.graph)}")
     site = spec.site
     if facts.sites and site == "auto":

@@ -145,6 +145,10 @@ def _cell_document(cell: CellChange) -> dict[str, object]:
     }
 
 
+SUITES: Final = "l4sbench compare"
+"""Name of the test suites in JUnit XML."""
+
+
 def as_junit(comparison: Comparison, suite: str) -> str:
     """Write the comparison as JUnit XML: a test per cell, which fails when the cell got worse or was lost."""
     from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
@@ -165,7 +169,7 @@ def as_junit(comparison: Comparison, suite: str) -> str:
             said.append("new: the base has no valid trial of this cell")
         test.system_out = printable("\n".join(said))
         tests.add_testcase(test)
-    document = JUnitXml("l4sbench compare")
+    document = JUnitXml(SUITES)
     document.add_testsuite(tests)
     text: bytes = document.tostring()  # type: ignore[no-untyped-call]
     return text.decode("utf-8")

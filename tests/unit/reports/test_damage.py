@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
+from xml.etree.ElementTree import fromstring
 
 import polars as pl
 import pytest
@@ -341,3 +342,61 @@ def test_a_report_elsewhere_replaces_its_own_files_only(
         assert main(["report", str(run), "-o", str(out)]) == 0
     assert main(figures) == main(figures) == 0
     assert (out / "notes").read_text() == "mine"
+
+
+def refused_then_replaced(words: list[str], file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that a command leaves a file of somebody else's alone, and replaces its own and an empty one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("mine")
+    assert main(words) == 2
+    assert f"{file} exists, and is not " in capsys.readouterr().err
+    assert [(path.name, path.read_text()) for path in file.parent.iterdir()] == [(file.name, "mine")]
+    own = file.parent.parent / "own"
+    file.rename(own)
+    file.symlink_to(own)
+    assert main(words) == 2
+    assert f"{file} exists, and is not " in capsys.readouterr().err
+    file.unlink()
+    file.touch()
+    for _ in range(2):
+        assert main(words) == 0
+        assert file.stat().st_size
+        assert not file.is_symlink()
+    assert own.read_text() == "mine"
+
+
+def test_other_outputs_replace_their_own_files_only(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    junit = tmp_path / "junit" / "compare.xml"
+    refused_then_replaced(["compare", str(run), str(run), "--junit", str(junit)], junit, capsys)
+    graph = tmp_path / "graph" / "slice.graphml"
+    plan = ["slice", "plan", "x1", "--offline", "--graph", str(graph)]
+    refused_then_replaced(plan, graph, capsys)
+    assert fromstring(graph.read_text()).tag.endswith("graphml")
+
+
+@pytest.mark.parametrize("place", [["--flent", "OUT"], ["-o", "OUT", "--flent"]], ids=["flent", "output"])
+def test_files_for_flent_replace_their_own_only(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: list[str]
+) -> None:
+    probe = tmp_path / "probe"
+    assert main(["report", str(run), "--flent", str(probe)]) == 0
+    name = max(path.name for path in probe.iterdir())
+    out = tmp_path / "out"
+    file = (out if place[0] == "--flent" else out / "flent") / name
+    words = ["report", str(run), *(str(out) if word == "OUT" else word for word in place)]
+    refused_then_replaced(words, file, capsys)
+
+
+def test_claims_beside_a_report_elsewhere(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "mine.yml"
+    study.write_text(
+        "study: mine\nabout: A claim.\nsource: me\nfactor: l4s.cc\nschemes: [prague]\n"
+        "settings: [aqm]\nshown: [{measure: goodput_mbps}]\n"
+    )
+    out = tmp_path / "out"
+    words = ["report", str(run), "--claims", str(study), "-o", str(out)]
+    refused_then_replaced(words, out / "claims-mine.md", capsys)
