@@ -151,7 +151,7 @@ class Worker:
             write_whole(partial.raw / "traceback.txt", traceback.format_exc())
             status, reasons = Status.FAILED, (describe(error),)
         if status is Status.FAILED and (left := tidy(partial.raw)):
-            reasons = (*reasons, left)
+            reasons = tuple(dict.fromkeys((*reasons, left)))  # the testbed may have found the same
         wall_s = time.monotonic() - began
         ran = outcome or Outcome(wall_s=wall_s, cpu_s=0.0, virtual_s=0.0)
         path = partial.end(

@@ -42,8 +42,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CONTACT_S: Final = 30.0
+"""Time in which a scheduler must answer when a run begins. The whole command then ends within a minute, on a
+busy machine, too: the rest is for its start and for the end of the connection."""
+
 LOST_S: Final = 60.0
-"""The run ends when the scheduler does not answer at its beginning, or cannot be reached, for longer."""
+"""The run ends when a scheduler that has answered cannot be reached for longer."""
 
 _REACH_S: Final = 10.0
 _POLL_S: Final = 1.0
@@ -125,7 +129,7 @@ class DaskGuests:
         lab: Lab,
         on_state: Callable[[str], None] = lambda _: None,
         task: Callable[[remote.Work], bytes] = remote.run_work,
-        limit_s: float = LOST_S,
+        limit_s: float = CONTACT_S,
     ) -> None:
         self._address = address
         self._lab = lab
@@ -485,7 +489,7 @@ class DaskGuests:
         self._lost = False
 
 
-def connect(address: str, limit_s: float = LOST_S) -> Connection:
+def connect(address: str, limit_s: float = CONTACT_S) -> Connection:
     """Connect to a scheduler: its address, or the name of its file.
 
     Raises:

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -193,3 +196,15 @@ def test_a_run_without_an_honest_worker_ends(dask: Cluster, lab: Lab, tmp_path: 
     assert "Traceback" not in command.text
     assert not executed(dask, command.process.pid)
     assert not [*(tmp_path / "runs").rglob("trial.json")]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("lab")
+def test_a_run_gives_a_silent_scheduler_half_a_minute(tmp_path: Path) -> None:
+    """The whole command then ends within a minute, also where its start and end take long."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"dask:127.0.0.1:{silent.getsockname()[1]}"
+        words = [sys.executable, "-m", "l4sbench", "run", "quickstart", "--dir", str(tmp_path), "--on", where]
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert "does not answer within 30 s" in ended.stderr

@@ -26,6 +26,7 @@ from l4sbench.planning.cost import CostBook
 from l4sbench.planning.plan import Reason, plan
 from l4sbench.program.trial import EndedTrial, TrialSpec
 from l4sbench.store import Run, locked
+from l4sbench.store.leavings import MOST_FILES, TOO_MANY
 from l4sbench.traits import CostModel
 from tests.patience import PATIENCE_S
 from tests.unit.l4sbench import small
@@ -147,6 +148,17 @@ def test_a_trial_whose_programs_leave_no_raw_files_fails_and_the_run_goes_on(
     for path in (run.path / "cells").rglob("*"):
         mode = path.lstat().st_mode
         assert stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & 0o7133), path
+
+
+def test_a_trial_that_is_ended_for_too_many_files_says_so_once(wanted: Matrix, run: Run) -> None:
+    def fault(spec: TrialSpec, raw: Path) -> None:
+        if spec.cell == wanted.cells[0] and spec.trial == 1:
+            for number in range(MOST_FILES + 1):
+                (raw / f"{number}").touch()
+            raise TrialFailed(TOO_MANY)  # as the lab does while the guest still runs
+
+    small.run_matrix(wanted, run, small.SmallTestbed(fault=fault))
+    assert [ended.reasons for ended in run.ended() if ended.status is Status.FAILED] == [(TOO_MANY,)]
 
 
 def test_programs_that_a_guest_changed_are_kept_as_they_were(wanted: Matrix, run: Run) -> None:
