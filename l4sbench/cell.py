@@ -9,14 +9,12 @@ factors, on the notation of quantities, or on factors that are added to l4sbench
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast
 
+from l4sbench.common import Common
 from l4sbench.factors import (
     DEFAULT_LAB,
     EVENT_AT,
@@ -34,15 +32,10 @@ from l4sbench.factors import (
 from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Size, Value, kind_of, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-_SLUG_LENGTH = 100
-_HASH_DIGITS = 10
-_NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9.+-]+")
-# Factors that every slug begins with or that would only make it long; the hash covers them.
-_SLUG_SKIPS = frozenset({"aqm", "buffer_bdp", "rate", "rtt", "duration", "warmup", "capture"})
-_COMMAND = f".{EXEC[0]}"
 _V = TypeVar("_V")
+_NOTHING: Final[Mapping[str, Value]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -103,21 +96,20 @@ class _Factor(Generic[_V]):
         self.kind = kind
 
     def __get__(self, cell: Cell, owner: type[Cell]) -> _V:
-        value = cell.factors[self.name]
+        own, name = cell.own, self.name
+        value = own[name] if name in own else cell.common.factors[name]
         if not isinstance(value, self.kind):
             raise TypeError(f"{self.name} is {value!r}, not a {self.kind.__name__}")
         return value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cell:
     """One full assignment of factors. Immutable; equal if all factors are equal.
 
     Attributes:
-        factors: all applicable factors, including defaults, sorted by name.
-        given: the factors that the matrix states, as opposed to defaults.
-        defaults: the defaults in this cell by factor; factors equal to them are left out of the id.
-        group_names: its flow groups in the order of the matrix, which determines their nodes and ports.
+        common: what it shares with other cells.
+        own: the values of the factors that vary among these.
 
     The other attributes are the core factors; `l4sbench.factors.FACTORS` has their meanings.
     """
@@ -147,10 +139,23 @@ class Cell:
     traffic_tool = _Factor("traffic.tool", str)
     expect_bottleneck = _Factor("expect.bottleneck", bool)
 
-    factors: Mapping[str, Value]
-    given: frozenset[str] = frozenset()
-    defaults: Mapping[str, Value] = field(default_factory=dict, repr=False)
-    group_names: tuple[str, ...] = ()
+    __slots__ = ("_id", "_views", "common", "own")
+
+    common: Common
+    own: Mapping[str, Value]
+
+    if TYPE_CHECKING:  # kept when they are first asked for
+        _id: ClassVar[str | None]
+        _views: ClassVar[dict[str, Any] | None]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_id", None)
+        object.__setattr__(self, "_views", None)
+
+    @classmethod
+    def whole(cls, common: Common) -> Self:
+        """Return a cell that has all its factors in `common`."""
+        return cls(common, _NOTHING)
 
     @classmethod
     def of(cls, stated: Mapping[str, Value], group_names: Sequence[str] | None = None) -> Self:
@@ -181,66 +186,82 @@ class Cell:
                 raise KeyError(name)
         values = defaults | {n: f.parse(v) if (f := declared.get(n)) else v for n, v in stated.items()}
         ordered = {name: values[name] for name in sorted(values)}
-        return cls(
-            MappingProxyType(ordered), frozenset(stated), MappingProxyType(defaults), tuple(group_names)
+        return cls.whole(
+            Common(
+                MappingProxyType(ordered), frozenset(stated), MappingProxyType(defaults), tuple(group_names)
+            )
         )
 
-    @cached_property
+    @property
+    def factors(self) -> Mapping[str, Value]:
+        """All applicable factors, including defaults, sorted by name. It is made whenever it is asked for."""
+        return self.common.with_own(self.own)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The factors that the matrix states, as opposed to defaults."""
+        return self.common.given
+
+    @property
+    def defaults(self) -> Mapping[str, Value]:
+        """The defaults in this cell by factor; factors equal to them are left out of the id."""
+        return self.common.defaults
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Its flow groups in the order of the matrix, which determines their nodes and ports."""
+        return self.common.group_names
+
+    def get(self, name: str) -> Value | None:
+        """Return the value of a factor; None if the cell does not have it."""
+        own = self.own
+        return own[name] if name in own else self.common.factors.get(name)
+
+    @property
     def id(self) -> str:
         """Slug plus hash; identifies the cell's folder and its rows in every table."""
-        differing = self._differing()
-        digest = hashlib.sha256(_canonical(differing).encode()).hexdigest()[:_HASH_DIGITS]
-        return f"{self._slug(differing)}-{digest}"
+        known: str | None = self._id
+        if known is None:
+            known = self.common.id(self.own)
+            object.__setattr__(self, "_id", known)
+        return known
 
     @property
     def identity(self) -> str:
         """The input of the id's hash: canonical JSON of the factors that are not at their default."""
-        return _canonical(self._differing())
+        return self.common.identity(self.own)
 
     @property
     def slug(self) -> str:
         """The readable part of the id. Not unique: it leaves out durations and is cut if too long."""
-        return self._slug(self._differing())
+        return self.common.slug(self.own)
 
-    def _differing(self) -> list[tuple[str, Value]]:
-        """Return the factors that are not at their default, by name. All of them are given."""
-        factors, default = self.factors, self.defaults.get
-        return [
-            (n, v)
-            for n in _by_name(self.given)
-            if (v := factors[n]) is not (d := default(n)) and (d is None or d != v)
-        ]
-
-    def _slug(self, differing: list[tuple[str, Value]]) -> str:
-        factors = self.factors
-        parts = [_word(factors["aqm"]), f"{_word(factors['buffer_bdp'])}bdp"]
-        parts += [_word(factors["rate"]), _word(factors["rtt"])]
-        groups, shown = _in_slug(self.group_names, self.given)
-        for kind, count, ecn in groups:
-            text = _word(factors[kind] if not kind.endswith(_COMMAND) else str(factors[kind]).split(" ")[0])
-            if factors[count] != 1:
-                text = f"{factors[count]}x{text}"
-            if ecn in factors and self._differs(ecn):
-                text = f"{text}.{_word(factors[ecn])}"
-            parts.append(text)
-        parts += [_word(f"{name}-{plain(value)}") for name, value in differing if name not in shown]
-        return "_".join(parts)[:_SLUG_LENGTH].rstrip("-._+")
-
-    @cached_property
+    @property
     def aqm_params(self) -> Mapping[str, Value]:
         """The queue's parameters without the prefix `aqm.`; derived ones are absent."""
-        return self._below("aqm")
+        return self._kept("aqm_params", lambda: self._below("aqm"))
 
-    @cached_property
+    @property
     def groups(self) -> tuple[Group, ...]:
         """The flow groups in the order of the matrix."""
-        return tuple(self._group(name) for name in self.group_names)
+        return self._kept("groups", lambda: tuple(self._group(name) for name in self.group_names))
 
-    @cached_property
+    @property
     def events(self) -> tuple[Event, ...]:
         """The changes of the path, in the order in which they take effect."""
-        if not _has_events(self.given):
-            return ()
+        return self._kept("events", self._events) if _has_events(self.given) else ()
+
+    def _kept(self, name: str, make: Callable[[], _V]) -> _V:
+        """Return a view that is made when it is first asked for."""
+        views: dict[str, Any] | None = self._views
+        if views is None:
+            views = {}
+            object.__setattr__(self, "_views", views)
+        if name not in views:
+            views[name] = make()
+        return cast("_V", views[name])
+
+    def _events(self) -> tuple[Event, ...]:
         found: dict[str, dict[str, Value]] = {}
         for name, value in self._below(EVENTS).items():
             event, _, key = name.partition(".")
@@ -254,23 +275,24 @@ class Cell:
     @property
     def reverse_rate(self) -> Rate | None:
         """The rate of what receivers send; None: no limit."""
-        value = self.factors.get("path.reverse_rate")
+        value = self.get("path.reverse_rate")
         return value if isinstance(value, Rate) else None
 
     @property
     def wifi_mcs(self) -> int | None:
         """The index of modulation and coding of Wi-Fi at the bottleneck; None: a link of constant rate."""
-        value = self.factors.get("path.wifi_mcs")
+        value = self.get("path.wifi_mcs")
         return value if isinstance(value, int) else None
 
     def with_value(self, name: str, value: Value) -> Self:
         """Return the cell with another value of a factor that it states."""
-        return replace(self, factors=MappingProxyType({**self.factors, name: value}))
+        return self.whole(self.common.whole({**self.own, name: value}))
 
     @property
     def lab(self) -> str:
         """The lab that it runs in; cells that were written before there were several have the default one."""
-        return str(self.factors.get("lab", DEFAULT_LAB))
+        lab = self.get("lab")
+        return DEFAULT_LAB if lab is None else str(lab)
 
     @property
     def highest_rate(self) -> Rate:
@@ -281,7 +303,7 @@ class Cell:
     @property
     def longest_rtt(self) -> Duration:
         """The longest round-trip time during a trial: the path's, also after events, or a group's own."""
-        others = [cast("Duration", self.factors[name]) for name in _rtts(self.given)]
+        others = [cast("Duration", self.get(name)) for name in _rtts(self.given)]
         return max([self.rtt, *others]) if others else self.rtt
 
     @property
@@ -320,9 +342,6 @@ class Cell:
         start = f"{prefix}."
         return MappingProxyType({n[len(start) :]: v for n, v in self.factors.items() if n.startswith(start)})
 
-    def _differs(self, name: str) -> bool:
-        return name not in self.defaults or self.defaults[name] != self.factors[name]
-
     def canonical(self) -> dict[str, Plain]:
         """Return every factor as JSON holds it: quantities as text, whole floats as integers."""
         return {name: plain(value) for name, value in self.factors.items()}
@@ -335,7 +354,7 @@ class Cell:
             "factors": self.canonical(),
             "kinds": {name: kind_of(value) for name, value in self.factors.items()},
             "given": sorted(self.given),
-            "at_default": sorted(name for name in self.factors if not self._differs(name)),
+            "at_default": sorted(n for n, value in self.factors.items() if not self.common.differs(n, value)),
         }
 
     @classmethod
@@ -350,7 +369,7 @@ class Cell:
         at_default = cast("Iterable[str]", data["at_default"])
         defaults = MappingProxyType({name: factors[name] for name in at_default})
         given = frozenset(cast("Iterable[str]", data["given"]))
-        cell = cls(factors, given, defaults, tuple(cast("Iterable[str]", data["groups"])))
+        cell = cls.whole(Common(factors, given, defaults, tuple(cast("Iterable[str]", data["groups"]))))
         if cell.id != data["id"]:
             raise ValueError(f"cell {data['id']} does not have the factors it was written with")
         return cell
@@ -362,6 +381,9 @@ class Cell:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"Cell({self.canonical()})"
 
     def __reduce__(self) -> tuple[object, ...]:
         state = (dict(self.factors), self.given, dict(self.defaults), self.group_names)
@@ -375,10 +397,10 @@ def _restore(
     defaults: dict[str, Value],
     group_names: tuple[str, ...],
 ) -> Cell:
-    return kind(MappingProxyType(factors), given, MappingProxyType(defaults), group_names)
+    return kind.whole(Common(MappingProxyType(factors), given, MappingProxyType(defaults), group_names))
 
 
-def _values(data: Mapping[str, Plain], kinds: Mapping[str, str]) -> Mapping[str, Value]:
+def _values(data: Mapping[str, Plain], kinds: Mapping[str, str]) -> MappingProxyType[str, Value]:
     return MappingProxyType({name: _value(data[name], kinds[name]) for name in sorted(data)})
 
 
@@ -390,28 +412,6 @@ def _value(data: Plain, kind: str) -> Value:
     return data
 
 
-@lru_cache(maxsize=1024)
-def _in_slug(
-    groups: tuple[str, ...], given: frozenset[str]
-) -> tuple[tuple[tuple[str, str, str], ...], frozenset[str]]:
-    """Factors of each group that the slug shows in its own way, and all names that it does not list.
-
-    A group without a congestion control shows what it sends, one with a program of its own that.
-    """
-    kinds = {
-        name: next((f"{name}.{key}" for key in ("cc", EXEC[0]) if f"{name}.{key}" in given), f"{name}.send")
-        for name in groups
-    }
-    own = tuple((kinds[name], f"{name}.count", f"{name}.ecn") for name in sorted(groups))
-    long = (f"{name}.{key}" for name in groups for key in EXEC)
-    return own, _SLUG_SKIPS.union(*own, long)
-
-
-@lru_cache(maxsize=4096)
-def _by_name(names: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted(names))
-
-
 @lru_cache(maxsize=4096)
 def _has_events(names: frozenset[str]) -> bool:
     return any(event_parts(name) for name in names)
@@ -421,17 +421,3 @@ def _has_events(names: frozenset[str]) -> bool:
 def _rtts(names: frozenset[str]) -> tuple[str, ...]:
     """Return the factors that are round-trip times of events or groups."""
     return tuple(name for name in names if name.endswith(".rtt"))
-
-
-def _canonical(factors: Iterable[tuple[str, Value]]) -> str:
-    return "{" + ",".join([_fragment(name, value) for name, value in factors]) + "}"
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _fragment(name: str, value: Value) -> str:
-    return f"{json.dumps(name)}:{json.dumps(plain(value))}"
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _word(value: Value) -> str:
-    return _NOT_IN_SLUG.sub("-", str(plain(value)))

@@ -9,7 +9,7 @@ import itertools
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from l4sbench.cell import Cell
@@ -17,13 +17,14 @@ from l4sbench.document import reported
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.matrix.naming import Meaning, Names, Resolved, resolve
 from l4sbench.matrix.patterns import BAR, MAX_ALTERNATIVES, Pattern, with_commas
-from l4sbench.matrix.shapes import ResolvedPoint, Shape, Shaper, shaping_names
+from l4sbench.matrix.shapes import Block, Owns, ResolvedPoint, Shaper, halves, shaping_names
 from l4sbench.userfiles import MOST_PROBLEMS
 from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from l4sbench.common import Common
     from l4sbench.matrix.reading import AxisSource, ListEntry, MatrixSource, Statement
     from l4sbench.units import Value
 
@@ -58,9 +59,9 @@ class _Exclusion:
     patterns: list[tuple[str, Pattern]]
     hits: int = 0
 
-    def matches(self, factors: Mapping[str, Value]) -> bool:
+    def matches(self, common: Common, own: Mapping[str, Value]) -> bool:
         for name, pattern in self.patterns:
-            value = factors.get(name)
+            value = own[name] if name in own else common.factors.get(name)
             if value is None or not pattern.matches(value):
                 return False
         self.hits += 1
@@ -122,7 +123,6 @@ class _Expander:
         self._names = names
         self._result = result
         self._broken: set[str] = set()
-        self._groups = tuple(source.groups)
         self._fixed = self._resolved(source.fixed)
         self._axes = [[self._resolved(point) for point in axis.points] for axis in source.axes.values()]
         self._exclusions = [self._exclusion(rule) for rule in source.exclude or ()]
@@ -176,27 +176,26 @@ class _Expander:
         """Yield the cells of the crossed axes that no exclusion matches."""
         if not self._axes and self._included:
             return
-        shapes: dict[tuple[int, ...], Shape] = {}
-        shaping, plain = self._shaping, list(enumerate(self._plain))
-        exclusions, groups = self._exclusions, self._groups
+        blocks: dict[tuple[int, ...], Block] = {}
+        shared: dict[tuple[int, ...], Owns] = {}
+        outer, inner = halves({number: len(self._axes[place]) for number, place in enumerate(self._plain)})
+        shaping_of = _picker(self._shaping)
+        outer_of = _picker([self._plain[number] for number in outer])
+        inner_of = _picker([self._plain[number] for number in inner])
+        exclusions = self._exclusions
         for combination in itertools.product(*(range(len(axis)) for axis in self._axes)):
-            key = tuple([combination[place] for place in shaping])
-            shape = shapes.get(key)
-            if shape is None:
-                shape = shapes[key] = self._shaper.shape(self._chosen(combination))
-            factors = shape.base.copy()  # by far faster than dict() of a view
-            problems = shape.problems
-            for number, place in plain:
-                update = shape.updates[number][combination[place]]
-                factors.update(update.values)
-                if update.problems:
-                    problems += update.problems
-            if exclusions and sum(rule.matches(factors) for rule in exclusions):  # each counts its hits
+            key = shaping_of(combination)
+            block = blocks.get(key)
+            if block is None:
+                shape = self._shaper.shape(self._chosen(combination))
+                block = blocks[key] = Block(shape, outer, inner, shared)
+            common, own = block.common(outer_of(combination)), block.own(inner_of(combination))
+            if exclusions and sum([rule.matches(common, own) for rule in exclusions]):  # each counts its hits
                 continue
-            if problems:
+            if block.flawed and (problems := block.problems([combination[place] for place in self._plain])):
                 self._result.problem(*problems)
             elif self._sound:
-                yield Cell(MappingProxyType(factors), shape.given, shape.defaults, groups)
+                yield Cell(common, own)
 
     def _chosen(self, combination: Sequence[int]) -> dict[str, Resolved]:
         chosen = dict(self._fixed)
@@ -210,7 +209,7 @@ class _Expander:
             shape = self._include_shaper.shape(self._fixed | point)
             self._result.problem(*shape.problems)
             if not shape.problems and self._sound:
-                yield Cell(shape.base, shape.given, shape.defaults, self._groups)
+                yield Cell.whole(shape.common)
 
     def _exclusion(self, rule: ListEntry) -> _Exclusion:
         patterns: list[tuple[str, Pattern]] = []
@@ -295,3 +294,14 @@ class _Expander:
             became = "one cell" if len(ids) == 1 else str(len(ids))
             notes.append(f"{total} equal cells were merged into {became}: {', '.join(ids[:_NAMED])}{more}")
         notes.extend(f"exclude at {rule.where} matches no cell" for rule in self._exclusions if not rule.hits)
+
+
+def _picker(places: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """Return a function that picks these places of a tuple; it is called for every cell."""
+    match places:
+        case []:
+            return lambda _: ()
+        case [place]:
+            return lambda combination: (combination[place],)
+        case _:
+            return itemgetter(*places)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from l4sbench.catalog import Catalog
 from l4sbench.document import reported
-from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.errors import BadValueError, InputError, Problem, suggest
 from l4sbench.factors import FACTOR_NAMES
 from l4sbench.matrix.baselines import baselines
 from l4sbench.matrix.expand import expand
@@ -154,7 +154,11 @@ class Matrix:
             trials = change_trials(trials)
             settings["trials"] = {name: value for name, value in asdict(trials).items() if value is not None}
         wanted = settings.get("baselines", DEFAULT_BASELINES)
-        added = baselines(expansion.cells, wanted, catalog)
+        try:
+            added = baselines(expansion.cells, wanted, catalog)
+        except BadValueError as error:
+            where = source.places.get("baselines", f"{path}:1:1")
+            raise InputError([Problem(where, "baselines", error.message, error.hint)]) from None
         return cls(
             name=settings["matrix"],
             description=settings.get("description", "").strip(),

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from l4sbench.catalog import CongestionControl
+from l4sbench.common import Common
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.factors import (
     EVENT_AT,
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 ResolvedPoint: TypeAlias = tuple[Resolved, ...]
 
+_MOST_INNER: Final = 2_000
+"""A million cells are at their smallest if common factors and values of axes are about equally many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Update:
@@ -51,18 +55,77 @@ class Shape:
     """Common factors of cells.
 
     Attributes:
-        base: every factor in order of its name; those of plain axes hold a placeholder.
-        defaults: the defaults of these cells.
-        given: the stated factors that apply to these cells.
-        updates: for each plain axis, the values that each of its points sets.
+        common: what the cells have in common; the factors of plain axes vary.
+        updates: for each plain axis, the values that each of its points sets; shapes with equal ones share
+            them.
         problems: problems of all cells of this shape.
     """
 
-    base: MappingProxyType[str, Value]
-    defaults: Mapping[str, Value]
-    given: frozenset[str]
+    common: Common
     updates: tuple[tuple[Update, ...], ...]
     problems: tuple[Problem, ...]
+
+
+Owns: TypeAlias = "dict[tuple[int, ...], Mapping[str, Value]]"
+
+
+class Block:
+    """The cells of one shape as pairs: common factors, and the values of some axes.
+
+    Each of the two is made once, so that a million cells are made of a few thousand of them. Outer axes go
+    into the common factors. The values of inner axes are shared by all blocks in which they are the same.
+    """
+
+    def __init__(
+        self, shape: Shape, outer: Sequence[int], inner: Sequence[int], shared: dict[tuple[int, ...], Owns]
+    ) -> None:
+        self.shape = shape
+        self._outer = [shape.updates[number] for number in outer]
+        self._inner = [shape.updates[number] for number in inner]
+        self._commons: dict[tuple[int, ...], Common] = {}
+        self._owns = shared.setdefault(tuple(map(id, self._inner)), {})
+        self.flawed = bool(shape.problems) or any(point.problems for axis in shape.updates for point in axis)
+
+    def problems(self, points: Sequence[int]) -> list[Problem]:
+        """Return the problems of the cell at these points of all plain axes."""
+        updates = (axis[point] for axis, point in zip(self.shape.updates, points, strict=True))
+        return [*self.shape.problems, *(problem for update in updates for problem in update.problems)]
+
+    def common(self, points: tuple[int, ...]) -> Common:
+        """Return the common factors of cells at these points of the outer axes."""
+        found = self._commons.get(points)
+        if found is None:
+            common, values = self.shape.common, _values(self._outer, points)
+            found = self._commons[points] = replace(
+                common, factors=common.with_own(values), varying=common.varying - values.keys()
+            )
+        return found
+
+    def own(self, points: tuple[int, ...]) -> Mapping[str, Value]:
+        """Return the values of cells at these points of the inner axes."""
+        found = self._owns.get(points)
+        if found is None:
+            found = self._owns[points] = _values(self._inner, points)
+        return found
+
+
+def _values(axes: Sequence[Sequence[Update]], points: Sequence[int]) -> Mapping[str, Value]:
+    updates = (axis[point] for axis, point in zip(axes, points, strict=True))
+    return {name: value for update in updates for name, value in update.values.items()}
+
+
+def halves(axes: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    """Return which axes of these numbers of points are outer and which inner.
+
+    The inner ones have at most `_MOST_INNER` points together, or are a single one.
+    """
+    inner: list[int] = []
+    points = 1
+    for number in sorted(axes, key=lambda number: -axes[number]):
+        if not inner or points * axes[number] <= _MOST_INNER:
+            inner.append(number)
+            points *= axes[number]
+    return [number for number in axes if number not in inner], sorted(inner)
 
 
 @dataclass
@@ -100,6 +163,8 @@ class Shaper:
         self._plain_names = frozenset(
             resolved.name for axis in plain_axes for point in axis for resolved in point
         )
+        self._updates: dict[object, Update] = {}
+        self._axes_of_updates: dict[tuple[int, ...], tuple[Update, ...]] = {}
         self.used: set[Statement] = set()
         self.drops: dict[str, dict[str, None]] = {}
 
@@ -111,19 +176,20 @@ class Shaper:
             self._group(draft, group)
         self._events(draft)
         self._place(draft)
-        updates = tuple(tuple(self._update(draft, point) for point in axis) for axis in self._plain)
+        updates = tuple(self._shared(self._update(draft, point) for point in axis) for axis in self._plain)
         crossed = {name for axis in updates for update in axis for name in update.values}
         stated = (chosen.keys() | self._plain_names) - draft.dropped
         for name in crossed:
             draft.values.setdefault(name, "")
         base = {name: draft.values[name] for name in sorted(draft.values)}
-        return Shape(
-            base=MappingProxyType(base),
-            defaults=MappingProxyType(draft.defaults),
+        common = Common(
+            factors=MappingProxyType(base),
             given=frozenset(stated & base.keys()),
-            updates=updates,
-            problems=tuple(draft.problems),
+            defaults=MappingProxyType(draft.defaults),
+            group_names=tuple(self._source.groups),
+            varying=frozenset(crossed),
         )
+        return Shape(common, updates, tuple(draft.problems))
 
     def _core(self, draft: _Draft) -> None:
         host = draft.chosen.get("host")
@@ -242,7 +308,12 @@ class Shaper:
                 settled, wrong = self._settle(draft, resolved)
                 values |= settled
                 problems += wrong
-        return Update(values, tuple(problems))
+        key = (tuple((name, type(value), value) for name, value in values.items()), *problems)
+        return self._updates.setdefault(key, Update(values, tuple(problems)))
+
+    def _shared(self, updates: Iterable[Update]) -> tuple[Update, ...]:
+        found = tuple(updates)
+        return self._axes_of_updates.setdefault(tuple(map(id, found)), found)
 
     def _settle(self, draft: _Draft, resolved: Resolved) -> tuple[dict[str, Value], list[Problem]]:
         """Return the value of a stated parameter if its owner has it; else drop it or return problems."""

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What many cells have in common, and how their ids are written.
+
+A matrix of a million cells is a product: a few thousand sets of common factors, and a few thousand small
+mappings with the values of the other factors. A cell is one of each, so that it needs hardly more memory than
+its id. Everything in an id that depends on common factors alone is written once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+from l4sbench.factors import EXEC, plain
+from l4sbench.units import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+_SLUG_LENGTH: Final = 100
+_HASH_DIGITS: Final = 10
+_NOT_IN_SLUG: Final = re.compile(r"[^A-Za-z0-9.+-]+")
+# Factors that every slug begins with or that would only make it long; the hash covers them.
+_SLUG_SKIPS: Final = frozenset({"aqm", "buffer_bdp", "rate", "rtt", "duration", "warmup", "capture"})
+_COMMAND: Final = f".{EXEC[0]}"
+
+_Part: TypeAlias = "tuple[tuple[str, ...], Callable[..., str | None]]"
+"""A part of a text: the factors that it depends on, and what makes it of their values; None leaves it out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """What cells have in common.
+
+    Attributes:
+        factors: every factor in order of its name; those of `varying` hold a placeholder.
+        given: the factors that the matrix states, as opposed to defaults.
+        defaults: the defaults by factor; factors equal to them are left out of the id.
+        group_names: the flow groups in the order of the matrix.
+        varying: the factors of which each cell has a value of its own.
+    """
+
+    factors: MappingProxyType[str, Value]
+    given: frozenset[str] = frozenset()
+    defaults: Mapping[str, Value] = field(default_factory=dict)
+    group_names: tuple[str, ...] = ()
+    varying: frozenset[str] = frozenset()
+
+    def with_own(self, own: Mapping[str, Value]) -> MappingProxyType[str, Value]:
+        """Return all factors of a cell with these values of its own, in order of their names."""
+        factors = self.factors.copy()  # by far faster than dict() of a view
+        factors.update(own)
+        return MappingProxyType(factors)
+
+    def whole(self, own: Mapping[str, Value]) -> Self:
+        """Return this with the values of one cell, so that nothing varies."""
+        return replace(self, factors=self.with_own(own), varying=frozenset())
+
+    def identity(self, own: Mapping[str, Value]) -> str:
+        """Return the input of the id's hash: canonical JSON of the factors that are not at their default."""
+        return "{" + self._written(self._identity, own, ",") + "}"
+
+    def slug(self, own: Mapping[str, Value]) -> str:
+        """Return the readable part of the id. Not unique: it leaves out durations and is cut if too long."""
+        return self._written(self._slug, own, "_")[:_SLUG_LENGTH].rstrip("-._+")
+
+    def id(self, own: Mapping[str, Value]) -> str:
+        """Return slug plus hash."""
+        digest = hashlib.sha256(self.identity(own).encode()).hexdigest()[:_HASH_DIGITS]
+        return f"{self.slug(own)}-{digest}"
+
+    def differs(self, name: str, value: Value) -> bool:
+        """Return True if a value of a factor is not its default."""
+        return name not in self.defaults or self.defaults[name] != value
+
+    def _written(self, parts: Iterable[str | _Part], own: Mapping[str, Value], between: str) -> str:
+        factors, texts = self.factors, []
+        for part in parts:
+            if isinstance(part, str):
+                texts.append(part)
+                continue
+            names, write = part
+            text = write(*[own[name] if name in own else factors[name] for name in names])
+            if text is not None:
+                texts.append(text)
+        return between.join(texts)
+
+    @cached_property
+    def _identity(self) -> tuple[str | _Part, ...]:
+        parts = (((name,), self._of_differing(name, _fragment)) for name in _by_name(self.given))
+        return tuple(self._joined(parts, ","))
+
+    @cached_property
+    def _slug(self) -> tuple[str | _Part, ...]:
+        return tuple(self._joined(self._slug_parts(), "_"))
+
+    def _joined(self, parts: Iterable[_Part], between: str) -> Iterator[str | _Part]:
+        """Write the parts that do not vary, neighbours together."""
+        texts: list[str] = []
+        for names, write in parts:
+            if self.varying.isdisjoint(names):
+                if (text := write(*[self.factors[name] for name in names])) is not None:
+                    texts.append(text)
+                continue
+            if texts:
+                yield between.join(texts)
+                texts = []
+            yield names, write
+        if texts:
+            yield between.join(texts)
+
+    def _slug_parts(self) -> Iterator[_Part]:
+        yield ("aqm",), _word
+        yield ("buffer_bdp",), lambda value: f"{_word(value)}bdp"
+        yield ("rate",), _word
+        yield ("rtt",), _word
+        groups, shown = _in_slug(self.group_names, self.given)
+        for kind, count, ecn in groups:
+            if ecn in self.factors:
+                yield (kind, count, ecn), self._group_part(kind, ecn)
+            else:
+                yield (kind, count), self._group_part(kind, ecn)
+        for name in _by_name(self.given):
+            if name not in shown:
+                yield (name,), self._of_differing(name, _named_word)
+
+    def _group_part(self, kind: str, ecn: str) -> Callable[..., str]:
+        def write(what: Value, count: Value, mode: Value | None = None) -> str:
+            text = _word(what if not kind.endswith(_COMMAND) else str(what).split(" ")[0])
+            if count != 1:
+                text = f"{count}x{text}"
+            return f"{text}.{_word(mode)}" if mode is not None and self.differs(ecn, mode) else text
+
+        return write
+
+    def _of_differing(
+        self, name: str, write: Callable[[str, Value], str]
+    ) -> Callable[[Value], str | None]:
+        default = self.defaults.get(name)
+
+        def write_differing(value: Value) -> str | None:
+            if value is default or (default is not None and default == value):
+                return None
+            return write(name, value)
+
+        return write_differing
+
+
+@lru_cache(maxsize=1024)
+def _in_slug(
+    groups: tuple[str, ...], given: frozenset[str]
+) -> tuple[tuple[tuple[str, str, str], ...], frozenset[str]]:
+    """Factors of each group that the slug shows in its own way, and all names that it does not list.
+
+    A group without a congestion control shows what it sends, one with a program of its own that.
+    """
+    kinds = {
+        name: next((f"{name}.{key}" for key in ("cc", EXEC[0]) if f"{name}.{key}" in given), f"{name}.send")
+        for name in groups
+    }
+    own = tuple((kinds[name], f"{name}.count", f"{name}.ecn") for name in sorted(groups))
+    long = (f"{name}.{key}" for name in groups for key in EXEC)
+    return own, _SLUG_SKIPS.union(*own, long)
+
+
+@lru_cache(maxsize=4096)
+def _by_name(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _fragment(name: str, value: Value) -> str:
+    return f"{json.dumps(name)}:{json.dumps(plain(value))}"
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _named_word(name: str, value: Value) -> str:
+    return _word(f"{name}-{plain(value)}")
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _word(value: Value) -> str:
+    return _NOT_IN_SLUG.sub("-", str(plain(value)))
