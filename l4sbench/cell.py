@@ -19,7 +19,6 @@ from l4sbench.factors import (
     DEFAULT_LAB,
     EVENT_AT,
     EVENTS,
-    EXEC,
     FACTORS,
     GROUP_FACTORS,
     HOSTS,

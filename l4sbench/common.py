@@ -18,10 +18,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from l4sbench.factors import EXEC, plain
-from l4sbench.units import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from l4sbench.units import Value
 
 _SLUG_LENGTH: Final = 100
 _HASH_DIGITS: Final = 10
@@ -139,9 +140,7 @@ class Common:
 
         return write
 
-    def _of_differing(
-        self, name: str, write: Callable[[str, Value], str]
-    ) -> Callable[[Value], str | None]:
+    def _of_differing(self, name: str, write: Callable[[str, Value], str]) -> Callable[[Value], str | None]:
         default = self.defaults.get(name)
 
         def write_differing(value: Value) -> str | None:

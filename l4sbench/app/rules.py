@@ -96,8 +96,9 @@ def _lacking(
 def _not_bulk(matrix: Matrix, rule: Rule) -> Problem | None:
     """Return the problem of a rule that compares goodputs with that of, say, a flood."""
     for group in (rule.l4s, rule.classic):
-        found = (cell.factors.get(f"{group}.send", BULK) for cell in matrix.asked)
-        send = next((send for send in found if send != BULK), None)
+        name = f"{group}.send"
+        found = (cell.get(name) for cell in matrix.asked)
+        send = next((send for send in found if send not in {None, BULK}), None)
         if send is not None:
             message = (
                 f"rule {rule.rule} compares what two groups get that send bulk, but {group} sends {send}"

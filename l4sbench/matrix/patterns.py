@@ -86,7 +86,7 @@ def select(cells: Sequence[Cell], filters: Sequence[str]) -> tuple[Cell, ...]:
     """
     problems: list[Problem] = []
     patterns: list[tuple[str, Pattern]] = []
-    known = set[str]().union(*(cell.factors for cell in cells)) | {CELL}
+    known = set[str]().union(*(common.factors for common in {cell.common for cell in cells})) | {CELL}
     for text in filters:
         name, equals, pattern = text.partition("=")
         name = name.strip()
@@ -127,7 +127,7 @@ def with_commas(pattern: str) -> str | None:
 
 
 def _holds(cell: Cell, name: str, pattern: Pattern) -> bool:
-    value: Value | None = cell.id if name == CELL else cell.factors.get(name)
+    value: Value | None = cell.id if name == CELL else cell.get(name)
     return value is not None and pattern.matches(value)
 
 
@@ -136,7 +136,7 @@ def _unmatched(text: str, name: str, pattern: Pattern, cells: Sequence[Cell]) ->
     values: dict[Value, None] = (
         {cell.id: None for cell in cells}
         if name == CELL
-        else {cell.factors[name]: None for cell in cells if name in cell.factors}
+        else {value: None for cell in cells if (value := cell.get(name)) is not None}
     )
     shown = [str(plain(value)) if not isinstance(value, bool) else str(value).lower() for value in values]
     problems: list[Problem] = []

@@ -41,7 +41,7 @@ _MBIT_OF_EACH: Final = {"connect-flood": 1.0, "syn-flood": 0.06}
 
 def carried_mbps(cell: Cell) -> float:
     """Return the rate of a bulk transfer that costs as much as what a cell sends."""
-    if not any(cell.factors.get(f"{name}.send") in _MBIT_OF_EACH for name in cell.group_names):
+    if not any(cell.get(f"{name}.send") in _MBIT_OF_EACH for name in cell.group_names):
         return cell.rate.mbps
     found, whole = cell.rate.mbps, cell.warmup.ns + cell.duration.ns
     for group in cell.groups:

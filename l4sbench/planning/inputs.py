@@ -56,6 +56,8 @@ imitates, real hosts do."""
 _SIZES: Final = frozenset({"rate", "rtt", "buffer_bdp"})
 """Factors that a cell needs nothing for, and that large matrices have the most values of."""
 
+_MOST_SEEN: Final = 100_000
+
 
 @cache
 def authors_digest() -> str:
@@ -243,12 +245,33 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
 
 
 def _samples(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Return one cell of all that differ in `_SIZES` alone."""
-    found: dict[object, Cell] = {}
+    """Return cells such that each other one differs from one of them in `_SIZES` alone.
+
+    Few are returned twice. What was seen is forgotten when it is much, as then hardly any are alike.
+    """
+    found: list[Cell] = []
+    seen: set[object] = set()
+    halves: set[tuple[int, int]] = set()
+    rests: dict[int, int] = {}  # of each mapping of own values, which of their kind it is
+    kinds: dict[object, int] = {}
     for cell in cells:
+        rest = rests.get(id(cell.own))
+        if rest is None:
+            kind = tuple(item for item in cell.own.items() if item[0] not in _SIZES)
+            rest = rests[id(cell.own)] = kinds.setdefault(kind, len(kinds))
+        half = (id(cell.common), rest)
+        if half in halves:
+            continue
+        if len(halves) >= _MOST_SEEN:
+            halves.clear()
+            seen.clear()
+        halves.add(half)
         given = cell.given
-        found.setdefault((given, _besides_sizes(given)(cell.factors)), cell)
-    return tuple(found.values())
+        key = (given, _besides_sizes(given)(cell.factors))
+        if key not in seen:
+            seen.add(key)
+            found.append(cell)
+    return tuple(found)
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from l4sbench.units import Value
 
 MAX_TRIALS: Final = 3_000_000
-"""Number of trials of one plan: about 1 GB of memory."""
+"""Number of trials of one plan: a run holds all that it has to start in memory."""
 
 SECOND_LOOK: Final = 5
 """Adaptive cells are judged after the minimum number of trials, after this many, and after the maximum."""
@@ -95,7 +95,7 @@ class CellPlan(NamedTuple):
     @property
     def to_run(self) -> int:
         """Number of its trials that would run."""
-        return sum([trial.reason in _RUNS for trial in self.trials])
+        return _to_run(self.trials)
 
     @property
     def work_s(self) -> float:
@@ -163,7 +163,7 @@ class Batch:
     changes: tuple[str, ...] = ()
     change_s: float = 0.0
 
-    @property
+    @cached_property
     def to_run(self) -> int:
         """Number of trials that would run, before any adaptive ones are added."""
         return sum(planned.to_run for planned in self.cells)
@@ -383,8 +383,12 @@ def plan(
             return None
         return TrialInputs(matrix.catalog, matrix.seed, found, traits, capture=capture)
 
+    wall_s = lru_cache(maxsize=4096)(cost.wall_s)
+
     def planned(cell: Cell, inputs: TrialInputs | None) -> CellPlan:
-        return CellPlan(cell, _trials(cell, numbers, inputs, view.of(cell.id)), trial_s(cell, cost))
+        ended = view.of(cell.id) if view.folders else ()
+        lasts_s = (cell.warmup.ns + cell.duration.ns) / 1e9
+        return CellPlan(cell, _trials(cell, numbers, inputs, ended), wall_s(lasts_s, carried_mbps(cell)))
 
     with collector_paused():
         if stages is None:
@@ -455,11 +459,6 @@ def reason_of(ended: Sequence[str], trial: int, digest: str, *others: str) -> Re
     return Reason.INPUTS_CHANGED if own else Reason.NEW
 
 
-def trial_s(cell: Cell, cost: CostModel) -> float:
-    """Estimate the wall seconds of one trial of a cell."""
-    return cost.wall_s((cell.warmup.ns + cell.duration.ns) / 1e9, carried_mbps(cell))
-
-
 def _trials(
     cell: Cell, numbers: Iterable[int], inputs: TrialInputs | None, ended: Sequence[str]
 ) -> tuple[PlannedTrial, ...]:
@@ -475,6 +474,11 @@ def _trials(
             reason = Reason.NO_CAPTURES
         found.append(PlannedTrial(number, reason))
     return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _to_run(trials: tuple[PlannedTrial, ...]) -> int:
+    return sum([trial.reason in _RUNS for trial in trials])
 
 
 @cache
@@ -535,14 +539,14 @@ def _varying(cells: Sequence[Cell]) -> set[str]:
 
 
 def _key(cell: Cell, names: tuple[str, ...]) -> Key:
-    return tuple([cell.factors.get(name) for name in names])
+    return tuple([cell.get(name) for name in names])
 
 
 def _spread(names: tuple[str, ...], cells: Iterable[Cell]) -> Spread:
     if len(names) > 1:
         return Spread(names, tuple(dict.fromkeys([_key(cell, names) for cell in cells])))
     (name,) = names
-    return Spread(names, tuple((value,) for value in dict.fromkeys([c.factors.get(name) for c in cells])))
+    return Spread(names, tuple((value,) for value in dict.fromkeys([c.get(name) for c in cells])))
 
 
 def _row(axes: Sequence[tuple[str, ...]], members: Sequence[CellPlan]) -> PlanRow:

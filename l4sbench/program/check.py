@@ -74,7 +74,7 @@ def findings(
 
 def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
     found = shape.problems
-    if cell.factors["traffic.tool"] == "iperf3":
+    if cell.traffic_tool == "iperf3":
         length = Duration(cell.warmup.ns + cell.duration.ns)
         if not whole_seconds(length):
             message = f"iperf3 runs for whole seconds, and warmup and duration add up to {length}"

@@ -502,11 +502,31 @@ _LARGE: Final[tuple[Callable[[random.Random], str], ...]] = (
     lambda rng: _HEAD + f"aqm: codel\ndescription: '{'x' * 300_000}'\n",
     lambda rng: _HEAD + f"aqm: {'x' * 300_000}\n",
     lambda rng: _HEAD + "aqm: codel\n" + "\n" * 300_000,
+    lambda rng: crossed({"aqm": 5, "buffer_bdp": 20, "rtt": 40, "rate": rng.choice((1, 10))}),
+    lambda rng: crossed({"path.jitter": 10, "duration": 20, "l4s.start": rng.choice((20, 100))}),
 )
 
 
-def _axis(name: str, count: int, prefix: str = "") -> str:
-    return f"  {name}: [{', '.join(f'{prefix}{number}' for number in range(1, count + 1))}]\n"
+def _axis(name: str, count: int, prefix: str = "", suffix: str = "") -> str:
+    return f"  {name}: [{', '.join(f'{prefix}{number}{suffix}' for number in range(1, count + 1))}]\n"
+
+
+_SUFFIXES: Final = {"rate": "mbit", "rtt": "ms", "l4s.start": "ms", "path.jitter": "us", "duration": "s"}
+_QUEUES: Final = ("fifo", "codel", "pie", "fq-codel", "dualpi2")
+
+
+def crossed(axes: Mapping[str, int]) -> str:
+    """Return a matrix that crosses axes of these numbers of values; their product is that of its cells."""
+    head = "".join(
+        f"{line}\n" for line in _HEAD.splitlines() if line.partition(":")[0] not in axes.keys() | {"aqm"}
+    )
+    text = head + ("" if "aqm" in axes else "aqm: codel\n") + "trials: 1\naxes:\n"
+    for name, count in axes.items():
+        if name == "aqm":
+            text += f"  aqm: [{', '.join(_QUEUES[:count])}]\n"
+        else:
+            text += _axis(name, count, suffix=_SUFFIXES.get(name, ""))
+    return text
 
 
 def _catalogs(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:

@@ -125,3 +125,13 @@ def test_every_cell_has_its_baselines(make: Make, buffers: set[float], wanted: s
 def test_another_word_is_refused(make: Make) -> None:
     with pytest.raises(InputError, match="baselines"):
         make("alone")
+
+
+def test_cells_and_baselines_have_a_largest_number(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = make("solo")
+    monkeypatch.setattr("l4sbench.matrix.baselines.MAX_CELLS", len(whole.cells))
+    assert make("solo").cells == whole.cells
+    monkeypatch.setattr("l4sbench.matrix.baselines.MAX_CELLS", len(whole.cells) - 1)
+    with pytest.raises(InputError, match="cells and their baselines exceed the maximum") as raised:
+        make("solo")
+    assert raised.value.problems[0].path == "baselines"

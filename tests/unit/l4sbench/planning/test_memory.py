@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Large matrices are planned in little memory, which does not depend on the machine's speed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.attack.hostile import crossed
+from tests.patience import PATIENCE_S
+
+MOST_MB = 500
+
+ENDING = f"import signal; signal.alarm({int(PATIENCE_S) * 10}); from l4sbench.cli import main; main()"
+"""A command that ends itself should it hang."""
+
+
+def peak_bytes(folder: Path, text: str) -> int:
+    """Return the peak memory of `l4sbench plan` in a process of its own."""
+    (folder / "m.yaml").write_text(text, encoding="utf-8")
+    argv = [sys.executable, "-c", ENDING, "plan", "m.yaml"]
+    env = {**os.environ, "PYTHONPATH": ":".join(sys.path), "XDG_CACHE_HOME": str(folder)}
+    process = subprocess.Popen(argv, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    out = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stdout.close()
+    assert process.returncode == 0, out
+    return used.ru_maxrss * 1024
+
+
+AXES = {
+    "sizes": {"aqm": 5, "buffer_bdp": 20, "rtt": 40},
+    "others": {"l4s.start": 20, "path.jitter": 10, "duration": 20},
+}
+
+
+@pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
+def test_a_cell_needs_little_memory(tmp_path: Path, axes: dict[str, int]) -> None:
+    few = peak_bytes(tmp_path, crossed(axes | {"rate": 1}))
+    many = peak_bytes(tmp_path, crossed(axes | {"rate": 7}))
+    cells = 6 * 4000
+    assert (many - few) / cells < MOST_MB * 1e6 / 1_000_000
+
+
+@pytest.mark.long
+def test_a_million_cells_fit(tmp_path: Path) -> None:
+    for axes in AXES.values():
+        assert peak_bytes(tmp_path, crossed(axes | {"rate": 250})) < MOST_MB * 1e6
