@@ -25,6 +25,8 @@ PACKAGES = ("l4sbench", "collectors", "reports", "fablib_slices")
 DATA = ("docs", "kernels", "matrices", "p4", "playbooks", "roles", "workloads")
 PICTURES = (".svg", ".png", ".csv")
 """Files below docs/ that `l4sbench docs` does not print."""
+FOR_LISTS = "kernels/lab/patches/upstream/"
+"""Patches for the mailing lists of Linux, from which no lab is made."""
 STRAY = (
     "kernels/tcp_prague/tcp_prague.ko",
     "kernels/tcp_prague/tcp_prague.o",
@@ -96,6 +98,7 @@ def test_wheel_holds_the_tree_and_nothing_else(wheel: Path) -> None:
         for name in sources()
         if name.startswith(tuple(f"{part}/" for part in DATA))
         and not (name.startswith("docs/") and name.endswith(PICTURES))
+        and not name.startswith(FOR_LISTS)
     }
     assert held == wanted
     assert any(name.startswith("l4sbench/_assets/kernels/tcp_prague/") for name in held)
