@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
-from collectors import COLLECTORS, BadRawError
-from collectors.collector import SEPARATOR
+from collectors import COLLECTORS, BadRawError, queues, sockets
+from collectors.collector import SEPARATOR, Collector, Content, together
 from collectors.faults import HOST_LIMITED, limited_at_start
 from collectors.hostinfo import read_kernel
 from collectors.lateness import REMARKABLE
@@ -27,7 +28,7 @@ from l4sbench import tables
 from l4sbench.errors import InputError
 from l4sbench.events import Status
 from l4sbench.files import unfinished_folder
-from l4sbench.plain import is_plain, is_real_folder
+from l4sbench.plain import is_real_folder
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -39,10 +40,14 @@ LOW_UTILISATION: Final = 0.8
 """A trial whose flows together use less than this share of the link's rate is flagged, if all of them send as
 fast as they can until its end; published cells use 0.85 and more."""
 
-CHECKED_ROWS: Final = 30_000
-"""Number of parsed rows whose values are checked together, as a check of each trial would take longer."""
+TRIALS_TOGETHER: Final = 32
+BYTES_TOGETHER: Final = 16 << 20
+"""Number of trials, and size of their files of samples, that are parsed together."""
 
-SPILL_ROWS: Final = 300_000
+CHECKED_ROWS: Final = 40_000
+"""Number of parsed rows that become tables, and are checked, together: each trial alone would take longer."""
+
+SPILL_ROWS: Final = 30_000
 """Number of parsed rows that are held in memory."""
 
 MEASUREMENTS: Final = frozenset(
@@ -71,13 +76,13 @@ class _Rows:
     parsed: list[pl.DataFrame] = field(default_factory=list)
     spilt: Path | None = None
 
-    def lazy(self, table: str, old: Path) -> pl.LazyFrame:
+    def lazy(self, old: Path) -> pl.LazyFrame:
         if self.old is not None:
             offset, end = self.old
             return tables.scan(old).slice(offset, end - offset)
         if self.spilt is not None:
             return pl.scan_parquet(self.spilt)
-        return tables.shape(table, pl.concat(self.parsed, how="diagonal")).lazy()
+        return pl.concat(self.parsed, how="diagonal").lazy()
 
 
 def collect(
@@ -210,7 +215,8 @@ class _Assembly:
         self._folder = folder
         self._parts = parts
         self._waiting = 0
-        self._unchecked: list[_Parsed] = []
+        self._queued: list[EndedTrial] = []
+        self._queued_bytes = 0
         self._content: dict[str, list[_Rows]] = {name: [] for name in tables.OF_TRIALS if name != "trials"}
         self._trials: list[pl.DataFrame] = []
         self._old_trials = tables.scan(folder / "trials.parquet").collect() if reuse else None
@@ -237,26 +243,49 @@ class _Assembly:
                 parts.append(_Rows(old=place))
 
     def add(self, ended: EndedTrial) -> None:
-        """Parse a trial."""
-        self._unchecked.append(_Parsed(ended, *rows_of(ended)))
+        """Have a trial parsed."""
+        self._queued.append(ended)
+        self._queued_bytes += _sample_bytes(ended.raw)
         self.parsed += 1
-        if sum(parsed.height for parsed in self._unchecked) > CHECKED_ROWS:
+        if len(self._queued) >= TRIALS_TOGETHER or self._queued_bytes > BYTES_TOGETHER:
             self._settle()
+
+    def _settle(self) -> None:
+        """Parse the trials that were added last, check their values, and take up their rows."""
+        queued, self._queued, self._queued_bytes = self._queued, [], 0
+        parsed: list[_Read] = []
+        with sockets.read_ahead(queued), queues.read_ahead(queued):
+            for ended in queued:
+                parsed.append(_Read(ended, *_contents(ended)))
+                if sum(one.height for one in parsed) > CHECKED_ROWS:
+                    self._take_up(parsed)
+                    parsed = []
+            self._take_up(parsed)
+
+    def _take_up(self, trials: list[_Read]) -> None:
+        try:
+            frames = _together(trials)
+        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001  (values come from raw files)
+            # of some trial, so each by itself
+            for parsed in _conforming([_Parsed(read.ended, *rows_of(read.ended)) for read in trials]):
+                self._note(parsed.ended, parsed.problems)
+                for table, frame in parsed.frames.items():
+                    self._take(table, frame)
+        else:
+            for read in trials:
+                self._note(read.ended, read.problems)
+            for table, frame in frames.items():
+                self._take(table, frame)
         if self._waiting > SPILL_ROWS:
             self._spill()
 
-    def _settle(self) -> None:
-        """Check the values of the trials that were parsed last, and take up their rows."""
-        for parsed in _conforming(self._unchecked):
-            name = f"{parsed.ended.cell.id}/{parsed.ended.trial}"
-            self.problems += (f"{name}: {problem}" for problem in parsed.problems)
-            for table, frame in parsed.frames.items():
-                self._take(table, frame)
-        self._unchecked = []
+    def _note(self, ended: EndedTrial, problems: list[str]) -> None:
+        self.problems += (f"{ended.cell.id}/{ended.trial}: {problem}" for problem in problems)
 
     def _take(self, table: str, frame: pl.DataFrame) -> None:
         if table == "trials":
-            self._trials.append(frame)
+            if frame.height:
+                self._trials.append(frame)
         elif frame.height:
             parts = self._content[table]
             if not parts or parts[-1].old is not None or parts[-1].spilt is not None:
@@ -269,7 +298,7 @@ class _Assembly:
             for number, part in enumerate(parts):
                 if part.parsed:
                     path = self._parts / f"{name}-{number}.parquet"
-                    tables.write(name, [part.lazy(name, path)], path)
+                    tables.write(name, [part.lazy(path)], path, compression="lz4")
                     part.spilt, part.parsed = path, []
         self._waiting = 0
 
@@ -278,7 +307,7 @@ class _Assembly:
         self._settle()
         for name, parts in self._content.items():
             path = self._folder / f"{name}.parquet"
-            tables.write(name, [part.lazy(name, path) for part in parts], path)
+            tables.write(name, [part.lazy(path) for part in parts], path)
         found = self._trials
         if self._old_trials is not None and self._kept:
             kept = pl.DataFrame(self._kept, schema={"cell": pl.String, "trial": pl.Int64}, orient="row")
@@ -304,16 +333,25 @@ def _places(path: Path) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 @dataclass(frozen=True)
+class _Read:
+    """A trial with what its collectors made of its raw files, and those that could not be read."""
+
+    ended: EndedTrial
+    contents: Mapping[str, Content]
+    problems: list[str]
+
+    @property
+    def height(self) -> int:
+        return sum(map(len, self.contents.values()))
+
+
+@dataclass(frozen=True)
 class _Parsed:
     """A trial with its rows in every table, and the files of it that could not be read."""
 
     ended: EndedTrial
     frames: Mapping[str, pl.DataFrame]
     problems: list[str]
-
-    @property
-    def height(self) -> int:
-        return sum(frame.height for frame in self.frames.values())
 
 
 def _conforming(trials: list[_Parsed]) -> list[_Parsed]:
@@ -369,11 +407,17 @@ def _odd(raw: Path) -> str | None:
     """Return what among a trial's raw files is neither a regular file nor a folder."""
     if not is_real_folder(raw):
         return f"{raw.name} is not a folder"
-    for folder, folders, names in os.walk(raw):
-        for name in (*names, *(name for name in folders if Path(folder, name).is_symlink())):
-            path = Path(folder, name)
-            if not is_plain(path):
-                return f"{path.relative_to(raw)} is not a regular file"
+    waiting = [str(raw)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif not entry.is_file(follow_symlinks=False):
+                        return f"{Path(entry.path).relative_to(raw)} is not a regular file"
+        except OSError:  # a folder that cannot be read, or is gone
+            continue
     return None
 
 
@@ -392,7 +436,21 @@ def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
 
     A trial without a readable `host.json` is invalid: nothing says on what it ran.
     """
-    frames: dict[str, pl.DataFrame] = {}
+    return _gathered(ended, Collector.rows)
+
+
+def _contents(ended: EndedTrial) -> tuple[dict[str, Content], list[str]]:
+    """Return the same as `rows_of`, the rows as they were made."""
+    return _gathered(ended, Collector.content)
+
+
+_Found = TypeVar("_Found", pl.DataFrame, Content)
+
+
+def _gathered(
+    ended: EndedTrial, read: Callable[[Collector, EndedTrial], _Found]
+) -> tuple[dict[str, _Found], list[str]]:
+    found: dict[str, Any] = {}
     problems: list[str] = []
     if odd := _odd(ended.raw):
         ended = replace(ended, raw=_NOTHING)
@@ -405,29 +463,53 @@ def rows_of(ended: EndedTrial) -> tuple[dict[str, pl.DataFrame], list[str]]:
         if not _applies(collector.table, ended.status):
             continue
         try:
-            rows = collector.rows(ended)
+            rows = read(collector, ended)
         except BadRawError as error:
             if str(error) != damage:
                 problems.append(str(error))
             unread.append(f"unread-{collector.table}")
             continue
-        if rows.height or collector.table not in frames:
-            frames[collector.table] = rows
+        if len(rows) or collector.table not in found:
+            found[collector.table] = rows
+    flows: list[dict[str, Any]] = _as_rows(found.get("flows"))
+    lateness: list[dict[str, Any]] = _as_rows(found.get("lateness"))
     flags = [
         *unread,
-        *(["low-utilisation"] if _underused(ended, frames.get("flows")) else []),
-        *(["left-out-flows"] if _without_some(frames.get("flows")) else []),
-        *(["busy-host"] if _busy(frames.get("lateness")) else []),
-        *(["limited-start"] if _limited_at_start(ended, frames.get("flows")) else []),
+        *(["low-utilisation"] if _underused(ended, flows) else []),
+        *(["left-out-flows"] if any(flow["left_out"] is not None for flow in flows) else []),
+        *(["busy-host"] if any(node["late_share"] > REMARKABLE for node in lateness) else []),
+        *(["limited-start"] if _limited_at_start(ended, flows) else []),
     ]
     if flags:
-        noted = pl.lit(SEPARATOR.join(dict.fromkeys(flags))).alias("flags")
-        frames["trials"] = frames["trials"].with_columns(noted)
-    return frames, problems
+        trials = found["trials"]
+        noted = SEPARATOR.join(dict.fromkeys(flags))
+        if isinstance(trials, pl.DataFrame):
+            found["trials"] = trials.with_columns(pl.lit(noted).alias("flags"))
+        else:
+            trials[0]["flags"] = noted
+    return found, problems
 
 
-def _without_some(flows: pl.DataFrame | None) -> bool:
-    return flows is not None and flows["left_out"].null_count() < flows.height
+def _as_rows(found: Content | None) -> list[dict[str, Any]]:
+    return found.to_dicts() if isinstance(found, pl.DataFrame) else found or []
+
+
+def _together(trials: Sequence[_Read]) -> dict[str, pl.DataFrame]:
+    """Return the rows of several trials in every table, all values checked. Raises as `together`."""
+    found = {}
+    for table in tables.OF_TRIALS:
+        own = [(read.ended, read.contents[table]) for read in trials if table in read.contents]
+        found[table] = together(table, own)
+    return found
+
+
+def _sample_bytes(raw: Path) -> int:
+    """Return the size of the files of samples of a trial."""
+    found = 0
+    for name in (sockets.NETLINK_FILE, queues.NETLINK_FILE):
+        with suppress(OSError):
+            found += (raw / name).lstat().st_size
+    return found
 
 
 def _applies(table: str, status: Status) -> bool:
@@ -436,15 +518,14 @@ def _applies(table: str, status: Status) -> bool:
     return status is Status.OK or table not in MEASUREMENTS
 
 
-def _underused(ended: EndedTrial, flows: pl.DataFrame | None) -> bool:
+def _underused(ended: EndedTrial, flows: list[dict[str, Any]]) -> bool:
     if (
-        flows is None
-        or not flows.height
+        not flows
         or ended.cell.wifi_mcs is not None
         or not all(_greedy(ended.cell, group) for group in ended.cell.groups)
     ):
         return False
-    return float(flows["goodput_mbps"].sum()) < LOW_UTILISATION * ended.cell.rate.mbps
+    return sum(flow["goodput_mbps"] or 0.0 for flow in flows) < LOW_UTILISATION * ended.cell.rate.mbps
 
 
 def _greedy(cell: Cell, group: Group) -> bool:
@@ -454,17 +535,18 @@ def _greedy(cell: Cell, group: Group) -> bool:
     return group.send == "bulk" and not ends and (group.lifetime is None or group.lifetime.ns >= whole)
 
 
-def _limited_at_start(ended: EndedTrial, flows: pl.DataFrame | None) -> bool:
-    if flows is None or not flows.height:
-        return False
-    limited = pl.max_horizontal("rwnd_limited_ms", "sndbuf_limited_ms")
-    measured = pl.col("busy_ms") - ended.cell.warmup.ms  # the least that it may be
-    suspect = flows.select((limited > HOST_LIMITED * measured).any()).item()
-    return bool(suspect) and limited_at_start(ended)
+def _limited_at_start(ended: EndedTrial, flows: list[dict[str, Any]]) -> bool:
+    def suspect(flow: dict[str, Any]) -> bool:
+        limits = [limit for name in _LIMITS if (limit := flow[name]) is not None]
+        if not limits or flow["busy_ms"] is None:
+            return False
+        # the least that the measured time may be
+        return bool(max(limits) > HOST_LIMITED * (flow["busy_ms"] - ended.cell.warmup.ms))
+
+    return any(map(suspect, flows)) and limited_at_start(ended)
 
 
-def _busy(lateness: pl.DataFrame | None) -> bool:
-    return lateness is not None and bool((lateness["late_share"] > REMARKABLE).any())
+_LIMITS: Final = ("rwnd_limited_ms", "sndbuf_limited_ms")
 
 
 def _write_catalog(folder: Path, catalog: Catalog, *, full: bool) -> list[str]:

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from collectors.collector import BadRawError
+from collectors.collector import BadRawError, Rows
 from collectors.hostinfo import parse_sysctls, read_output
 from l4sbench.program import CHANGES_FILE, found_values
 
@@ -35,9 +33,9 @@ def read_taken(raw: Path, node: str) -> Mapping[tuple[str, str], float]:
         raise BadRawError(f"{node}/{CHANGES_FILE}: {type(error).__name__} {error}") from error
 
 
-def parse_events(trial: EndedTrial) -> pl.DataFrame | None:
+def parse_events(trial: EndedTrial) -> Rows | None:
     """Return table `events`; None when nothing changes in the trial."""
-    rows: list[dict[str, object]] = []
+    rows: Rows = []
     for node, program in trial.programs.items():
         taken = read_taken(trial.raw, node) if program.changes else {}
         rows += [
@@ -53,7 +51,7 @@ def parse_events(trial: EndedTrial) -> pl.DataFrame | None:
             }
             for change in program.changes
         ]
-    return pl.DataFrame(rows, infer_schema_length=None) if rows else None
+    return rows or None
 
 
 def _shown(raw: Path, node: str, change: Change) -> str | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from collectors.collector import BadRawError
+from collectors.collector import BadRawError, Rows
 from collectors.packets import read_packets
 from collectors.result import Interval, Result, rate_mbps
 from l4sbench.factors import CODEPOINTS
@@ -113,9 +113,9 @@ def _said(raw: Path, node: str, output: str) -> str:
 
 
 # ---- JSON
-def parse_exec(trial: EndedTrial) -> pl.DataFrame | None:
+def parse_exec(trial: EndedTrial) -> Rows | None:
     """Return table `exec`: the numbers that programs reported; None in trials without any."""
-    rows: list[dict[str, object]] = []
+    rows: Rows = []
     for node, program in trial.programs.items():
         for run in program.flows:
             for side, path in _promised(trial.programs, trial.raw, run, node):
@@ -130,7 +130,7 @@ def parse_exec(trial: EndedTrial) -> pl.DataFrame | None:
                             "value": value,
                         }
                     )
-    return pl.DataFrame(rows, infer_schema_length=None) if rows else None
+    return rows or None
 
 
 def _wrong_json(programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str) -> Iterator[str]:

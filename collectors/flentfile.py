@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
-
-from collectors.collector import BadRawError
+from collectors.collector import BadRawError, Rows
 from collectors.result import Result
 from l4sbench.plain import open_plain
 from l4sbench.userfiles import short
@@ -52,9 +50,9 @@ class FlentTest:
     units: Mapping[str, str]
 
 
-def parse_flent(trial: EndedTrial) -> pl.DataFrame | None:
+def parse_flent(trial: EndedTrial) -> Rows | None:
     """Return table `flent`; None in trials without a test of flent."""
-    rows: list[dict[str, object]] = []
+    rows: Rows = []
     for node, program in trial.programs.items():
         for run in program.flows:
             if run.send != "flent":
@@ -74,7 +72,7 @@ def parse_flent(trial: EndedTrial) -> pl.DataFrame | None:
                         "unit": test.units.get(series),
                     }
                 )
-    return pl.DataFrame(rows, infer_schema_length=None) if rows else None
+    return rows or None
 
 
 def read_test(folder: Path, flow: str) -> FlentTest:

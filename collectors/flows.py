@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from collectors.collector import BadRawError
@@ -101,6 +102,7 @@ def _read(path: Path, what: str, problems: list[str]) -> Result | None:
     return None
 
 
+@lru_cache(maxsize=16)  # several tables are made from one result
 def parse_result(text: str) -> Result:
     """Parse a traffic tool's JSON; its keys show which tool wrote it.
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
-from collectors.collector import BadRawError
+from collectors.collector import BadRawError, Rows
 from l4sbench.plain import is_plain, plain_text, read_plain
 
 if TYPE_CHECKING:
@@ -45,15 +44,21 @@ class NodeKernel:
 
 def read_kernel(raw: Path, node: str) -> NodeKernel | None:
     """Read a node's `host.json`, or else the whole trial's; None without either. Raises BadRawError."""
-    for path in (raw / node / HOST_FILE, raw / HOST_FILE):
+    for name in (f"{node}/{HOST_FILE}", HOST_FILE):
+        path = f"{raw}/{name}"
         if is_plain(path):
             try:
-                plain = json.loads(read_plain(path))
-                modules = {str(name): str(version) for name, version in plain.get("modules", {}).items()}
-                return NodeKernel(str(plain["kernel_release"]), modules)
+                return _kernel(read_plain(path))
             except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-                raise BadRawError(f"{path.relative_to(raw)}: {type(error).__name__} {error}") from error
+                raise BadRawError(f"{name}: {type(error).__name__} {error}") from error
     return None
+
+
+@lru_cache(maxsize=8)  # that of a whole trial is read for each of its nodes
+def _kernel(content: bytes) -> NodeKernel:
+    plain = json.loads(content)
+    modules = {str(name): str(version) for name, version in plain.get("modules", {}).items()}
+    return NodeKernel(str(plain["kernel_release"]), modules)
 
 
 def port_of(reading: Readback) -> str | None:
@@ -106,24 +111,23 @@ def parse_parameters(text: str) -> dict[str, str]:
 
 def read_output(raw: Path, node: str, output: str) -> str | None:
     """Read a raw file of a node; None when it is missing or no file."""
-    path = raw / node / output
     try:
-        return plain_text(path) if is_plain(path) else None
+        return plain_text(f"{raw}/{node}/{output}")
     except OSError:
         return None
 
 
-def parse_hosts(trial: EndedTrial) -> pl.DataFrame | None:
+def parse_hosts(trial: EndedTrial) -> Rows | None:
     """Return table `hosts`; None when the trial has no such files."""
     rows: dict[tuple[str, str, str], str] = {}
     for node, program in trial.programs.items():
         for kind, name, value in _facts(trial.raw, node, program):
             rows[node, kind, name] = value
-    if not rows:
-        return None
-    listed = [(*key, value) for key, value in rows.items()]
-    schema = dict.fromkeys(("node", "kind", "name", "value"), pl.String)
-    return pl.DataFrame(listed, schema=schema, orient="row")
+    found: Rows = [
+        {"node": node, "kind": kind, "name": name, "value": value}
+        for (node, kind, name), value in rows.items()
+    ]
+    return found or None
 
 
 def _facts(raw: Path, node: str, program: Program) -> Iterator[tuple[str, str, str]]:

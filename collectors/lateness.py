@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
-from collectors.collector import BadRawError
+from collectors.collector import BadRawError, Rows
 from l4sbench.plain import is_plain, read_plain
 from l4sbench.traits import LATE_MS
 
@@ -78,9 +76,9 @@ def _shares(cpus: Mapping[str, float], seconds: float) -> tuple[float | None, fl
     return 1 - idle / total, spent.get("steal", 0.0) / total, waited
 
 
-def parse_lateness(trial: EndedTrial) -> pl.DataFrame | None:
+def parse_lateness(trial: EndedTrial) -> Rows | None:
     """Return table `lateness`: one row per node."""
-    rows = [
+    rows: Rows = [
         {
             "node": node,
             "instants": len(found.late_ms),
@@ -96,4 +94,4 @@ def parse_lateness(trial: EndedTrial) -> pl.DataFrame | None:
         for node in trial.programs
         if (found := read_lateness(trial.raw, node)) is not None
     ]
-    return pl.DataFrame(rows, infer_schema_length=None) if rows else None
+    return rows or None

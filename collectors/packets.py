@@ -300,12 +300,14 @@ def _sides(programs: Mapping[str, Program], raw: Path) -> tuple[tuple[Path, ...]
     """Return the captures before and after the queue; None when the trial has none."""
     for node, program in programs.items():
         behind = [sampler.network for sampler in program.samplers if sampler.kind == "queues"]
+        if not behind:
+            continue
         there = {
             link.network: path
             for link in program.links
             if (path := find_capture(raw / node, f"{link.network}.pcap")) is not None
         }
-        if not there or not behind:
+        if not there:
             continue
         out = there.pop(str(behind[0]), None)
         if out is None or not there:

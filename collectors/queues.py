@@ -9,10 +9,12 @@ names; catalog entries say which counters make which column.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from collectors.ahead import PLACE, Ahead, numbered
 from collectors.collector import BadRawError
 from collectors.exported import counters, exports_of, merged, values
 from collectors.timed import timed_rows
@@ -21,6 +23,7 @@ from l4sbench.plain import is_plain, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from l4sbench.catalog import Exports
@@ -61,10 +64,30 @@ def queue_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame:
     return found if found is not None else tables.empty("queues")
 
 
+_AHEAD: Final = Ahead()
+
+
+def read_ahead(trials: Sequence[EndedTrial]) -> AbstractContextManager[None]:
+    """Read the netlink samples of several trials together, for as long as the context lasts."""
+    return _AHEAD.reading(NETLINK_FILE, trials, _alike, _of_trials)
+
+
+def _alike(trial: EndedTrial) -> object:
+    return exports_of("queues", trial.programs)
+
+
+def _of_trials(trials: Sequence[EndedTrial]) -> pl.DataFrame:
+    exports = exports_of("queues", trials[0].programs)
+    return _as_table(numbered([read_netlink(trial.raw / NETLINK_FILE, exports) for trial in trials]), exports)
+
+
 def _netlink_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
     path = raw / NETLINK_FILE
-    exports = exports_of("queues", programs)
-    return _as_table(read_netlink(path, exports), exports) if is_plain(path) else None
+    found = _AHEAD.of(path)
+    if found is None and is_plain(path):
+        exports = exports_of("queues", programs)
+        return _as_table(numbered([read_netlink(path, exports)]), exports).drop(PLACE)
+    return found
 
 
 def _tc_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
@@ -79,14 +102,15 @@ def _tc_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
                 found = parse_tc_text(plain_text(path), path.name)
                 named = ({name: value for name, value in row.items() if name in schema} for row in found)
                 rows += ({**row, "node": node, "ifname": network} for row in named)
-    return _as_table(pl.DataFrame(rows, schema=schema), exports) if rows else None
+    return _as_table(numbered([pl.DataFrame(rows, schema=schema)]), exports).drop(PLACE) if rows else None
 
 
-def _schema(exports: Sequence[Exports]) -> dict[str, type[pl.DataType]]:
+@cache  # most trials of a run export the same
+def _schema(exports: tuple[Exports, ...]) -> dict[str, type[pl.DataType]]:
     return {**_TC, **counters(exports)}
 
 
-def read_netlink(path: Path, exports: Sequence[Exports]) -> pl.DataFrame:
+def read_netlink(path: Path, exports: tuple[Exports, ...]) -> pl.DataFrame:
     """Return the samples of lab-sampler under tc's names. Raises BadRawError."""
     schema = _schema(exports)
     if not path.stat().st_size:
@@ -118,15 +142,15 @@ def _qdiscs(line: str) -> list[dict[str, object]]:
         raise ValueError(str(error)) from error
 
 
-def _as_table(samples: pl.DataFrame, exports: Sequence[Exports]) -> pl.DataFrame:
-    return (
-        samples.select(_columns(exports))
-        .sort("node", "network", "handle", "t_ms", maintain_order=True)
-        .unique(["node", "network", "handle", "t_ms"], keep="last", maintain_order=True)
-    )
+def _as_table(samples: pl.DataFrame, exports: tuple[Exports, ...]) -> pl.DataFrame:
+    """Return table `queues` of several trials, which the column `PLACE` tells apart."""
+    key = [PLACE, "node", "network", "handle", "t_ms"]
+    found = samples.select(PLACE, *_columns(exports)).sort(key, maintain_order=True)
+    return found.unique(key, keep="last", maintain_order=True)
 
 
-def _columns(exports: Sequence[Exports]) -> list[pl.Expr]:
+@cache
+def _columns(exports: tuple[Exports, ...]) -> list[pl.Expr]:
     return [
         pl.col("node"),
         pl.col("ifname").alias("network"),

@@ -9,11 +9,12 @@ that congestion controls export is added as their catalog entries describe it.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from collectors.ahead import PLACE, Ahead, numbered
 from collectors.collector import BadRawError
 from collectors.exported import counters, exports_of, merged, values
 from collectors.ss import SS_FILE, parse_ss
@@ -22,6 +23,7 @@ from l4sbench.plain import is_plain, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from l4sbench.catalog import Exports
@@ -101,9 +103,30 @@ def socket_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame:
     return found if found is not None else tables.empty("sockets")
 
 
+_AHEAD: Final = Ahead()
+
+
+def read_ahead(trials: Sequence[EndedTrial]) -> AbstractContextManager[None]:
+    """Read the netlink samples of several trials together, for as long as the context lasts."""
+    return _AHEAD.reading(NETLINK_FILE, trials, _alike, _of_trials)
+
+
+def _alike(trial: EndedTrial) -> object:
+    return exports_of("sockets", trial.programs)
+
+
+def _of_trials(trials: Sequence[EndedTrial]) -> pl.DataFrame:
+    read = [read_netlink(trial.raw / NETLINK_FILE, trial.programs) for trial in trials]
+    ends = _ends([trial.programs for trial in trials])
+    return _of_flows(numbered(read), ends, exports_of("sockets", trials[0].programs))
+
+
 def _netlink_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
     path = raw / NETLINK_FILE
-    return of_flows(read_netlink(path, programs), programs) if is_plain(path) else None
+    found = _AHEAD.of(path)
+    if found is None and is_plain(path):
+        return of_flows(read_netlink(path, programs), programs)
+    return found
 
 
 def _ss_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
@@ -117,7 +140,12 @@ def _ss_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
 
 
 def _schema(programs: Mapping[str, Program]) -> dict[str, type[pl.DataType]]:
-    return {**_KERNEL, **counters(exports_of("sockets", programs))}
+    return _schema_of(exports_of("sockets", programs))
+
+
+@cache
+def _schema_of(exports: tuple[Exports, ...]) -> dict[str, type[pl.DataType]]:
+    return {**_KERNEL, **counters(exports)}
 
 
 def read_netlink(path: Path, programs: Mapping[str, Program]) -> pl.DataFrame:
@@ -151,40 +179,59 @@ def of_flows(samples: pl.DataFrame, programs: Mapping[str, Program]) -> pl.DataF
     The port identifies a flow. Where several connections use it (iperf3 has one for control), the flow's is
     the one that carried most bytes.
     """
-    ends = _ends(programs)
-    at_sender = samples.join(ends.filter(side="sender"), left_on=["node", "rport"], right_on=["node", "port"])
-    at_receiver = samples.join(
-        ends.filter(side="receiver"), left_on=["node", "lport"], right_on=["node", "port"]
+    exports = exports_of("sockets", programs)
+    return _of_flows(numbered([samples]), _ends([programs]), exports).drop(PLACE)
+
+
+def _of_flows(samples: pl.DataFrame, ends: pl.DataFrame, exports: tuple[Exports, ...]) -> pl.DataFrame:
+    """Do the same for several trials, which the column `PLACE` tells apart."""
+    by_port, socket = [PLACE, "node", "port"], [PLACE, "node", "flow"]
+    at_sender, at_receiver = (
+        samples.join(
+            ends.filter(side=side), left_on=[PLACE, "node", port], right_on=by_port, maintain_order="left"
+        )
+        for side, port in (("sender", "rport"), ("receiver", "lport"))
     )
     found = pl.concat([at_sender, at_receiver], how="diagonal").filter(pl.col("rport") > 0)
     carried = (pl.col("bytes_acked").fill_null(0) + pl.col("bytes_received").fill_null(0)).max()
     connection = ["lport", "rport"]
     busiest = (
-        found.group_by("node", "flow", *connection)
+        found.group_by(*socket, *connection)
         .agg(carried.alias("carried"))
-        .sort("node", "flow", "carried", *connection)
-        .unique(["node", "flow"], keep="last")
+        .sort(*socket, "carried", *connection)
+        .unique(socket, keep="last")
     )
     return (
-        found.join(busiest, on=["node", "flow", *connection], how="semi")
-        .select(_columns(exports_of("sockets", programs)))
-        .sort("node", "flow", "t_ms", maintain_order=True)
-        .unique(["node", "flow", "t_ms"], keep="last", maintain_order=True)
+        found.join(busiest, on=[*socket, *connection], how="semi", maintain_order="left")
+        .select(PLACE, *_columns(exports))
+        .sort(*socket, "t_ms", maintain_order=True)
+        .unique([*socket, "t_ms"], keep="last", maintain_order=True)
     )
 
 
-def _ends(programs: Mapping[str, Program]) -> pl.DataFrame:
-    """Return the node and port of each flow's sockets, of flows that are one connection."""
+def _ends(trials: Sequence[Mapping[str, Program]]) -> pl.DataFrame:
+    """Return the node and port of each flow's sockets in trials, of flows that are one connection."""
     rows = []
-    for node, program in programs.items():
-        for run in (run for run in program.flows if run.send == "bulk"):
-            rows.append((node, run.port, run.flow, run.group, "sender"))
-            rows.append((run.receiver, run.port, run.flow, run.group, "receiver"))
-    schema = {"node": pl.String, "port": pl.Int64, "flow": pl.String, "group": pl.String, "side": pl.String}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    for place, programs in enumerate(trials):
+        for node, program in programs.items():
+            for run in (run for run in program.flows if run.send == "bulk"):
+                rows.append((place, node, run.port, run.flow, run.group, "sender"))
+                rows.append((place, run.receiver, run.port, run.flow, run.group, "receiver"))
+    return pl.DataFrame(rows, schema=_ENDS, orient="row")
 
 
-def _columns(exports: Sequence[Exports]) -> list[pl.Expr]:
+_ENDS: Final[Mapping[str, type[pl.DataType]]] = {
+    PLACE: pl.UInt32,
+    "node": pl.String,
+    "port": pl.Int64,
+    "flow": pl.String,
+    "group": pl.String,
+    "side": pl.String,
+}
+
+
+@cache  # most trials of a run export the same
+def _columns(exports: tuple[Exports, ...]) -> list[pl.Expr]:
     rtt_known = pl.col("min_rtt") < _NO_RTT_US
     modes = {0: "off", 1: "classic", 2: "accecn", 3: "pending"}
     by_option = pl.when(pl.col("options") & _OPTION_ECN == 0).then(pl.lit("off")).otherwise(pl.lit("on"))

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from collectors.collector import SEPARATOR
+from collectors.collector import SEPARATOR, Rows
 from collectors.faults import faults, left_out, may_leave_out
 from collectors.flows import FlowResult, read_flows
 from collectors.result import Interval, Result, goodput_mbps
@@ -27,7 +28,7 @@ QUANTILES: Final[Mapping[str, float]] = {
 }
 
 
-def parse_flows(trial: EndedTrial) -> pl.DataFrame | None:
+def parse_flows(trial: EndedTrial) -> Rows | None:
     """Return table `flows`. A flow without results has a row of nulls, so that the gap is visible."""
     flows = read_flows(trial.programs, trial.raw)
     if not flows:
@@ -35,15 +36,43 @@ def parse_flows(trial: EndedTrial) -> pl.DataFrame | None:
     samples = socket_rows(trial.programs, trial.raw)
     found = faults(flows, trial.cell, lambda: samples) if may_leave_out(flows) else {}
     without = {name: SEPARATOR.join(found[name]) for name in left_out(found, flows)}
-    rows = [_flow_row(trial, flow, samples) | {"left_out": without.get(flow.run.flow)} for flow in flows]
-    return pl.DataFrame(rows, infer_schema_length=None)
+    senders = _senders(samples)
+    return [
+        _flow_row(trial, flow, senders.get(flow.run.flow, _NO_SAMPLES))
+        | {"left_out": without.get(flow.run.flow)}
+        for flow in flows
+    ]
 
 
-def _flow_row(trial: EndedTrial, flow: FlowResult, samples: pl.DataFrame) -> dict[str, object]:
+@dataclass
+class _Samples:
+    """Samples of one sender's socket: the smoothed RTT by time, and the place of the last among all."""
+
+    srtt_ms: list[tuple[int, float | None]] = field(default_factory=list)
+    last: dict[str, Any] = field(default_factory=dict)
+
+
+_NO_SAMPLES: Final = _Samples()
+
+
+def _senders(samples: pl.DataFrame) -> dict[str, _Samples]:
+    """Return the samples of senders by flow; in Python, as queries cost more than a trial's few samples."""
+    found: dict[str, _Samples] = {}
+    last: dict[str, int] = {}
+    columns = (samples[name].to_list() for name in ("side", "flow", "t_ms", "srtt_ms"))
+    for number, (side, flow, t_ms, srtt_ms) in enumerate(zip(*columns, strict=True)):
+        if side == "sender":
+            found.setdefault(flow, _Samples()).srtt_ms.append((t_ms, srtt_ms))
+            last[flow] = number
+    for flow, number in last.items():
+        found[flow].last = samples.row(number, named=True)
+    return found
+
+
+def _flow_row(trial: EndedTrial, flow: FlowResult, samples: _Samples) -> dict[str, object]:
     run, sender, received = flow.run, flow.sender, flow.received
     warmup_s = trial.cell.warmup.s
-    own = samples.filter((pl.col("flow") == run.flow) & (pl.col("side") == "sender"))
-    last = own.row(-1, named=True) if own.height else {}
+    last = samples.last
     start_ms = run.start.ms
     group = next((group for group in trial.cell.groups if group.name == run.group), None)
     base = (group and group.rtt) or trial.cell.rtt
@@ -75,8 +104,9 @@ def _flow_row(trial: EndedTrial, flow: FlowResult, samples: pl.DataFrame) -> dic
     row |= _reported(sender) if sender else {}
     if received is not None and run.send in {"paced", "exec"}:
         row |= {"delivered_packets": received.delivered, "delivered_ce_packets": received.delivered_ce}
-    measured = pl.col("t_ms").is_between(start_ms + warmup_s * 1e3, start_ms + run.seconds * 1e3)
-    return row | _srtt_quantiles(own.filter(measured)["srtt_ms"])
+    first_ms, last_ms = start_ms + warmup_s * 1e3, start_ms + run.seconds * 1e3
+    measured = (srtt_ms for t_ms, srtt_ms in samples.srtt_ms if first_ms <= t_ms <= last_ms)
+    return row | _srtt_quantiles([srtt_ms for srtt_ms in measured if srtt_ms is not None])
 
 
 def _reported(sender: Result) -> dict[str, object]:
@@ -103,9 +133,9 @@ def _completed_ms(flow: FlowResult) -> float | None:
     return None
 
 
-def parse_requests(trial: EndedTrial) -> pl.DataFrame | None:
+def parse_requests(trial: EndedTrial) -> Rows | None:
     """Return table `requests`; None in trials without any."""
-    rows = [
+    rows: Rows = [
         {
             "flow": flow.run.flow,
             "request": number,
@@ -120,7 +150,7 @@ def parse_requests(trial: EndedTrial) -> pl.DataFrame | None:
         if flow.sender is not None
         for number, request in enumerate(flow.sender.requests, start=1)
     ]
-    return pl.DataFrame(rows, infer_schema_length=None) if rows else None
+    return rows or None
 
 
 def _measured_mbps(received: Result | None, warmup_s: float) -> float | None:
@@ -135,21 +165,20 @@ def _srtt_minus_base_ms(sender: Result | None, warmup_s: float, base_rtt_ms: flo
     return sum(samples) / len(samples) - base_rtt_ms if samples else None
 
 
-def _srtt_quantiles(samples: pl.Series) -> dict[str, object]:
+def _srtt_quantiles(found: list[float]) -> dict[str, object]:
     """Quantiles of the samples; None for a quantile q with fewer than 10/(1-q) samples."""
-    samples = samples.drop_nulls()
-    count = samples.len()
-    row: dict[str, object] = {"srtt_samples": count, "srtt_min_ms": samples.min()}
+    samples, count = pl.Series(found, dtype=pl.Float64), len(found)
+    row: dict[str, object] = {"srtt_samples": count, "srtt_min_ms": min(found, default=None)}
     for name, q in QUANTILES.items():
         enough = count >= round(10 / (1 - q))
         row[name] = samples.quantile(q, "linear") if enough else None
     return row
 
 
-def parse_intervals(trial: EndedTrial) -> pl.DataFrame | None:
+def parse_intervals(trial: EndedTrial) -> Rows | None:
     """Return table `intervals`: interval n of the sender and interval n of the receiver make one row."""
     flows = read_flows(trial.programs, trial.raw)
-    rows: list[dict[str, object]] = []
+    rows: Rows = []
     for flow in flows:
         sent = flow.sender.intervals if flow.sender else ()
         received = flow.receiver.intervals if flow.receiver else ()
@@ -157,7 +186,7 @@ def parse_intervals(trial: EndedTrial) -> pl.DataFrame | None:
             there = received[number] if number < len(received) else None
             here = sent[number] if number < len(sent) else None
             rows.append(_interval_row(flow, here, there, trial.cell.warmup.s))
-    return pl.DataFrame(rows, infer_schema_length=None) if rows else None
+    return rows or None
 
 
 def _interval_row(

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
-from collectors.collector import SEPARATOR, BadRawError
+from collectors.collector import SEPARATOR, BadRawError, Rows
 from collectors.hostinfo import read_kernel
 from l4sbench.factors import column_of
 from l4sbench.program import EXECUTABLE
@@ -25,7 +24,7 @@ AGAIN: Final = "../../../again"
 _TOOLS: Final = {"lab-traffic": "lean", "iperf3": "iperf3"}
 
 
-def parse_trials(trial: EndedTrial) -> pl.DataFrame:
+def parse_trials(trial: EndedTrial) -> Rows:
     """Return table `trials`: one row, however the trial ended."""
     row: dict[str, object] = dict(column_of(name, value) for name, value in trial.cell.factors.items())
     kernels, modules = _kernels(trial)
@@ -41,7 +40,7 @@ def parse_trials(trial: EndedTrial) -> pl.DataFrame:
         "inputs": trial.inputs_digest,
         "folder": trial.raw.parent.name,
     }
-    return pl.DataFrame([row], infer_schema_length=None)
+    return [row]
 
 
 def _kernels(trial: EndedTrial) -> tuple[list[str], list[str]]:
@@ -66,15 +65,18 @@ def _traffic(trial: EndedTrial) -> str | None:
     return ", ".join(sorted(names)) or None
 
 
-def parse_programs(trial: EndedTrial) -> pl.DataFrame | None:
+def parse_programs(trial: EndedTrial) -> Rows | None:
     """Return table `programs`: every step of every node as a command line."""
     rerun = _rerun(trial)
-    rows = [
-        {"node": node, "step": number, "phase": phase, "command": shlex.join(argv), "rerun": rerun}
+    rows: Rows = [
+        {"node": node, "step": number, "phase": phase, "command": _command(argv), "rerun": rerun}
         for node, program in trial.programs.items()
         for number, (phase, argv) in enumerate(_steps(program), start=1)
     ]
-    return pl.DataFrame(rows) if rows else None
+    return rows or None
+
+
+_command = lru_cache(maxsize=4096)(shlex.join)  # most trials run the same
 
 
 def _steps(program: Program) -> Iterator[tuple[str, tuple[str, ...]]]:

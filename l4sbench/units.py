@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, Self, TypeAlias, overload
 
 from l4sbench.errors import BadValueError
@@ -248,6 +249,7 @@ def _check_base(amount: int, kind: str) -> None:
         raise ValueError(f"a {kind} is never negative")
 
 
+@lru_cache(maxsize=4096)  # the trials of a run state the same again and again
 def _parse(kind: str, text: str) -> int:
     units = UNITS[kind]
     written = quoted(text)

@@ -196,7 +196,8 @@ def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES, plain:
     text = read_text(path, name=name, most_bytes=most_bytes, plain=plain)
     try:
         found: Any = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
-        json.dumps(found, ensure_ascii=False).encode()  # the halves of surrogate pairs cannot be encoded
+        if "\\u" in text:
+            json.dumps(found, ensure_ascii=False).encode()  # the halves of surrogate pairs cannot be encoded
     except json.JSONDecodeError as error:
         problem = Problem(f"{name}:{error.lineno}:{error.colno}", "", f"is not valid JSON: {error.msg}")
         raise InputError([problem]) from None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import dataframely as dy
 import polars as pl
@@ -31,7 +31,11 @@ FORMAT: Final = 1
 
 _ROOM_BYTES: Final = 1 << 20
 
-ROW_GROUP_ROWS: Final = 100_000
+Compression: TypeAlias = Literal["zstd", "lz4"]
+
+ROW_GROUP_ROWS: Final = 25_000
+"""Number of rows that are written, and read, together; several times as many are in memory at once."""
+
 FOLDER: Final = "tables"
 """Folder of the tables in a run directory."""
 
@@ -125,7 +129,9 @@ def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     return shaped
 
 
-def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
+def write(
+    table: str, parts: Sequence[pl.LazyFrame], path: Path, *, compression: Compression = "zstd"
+) -> None:
     """Write a table from parts that are in key order; the file appears whole or not at all.
 
     The file does not depend on how the rows are split into parts.
@@ -139,7 +145,7 @@ def write(table: str, parts: Sequence[pl.LazyFrame], path: Path) -> None:
         try:
             frame.sink_parquet(
                 temporary,
-                compression="zstd",
+                compression=compression,
                 row_group_size=ROW_GROUP_ROWS,
                 maintain_order=True,
                 metadata={FORMAT_KEY: str(FORMAT), TABLE_KEY: table},

@@ -31,7 +31,7 @@ def trial(tmp_path: Path) -> CapturedTrial:
 
 
 def flow(trial: CapturedTrial) -> dict[str, Any]:
-    found = parse_flows(trial.ended)
+    found = pl.DataFrame(parse_flows(trial.ended))
     assert found is not None
     return found.filter(pl.col("send") == "exec").row(0, named=True)
 
@@ -53,7 +53,7 @@ def test_a_flow_is_its_packets(trial: CapturedTrial) -> None:
     assert own["delivered_ce_packets"] == sent["ce_packets"] > 0
     assert own["arrived_mbps"] == pytest.approx(own["goodput_mbps"] * 1242 / 1200)
     assert own["offered_mbps"] >= own["arrived_mbps"]
-    intervals = parse_intervals(trial.ended)
+    intervals = pl.DataFrame(parse_intervals(trial.ended))
     assert intervals is not None
     seconds = intervals.filter(pl.col("flow") == "l4s-0")
     assert (seconds["goodput_mbps"] * seconds["seconds"]).sum() == pytest.approx(
@@ -71,7 +71,7 @@ def test_codepoints_are_counted_on_both_sides(trial: CapturedTrial) -> None:
 
 
 def test_numbers_of_the_json_are_rows(trial: CapturedTrial) -> None:
-    found = parse_exec(trial.ended)
+    found = pl.DataFrame(parse_exec(trial.ended))
     assert found is not None
     of_sender = {
         key: value
@@ -100,7 +100,7 @@ def test_numbers_of_the_json_are_rows(trial: CapturedTrial) -> None:
 )
 def test_forms_of_json(trial: CapturedTrial, text: str, rows: list[tuple[str, int, float]]) -> None:
     (trial.raw / "tx-l4s/flow-l4s-0.sender.json").write_text(text)
-    found = parse_exec(trial.ended)
+    found = pl.DataFrame(parse_exec(trial.ended))
     assert found is not None
     assert found.filter(side="sender").select("key", "item", "value").rows() == rows
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pytest
 
 from collectors.traffic import parse_flows, parse_intervals, parse_requests
@@ -17,7 +18,7 @@ Load = Callable[[str], Any]
 
 
 def flows(trial: Any) -> dict[str, dict[str, Any]]:
-    frame = parse_flows(trial.ended)
+    frame = pl.DataFrame(parse_flows(trial.ended))
     assert frame is not None
     return {row["send"]: row for row in frame.iter_rows(named=True) if row["flow"] != "short-0"}
 
@@ -48,7 +49,7 @@ def test_every_kind_has_its_figures(captured: Load) -> None:
 
 
 def test_a_flow_of_given_bytes_has_its_completion_time(captured: Load) -> None:
-    frame = parse_flows(captured("lean-sends").ended)
+    frame = pl.DataFrame(parse_flows(captured("lean-sends").ended))
     assert frame is not None
     (short,) = frame.filter(flow="short-0").iter_rows(named=True)
     assert short["received_bytes"] == 200_000
@@ -57,7 +58,7 @@ def test_a_flow_of_given_bytes_has_its_completion_time(captured: Load) -> None:
 
 
 def test_requests_have_a_row_each(captured: Load) -> None:
-    requests = parse_requests(captured("lean-sends").ended)
+    requests = pl.DataFrame(parse_requests(captured("lean-sends").ended))
     assert requests is not None
     mice = requests.filter(group="mice")
     assert mice["request"].to_list() == [1, 2, 3, 4, 5, 6]
@@ -71,7 +72,7 @@ def test_requests_have_a_row_each(captured: Load) -> None:
 
 def test_intervals_add_up(captured: Load) -> None:
     trial = captured("lean-sends")
-    frame = parse_intervals(trial.ended)
+    frame = pl.DataFrame(parse_intervals(trial.ended))
     assert frame is not None
     for name, row in flows(trial).items():
         own = frame.filter(flow=row["flow"])
