@@ -38,7 +38,7 @@ FIELD: Final = "\x1f"
 NUMBER: Final = "\x1d"
 """Stands for a long number, which is kept with the trial."""
 
-_ROWS_AT_ONCE: Final = 50_000
+_ROWS_AT_ONCE: Final = 30_000
 
 _LONG_NUMBER: Final = r"[0-9]{9,}"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reports.figures import TrialSeries
     from reports.result.load import RunTables
 
-ROWS_AT_ONCE: Final = 100_000
+ROWS_AT_ONCE: Final = 50_000
 """Samples of sockets that are in memory together; whole cells."""
 
 _BLOCK_BYTES: Final = 1 << 20

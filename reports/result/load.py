@@ -17,7 +17,7 @@ import polars as pl
 from l4sbench import tables
 from l4sbench.errors import InputError
 
-PART_ROWS: Final = 500_000
+PART_ROWS: Final = 250_000
 """Number of rows of a table that are in memory together where a table is worked through."""
 
 COUNTED: Final = pl.col("left_out").is_null()
