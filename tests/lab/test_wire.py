@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from l4sbench.testbeds.virtual.lab import Lab
+from tests.lab.guests import Script, boot
 from tests.lab.wires import sysctl, tables
 
 pytestmark = pytest.mark.lab
@@ -67,3 +68,47 @@ def test_packets_cost_each_host_its_time(lab: Lab, tmp_path: Path) -> None:
     least = senders.group_by("host.packet_cost_ms").agg(pl.col("min_rtt_ms").min())
     none_ms, some_ms = least.sort("host.packet_cost_ms")["min_rtt_ms"]
     assert some_ms - none_ms == pytest.approx(6 * 0.05, abs=0.05)
+
+
+def test_a_flow_stays_in_its_queue_after_a_timeout(lab: Lab, tmp_path: Path) -> None:
+    """A router sees headers, and not the hash that the sender's TCP draws anew after a timeout."""
+    script = Script()
+    script.line("module", "/lab/modules/wire.ko", "-")
+    ends = {"tx": "left", "rx": "right"}
+    for node in ("tx", "mid", "rx"):
+        script.line("netns", node)
+        script.line("sysctl", node, "net/ipv6/conf/default/disable_ipv6", 1)
+    for number, (node, net) in enumerate(ends.items(), 1):
+        for at in (node, "mid"):
+            script.run("-", "ip", "link", "add", net, "netns", at, "type", "wire")
+        script.line("port", node, net, f"02:00:0a:00:0{number}:02", f"10.0.{number}.2/24")
+        script.line("port", "mid", net, f"02:00:0a:00:0{number}:01", f"10.0.{number}.1/24")
+        script.line("neighbour", node, net, f"10.0.{number}.1", f"02:00:0a:00:0{number}:01")
+        script.line("neighbour", "mid", net, f"10.0.{number}.2", f"02:00:0a:00:0{number}:02")
+        script.run(node, "ip", "route", "add", "default", "via", f"10.0.{number}.1")
+        script.line("sysctl", node, f"net/wire/{net}/delay_ns", 10_000_000)
+    script.line("sysctl", "mid", "net/ipv4/ip_forward", 1)
+    script.batch(
+        "mid",
+        "tc",
+        "qdisc add dev right root handle 1: htb default 3",
+        "class add dev right parent 1: classid 1:3 htb rate 1mbit",
+        "qdisc add dev right parent 1:3 fq",
+    )
+    common = ("--port", 5001, "--seconds", 20)
+    script.line("daemon", "rx", "receiver.json", "-", "lab-traffic", "receive", *common)
+    script.line("start", 100)
+    sender = ("lab-traffic", "send", "--to", "10.0.2.2", *common, "--cc", "cubic")
+    script.line("at", "tx", 250_000_000, "sender.json", "-", *sender)
+    # no ACKs for two seconds, again and again
+    for second in (2, 8, 14):
+        for verb, at in (("add", second), ("del", second + 2)):
+            change = ("ip", "route", verb, "blackhole", "10.0.1.2/32")
+            script.line("at", "rx", at * 1_000_000_000, "-", "-", *change)
+    script.line("wait", 60_000_000_000)
+    script.run("mid", "tc", "-s", "-j", "qdisc", "show", "dev", "right", out="queue.json")
+    script.run("tx", "nstat", "-asz", "-j", "TcpExtTcpTimeoutRehash", out="timeouts.json")
+    outcome = boot(lab, script, tmp_path / "trial")
+    assert outcome.end["ok"], outcome.end
+    assert outcome.json("timeouts.json")["kernel"]["TcpExtTcpTimeoutRehash"] >= 3
+    assert [queue["flows"] for queue in outcome.json("queue.json") if queue["kind"] == "fq"] == [1]

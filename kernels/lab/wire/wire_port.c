@@ -126,6 +126,7 @@ static void wire_cut(struct sk_buff *skb)
 {
 	skb_orphan(skb);
 	skb_scrub_packet(skb, true);
+	skb_clear_hash(skb);
 }
 
 /* A @due_ns of 0 means at once: nothing on the way takes time. */
