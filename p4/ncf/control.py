@@ -36,7 +36,7 @@ CELL_BYTES = 80  # a cell of Tofino 1's packet buffer
 WINDOW_BIT = 25  # as in ncf.p4
 WRAP_NS = 1 << 48  # the switch's time
 MARGIN_NS = 3_000_000  # after a roll, so that an error of the clock clears no register that is read
-COUNTED = 0x8000  # state of a counted flow, with the port below
+COUNTED = 0x8000  # state of a counted flow, with the port below in bits 1 to 9
 SIGNAL_BYTES = 18 + 54  # of a trimmed copy: mirror header, then Ethernet, IPv4 and TCP
 MICE, ELEPHANTS = 0, 1  # queues
 MOST_CELLS = (1 << 19) - 1
@@ -661,18 +661,20 @@ def _percent(part: int, whole: int) -> float | None:
 
 def sweep(switch: Switch, config: Config) -> int:
     """Take flows without a packet in any window out of the number of elephants; return how many."""
-    counted = {}
-    for flow, states in switch.values("Egress.state_of"):
-        for state in states:
-            if state & COUNTED:
-                counted[flow] = state & 0x1FF
-    silent = set(counted)
+    # in several pipes, if its route led from one to another
+    counted = {
+        (flow, state >> 1 & 0x1FF)
+        for flow, states in switch.values("Egress.state_of")
+        for state in states
+        if state & COUNTED
+    }
+    silent = {flow for flow, _ in counted}
     for window in range(4):
         silent -= {flow for flow, packets in switch.values(f"Ingress.window{window}") if any(packets)}
     for flow in silent:
         switch.set_register("Egress.state_of", flow, 0)
     for port in config.ports:
-        number = sum(at == port.port and flow not in silent for flow, at in counted.items())
+        number = sum(at == port.port and flow not in silent for flow, at in counted)
         switch.set_register("Egress.elephants", port.port, number)
     return len(silent)
 

@@ -36,8 +36,8 @@ const bit<8> TCP_BARE = 4;
 const bit<2> STAY = 0; // a packet changes the number of elephants by its flow's
 const bit<2> ENTER = 1;
 const bit<2> LEAVE = 2;
-const bit<16> ENDED = 1; // state of a flow: 0, ENDED, or COUNTED and the port it is counted at
-const bit<7> COUNTED = 0x40;
+const bit<16> ENDED = 1; // state of a flow: 0, ENDED, or COUNTED, the port it is counted at, and a 0
+const bit<6> COUNTED = 0x20;
 
 header ethernet_h { bit<48> dst; bit<48> src; bit<16> ether_type; }
 header ipv4_h {
@@ -70,7 +70,8 @@ struct ingress_md_t {
     bit<8> c0; bit<8> c1; bit<8> c2; bit<8> c3; bit<8> sum01; bit<8> sum23; bit<8> sum;
 }
 struct egress_md_t {
-    bit<16> mark; bit<32> now; bit<16> was; bit<2> step; bit<8> crowded; bit<1> high; bit<1> fire;
+    bit<16> mark; bit<32> now; bit<16> was; bit<16> moved; PortId_t at; bit<2> step; bit<8> crowded;
+    bit<1> high; bit<1> fire;
     bit<8> packet_type; MirrorId_t session; bit<8> flags; bit<16> flows; bit<16> port; bit<48> dst; bit<48> src;
     bit<16> tcp_length;
 }
@@ -220,7 +221,8 @@ control IngressDeparser(packet_out pkt, inout headers_t hdr, in ingress_md_t md,
 parser EgressParser(packet_in pkt, out headers_t hdr, out egress_md_t md, out egress_intrinsic_metadata_t eg) {
     state start {
         pkt.extract(eg);
-        md.mark = 0; md.now = 0; md.was = 0; md.step = STAY; md.crowded = 0; md.high = 0; md.fire = 0;
+        md.mark = 0; md.now = 0; md.was = 0; md.moved = 0; md.at = 0; md.step = STAY;
+        md.crowded = 0; md.high = 0; md.fire = 0;
         md.packet_type = 0; md.session = 0; md.flags = 0; md.flows = 0; md.port = 0; md.dst = 0; md.src = 0;
         md.tcp_length = 0;
         transition select(pkt.lookahead<bit<8>>()) { SIGNAL: signal; default: data; }
@@ -236,13 +238,18 @@ parser EgressParser(packet_in pkt, out headers_t hdr, out egress_md_t md, out eg
 control Egress(inout headers_t hdr, inout egress_md_t md, in egress_intrinsic_metadata_t eg,
                in egress_intrinsic_metadata_from_parser_t prsr, inout egress_intrinsic_metadata_for_deparser_t dprsr,
                inout egress_intrinsic_metadata_for_output_port_t oport) {
-    action begin() { md.mark = COUNTED ++ eg.egress_port; md.now = prsr.global_tstamp[47:16]; }
+    action begin() {
+        md.mark = COUNTED ++ eg.egress_port ++ 1w0; md.at = eg.egress_port; md.now = prsr.global_tstamp[47:16];
+    }
 
     // A flow that ended is not counted again while packets are under way: only after it was a mouse. ACKs of an
-    // elephant leave the number as it is: who only acknowledges takes no share of the link.
+    // elephant leave the number as it is: who only acknowledges takes no share of the link. A flow that is counted
+    // at another port leaves that one's number with its first packet here, and joins this one's with its second,
+    // as a packet changes one number.
     Register<bit<16>, flow_t>(FLOWS, 0) state_of;
     RegisterAction<bit<16>, flow_t, bit<16>>(state_of) grow = {
-        void apply(inout bit<16> v, out bit<16> r) { r = v; if (v == 0) { v = md.mark; } } };
+        void apply(inout bit<16> v, out bit<16> r) {
+            r = v; if (v == 0) { v = md.mark; } else if (v != md.mark) { v = v & ENDED; } } };
     RegisterAction<bit<16>, flow_t, bit<16>>(state_of) shrink = {
         void apply(inout bit<16> v, out bit<16> r) { r = v; v = 0; } };
     RegisterAction<bit<16>, flow_t, bit<16>>(state_of) finish = {
@@ -261,6 +268,20 @@ control Egress(inout headers_t hdr, inout egress_md_t md, in egress_intrinsic_me
         }
     }
 
+    action compare() { md.moved = md.was ^ md.mark; }
+    // the number of another port is no answer to a packet of this one: no signal
+    action leave() { md.at = md.was[9:1]; md.step = LEAVE; md.high = 0; }
+    table whose {
+        key = { md.step: exact; md.was: ternary; md.moved: ternary; }
+        actions = { leave; NoAction; }
+        const default_action = NoAction(); size = 4;
+        const entries = {
+            (ENTER, 0x8000 &&& 0x8000, 0): NoAction();
+            (ENTER, 0x8000 &&& 0x8000, _): leave();
+            (LEAVE, 0x8000 &&& 0x8000, _): leave();
+        }
+    }
+
     Register<bit<16>, PortId_t>(PORTS, 0) elephants; // the N of the paper
     RegisterAction<bit<16>, PortId_t, bit<16>>(elephants) more = {
         void apply(inout bit<16> v, out bit<16> r) { v = v |+| 1; r = v; } };
@@ -268,9 +289,9 @@ control Egress(inout headers_t hdr, inout egress_md_t md, in egress_intrinsic_me
         void apply(inout bit<16> v, out bit<16> r) { v = v |-| 1; r = v; } };
     RegisterAction<bit<16>, PortId_t, bit<16>>(elephants) same = {
         void apply(inout bit<16> v, out bit<16> r) { r = v; } };
-    action one_more() { md.flows = more.execute(eg.egress_port); }
-    action one_fewer() { md.flows = fewer.execute(eg.egress_port); }
-    action as_many() { md.flows = same.execute(eg.egress_port); }
+    action one_more() { md.flows = more.execute(md.at); }
+    action one_fewer() { md.flows = fewer.execute(md.at); }
+    action as_many() { md.flows = same.execute(md.at); }
     table number {
         key = { md.step: exact; md.was: ternary; }
         actions = { one_more; one_fewer; as_many; }
@@ -338,6 +359,8 @@ control Egress(inout headers_t hdr, inout egress_md_t md, in egress_intrinsic_me
             depth.apply();
             if (hdr.bridge.kind != NO_FLOW) {
                 flow_state.apply();
+                compare();
+                whose.apply();
                 number.apply();
             }
             if (md.high == 1 && hdr.bridge.kind == TCP && hdr.bridge.session != 0) {

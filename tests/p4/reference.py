@@ -140,13 +140,14 @@ class Ncf:
         bottlenecks: Settings by port.
         windows: Packets by flow, in four registers that take turns.
         flows: Number of elephants by port: the N of the paper.
+        states: By flow the port that it is counted at, or None if it ended.
     """
 
     hosts: Mapping[bytes, int]
     bottlenecks: Mapping[int, Settings]
     windows: tuple[dict[int, int], ...] = field(default_factory=lambda: ({}, {}, {}, {}))
     flows: dict[int, int] = field(default_factory=dict)
-    states: dict[int, str] = field(default_factory=dict)
+    states: dict[int, int | None] = field(default_factory=dict)
     crowded: dict[int, bool] = field(default_factory=dict)
     signalled: dict[int, int] = field(default_factory=dict)
     settings: Settings = Settings()
@@ -166,13 +167,14 @@ class Ncf:
             return Outcome(None, ())
         flow = Flow.of(frame)
         elephant = flow is not None and self._count(time_ns, flow.id) > self.settings.rho
-        if flow is not None:
-            self._follow(out, flow, elephant)
+        moved = flow is not None and self._follow(out, flow, elephant)
         sent = [Sent(out, frame)]
         limits = self.bottlenecks.get(out)
         if limits is not None and not elephant:
             self.crowded[out] = depth_bytes > limits.mice_bytes
-        elif limits is not None and flow is not None and self._signals(time_ns, flow, depth_bytes, limits):
+        elif limits is None or flow is None or moved:
+            pass
+        elif self._signals(time_ns, flow, depth_bytes, limits):
             flags = MICE_CROWDED if self.crowded.get(out) else 0
             sent.append(Sent(port, signal_to(frame, self.flows.get(out, 0), flags, limits)))
         return Outcome("elephants" if elephant else "mice", tuple(sent))
@@ -184,22 +186,25 @@ class Ncf:
         current[flow] = min(current.get(flow, 0) + 1, 255)
         return sum(self.windows[(now - age) % 4].get(flow, 0) for age in range(3))
 
-    def _follow(self, port: int, flow: Flow, elephant: bool) -> None:
-        """Keep the number of elephants.
+    def _follow(self, port: int, flow: Flow, elephant: bool) -> bool:
+        """Keep the number of elephants; report whether the flow was counted at another port until now.
 
         A flow that ended is not counted again before it was a mouse, and one that only acknowledges never is.
+        One that is counted at another port leaves that number with this packet, and joins this with the next.
         """
         before = self.states.get(flow.id)
-        number = self.flows.get(port, 0)
+        gone = flow.ends or not elephant
+        moved = before not in (None, port) and not gone and not flow.bare
         if flow.ends:
-            self.states[flow.id] = "ended"
-        elif not elephant:
+            self.states[flow.id] = None
+        elif not elephant or moved:
             self.states.pop(flow.id, None)
-        elif before is None and not flow.bare:
-            self.states[flow.id] = "counted"
-            self.flows[port] = min(number + 1, 0xFFFF)
-        if before == "counted" and (flow.ends or not elephant):
-            self.flows[port] = max(number - 1, 0)
+        elif flow.id not in self.states and not flow.bare:
+            self.states[flow.id] = port
+            self.flows[port] = min(self.flows.get(port, 0) + 1, 0xFFFF)
+        if before is not None and (gone or moved):
+            self.flows[before] = max(self.flows.get(before, 0) - 1, 0)
+        return moved
 
     def _signals(self, time_ns: int, flow: Flow, depth_bytes: int, limits: Settings) -> bool:
         """Report whether an elephant's packet makes a signal: not if the flow's last was just before."""

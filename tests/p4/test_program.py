@@ -9,16 +9,18 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
 from tests.p4 import bfrt, reference
-from tests.p4.packets import ALICE, BOB, Tcp
+from tests.p4.packets import ALICE, BOB, CAROL, Host, Tcp
 from tests.p4.plane import NCF, PIPE, PROGRAM, P4Plane, control, program
-from tests.p4.reference import Outcome, Settings, internet_checksum
-from tests.p4.scenarios import DEEP, START, burst
+from tests.p4.reference import OPTION, Outcome, Settings, internet_checksum
+from tests.p4.scenarios import DEEP, START, WINDOW, burst
 from tests.p4.tna.limits import problems
 from tests.p4.tna.machine import Switch
 from tests.p4.tna.report import budget
 from tests.p4.tna.syntax import load
-from tests.p4.vectors import drive
+from tests.p4.vectors import Arrival, Event, drive
 from tests.patience import PATIENCE_S
 
 PAPERS_STAGES = 8
@@ -111,6 +113,46 @@ def test_routes_rewrite_addresses_and_signals_go_back_by_those_that_came(plane: 
         assert (signal.port, signal.packet[:12]) == (ALICE.port, ALICE.mac + gateway)
     finally:
         plane.machine.tables["Ingress.route"].rows.clear()
+
+
+def numbers(plane: P4Plane) -> list[int]:
+    """Return the number of elephants of the second and the third port."""
+    return [plane.switch.register("Egress.elephants", PIPE + port)[PIPE >> 7] for port in (2, 3)]
+
+
+def through(hop: Host, segment: Tcp, time_ns: int) -> Event:
+    """Return a packet that finds a deep queue on its way to a next hop."""
+    return Arrival(time_ns, segment.source.port, hop.mac + segment.frame[6:], DEEP)
+
+
+@pytest.mark.parametrize("mouse", [False, True])
+def test_a_flow_counts_where_its_route_leads(plane: P4Plane, mouse: bool) -> None:
+    """It leaves one number with its first packet there, and joins the other with its second."""
+    flow, other = Tcp(), Tcp(port=40_001)
+    drive(plane, burst(flow, 13, START) + burst(other, 13, START + 200_000), cleared=False)
+    assert numbers(plane) == [2, 0]
+    moved = [through(CAROL, flow, START + n * 1_000_000) for n in (1, 2)]
+    outcomes = drive(plane, moved, cleared=False)
+    assert numbers(plane) == [1, 1]
+    # the number that the first one changes is another port's, so it makes no signal
+    assert [len(outcome.sent) for outcome in outcomes] == [1, 2]
+    assert OPTION.unpack(outcomes[1].sent[1].packet[54:])[5] == 1
+    # its last packet goes by another port than the one before
+    end = flow if mouse else flow.but(flags=0x11, payload=b"")
+    drive(plane, [through(BOB, end, START + (3 * WINDOW if mouse else 3_000_000))], cleared=False)
+    assert numbers(plane) == [1, 0]
+    # and stays ended, whatever is under way
+    drive(plane, [through(BOB, flow, START + 3 * WINDOW + n) for n in range(1, 9)], cleared=False)
+    assert numbers(plane) == [1, 0]
+
+
+def test_sweeping_counts_flows_where_they_are(plane: P4Plane) -> None:
+    drive(plane, burst(Tcp(), 13, START), cleared=False)
+    drive(plane, [through(CAROL, Tcp(), START + n * 1_000_000) for n in (1, 2)], cleared=False)
+    for port in (2, 3):
+        plane.preset(port, 7)
+    assert control().sweep(plane.switch, plane.config) == 0
+    assert numbers(plane) == [0, 1]
 
 
 def test_routes_do_not_take_what_has_no_time_to_live(plane: P4Plane) -> None:

@@ -76,8 +76,8 @@ PAUSES_NS = (1, 1_000, TICK, 17 * TICK, WINDOW // 2, WINDOW - 1, WINDOW, 3 * WIN
 
 
 @st.composite
-def traffic(draw: st.DrawFn) -> list[Event]:
-    """Bursts of some flows, with any flags, depths and pauses."""
+def traffic(draw: st.DrawFn, *, moves: bool = False) -> list[Event]:
+    """Bursts of some flows, with any flags, depths and pauses; with moves, to any port."""
     events: list[Event] = []
     now = START
     for _ in range(draw(st.integers(6, 24))):
@@ -91,6 +91,8 @@ def traffic(draw: st.DrawFn) -> list[Event]:
             changed = flow.but(flags=flags, seq=draw(st.integers(0, 2**32 - 1)))
             changed = changed.but(payload=draw(st.sampled_from((b"", b"1", *(flow.payload,) * 4))))
             source, frame = flow.source, changed.frame
+            if moves:
+                frame = draw(st.sampled_from((BOB, BOB, CAROL))).mac + frame[6:]
         elif frame[6:12] == CAROL.mac:
             source = CAROL
         for _ in range(count):
@@ -99,11 +101,12 @@ def traffic(draw: st.DrawFn) -> list[Event]:
     return events
 
 
-def test_generated_traffic_agrees(one_plane: P4Plane) -> None:
+@pytest.mark.parametrize("moves", [False, True])
+def test_generated_traffic_agrees(one_plane: P4Plane, moves: bool) -> None:
     packets = fired = elephants = 0
 
     @settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck))
-    @given(traffic(), st.booleans())
+    @given(traffic(moves=moves), st.booleans())
     def agree(events: list[Event], cleared: bool) -> None:
         nonlocal packets, fired, elephants
         one_plane.reset()
