@@ -145,6 +145,23 @@ static void print(const char *name, unsigned long long value)
 	print_color_lluint(PRINT_ANY, COLOR_NONE, name, format, value);
 }
 
+static bool value_of(uint64_t *value, const struct rtattr *attribute)
+{
+	uint32_t narrow;
+
+	switch (RTA_PAYLOAD(attribute)) {
+	case sizeof(narrow):
+		memcpy(&narrow, RTA_DATA(attribute), sizeof(narrow));
+		*value = narrow;
+		return true;
+	case sizeof(*value):
+		memcpy(value, RTA_DATA(attribute), sizeof(*value));
+		return true;
+	default:
+		return false;
+	}
+}
+
 static int print_options(const struct qdisc_util *util, FILE *f, struct rtattr *options)
 {
 	struct rtattr *tb[TCA_NCF_MAX + 1];
@@ -156,12 +173,10 @@ static int print_options(const struct qdisc_util *util, FILE *f, struct rtattr *
 	parse_rtattr_flags(tb, TCA_NCF_MAX, RTA_DATA(options), (int)RTA_PAYLOAD(options),
 			   NLA_F_NESTED);
 	for (int type = 1; type <= TCA_NCF_MAX; type++) {
-		uint64_t value = 0;
+		uint64_t value;
 
-		if (!tb[type] || RTA_PAYLOAD(tb[type]) > sizeof(value))
-			continue;
-		memcpy(&value, RTA_DATA(tb[type]), RTA_PAYLOAD(tb[type])); /* little endian */
-		print(parameters[type].name, value);
+		if (tb[type] && value_of(&value, tb[type]))
+			print(parameters[type].name, value);
 	}
 	return 0;
 }

@@ -3,6 +3,8 @@
 """NCF: kernel modules and switch mean the same by a signal, and tc the same as the module by a parameter."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from l4sbench.assets import folder
 from l4sbench.catalog import Catalog
 from tests.p4 import reference
+from tests.patience import PATIENCE_S
 
 KERNELS, P4 = folder("kernels"), folder("p4")
 
@@ -48,3 +51,25 @@ def test_every_parameter_is_known_to_kernel_and_tc(file: str) -> None:
     assert set(re.findall(r"\[(TCA_NCF_\w+)\] =", text)) == attributes
     names = {attribute.removeprefix("TCA_NCF_").lower() for attribute in attributes}
     assert {parameter.replace("-", "_") for parameter in Catalog.load().queue("ncf").params} == names
+
+
+@pytest.mark.parametrize(
+    ("compiler", "emulator"),
+    [(("cc",), ()), (("s390x-linux-gnu-gcc", "-static"), ("qemu-s390x",))],
+    ids=["this machine", "big endian"],
+)
+def test_tc_prints_values_of_both_sizes(
+    tmp_path: Path, compiler: tuple[str, ...], emulator: tuple[str, ...]
+) -> None:
+    lacking = [tool for tool in (compiler[0], *emulator) if shutil.which(tool) is None]
+    if lacking:
+        pytest.skip(
+            f"{', '.join(lacking)} is not installed: gcc-s390x-linux-gnu, libc6-dev-s390x-cross, qemu-user"
+        )
+    source, program = Path(__file__).with_name("tc_values.c"), tmp_path / "tc_values"
+    options = ("-O2", "-Wall", "-Wextra", "-Werror", f"-I{KERNELS / 'sch_ncf'}")
+    subprocess.run([*compiler, *options, "-o", program, source], check=True, timeout=PATIENCE_S)
+    given = "limit 250000 capacity 25000000000 rho 12 gap 16 "
+    argv = [*emulator, str(program), *given.split()]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    assert done.stdout == given
