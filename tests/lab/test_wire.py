@@ -102,9 +102,9 @@ def test_a_flow_stays_in_its_queue_after_a_timeout(lab: Lab, tmp_path: Path) -> 
     script.line("at", "tx", 250_000_000, "sender.json", "-", *sender)
     # no ACKs for two seconds, again and again
     for second in (2, 8, 14):
-        for verb, at in (("add", second), ("del", second + 2)):
+        for verb, when in (("add", second), ("del", second + 2)):
             change = ("ip", "route", verb, "blackhole", "10.0.1.2/32")
-            script.line("at", "rx", at * 1_000_000_000, "-", "-", *change)
+            script.line("at", "rx", when * 1_000_000_000, "-", "-", *change)
     script.line("wait", 60_000_000_000)
     script.run("mid", "tc", "-s", "-j", "qdisc", "show", "dev", "right", out="queue.json")
     script.run("tx", "nstat", "-asz", "-j", "TcpExtTcpTimeoutRehash", out="timeouts.json")
