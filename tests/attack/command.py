@@ -17,9 +17,10 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from tests.attack.hostile import ROOT, Case, make_case
+from tests.attack.loaded import text
 from tests.attack.oracle import CPU_S, HANG_S, Ended, objections
 from tests.attack.worker import base_run
 
@@ -63,12 +64,7 @@ def perform(argv: tuple[str, ...], folder: Path, env: dict[str, str]) -> Ended:
                 os.killpg(process.pid, signal.SIGKILL)
         process.returncode = os.waitstatus_to_exitcode(status)
         used_s = used.ru_utime + used.ru_stime
-        return Ended(process.returncode, _text(out), _text(err), used_s, used.ru_maxrss / 1024)
-
-
-def _text(stream: IO[bytes]) -> str:
-    stream.seek(0)
-    return stream.read().decode(errors="replace")
+        return Ended(process.returncode, text(out), text(err), used_s, used.ru_maxrss / 1024)
 
 
 def attack(case: Case, env: dict[str, str]) -> list[str]:

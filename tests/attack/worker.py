@@ -105,6 +105,10 @@ def main() -> int:
     """Run the cases that the arguments name."""
     remember_our_files()
     kind, seed, first, count, folder = sys.argv[1:]
+    if kind == "inventories":
+        from tests.attack.loaded import keep_ansible_loaded
+
+        keep_ansible_loaded()
     run = base_run(Path(folder))
     for number in range(int(first), int(first) + int(count)):
         # a folder of its own around each case, in which nothing else may appear
