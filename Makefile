@@ -19,7 +19,7 @@ demo: env-run ## from a fresh clone to a decision table; the second time takes s
 	@$(BIN)/l4sbench lab build
 	@$(BIN)/l4sbench run matrices/quickstart.yaml
 
-test: check-static lab ## the whole test suite, including the lab
+test: check-static env-flent lab ## the whole test suite, including the lab
 	@$(PYTEST) -m "not long" $(AT_ONCE)
 
 # two files of tests at a time, in the order of tests/conftest.py: those that take longest first

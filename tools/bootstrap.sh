@@ -6,8 +6,8 @@
 #
 # Makes .venv with the locked requirements (run: l4sbench itself; dev: tests and
 # checks too) and installs the system packages that the lab build needs; for dev
-# also a browser to test pages; for long also the tools that make Debian hosts
-# and virtual machines.
+# also a browser to test pages, and shells and tools that tests run; for long also
+# the tools that make Debian hosts and virtual machines.
 # A second call does nothing. PYTHON=... names another interpreter.
 set -eu
 cd "$(dirname "$0")/.."
@@ -105,10 +105,20 @@ if test -n "$missing"; then
 	install_packages $missing
 fi
 
-# Without a browser, tests of pages are skipped and say so; therefore one attempt per environment is enough.
-has_browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
-if test "$kind" = dev && test "${fresh-no}" = yes && ! has_browser >/dev/null; then
-	install_packages chromium || say "Without Chromium, tests/browser is skipped."
+# Tests are skipped, and say so, without a browser and these tools; therefore one attempt per environment is enough.
+on_path() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; }
+has_browser() { on_path chromium || on_path chromium-browser || on_path google-chrome; }
+if test "$kind" = dev && test "${fresh-no}" = yes; then
+	missing=
+	has_browser || missing=chromium
+	# their packages have the same names
+	for tool in tshark zsh irtt dkms; do
+		on_path "$tool" || missing="$missing $tool"
+	done
+	if test -n "$missing"; then
+		# shellcheck disable=SC2086
+		install_packages $missing || say "Without them, some tests are skipped."
+	fi
 fi
 
 # Long tests are skipped without these tools, and name the missing ones.

@@ -25,8 +25,8 @@ from tests.attack.oracle import HANG_S
 from tests.attack.worker import base_run
 
 SEED: Final = int(os.environ.get("L4SBENCH_ATTACK_SEED") or 20260102)
-MANY: Final = 60
-AS_COMMANDS: Final = 6
+MANY: Final = 200
+AS_COMMANDS: Final = 20
 LONG: Final = 2000
 
 NEEDS: Final = {"inventories": "ansible"}

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Makefile and dkms.conf of our congestion controls and queues, which install them on hosts."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,8 @@ from l4sbench.testbeds.ssh.dkms import package
 from l4sbench.trust import read_code
 from tests.patience import PATIENCE_S
 
+DKMS = shutil.which("dkms", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+"""Debian 12 has it where only root's PATH leads."""
 MODULES = {
     "tcp_prague": "prague_main.c",
     "tcp_bbr2": "bbr2.c",
@@ -126,7 +129,7 @@ def dkms(root: Path, release: str, *argv: str) -> subprocess.CompletedProcess[st
     for place in ("dkms", "src"):
         (root / place).mkdir(exist_ok=True)
     return subprocess.run(
-        ["dkms", *argv, *options, f"--kernelsourcedir={build}"],
+        [str(DKMS), *argv, *options, f"--kernelsourcedir={build}"],
         capture_output=True,
         text=True,
         check=False,
@@ -134,7 +137,7 @@ def dkms(root: Path, release: str, *argv: str) -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.skipif(shutil.which("dkms") is None, reason="dkms is not installed")
+@pytest.mark.skipif(DKMS is None, reason="dkms is not installed")
 @pytest.mark.parametrize("module", MODULES)
 def test_installing_an_older_kernel_does_not_fail_for_a_module(
     tmp_path: Path, packages: Path, module: str
