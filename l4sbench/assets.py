@@ -8,9 +8,11 @@ elsewhere.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -28,6 +30,8 @@ def folder(name: str) -> Path:
 def digest(path: Path, *, suffixes: tuple[str, ...] = ()) -> str:
     """Return a digest of a file, or of all files below a folder: names and contents, no times, no owners.
 
+    Of Python files only the code counts: comments, docstrings and layout do not change the digest.
+
     Args:
         path: File or folder.
         suffixes: Include only files whose names end with one of these; empty: all files.
@@ -42,9 +46,42 @@ def digest(path: Path, *, suffixes: tuple[str, ...] = ()) -> str:
         if suffixes and not file.name.endswith(suffixes):
             continue
         name = file.name if file == path else file.relative_to(path).as_posix()
-        content = hashlib.sha256(file.read_bytes()).hexdigest()
-        total.update(f"{name}\0{content}\n".encode())
+        content = file.read_bytes()
+        if file.suffix == ".py":
+            content = "\0".join(_code(ast.parse(content, file))).encode()
+        total.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
     return total.hexdigest()
+
+
+def _code(node: ast.AST) -> Iterator[str]:
+    """Yield the syntax tree of Python code without docstrings, spelled alike by all versions of Python.
+
+    `ast.dump` is not used because Python 3.13 prints less than 3.12, which has a field more than 3.11. Empty
+    fields are left out, as newer versions add such fields, and so are the empty texts that some releases of
+    3.12 put into f-strings.
+    """
+    yield f"({type(node).__name__}"
+    for name, value in ast.iter_fields(node):
+        if value is None or value == []:
+            continue
+        yield name
+        for part in value if isinstance(value, list) else [value]:
+            if not isinstance(part, ast.AST):
+                yield repr(part)
+            elif not _is_void(part, node):
+                yield from _code(part)
+    yield ")"
+
+
+def _is_void(node: ast.AST, parent: ast.AST) -> bool:
+    """Return whether a node does nothing: a docstring, or an empty text in an f-string."""
+    match node:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+        case ast.Constant(value=""):
+            return isinstance(parent, ast.JoinedStr)
+        case _:
+            return False
 
 
 def install_command(extra: str) -> str:

@@ -37,6 +37,53 @@ def test_a_digest_can_be_of_some_files(tmp_path: Path) -> None:
     assert assets.digest(tmp_path) != before
 
 
+CODE = '''"""Say a thing."""
+
+
+def twice(number: int) -> int:
+    """Return the number twice."""
+    return 2 * number  # as asked
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Say a thing.", "Another thing."),
+        ("Return the number twice.", "Double it."),
+        ("  # as asked", ""),
+        ("\n\n\n", "\n"),
+        ("2 * number", "(2 * number)"),
+    ],
+)
+def test_rewording_code_does_not_change_its_digest(tmp_path: Path, old: str, new: str) -> None:
+    file = tmp_path / "code.py"
+    file.write_text(CODE)
+    before = assets.digest(file)
+    file.write_text(CODE.replace(old, new))
+    assert file.read_text() != CODE
+    assert assets.digest(file) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("2 *", "3 *"), ("2 *", "2 +"), ("return 2", 'return "2"'), ("-> int", ""), ("2", "0")]
+)
+def test_other_code_has_another_digest(tmp_path: Path, old: str, new: str) -> None:
+    file = tmp_path / "code.py"
+    file.write_text(CODE)
+    before = assets.digest(file)
+    file.write_text(CODE.replace(old, new))
+    assert assets.digest(file) != before
+
+
+def test_a_digest_of_code_is_the_same_in_all_versions_of_python(tmp_path: Path) -> None:
+    file = tmp_path / "code.py"
+    file.write_text(
+        "def f(a, *, b=None):\n    global c\n    return f'{a!r:>{b}} x' 'y' if a else [*a, 1.5, b'', ...]\n"
+    )
+    assert assets.digest(file) == "48991e291a5b0e6995bcb284aa920e4e5f9d8fec8f3b2ccc5084a5e9051ccf22"
+
+
 def test_a_digest_of_what_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nothing"):
         assets.digest(tmp_path / "nothing")
