@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What many cells have in common, and how their ids are written.
+"""Factors that many cells have in common, and how their ids are written.
 
 A matrix of a million cells is a product: a few thousand sets of common factors, and a few thousand small
 mappings with the values of the other factors. A cell is one of each, so that it needs hardly more memory than
@@ -37,7 +37,7 @@ _Part: TypeAlias = "tuple[tuple[str, ...], Callable[..., str | None]]"
 
 @dataclass(frozen=True, eq=False)
 class Common:
-    """What cells have in common.
+    """Factors that cells have in common.
 
     Attributes:
         factors: every factor in order of its name; those of `varying` hold a placeholder.

@@ -40,6 +40,7 @@ PLACES: Final = {
     "workloads": (5.05, "sizes, arrivals"),
     "traits": (0.6, "needs and facts"),
     "cell": (1.8, "factors, id"),
+    "common": (1.8, "shared factors"),
     "document": (4.6, "YAML, positions"),
     "topology": (3.95, "nodes, networks"),
     "executables": (2.85, "own senders"),
@@ -158,8 +159,8 @@ def _box(middle: int, top: int, part: str, width: int, height: int) -> str:
 def _ground(top: int, names: str) -> str:
     return (
         f'<rect x="12" y="{top}" width="{_WIDTH - 24}" height="34" rx="4" fill="#eee" stroke="#47536b"/>\n'
-        f'<text x="{_WIDTH // 2}" y="{top + 21}" font-size="13">'
-        f'<tspan font-weight="bold">{escape(names)}</tspan>: used from all floors above</text>\n'
+        f'<text x="{_WIDTH // 2}" y="{top + 15}" font-size="11" font-weight="bold">{escape(names)}</text>\n'
+        f'<text x="{_WIDTH // 2}" y="{top + 28}" font-size="10">used from all floors above</text>\n'
     )
 
 

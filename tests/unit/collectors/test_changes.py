@@ -17,7 +17,7 @@ Load = Callable[[str], Any]
 
 
 def test_the_table_has_every_change(captured: Load) -> None:
-    found = parse_events(captured("events-codel").ended)
+    found: Any = parse_events(captured("events-codel").ended)
     assert found is not None
     by_factor = {row["factor"]: row for row in found}
     rate, rtt = by_factor["rate"], by_factor["rtt"]

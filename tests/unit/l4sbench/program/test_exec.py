@@ -123,7 +123,7 @@ def test_a_path_is_relative_to_its_file_and_cells_have_the_name(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("sender", "more", "change", "message"),
     [
-        ("./gone x", "codepoint: ect1", {}, "file {folder}/gone not found; compile it first"),
+        ("./gone x", "codepoint: ect1", {}, "file ./gone not found; compile it first"),
         ("own x", "codepoint: ect1", {}, "there is no program own; write its path: ./own"),
         ("./bin/own {oops}", "codepoint: ect1", {}, "{{oops}} is not a valid placeholder"),
         ("./script x", "codepoint: ect1", {}, "{folder}/script is a script for /bin/sh"),
