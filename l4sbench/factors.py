@@ -194,7 +194,7 @@ HOSTS: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
         "vm": MappingProxyType({"path.pause": Duration(4_000_000), "path.pause_at": "receivers"}),
     }
 )
-"""Profile of hosts -> the defaults that it replaces; docs/fidelity.md, "Host pauses", says why."""
+"""Profile of hosts -> the defaults that it replaces; docs/results/hosts.md, "Host pauses", says why."""
 
 FACTORS: Final = _table(
     Parameter(
@@ -250,7 +250,7 @@ FACTORS: Final = _table(
         default=1.0,
         minimum=0.0,
         maximum=1e6,
-        source="l4sbench docs fidelity",
+        source="l4sbench docs results/hosts",
     ),
     Parameter(
         "path.pause",
@@ -259,7 +259,7 @@ FACTORS: Final = _table(
         "Only the virtual testbed applies it.",
         default=Duration(0),
         maximum=_HOUR,
-        source="l4sbench docs fidelity",
+        source="l4sbench docs results/hosts",
     ),
     Parameter(
         "path.pause_every",
@@ -343,7 +343,7 @@ FACTORS: Final = _table(
         "802.11ax at 20 MHz with one spatial stream; rate then gives the buffer only. "
         "Only the virtual testbed applies it.",
         choices=(2, 4, 7, 9),
-        source="l4sbench docs fidelity-stress",
+        source="l4sbench docs results/stress",
     ),
     Parameter(
         "path.wifi_loss",

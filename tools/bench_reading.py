@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Measure what reading a run of many trials costs: `collect --full`, `report` and `show` (docs/speed.md).
+"""Measure what `collect --full`, `report` and `show` cost for a run of many trials (docs/results/speed.md).
 
 Trials of a few cells run in the lab. Links to their raw files become the trials of a matrix with the same
 cells at many round-trip times, with the programs, seeds and digests that these trials would have. Each

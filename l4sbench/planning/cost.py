@@ -36,7 +36,7 @@ _SPREAD: Final = 0.2
 """Relative spread of lengths below which fixed and growing cost cannot be separated."""
 
 _MBIT_OF_EACH: Final = {"connect-flood": 1.0, "syn-flood": 0.06}
-"""Megabits of a bulk transfer that cost as much as one connection, or one SYN (docs/speed.md)."""
+"""Megabits of a bulk transfer that cost as much as one connection, or one SYN (docs/results/speed.md)."""
 
 
 def carried_mbps(cell: Cell) -> float:

@@ -40,7 +40,7 @@ _AIR: Final = {
     "air_access_ns": 467_500,
     "air_backoff_ns": 135_000,
 }
-"""An access to the air; docs/fidelity-stress.md, "Wi-Fi", says where its values come from."""
+"""An access to the air; docs/results/stress.md, "Wi-Fi", says where its values come from."""
 
 
 def settings(placement: Placement, node: str, seed: int) -> tuple[tuple[str, str], ...]:

@@ -23,7 +23,7 @@ FORMAT: Final = 1
 
 
 def markdown(found: StudyComparison, command: str) -> str:
-    """Write the tables of `docs/fidelity.md`; `command` is what makes the run they are about."""
+    """Write the tables of `docs/results/hosts.md`; `command` is what makes the run they are about."""
     agreeing, corrected, known = found.agreeing
     _, across = found.pairs[0].place
     competitors = found.by(lambda pair: (pair.competitor, pair.published.factors["classic.ecn"]))

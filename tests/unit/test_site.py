@@ -55,7 +55,7 @@ def test_files_that_pages_link_to_belong_to_the_site(hooks: ModuleType) -> None:
     ("uri", "text", "expected"),
     [
         ("matrix.md", "[a](../matrices/quickstart.yaml)", "[a](tree/matrices/quickstart.yaml)"),
-        ("adr/0001-layout.md", "[a](../fidelity.md#x)", "[a](../fidelity.md#x)"),
+        ("adr/0001-layout.md", "[a](../results/hosts.md#x)", "[a](../results/hosts.md#x)"),
         ("README.md", "[a](adr/) and [b](../README.md)", "a and [b](tree/README.md)"),
         ("tree/README.md", "[a](docs/ssh.md#kernels)", "[a](../ssh.md#kernels)"),
         ("tree/kernels/lab/README.md", "[a](../../docs/guest.md)", "[a](../../../guest.md)"),

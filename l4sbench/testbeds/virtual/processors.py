@@ -4,7 +4,7 @@
 
 A guest is two processes that take turns, its kernel and the program in it, thousands of times a second. The
 host's scheduler moves the one that is woken to an idle processor, which wakes up more slowly than the other
-would have gone on: on one processor the same guest takes a third less CPU time (docs/speed.md).
+would have gone on: on one processor the same guest takes a third less CPU time (docs/results/speed.md).
 """
 
 from __future__ import annotations

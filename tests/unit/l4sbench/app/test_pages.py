@@ -87,7 +87,9 @@ def test_what_messages_cite_is_there() -> None:
     cited = {
         found
         for path in SOURCES
-        for found in re.findall(r"l4sbench docs ([a-z0-9-]+)(?: ([a-z][a-z0-9-]+))?", path.read_text("utf-8"))
+        for found in re.findall(
+            r"l4sbench docs ([a-z0-9/-]+)(?: ([a-z][a-z0-9-]+))?", path.read_text("utf-8")
+        )
     }
     assert len(cited) > 5
     for name, section in cited:
