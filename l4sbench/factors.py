@@ -376,7 +376,7 @@ FACTORS: Final = _table(
         "tables packets and packet_flows are made.",
         default="off",
         choices=("off", "headers"),
-        source="l4sbench docs packets",
+        source="l4sbench docs run-directory packets",
     ),
     Parameter(
         "traffic.tool",
@@ -392,7 +392,7 @@ FACTORS: Final = _table(
         "Only the virtual testbed has labs.",
         default=DEFAULT_LAB,
         pattern=LAB_NAME,
-        source="l4sbench docs kernel-regressions",
+        source="l4sbench docs regressions",
     ),
     Parameter(
         "expect.bottleneck",

@@ -31,6 +31,9 @@ TREE: Final = "tree/"
 FIRST: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 """Pages of the navigation that are not below docs/."""
 
+API: Final = "api.md"
+"""The page of signatures, which only the site can show: docstrings fill it."""
+
 _LINK: Final = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s#:]+)(#[^)\s]*)?\)")
 _FENCED: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LIST_AFTER_TEXT: Final = re.compile(r"^(?!- |\d+\. |[ |#]|$)(.*\n)(?=- |\d+\. )", re.MULTILINE)
@@ -49,6 +52,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
     for path in linked(ROOT):
         files.append(File.generated(config, uri_of(path), abs_src_path=str(ROOT / path)))
+    files.append(File.generated(config, API, abs_src_path=str(ROOT / "tools" / "site" / API)))
     return files
 
 

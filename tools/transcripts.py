@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Run the commands of a page of docs/ and write what they print below them.
 
-    .venv/bin/python tools/transcripts.py docs/tutorial.md docs/student.md
-    .venv/bin/python tools/transcripts.py docs/fabric-session.md    # boots a place like FABRIC: tests/fabric
+    .venv/bin/python tools/transcripts.py docs/tutorial.md examples/sessions/student.md
+    .venv/bin/python tools/transcripts.py examples/sessions/fabric.md  # boots a place like FABRIC
 
 A block ```console of a page is a piece of a session: lines `$ COMMAND` (and `> MORE` of the same command),
 each followed by what it prints. All blocks of a page run in order in one new folder, and nothing is replaced:

@@ -49,7 +49,7 @@ def page(name: str, section: str = "") -> str:
 
 def glossary() -> Mapping[str, str]:
     """Return the meaning of every word of the glossary as plain text; a row may have several words."""
-    rows = _ROW.findall((assets.folder("docs") / "glossary.md").read_text(encoding="utf-8"))
+    rows = _ROW.findall(page("reading", "words"))
     return {
         word.strip("*"): _LINK.sub(lambda link: f"l4sbench docs {_as_words(link[1])}", meaning).replace(
             "`", ""

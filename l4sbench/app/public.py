@@ -116,7 +116,7 @@ def figures(
     every: bool = False,
     beside: Sequence[RunLike] = (),
 ) -> Mapping[str, Figure]:
-    """Return the figures of a run by name (docs/figures.md); each has a `caption` and an Altair `chart`.
+    """Return the figures of a run by name (docs/notebook.md); each has a `caption` and an Altair `chart`.
 
     With `beside` they are figures of several runs, and no others.
 

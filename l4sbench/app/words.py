@@ -124,7 +124,7 @@ def _of_glossary(folded: str) -> tuple[Word, ...]:
     if folded not in found:
         return ()
     word, meaning = found[folded]
-    return (Word(word, "word", meaning, (("more", "l4sbench docs glossary"),)),)
+    return (Word(word, "word", meaning, (("more", "l4sbench docs reading words"),)),)
 
 
 def _words(catalog: Catalog) -> Iterator[Word]:

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from l4sbench.tables import schemas
+from l4sbench.tables.columns import OfTrial
 from l4sbench.tables.files import FORMAT, FORMAT_KEY, key
 from l4sbench.tables.schemas import SCHEMAS, schema
 
@@ -27,19 +28,26 @@ def document() -> str:
         "",
         f"Format version {FORMAT} (`{FORMAT_KEY}` in the metadata of every file). `l4sbench.load(run)` gives",
         "polars frames; DuckDB, pandas and everything else that reads Parquet reads them, too.",
+        "",
+        "Tables of trials have the columns `cell`, the cell's id, and `trial`, the trial's number in its",
+        "cell, from 1. A column is null only where its type says so.",
     ]
+    common = OfTrial.columns()
     for table, documented in SCHEMAS.items():
         lines += ["", f"## {table}", "", *(inspect.getdoc(documented) or "").split("\n")]
         lines += ["", f"Key: {', '.join(f'`{name}`' for name in key(table))}.", ""]
-        lines += ["| column | type | unit | null | meaning |", "|---|---|---|---|---|"]
-        lines += [_row(name, column) for name, column in schema(table).columns().items()]
+        lines += ["| column | type | meaning |", "|---|---|---|"]
+        lines += [
+            _row(name, column) for name, column in schema(table).columns().items() if name not in common
+        ]
     return "\n".join(lines) + "\n"
 
 
 def _row(name: str, column: dy.Column) -> str:
     kind = {"String": "text", "Int64": "integer", "Float64": "real", "Boolean": "flag"}[str(column.dtype)]
-    unit = (column.metadata or {}).get("unit", "")
-    return f"| `{name}` | {kind} | {unit} | {'yes' if column.nullable else ''} | {column.description} |"
+    unit = (column.metadata or {}).get("unit")
+    about = ", ".join(filter(None, (kind, unit, "null" if column.nullable else None)))
+    return f"| `{name}` | {about} | {column.description} |"
 
 
 if __name__ == "__main__":

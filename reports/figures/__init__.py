@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Figures of a run as Altair charts, for papers, notebooks and the report's page. docs/figures.md shows them.
+"""Figures of a run as Altair charts, for papers, notebooks and the report's page. See docs/notebook.md.
 
 Importing this imports Altair: do it where a figure is wanted, not at the top of a command.
 """

@@ -4,7 +4,7 @@
 
     write(tables, decision, Heading(name, about), folder)   ->   folder/index.html and folder/data/
 
-Everything but the time series is in `index.html` itself; docs/report.md describes it.
+Everything but the time series is in `index.html` itself; docs/reading.md describes it.
 """
 
 from reports.page.page import Heading, Panel, beside_published, write

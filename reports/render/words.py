@@ -37,7 +37,7 @@ UNSURE: Final = "unsure"
 
 NO_TRIAL: Final = "no valid trial"
 
-REGRET_DEFINITION: Final = "l4sbench docs decision expected-regret"
+REGRET_DEFINITION: Final = "l4sbench docs reading expected-regret"
 """Command that prints the definition of the expected regret."""
 
 RUN_AGAIN: Final = "l4sbench run matrix.yaml"

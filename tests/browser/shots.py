@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The pictures of docs/report.md, taken from a run's page.
+"""The pictures of docs/reading.md, taken from a run's page.
 
 python -m tests.browser.shots RUN FOLDER
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The session in docs/fabric-session.md, run again in a place like FABRIC."""
+"""The session in examples/sessions/fabric.md, run again in a place like FABRIC."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 def test_the_session_prints_what_its_page_shows() -> None:
     require_nodes()
-    argv = [sys.executable, "tools/transcripts.py", "--check", "docs/fabric-session.md"]
+    argv = [sys.executable, "tools/transcripts.py", "--check", "examples/sessions/fabric.md"]
     checked = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=3000)
     assert checked.returncode == 0, checked.stderr

@@ -32,9 +32,11 @@ def tool() -> ModuleType:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("name", [pytest.param("tutorial", marks=pytest.mark.long), "student"])
-def test_a_session_prints_what_its_page_shows(name: str, lab: Lab) -> None:
-    page = ROOT / "docs" / f"{name}.md"
+@pytest.mark.parametrize(
+    "path", [pytest.param("docs/tutorial.md", marks=pytest.mark.long), "examples/sessions/student.md"]
+)
+def test_a_session_prints_what_its_page_shows(path: str, lab: Lab) -> None:
+    page = ROOT / path
     kernel = re.escape(lab.kernel_release.removesuffix("-l4sbench"))
     if not re.search(rf"Linux\s+{kernel}\b", page.read_text(encoding="utf-8")):
         pytest.skip(f"{page.name} has the output of another kernel than {lab.kernel_release}")

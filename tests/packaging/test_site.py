@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_pages_are_there(site: Path) -> None:
-    for name in ("index.html", "tutorial.html", "glossary.html", "figures.html", "tree/index.html"):
+    for name in ("index.html", "tutorial.html", "factors.html", "results/hosts.html", "tree/index.html"):
         assert (site / name).is_file(), name
     assert "fq_codel at 50 Mbit/s" in (site / "tutorial.html").read_text(encoding="utf-8")
     assert 'id="another-ecn-than-asked"' in (site / "troubleshooting.html").read_text(encoding="utf-8")

@@ -11,7 +11,6 @@ import pytest
 
 from l4sbench import __version__
 from l4sbench.document import read
-from l4sbench.factors import FACTORS, GROUP_FACTORS
 from l4sbench.matrix.grammar import MatrixFile
 
 ROOT = Path(__file__).parents[2]
@@ -26,11 +25,6 @@ def python_of(page: Path) -> list[str]:
         return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     cells = [cell["source"] for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     return ["".join(line for line in cell if not line.startswith("!")) for cell in cells]
-
-
-@pytest.mark.parametrize("name", [*FACTORS, *(f"<group>.{name}" for name in GROUP_FACTORS)])
-def test_every_factor_is_on_the_page_of_matrices(name: str) -> None:
-    assert f"`{name}`" in (DOCS / "matrix.md").read_text(encoding="utf-8")
 
 
 def test_every_key_is_on_the_page_of_matrices() -> None:
@@ -65,9 +59,7 @@ def test_the_citation_is_of_this_version() -> None:
     assert released in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize(
-    "page", ["docs/notebook.md", "docs/figures.md", "notebooks/fabric.ipynb", "notebooks/tour.ipynb"]
-)
+@pytest.mark.parametrize("page", ["docs/notebook.md", "notebooks/fabric.ipynb", "notebooks/tour.ipynb"])
 def test_imports_in_examples_exist(page: str) -> None:
     statements = [
         ast.unparse(node)

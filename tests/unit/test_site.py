@@ -37,8 +37,9 @@ def navigation() -> list[str]:
     return leaves(YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
 
 
-def test_the_navigation_has_every_page_once() -> None:
+def test_the_navigation_has_every_page_once(hooks: ModuleType) -> None:
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    pages.add(hooks.API)
     listed = navigation()
     assert len(listed) == len(set(listed))
     assert {page for page in listed if not page.startswith("tree/")} == pages
@@ -59,7 +60,7 @@ def test_files_that_pages_link_to_belong_to_the_site(hooks: ModuleType) -> None:
         ("README.md", "[a](adr/) and [b](../README.md)", "a and [b](tree/README.md)"),
         ("tree/README.md", "[a](docs/ssh.md#kernels)", "[a](../ssh.md#kernels)"),
         ("tree/kernels/lab/README.md", "[a](../../docs/guest.md)", "[a](../../../guest.md)"),
-        ("nightly.md", "[a](../.github/workflows/nightly.yml)", "[a](tree/github/workflows/nightly.yml)"),
+        ("regressions.md", "[a](../.github/workflows/nightly.yml)", "[a](tree/github/workflows/nightly.yml)"),
         ("ssh.md", "[a](https://example.org/x) [b](#by-hand)", "[a](https://example.org/x) [b](#by-hand)"),
         ("ssh.md", "Text:\n- one\n- two\n", "Text:\n\n- one\n- two\n"),
         ("ssh.md", "```\n[a](b)\nText:\n- one\n```\n", "```\n[a](b)\nText:\n- one\n```\n"),

@@ -4,7 +4,7 @@
  * State of their own that congestion controls report. sock_diag has no room for
  * it, so a module lists its sockets in /proc/net/tcp_NAME: a line with the names
  * of the columns, among them local and remote (ADDRESS:PORT), then one line per
- * socket; "-" is no value. docs/module-yml.md describes the file.
+ * socket; "-" is no value. docs/add-a-thing.md describes the file.
  */
 
 #include <dirent.h>

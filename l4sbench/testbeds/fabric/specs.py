@@ -87,7 +87,8 @@ def _require_usable(spec: SliceSpec, matrix: Matrix, slices: int) -> None:
             raise InputError(
                 no_ports(spec, switch),
                 "l4sbench slice up reserves it, and `pm show` in its ucli lists D_P: "
-                f"write ports: {{{ports}}} to the switch in the slice's file (l4sbench docs tofino)",
+                f"write ports: {{{ports}}} to the switch in the slice's file "
+                "(l4sbench docs fabric a-tofino-switch)",
             )
     if problems := unsuitable(matrix.cells, matrix.catalog, switches_of(spec).values(), ""):
         raise InputError(problems)

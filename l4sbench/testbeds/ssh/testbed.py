@@ -374,7 +374,7 @@ class SshTestbed:
             if not (wrong and away) or time.monotonic() > deadline or self._leave.wait(_RETRY_S):
                 break
         if wrong:
-            raise TestbedError(_listed(wrong, "\n"), "l4sbench docs tofino")
+            raise TestbedError(_listed(wrong, "\n"), "l4sbench docs fabric a-tofino-switch")
         self._remember(replace(self._known, switches=self._switching.facts(played)))
 
     def _look_closer(self, wrong: Mapping[str, ansible.HostOutcome]) -> str:

@@ -9,16 +9,24 @@ from pathlib import Path
 import pytest
 
 from l4sbench.catalog import Catalog
-from l4sbench.catalog.__main__ import document
+from l4sbench.catalog.__main__ import document, factors
 from l4sbench.catalog.describe import described, facts
-from l4sbench.factors import FACTORS
+from l4sbench.factors import FACTORS, GROUP_FACTORS
 
 CATALOG = Catalog.load()
-PAGE = Path(__file__).parents[4] / "docs" / "catalog.md"
+DOCS = Path(__file__).parents[4] / "docs"
+PAGE = DOCS / "catalog.md"
 
 
 def test_the_page_is_generated() -> None:
     assert PAGE.read_text(encoding="utf-8") == document()
+
+
+def test_the_page_of_factors_is_generated_and_whole() -> None:
+    text = (DOCS / "factors.md").read_text(encoding="utf-8")
+    assert text == factors()
+    rows = {*FACTORS, *(f"<group>.{name}" for name in GROUP_FACTORS)}
+    assert [name for name in rows if f"\n| `{name}` |" not in text] == []
 
 
 def test_the_page_has_every_entry_and_parameter() -> None:
@@ -29,7 +37,7 @@ def test_the_page_has_every_entry_and_parameter() -> None:
         kind = queues if entry in CATALOG.queues.values() else controls
         section = kind.partition(f"\n### {entry.name}\n")[2].partition("\n#")[0]
         assert entry.label in section
-        assert [name for name in entry.params if f"| `{name}` |" not in section] == []
+        assert [name for name in entry.params if f"`{name}`" not in section] == []
 
 
 @pytest.mark.parametrize("entry", CATALOG.entries, ids=lambda entry: entry.name)

@@ -108,7 +108,7 @@ def test_the_terminal_begins_with_the_answer(make: Make) -> None:
     lines = as_text(found, 1000, regrets=regret(found)).splitlines()
     assert lines[0].rstrip() == "Is it okay to switch to Prague? Yes: ok in 2 of 2 entries."
     assert lines[1].startswith("Expected regret of switching to Prague: 5 % of a fair share. On average")
-    assert lines[1].rstrip().endswith("(l4sbench docs decision expected-regret).")
+    assert lines[1].rstrip().endswith("(l4sbench docs reading expected-regret).")
 
 
 def test_what_a_verdict_does_not_say(make: Make) -> None:
