@@ -41,7 +41,7 @@ dkms-source: env-run ## write our kernel modules as packages of DKMS to build/dk
 	@$(BIN)/python tools/dkms_source.py
 
 # one target each, so that `make -k check` reports everything that is wrong; two at a time
-STATIC = check-ruff check-types check-layers check-shell check-workflows check-c check-licences check-ansible
+STATIC = check-prose check-ruff check-types check-layers check-shell check-workflows check-c check-licences check-ansible
 .PHONY: check-static $(STATIC)
 check-static: env-dev
 	@+$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(STATIC)
@@ -50,6 +50,9 @@ $(STATIC): env-dev
 check-ruff:
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
+
+check-prose:
+	@$(BIN)/python tools/check_prose.py
 
 check-types:
 	@$(BIN)/mypy
