@@ -124,7 +124,7 @@ class Planned:
         advice: Changes that would let hosts run cells that they cannot run now.
         problems: What else prevents a run: on hosts as last recorded, in the lab's kernel.
         untrusted: Catalog entries with code that the user does not trust yet, which prevents a run, too.
-        unbuilt: Kernel modules that `run` builds first; until then all trials that load them count as to run.
+        unbuilt: Kernel modules that `run` builds first; until then trials that load them are pending.
     """
 
     plan: Plan
@@ -199,7 +199,7 @@ def run(
         runs: Folder of run directories.
         trust: Trust the code that catalog entries from outside bring, now and in later runs.
         sure: Add trials to the cells in doubt until their verdicts are sure, up to `trials` or 10 each.
-        lab: The lab of cells that state none.
+        lab: Lab for cells that do not set `lab`.
         on_state: Called with the state of the testbed while it is prepared, in words.
         on_plan: Called with the plan before anything runs.
         on_event: Called with every event of the run, see `l4sbench.events`; default: a bar in a notebook.
@@ -299,7 +299,7 @@ def plan_of(
     """Plan what `run` would do with the same arguments; touches no host and no run directory, builds nothing.
 
     A kernel module from outside decides which trials have to run. Until `run` has built it, all trials of
-    cells that use it count as to run.
+    cells that use it are pending.
 
     Raises:
         InputError: the matrix, a filter or an option is wrong.

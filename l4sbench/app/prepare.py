@@ -55,7 +55,7 @@ class RunOptions:
         retry: Kinds of ended trials that run again: `failed` (however often they failed), `invalid`.
         sure: Add trials to cells until the verdict is decided, instead of the matrix's number; `trials` is
             then the most that a cell gets.
-        lab: The lab of cells that state none, for the virtual testbed, also on a cluster.
+        lab: Lab for cells that do not set `lab`, for the virtual testbed, also on a cluster.
     """
 
     on: str = "virtual"

@@ -157,7 +157,7 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="capture the packets of every trial (pcap); trials that ended without run again",
     )
-    add_lab(parser, "lab of cells that state none (lab build --name), for the virtual testbed")
+    add_lab(parser, "lab for cells that do not set `lab` (lab build --name), for the virtual testbed")
     parser.add_argument("--new", action="store_true", help="start a new run directory")
     parser.add_argument(
         "--retry",
