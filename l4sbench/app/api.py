@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench import assets
-from l4sbench.app.notebook import listener
+from l4sbench.app.notebook import listener, shown
 from l4sbench.app.plans import as_html
 from l4sbench.app.prepare import (
     RUNS,
@@ -158,10 +158,12 @@ def load(run: RunLike, *filters: str, runs: str | Path = RUNS, every: bool = Fal
     Raises:
         InputError: there is no such run, or it has no tables.
     """
+    from reports.render.notebook import tables_html
     from reports.result.load import load as load_tables
 
     path = run.path if isinstance(run, EndedRun) else find_run(run, Path(runs))
-    return load_tables(path, cells_of(path, load_matrix(path / "matrix.yaml"), filters, every=every))
+    tables = load_tables(path, cells_of(path, load_matrix(path / "matrix.yaml"), filters, every=every))
+    return shown(tables, tables_html)
 
 
 def run(
@@ -223,8 +225,8 @@ def run(
         sure=sure,
         lab=lab,
     )
-    shown = listener() if on_event is None else on_event
-    return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=shown)
+    told = listener() if on_event is None else on_event
+    return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=told)
 
 
 def run_matrix(
@@ -322,7 +324,7 @@ def plan_of(
     if identity is not None and identity.testbed == "virtual":
         unbuilt = prepared.settled.modules.keys() - identity.modules.keys()
     return Planned(
-        plan,
+        shown(plan, as_html),
         prepared.traits.workers(options.jobs),
         untested,
         forecast(plan, prepared.rule, prepared.latest.path if prepared.latest else None),
@@ -555,6 +557,7 @@ def _decide(
     path: Path, matrix: Matrix, rule: Rule, filters: Sequence[str] = (), *, every: bool = False
 ) -> Decision:
     from l4sbench.app.adaptive import looks_taken
+    from reports.render.notebook import decision_html
     from reports.result.load import load as load_tables
     from reports.result.verdicts import Former
     from reports.result.verdicts import decide as verdicts_of
@@ -571,7 +574,7 @@ def _decide(
     begun = set(tables.trials["cell"])
     not_run = sum(cell.id not in begun for cell in matrix.select(filters).asked)
     decision = verdicts_of(tables, rule, looks_taken(matrix, tables))
-    return replace(decision, former=former, not_run=not_run)
+    return shown(replace(decision, former=former, not_run=not_run), decision_html)
 
 
 def cells_of(

@@ -1,26 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Progress of a run in a notebook: one bar below the cell, redrawn in place."""
+"""Values and the progress of a run in a notebook: tables, and one bar below the cell, redrawn in place."""
 
 from __future__ import annotations
 
 import sys
 import time
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from l4sbench import events
 from l4sbench.printable import html_text
 from l4sbench.wording import as_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from l4sbench.events import OnEvent
+
+_Shown = TypeVar("_Shown")
 
 _REDRAW_S: Final = 0.5
 """Least time between two redraws."""
 
 _SHOWN: Final = 5
 """Trials that were invalid or failed are listed up to this many."""
+
+
+def shown(value: _Shown, html: Callable[[_Shown], str]) -> _Shown:
+    """Return a value; notebooks show it, and others of its kind, as the HTML that `html` makes.
+
+    Plans and results do not depend on what shows them, so the application tells notebooks how.
+    """
+    type(value)._repr_html_ = html  # type: ignore[attr-defined]
+    return value
 
 
 def listener() -> OnEvent:

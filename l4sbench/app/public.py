@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from l4sbench.app import api
 from l4sbench.app.api import Planned, RunLike, load, run
+from l4sbench.app.notebook import shown
 from l4sbench.app.prepare import RUNS, RunOptions
 from l4sbench.factors import DEFAULT_LAB
 
@@ -103,8 +104,11 @@ def compare(
     Raises:
         InputError: there is no such run, rule or file, or the runs have no cell in common.
     """
+    from reports.compare.render import as_html
+
     places = (_place(base), _place(new))
-    return api.compare(*places, filters, rule=rule, margins=margins, runs=runs, every=every, between=between)
+    found = api.compare(*places, filters, rule=rule, margins=margins, runs=runs, every=every, between=between)
+    return shown(found, as_html)
 
 
 def figures(

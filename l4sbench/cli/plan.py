@@ -92,7 +92,7 @@ def _plan(args: argparse.Namespace) -> int:
     for problem in planned.untrusted:
         warn(str(problem))
     if planned.unbuilt:
-        say(f"note: run builds {', '.join(planned.unbuilt)} first; until then its trials are listed as pending")
+        say(f"note: run builds {', '.join(planned.unbuilt)} first; until then its trials are pending")
     if planned.untested:
         say(f"note: {planned.untested}")
     return 0

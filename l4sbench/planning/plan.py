@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property, lru_cache
-from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -226,10 +225,6 @@ class Plan:
     def __repr__(self) -> str:
         trials, cells = counted(self.to_run, "trial"), counted(len(self.cells), "cell")
         return f"<Plan of {self.matrix.name}: {trials} of {cells} to run>"
-
-    def _repr_html_(self) -> str:
-        """Return the plan for a notebook; by name, as planning does not depend on what shows it."""
-        return str(import_module("l4sbench.app.plans").as_html(self))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

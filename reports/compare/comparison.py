@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import InputError
@@ -70,10 +68,6 @@ class Comparison:
         worse = sum(cell.regressed for cell in self.cells)
         runs = f"{self.base.name} and {self.new.name}"
         return f"<Comparison of {runs}: {worse} of {len(self.cells)} cells worse>"
-
-    def _repr_html_(self) -> str:
-        """Return what the command prints, for a notebook; by name, as `render` imports this."""
-        return f"<pre>{escape(import_module('reports.compare.render').as_text(self))}</pre>"
 
     @property
     def regressed(self) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from html import escape
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.printable import printable
@@ -21,6 +22,11 @@ _GLYPHS: Final[Mapping[Change, str]] = {
     Change.SAME: "=",
     Change.UNCLEAR: "?",
 }
+
+
+def as_html(comparison: Comparison) -> str:
+    """Return the text of a comparison for a notebook."""
+    return f"<pre>{escape(as_text(comparison))}</pre>"
 
 
 def as_text(comparison: Comparison) -> str:

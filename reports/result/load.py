@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Final, Self
 
@@ -64,10 +63,6 @@ class RunTables:
     def __repr__(self) -> str:
         of = "" if self.cells is None else f", {len(self.cells)} cells"
         return f"<{type(self).__name__} of {self.folder}{of}>"
-
-    def _repr_html_(self) -> str:
-        """Return what the tables hold; by name, as results do not depend on what shows them."""
-        return str(import_module("reports.render.notebook").tables_html(self))
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table as a lazy frame, for tables that do not fit into memory.

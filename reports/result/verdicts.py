@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -185,10 +184,6 @@ class Decision:
     def __repr__(self) -> str:
         entries = (f"{entry.row} against {entry.column}: {entry.word}" for entry in self.verdicts)
         return f"<Decision by rule {self.rule.rule}: {'; '.join(entries) or 'no verdict'}>"
-
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook; by name, as results do not depend on what shows them."""
-        return str(import_module("reports.render.notebook").decision_html(self))
 
     @property
     def trials(self) -> int:

@@ -53,8 +53,8 @@ def environment() -> dict[str, str]:
 def _settings() -> Path:
     """Return the user's or the system's ansible.cfg, or ours.
 
-    Ansible itself prefers one in the current folder, which may come with a matrix from someone else and can name
-    plugins to execute.
+    Ansible itself prefers one in the current folder, which may come with a matrix from someone else and can
+    name plugins to execute.
     """
     own = (Path(os.path.expanduser("~/.ansible.cfg")), Path("/etc/ansible/ansible.cfg"))  # noqa: PTH111  raises nothing
     return next((path for path in own if path.is_file()), assets.folder("playbooks") / "ansible.cfg")

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from reports.render.notebook import decision_html, tables_html
 from reports.render.words import notes
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
-from reports.result.verdicts import Former, decide
+from reports.result.verdicts import Decision, Former, decide
 
 Make = Callable[[Any], RunTables]
 
@@ -22,12 +23,10 @@ CELLS: list[dict[str, Any]] = [
 ]
 
 
-def shown(value: object) -> str:
+def shown(value: Decision | RunTables) -> str:
     """The HTML that a notebook shows for a value, which itself has a short repr."""
     assert len(repr(value)) < 500
-    text = value._repr_html_()  # type: ignore[attr-defined]
-    assert isinstance(text, str)
-    return text
+    return decision_html(value) if isinstance(value, Decision) else tables_html(value)
 
 
 def test_a_decision_is_its_table(make: Make) -> None:
