@@ -76,7 +76,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Event:
+class PathEvent:
     """A change of the path at an instant of the trial: a view of the factors `events.<name>.*`.
 
     `at` counts from the start instant. `changes` are the factors that change, with their new values.
@@ -246,7 +246,7 @@ class Cell:
         return self._kept("groups", lambda: tuple(self._group(name) for name in self.group_names))
 
     @property
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[PathEvent, ...]:
         """The changes of the path, in the order in which they take effect."""
         return self._kept("events", self._events) if _has_events(self.given) else ()
 
@@ -260,13 +260,13 @@ class Cell:
             views[name] = make()
         return cast("_V", views[name])
 
-    def _events(self) -> tuple[Event, ...]:
+    def _events(self) -> tuple[PathEvent, ...]:
         found: dict[str, dict[str, Value]] = {}
         for name, value in self._below(EVENTS).items():
             event, _, key = name.partition(".")
             found.setdefault(event, {})[key] = value
         events = [
-            Event(name, cast("Duration", keys.pop(EVENT_AT)), MappingProxyType(keys))
+            PathEvent(name, cast("Duration", keys.pop(EVENT_AT)), MappingProxyType(keys))
             for name, keys in found.items()
         ]
         return tuple(sorted(events, key=lambda event: (event.at.ns, event.name)))

@@ -33,7 +33,7 @@ from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.engine.loop import execute
 from l4sbench.events import Event, TrialEnded
 from l4sbench.store import Run, locked
-from l4sbench.testbeds.dask.answers import File, Ran, encode, new_files, write
+from l4sbench.testbeds.dask.answers import Ran, RawFile, encode, new_files, write
 from l4sbench.testbeds.dask.guests import DaskGuests
 from l4sbench.testbeds.dask.packing import pack
 from l4sbench.testbeds.virtual import VirtualTestbed
@@ -74,7 +74,7 @@ class Recorded:
     """The end of one real guest, and its files."""
 
     ended: Ended
-    files: tuple[File, ...]
+    files: tuple[RawFile, ...]
 
 
 @dataclass

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from l4sbench import assets
 from l4sbench.files import new_folder
-from l4sbench.testbeds.ssh.dkms import Package, package
+from l4sbench.testbeds.ssh.dkms import DkmsPackage, package
 from l4sbench.trust import read_code
 
 
-def packages() -> list[Package]:
+def packages() -> list[DkmsPackage]:
     """Return the packages of all modules below `kernels/`, by name."""
     kernels = assets.folder("kernels")
     folders = sorted(conf.parent for conf in kernels.glob("*/dkms.conf"))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reports.compare import Comparison
 
 
-class Word(StrEnum):
+class StepOutcome(StrEnum):
     """The outcome of a step."""
 
     GOOD = "good"
@@ -40,7 +40,7 @@ class JudgedKernel:
         run: The run directory; None if nothing ran.
     """
 
-    word: Word
+    word: StepOutcome
     reason: str
     comparison: Comparison | None = None
     run: Path | None = None
@@ -93,7 +93,7 @@ def judge_kernel(
     try:
         build(options, on_build)
     except TestbedError as error:
-        return JudgedKernel(Word.SKIP, f"this kernel does not build: {error.message}")
+        return JudgedKernel(StepOutcome.SKIP, f"this kernel does not build: {error.message}")
     wanted = RunOptions(lab=name, new=True, runs=base.parents[1], jobs=jobs)
     ended = api.run_matrix(base / "matrix.yaml", filters, wanted, on_event=on_event)
     if ended.result.error is not None:
@@ -109,8 +109,10 @@ def _judged(found: Comparison, run: Path) -> JudgedKernel:
     without = [cell.cell for cell in found.cells if not cell.trials[1]]
     if without:
         listed = ", ".join(without[:3]) + (f" and {len(without) - 3} more" if len(without) > 3 else "")
-        return JudgedKernel(Word.SKIP, f"no valid trial of {listed} with this kernel", found, run)
+        return JudgedKernel(StepOutcome.SKIP, f"no valid trial of {listed} with this kernel", found, run)
     worse = [cell for cell in found.cells if cell.regressed]
     if worse:
-        return JudgedKernel(Word.BAD, f"{len(worse)} of {len(found.cells)} cells got worse", found, run)
-    return JudgedKernel(Word.GOOD, f"none of {len(found.cells)} cells got worse", found, run)
+        return JudgedKernel(
+            StepOutcome.BAD, f"{len(worse)} of {len(found.cells)} cells got worse", found, run
+        )
+    return JudgedKernel(StepOutcome.GOOD, f"none of {len(found.cells)} cells got worse", found, run)

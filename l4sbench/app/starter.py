@@ -28,7 +28,7 @@ _TRIALS: Final = Parameter("trials", "int", minimum=1, maximum=MAX_TRIALS)
 
 
 @dataclass(frozen=True)
-class Choice:
+class Option:
     """Something that is chosen.
 
     Attributes:
@@ -43,14 +43,14 @@ class Choice:
 
 
 CHOICES: Final = (
-    Choice("cc", "congestion control in question"),
-    Choice("against", "congestion control that it competes with", several=True),
-    Choice("queues", "queues at the bottleneck", several=True),
-    Choice("rate", "rate of the bottleneck", several=True),
-    Choice("rtt", "round-trip time without queues", several=True),
-    Choice("buffers", "buffer in bandwidth-delay products", several=True),
-    Choice("duration", "measured time of a trial"),
-    Choice("trials", "trials per cell"),
+    Option("cc", "congestion control in question"),
+    Option("against", "congestion control that it competes with", several=True),
+    Option("queues", "queues at the bottleneck", several=True),
+    Option("rate", "rate of the bottleneck", several=True),
+    Option("rtt", "round-trip time without queues", several=True),
+    Option("buffers", "buffer in bandwidth-delay products", several=True),
+    Option("duration", "measured time of a trial"),
+    Option("trials", "trials per cell"),
 )
 
 

@@ -31,7 +31,7 @@ GROUP: Final = "<group>"
 
 
 @dataclass(frozen=True)
-class Word:
+class Term:
     """A name and what it means.
 
     Attributes:
@@ -62,7 +62,7 @@ KINDS: Final[Mapping[str, str]] = {
     "matrix": "matrix",
     "topology": "topology",
 }
-"""Word by which a command asks for one kind of thing -> the kind of `Word`."""
+"""Word by which a command asks for one kind of thing -> the kind of `Term`."""
 
 LISTS: Final[Mapping[str, str]] = {
     "queues": "queues at the bottleneck, for the factor aqm",
@@ -82,7 +82,7 @@ def names(catalog: Catalog) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def explain(name: str, catalog: Catalog, kind: str = "") -> tuple[Word, ...]:
+def explain(name: str, catalog: Catalog, kind: str = "") -> tuple[Term, ...]:
     """Return everything that a name means; names of factors may lack their first part, or have any group's.
 
     Args:
@@ -118,35 +118,35 @@ def explain(name: str, catalog: Catalog, kind: str = "") -> tuple[Word, ...]:
     raise InputError(message, hint or "l4sbench list prints what there is")
 
 
-def _of_glossary(folded: str) -> tuple[Word, ...]:
+def _of_glossary(folded: str) -> tuple[Term, ...]:
     """Return a word of the documents and of decision tables; it does not hide what matrices can name."""
     found = {word.casefold(): (word, meaning) for word, meaning in glossary().items()}
     if folded not in found:
         return ()
     word, meaning = found[folded]
-    return (Word(word, "word", meaning, (("more", "l4sbench docs reading words"),)),)
+    return (Term(word, "word", meaning, (("more", "l4sbench docs reading words"),)),)
 
 
-def _words(catalog: Catalog) -> Iterator[Word]:
+def _words(catalog: Catalog) -> Iterator[Term]:
     for kind, entries in (("queue", catalog.queues), ("congestion control", catalog.congestion_controls)):
         for entry in entries.values():
-            yield Word(entry.name, kind, entry.about, _entry_facts(entry), _params(entry))
+            yield Term(entry.name, kind, entry.about, _entry_facts(entry), _params(entry))
     for factor in _factors():
-        yield Word(factor.name, "factor", f"{factor.meaning}.", _param_facts(factor))
+        yield Term(factor.name, "factor", f"{factor.meaning}.", _param_facts(factor))
     yield from _parameters("aqm", catalog.queues.values())
     yield from _parameters(GROUP, catalog.congestion_controls.values())
     yield from _keys()
     for rule in _rules():
-        yield Word(rule.rule, "rule", rule.about.strip(), _rule_facts(rule))
-    yield from (Word(name, "topology", "", ()) for name in offered())
+        yield Term(rule.rule, "rule", rule.about.strip(), _rule_facts(rule))
+    yield from (Term(name, "topology", "", ()) for name in offered())
 
 
-def _drawn(found: Topology) -> Word:
+def _drawn(found: Topology) -> Term:
     from l4sbench.app.drawing import drawing
 
     own = (("source", found.source), ("file", str(found.file or "")))
     stated = tuple((heading, text) for heading, text in own if text)
-    return Word(found.name, "topology", found.about, stated, drawing=drawing(found))
+    return Term(found.name, "topology", found.about, stated, drawing=drawing(found))
 
 
 def _entry_facts(entry: CatalogEntry) -> Facts:
@@ -169,7 +169,7 @@ def _param_facts(param: Description) -> Facts:
     return tuple((heading, text) for heading, text in found if text)
 
 
-def _parameters(owner: str, entries: Iterable[CatalogEntry]) -> Iterator[Word]:
+def _parameters(owner: str, entries: Iterable[CatalogEntry]) -> Iterator[Term]:
     """Yield the parameters of entries; those that are alike in several entries once."""
     found: dict[tuple[str, str, Facts], list[CatalogEntry]] = {}
     for entry in entries:
@@ -183,11 +183,11 @@ def _parameters(owner: str, entries: Iterable[CatalogEntry]) -> Iterator[Word]:
             for text in ([entry.params[name].source] if entry.params[name].source else entry.sources)
         )
         source = (("source", "; ".join(sources)),) if sources else ()
-        yield Word(f"{owner}.{name}", "parameter", f"{meaning}.", (of, *values, *source))
+        yield Term(f"{owner}.{name}", "parameter", f"{meaning}.", (of, *values, *source))
 
 
 @cache
-def _keys() -> tuple[Word, ...]:
+def _keys() -> tuple[Term, ...]:
     from l4sbench.matrix import json_schema
     from l4sbench.matrix.naming import SETTINGS
 
@@ -198,7 +198,7 @@ def _keys() -> tuple[Word, ...]:
         shape = schema["properties"][key]
         part = next((one["$ref"] for one in shape.get("anyOf", ()) if "$ref" in one), "").rpartition("/")[2]
         about = shape.get("description") or schema["$defs"].get(part, {}).get("description", "")
-        words.append(Word(key, "key of a matrix", about, more))
+        words.append(Term(key, "key of a matrix", about, more))
     return tuple(words)
 
 
@@ -283,13 +283,13 @@ def _matrix_files() -> list[Path]:
     return sorted(assets.folder("matrices").glob("*.yaml"))
 
 
-def _matrix(file: Path) -> Word:
+def _matrix(file: Path) -> Term:
     from l4sbench.document import read
 
     content = read(file).content
     text = content.get("description") if isinstance(content, dict) else None
     place = (("file", str(file)), ("run", f"l4sbench run {file.stem}"))
-    return Word(file.stem, "matrix", " ".join(str(text or "no description").split()), place)
+    return Term(file.stem, "matrix", " ".join(str(text or "no description").split()), place)
 
 
 def topologies() -> list[Row]:

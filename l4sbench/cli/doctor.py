@@ -15,7 +15,7 @@ from l4sbench.cli.terminal import Styled, answer, as_json, as_table, say
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
-    from l4sbench.testbeds.ssh.pauses import Gaps, Pauses
+    from l4sbench.testbeds.ssh.pauses import GapSeries, Pauses
 
 _SECONDS: Final = 10
 _MOST_SECONDS: Final = 60
@@ -130,7 +130,7 @@ def _rows(host: str, pauses: Pauses) -> list[Mapping[str, object]]:
     return [_row(host, name, gaps) for name, gaps in series.items()]
 
 
-def _row(host: str, name: str, gaps: Gaps) -> Mapping[str, object]:
+def _row(host: str, name: str, gaps: GapSeries) -> Mapping[str, object]:
     sizes = {"median, ms": gaps.median_ms, "99 %, ms": gaps.p99_ms, "longest, ms": gaps.max_ms}
     return {
         "host": host,

@@ -124,11 +124,11 @@ def remove(args: argparse.Namespace) -> int:
 
 def bisect(args: argparse.Namespace) -> int:
     """Judge one kernel; the exit code is for git bisect run."""
-    from l4sbench.app.bisection import Word, judge_kernel
+    from l4sbench.app.bisection import StepOutcome, judge_kernel
     from l4sbench.cli.progress import build_progress, run_progress
     from reports.compare.render import as_text
 
-    codes = {Word.GOOD: GOOD, Word.BAD: BAD, Word.SKIP: SKIP}
+    codes = {StepOutcome.GOOD: GOOD, StepOutcome.BAD: BAD, StepOutcome.SKIP: SKIP}
     try:
         with build_progress() as on_build, run_progress(None) as on_event:
             found = judge_kernel(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from l4sbench.matrix import Matrix
-    from reports.page import Panel
+    from reports.page import Section
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
 
@@ -270,7 +270,7 @@ class _Target:
             write_whole(document, text)
         return document
 
-    def write(self, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Panel] = ()) -> Path:
+    def write(self, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Section] = ()) -> Path:
         """Write the table `verdicts`, every document and the page of a whole run; return the page."""
         from l4sbench.app import api
         from l4sbench.app.reading import reading, refuse_others, writing

@@ -16,7 +16,7 @@ from l4sbench.cli.terminal import Styled, answer, as_json, as_path, as_table, is
 from l4sbench.errors import InputError, suggest
 
 if TYPE_CHECKING:
-    from l4sbench.app.words import Row, Word
+    from l4sbench.app.words import Row, Term
     from l4sbench.catalog.describe import Description
 
 _WIDTH: Final = 100
@@ -143,7 +143,7 @@ def explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print(word: Word) -> None:
+def _print(word: Term) -> None:
     answer(Styled(word.name, "bold"), f": {word.kind}")
     for line in textwrap.wrap(word.about, _WIDTH - 2, break_on_hyphens=False):
         answer(f"  {line}")

@@ -17,7 +17,7 @@ from l4sbench.document import reported
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.matrix.naming import Meaning, Names, Resolved, resolve
 from l4sbench.matrix.patterns import BAR, MAX_ALTERNATIVES, Pattern, with_commas
-from l4sbench.matrix.shapes import Block, Owns, ResolvedPoint, Shaper, halves, shaping_names
+from l4sbench.matrix.shapes import Block, Owns, ResolvedPoint, ShapeMaker, halves, shaping_names
 from l4sbench.userfiles import MOST_PROBLEMS
 from l4sbench.wording import quoted
 
@@ -139,8 +139,8 @@ class _Expander:
         plain_axes: list[Sequence[ResolvedPoint]] = [
             [tuple(point.values()) for point in self._axes[place]] for place in self._plain
         ]
-        self._shaper = Shaper(names, source, plain_axes, frozenset(self._broken))
-        self._include_shaper = Shaper(names, source, (), frozenset(self._broken))
+        self._shaper = ShapeMaker(names, source, plain_axes, frozenset(self._broken))
+        self._include_shaper = ShapeMaker(names, source, (), frozenset(self._broken))
 
     def run(self) -> None:
         """Make the cells and the notes."""

@@ -199,7 +199,7 @@ class FlowGroup(BaseModel):
     __pydantic_extra__: dict[str, Scalar]
 
 
-class Event(BaseModel):
+class StatedEvent(BaseModel):
     """A change of the path at an instant of the trial: `at`, and the factors that change."""
 
     model_config = ConfigDict(extra="allow")
@@ -271,7 +271,7 @@ class MatrixFile(BaseModel):
         "so that however far it is, all combinations have equally many.",
     )
     flows: dict[GroupName, Annotated[FlowGroup, BeforeValidator(_empty_if_none)]] | None = None
-    events: dict[EventName, Annotated[Event, BeforeValidator(_empty_if_none)]] | None = None
+    events: dict[EventName, Annotated[StatedEvent, BeforeValidator(_empty_if_none)]] | None = None
     axes: Axes | None = None
     exclude: list[Annotated[Patterns, WrapValidator(unless_cut)]] | None = Field(
         None, description="Cells to leave out, after crossing."
@@ -294,7 +294,7 @@ def json_schema() -> Schema:
     _close(parts["Assignment"], core, dotted)
     _close(parts["Patterns"], dict.fromkeys(core, _ANY_SCALAR), dict.fromkeys(dotted, _ANY_SCALAR))
     _close(parts["FlowGroup"], own, {f"^{_PARAM}$": _ANY_SCALAR})
-    _close(parts["Event"], {name: value_schema(factor) for name, factor in EVENT_FACTORS.items()}, {})
+    _close(parts["StatedEvent"], {name: value_schema(factor) for name, factor in EVENT_FACTORS.items()}, {})
     _close(
         parts["Axes"],
         {name: _values_schema(one) for name, one in core.items()},
@@ -323,7 +323,7 @@ _FLOWS_SCHEMA: Final[Schema] = {
 }
 _EVENTS_SCHEMA: Final[Schema] = {
     "type": "object",
-    "patternProperties": {f"^{GROUP_NAME.pattern}$": {"$ref": "#/$defs/Event"}},
+    "patternProperties": {f"^{GROUP_NAME.pattern}$": {"$ref": "#/$defs/StatedEvent"}},
     "additionalProperties": False,
     "description": "Changes of the path during the trial, by name.",
 }

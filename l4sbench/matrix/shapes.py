@@ -141,7 +141,7 @@ class _Draft:
     dropped: set[str] = field(default_factory=set)
 
 
-class Shaper:
+class ShapeMaker:
     """Makes the shapes of one matrix.
 
     Attributes:

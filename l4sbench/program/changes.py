@@ -15,7 +15,7 @@ from l4sbench.program.wires import changed
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:
-    from l4sbench.cell import Cell, Event
+    from l4sbench.cell import Cell, PathEvent
     from l4sbench.program.placement import Placement
     from l4sbench.units import Rate
 
@@ -37,7 +37,7 @@ def changes(placement: Placement, node: str, *, wires: bool) -> tuple[Change, ..
 
 
 def _of_factor(
-    placement: Placement, node: str, event: Event, factor: str, *, wires: bool
+    placement: Placement, node: str, event: PathEvent, factor: str, *, wires: bool
 ) -> Iterator[Change]:
     topology = placement.topology
     value = event.changes[factor]
@@ -59,7 +59,7 @@ def _of_factor(
     yield from (_by_tc(event, factor, shaper) for shaper in shapers)
 
 
-def _by_tc(event: Event, factor: str, shaper: Shaper) -> Change:
+def _by_tc(event: PathEvent, factor: str, shaper: Shaper) -> Change:
     return Change(
         event=event.name,
         factor=factor,
@@ -71,7 +71,7 @@ def _by_tc(event: Event, factor: str, shaper: Shaper) -> Change:
     )
 
 
-def _by_sysctl(event: Event, factor: str, sysctls: tuple[tuple[str, str], ...]) -> Change:
+def _by_sysctl(event: PathEvent, factor: str, sysctls: tuple[tuple[str, str], ...]) -> Change:
     what = f"{event.name} {factor}"
     return Change(
         event=event.name,
@@ -84,14 +84,14 @@ def _by_sysctl(event: Event, factor: str, sysctls: tuple[tuple[str, str], ...]) 
     )
 
 
-def _file(event: Event, factor: str, network: str, kind: str = "json") -> str:
+def _file(event: PathEvent, factor: str, network: str, kind: str = "json") -> str:
     return ".".join(("-".join(filter(None, ("event", event.name, factor.replace(".", "-"), network))), kind))
 
 
 def problems(cell: Cell) -> Iterator[Problem]:
     """Yield why events of a cell cannot take place: after its end, or two that change the same at once."""
     ends_ns = cell.warmup.ns + cell.duration.ns
-    last: dict[str, Event] = {}
+    last: dict[str, PathEvent] = {}
     for event in cell.events:
         path = f"{EVENTS}.{event.name}.{EVENT_AT}"
         if event.at.ns >= ends_ns:

@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Comparison of two runs: cells and verdicts that changed by more than noise."""
 
-from reports.compare.changes import CellChange, Change, MetricChange, Presence
+from reports.compare.changes import CellChange, ChangeKind, MetricChange, Presence
 from reports.compare.comparison import Comparison, EntryChange, Side, compare
 from reports.compare.margins import Margins, load_margins
 
 __all__ = [
     "CellChange",
-    "Change",
+    "ChangeKind",
     "Comparison",
     "EntryChange",
     "Margins",

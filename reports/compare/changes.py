@@ -37,7 +37,7 @@ EQUIVALENCE_P: Final = 0.05
 HIGHER_IS_BETTER: Final = frozenset({"utilisation_percent"})
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     """The outcome of a metric of a cell."""
 
     WORSE = "worse"
@@ -77,7 +77,7 @@ class MetricChange:
     margin: float
     p_worse: float | None
     p_better: float | None
-    change: Change
+    change: ChangeKind
 
     @property
     def new_is_worse(self) -> bool:
@@ -106,9 +106,9 @@ class CellChange:
     @property
     def regressed(self) -> bool:
         """True if a metric is worse, or the cell was run again and has no valid trial any more."""
-        return self.presence is Presence.LOST or self.has(Change.WORSE)
+        return self.presence is Presence.LOST or self.has(ChangeKind.WORSE)
 
-    def has(self, change: Change) -> bool:
+    def has(self, change: ChangeKind) -> bool:
         """Return True if any metric has this outcome."""
         return any(metric.change is change for metric in self.metrics)
 
@@ -203,7 +203,7 @@ def _metrics(base: _Values, new: _Values, margins: Margins) -> tuple[MetricChang
                 p_worse=p[0] if p else None,
                 p_better=p[1] if p else None,
                 # Equal values are no difference at all, even those of a single trial.
-                change=Change.SAME if inside or list(was) == list(now) else Change.UNCLEAR,
+                change=ChangeKind.SAME if inside or list(was) == list(now) else ChangeKind.UNCLEAR,
             )
         )
     return tuple(found)
@@ -252,7 +252,7 @@ def _corrected(cells: Sequence[CellChange], rate: float) -> tuple[CellChange, ..
     limit = max((p for p, q in zip(tested, adjusted, strict=True) if q <= rate), default=-1.0)
 
     def judged(metric: MetricChange) -> MetricChange:
-        for p, change in ((metric.p_worse, Change.WORSE), (metric.p_better, Change.BETTER)):
+        for p, change in ((metric.p_worse, ChangeKind.WORSE), (metric.p_better, ChangeKind.BETTER)):
             if p is not None and p <= limit:
                 return replace(metric, change=change)
         return metric

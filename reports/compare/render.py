@@ -10,17 +10,17 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.printable import printable
-from reports.compare.changes import CellChange, Change, MetricChange, Presence
+from reports.compare.changes import CellChange, ChangeKind, MetricChange, Presence
 from reports.render.words import plural
 
 if TYPE_CHECKING:
     from reports.compare.comparison import Comparison, Side
 
-_GLYPHS: Final[Mapping[Change, str]] = {
-    Change.WORSE: "✗",
-    Change.BETTER: "✓",
-    Change.SAME: "=",
-    Change.UNCLEAR: "?",
+_GLYPHS: Final[Mapping[ChangeKind, str]] = {
+    ChangeKind.WORSE: "✗",
+    ChangeKind.BETTER: "✓",
+    ChangeKind.SAME: "=",
+    ChangeKind.UNCLEAR: "?",
 }
 
 
@@ -37,14 +37,14 @@ def as_text(comparison: Comparison) -> str:
         "",
         _summary(comparison),
     ]
-    for change, head in ((Change.WORSE, "Worse by more than noise"), (Change.BETTER, "Better")):
+    for change, head in ((ChangeKind.WORSE, "Worse by more than noise"), (ChangeKind.BETTER, "Better")):
         lines += _section(head, [line for cell in comparison.cells for line in _metrics(cell, change)])
     lost = (f"{cell.cell}: {_trials(cell)}" for cell in comparison.present(Presence.LOST))
     lines += _section("No valid trial any more", lost)
     lines += _section("Verdicts that changed", _verdicts(comparison))
     lines += _section(
         "Unclear: more trials would decide",
-        [line for cell in comparison.cells for line in _metrics(cell, Change.UNCLEAR)][:_UNCLEAR_SHOWN],
+        [line for cell in comparison.cells for line in _metrics(cell, ChangeKind.UNCLEAR)][:_UNCLEAR_SHOWN],
     )
     lines += ["", _how(comparison)]
     return "\n".join(lines)
@@ -62,9 +62,9 @@ def _side(side: Side) -> str:
 def _summary(comparison: Comparison) -> str:
     both = comparison.present(Presence.BOTH)
     settled = {
-        "worse": sum(cell.has(Change.WORSE) for cell in both),
-        "better": sum(cell.has(Change.BETTER) and not cell.has(Change.WORSE) for cell in both),
-        "the same": sum(all(m.change is Change.SAME for m in cell.metrics) for cell in both),
+        "worse": sum(cell.has(ChangeKind.WORSE) for cell in both),
+        "better": sum(cell.has(ChangeKind.BETTER) and not cell.has(ChangeKind.WORSE) for cell in both),
+        "the same": sum(all(m.change is ChangeKind.SAME for m in cell.metrics) for cell in both),
     }
     counts = {
         **settled,
@@ -82,7 +82,7 @@ def _section(head: str, lines: Iterable[str]) -> list[str]:
     return ["", f"{head}:", *(f"  {line}" for line in listed)] if listed else []
 
 
-def _metrics(cell: CellChange, change: Change) -> list[str]:
+def _metrics(cell: CellChange, change: ChangeKind) -> list[str]:
     return [
         f"{_GLYPHS[change]} {cell.cell}: {_metric(metric)}"
         for metric in cell.metrics
@@ -168,7 +168,7 @@ def as_junit(comparison: Comparison, suite: str) -> str:
         elif cell.presence is Presence.LOST:
             test.result = [Failure(f"no valid trial any more: {_trials(cell)}", "lost")]
         elif cell.regressed:
-            worse = _metrics(cell, Change.WORSE)
+            worse = _metrics(cell, ChangeKind.WORSE)
             test.result = [Failure(printable("; ".join(worse)), "worse")]
         said = [f"{metric.change.value}: {_metric(metric)}" for metric in cell.metrics]
         if cell.presence is Presence.NEW:

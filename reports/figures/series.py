@@ -38,7 +38,7 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Panel:
+class StatePanel:
     """State that congestion controls report, as their catalog entries put it together.
 
     Attributes:
@@ -90,7 +90,7 @@ class TrialSeries:
     groups: tuple[str, ...]
     flows: pl.DataFrame
     queue: pl.DataFrame
-    panels: tuple[Panel, ...]
+    panels: tuple[StatePanel, ...]
     bin_ms: int
     warmup_s: float
     end_s: float
@@ -321,7 +321,7 @@ def _words(column: str) -> str:
 
 def _panels(
     wanted: Sequence[Mapping[str, Mapping[str, str]]], sockets: pl.DataFrame
-) -> dict[int, list[Panel]]:
+) -> dict[int, list[StatePanel]]:
     """Bin the state of the senders, by trial; panels and lines that nobody reported are left out."""
     sent = sockets.filter(pl.col("side") == "sender")
     state = {name for own in wanted for columns in own.values() for name in columns} & {*sent.columns}
@@ -333,7 +333,7 @@ def _panels(
         there = reported.get(at, {})
         lines = ((title, tuple(_present(columns, there))) for title, columns in own.items())
         alike.setdefault(tuple((title, drawn) for title, drawn in lines if drawn), []).append(at)
-    found: dict[int, list[Panel]] = {}
+    found: dict[int, list[StatePanel]] = {}
     for panels, trials in alike.items():
         own_sent = sent.filter(pl.col("at").is_in(trials)) if panels else sent
         for title, drawn in panels:
@@ -342,7 +342,7 @@ def _panels(
             rows = rows.with_columns((pl.col("flow") + " " + pl.col("line")).alias("name"))
             of_trials = _ByTrial(rows.select("at", "t_s", "group", "flow", "line", "name", "value"))
             for at in trials:
-                found.setdefault(at, []).append(Panel(title, words, of_trials.of(at)))
+                found.setdefault(at, []).append(StatePanel(title, words, of_trials.of(at)))
     return found
 
 
@@ -476,7 +476,7 @@ def datasets(series: TrialSeries) -> dict[str, Rows]:
     }
 
 
-def named_panels(series: TrialSeries) -> dict[str, Panel]:
+def named_panels(series: TrialSeries) -> dict[str, StatePanel]:
     """Return the panels of state by the names of their data sets."""
     return {f"state{place}": panel for place, panel in enumerate(series.panels)}
 

@@ -7,6 +7,6 @@
 Everything but the time series is in `index.html` itself; docs/reading.md describes it.
 """
 
-from reports.page.page import Heading, Panel, beside_published, write
+from reports.page.page import Heading, Section, beside_published, write
 
-__all__ = ["Heading", "Panel", "beside_published", "write"]
+__all__ = ["Heading", "Section", "beside_published", "write"]

@@ -58,7 +58,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Panel:
+class Section:
     """A further part of the page, below the decision tables.
 
     Attributes:
@@ -80,7 +80,7 @@ def write(
     *,
     metrics: pl.DataFrame | None = None,
     remarks: Sequence[str] = (),
-    panels: Sequence[Panel] = (),
+    panels: Sequence[Section] = (),
 ) -> Path:
     """Write the page of a run into its report's folder, and return the page's file.
 
@@ -114,7 +114,7 @@ def render(
     *,
     metrics: pl.DataFrame | None = None,
     remarks: Sequence[str] = (),
-    panels: Sequence[Panel] = (),
+    panels: Sequence[Section] = (),
     series: str = "",
     drawing: str = "",
 ) -> str:
@@ -149,7 +149,7 @@ def render(
     return printable(page)  # at the end, as a control character is one wherever it is in HTML
 
 
-def beside_published(comparison: StudyComparison) -> Panel:
+def beside_published(comparison: StudyComparison) -> Section:
     """Return the part of a page that puts the run beside a published study: verdicts, errata, cells."""
     agreeing, corrected, known = comparison.agreeing
     body = (
@@ -167,7 +167,7 @@ def beside_published(comparison: StudyComparison) -> Panel:
         )
     )
     # the template escapes whatever it is given
-    return Panel("against", f"Beside published results: {comparison.study.study}", Markup(body))  # noqa: S704
+    return Section("against", f"Beside published results: {comparison.study.study}", Markup(body))  # noqa: S704
 
 
 def templates() -> Environment:

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from l4sbench.testbeds.dask.answers import File, Ran, Unusable, encode
+from l4sbench.testbeds.dask.answers import Ran, RawFile, Unusable, encode
 from l4sbench.testbeds.virtual.guest import Ended
 from tests.attack.hostile import MARKER, TEXTS, damaged_bytes, damaged_tree
 
@@ -60,7 +60,7 @@ def a_good_answer(rng: random.Random) -> bytes:
     if rng.random() < 0.2:
         return encode(Unusable(reason="the disk is full"))
     names = rng.sample(("status.jsonl", "console.log", "router/a", "router/b/c", "tx/a"), rng.randrange(5))
-    return encode(Ran(Ended(0, 1.0, 0.5), tuple(File(name, rng.randbytes(9)) for name in names)))
+    return encode(Ran(Ended(0, 1.0, 0.5), tuple(RawFile(name, rng.randbytes(9)) for name in names)))
 
 
 def a_bad_answer(rng: random.Random) -> bytes:

@@ -119,3 +119,14 @@ def test_docstrings_begin_with_a_verb_or_a_noun(path: Path) -> None:
     # ruff's D401 requires a verb of functions; classes, modules and values are left to this test
     text = path.read_text(encoding="utf-8")
     assert re.findall(r'"""(?:What|Whether|Who|How|Where|When|Which) .*', text) == []
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """Whoever searches for a public name finds one thing."""
+    places: dict[str, list[str]] = {}
+    for part in ("l4sbench", "collectors", "reports", "fablib_slices", "roles/helper/files"):
+        for file in sorted((ROOT / part).rglob("*.py")):
+            for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(file.relative_to(ROOT).as_posix())
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

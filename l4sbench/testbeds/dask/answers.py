@@ -90,7 +90,7 @@ class Facts(_Plain):
     zlib: _Text
 
 
-class Failed(_Plain):
+class FailedTrial(_Plain):
     """The trial failed on a worker that is all right."""
 
     kind: Literal["failed"] = "failed"
@@ -130,13 +130,13 @@ class _RanHeader(_Plain):
 
 
 _Header: TypeAlias = Annotated[
-    Facts | Failed | LabMissing | LabInstalled | Unusable | _RanHeader, Field(discriminator="kind")
+    Facts | FailedTrial | LabMissing | LabInstalled | Unusable | _RanHeader, Field(discriminator="kind")
 ]
 _HEADERS: Final[TypeAdapter[_Header]] = TypeAdapter(_Header)
 
 
 @dataclass(frozen=True)
-class File:
+class RawFile:
     """A file of a trial: its path below the trial's folder, with slashes, and its content."""
 
     name: str
@@ -148,10 +148,10 @@ class Ran:
     """A guest ran to its end, whatever it did."""
 
     ended: Ended
-    files: tuple[File, ...]
+    files: tuple[RawFile, ...]
 
 
-Answer: TypeAlias = Facts | Failed | LabMissing | LabInstalled | Unusable | Ran
+Answer: TypeAlias = Facts | FailedTrial | LabMissing | LabInstalled | Unusable | Ran
 
 
 def encode(answer: Answer) -> bytes:
@@ -214,10 +214,10 @@ def _ran(header: _RanHeader, contents: memoryview, sent: Packed | None) -> Ran:
     check_names([file.name for file in header.files], sent)
     if sum(file.size for file in header.files) != len(contents):
         raise BadAnswer("the sizes of its files are not those of its answer")
-    files: list[File] = []
+    files: list[RawFile] = []
     at = 0
     for file in header.files:
-        files.append(File(file.name, contents[at : at + file.size]))
+        files.append(RawFile(file.name, contents[at : at + file.size]))
         at += file.size
     return Ran(Ended(header.returncode, header.wall_s, header.cpu_s), tuple(files))
 
@@ -263,7 +263,7 @@ def _shown(name: str) -> str:
 
 
 # ---- files of a trial
-def new_files(folder: Path, sent: Packed) -> tuple[File, ...]:
+def new_files(folder: Path, sent: Packed) -> tuple[RawFile, ...]:
     """Return the files that a guest added to what was sent. Its copies of own programs are no results.
 
     Raises:
@@ -285,7 +285,7 @@ def new_files(folder: Path, sent: Packed) -> tuple[File, ...]:
             raise BadAnswer(f"the guest left more than {limit}")
     check_names(names, sent)
     try:
-        return tuple(File(name, (folder / name).read_bytes()) for name in names)
+        return tuple(RawFile(name, (folder / name).read_bytes()) for name in names)
     except PermissionError as error:
         raise BadAnswer(f"the guest left files that cannot be read: {error}") from error
 
@@ -306,7 +306,7 @@ def _listed(folder: Path, above: str) -> Iterator[tuple[str, int]]:
                 raise BadAnswer(f"the guest left {_shown(name)}, which is not a regular file")
 
 
-def write(files: Sequence[File], folder: Path) -> None:
+def write(files: Sequence[RawFile], folder: Path) -> None:
     """Write files into a trial's folder: all of them, or, if there is an error, none.
 
     Raises:

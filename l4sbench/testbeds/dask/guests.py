@@ -243,7 +243,7 @@ class DaskGuests:
                 running.cancel()
                 raise TrialStopped
         answer = running.result()
-        if isinstance(answer, answers.Failed):
+        if isinstance(answer, answers.FailedTrial):
             raise TrialFailed(answer.reason)
         try:
             answers.write(answer.files, boot.trial)
@@ -254,7 +254,7 @@ class DaskGuests:
         console.touch()
         return answer.ended
 
-    async def _run(self, work: remote.Work) -> answers.Ran | answers.Failed:
+    async def _run(self, work: remote.Work) -> answers.Ran | answers.FailedTrial:
         alone = ""  # after an error, one worker tries it at a time: so the error's worker is known
         for _ in range(_MOST_TRIES):
             began_s = time.monotonic()
@@ -263,7 +263,7 @@ class DaskGuests:
             workers = [alone] if alone else await self._usable()
             found = await self._result(self._task, work, workers=workers, sent=work.files)
             match found:
-                case _Answered(answers.Ran() | answers.Failed() as answer):
+                case _Answered(answers.Ran() | answers.FailedTrial() as answer):
                     return answer
                 case _Answered(answers.LabMissing(), worker):
                     await self._carry_lab(worker, began_s)
@@ -274,7 +274,7 @@ class DaskGuests:
                 case _Bad(worker, reason):
                     self._leave_out(worker, reason)
                 case _Erred(reason) if reason.startswith(_KILLED):
-                    return answers.Failed(reason=_killed(reason))
+                    return answers.FailedTrial(reason=_killed(reason))
                 case _Erred(reason):
                     if alone:
                         self._leave_out(alone, f"its task failed: {reason}")
@@ -338,7 +338,7 @@ class DaskGuests:
         except BadAnswer as error:
             worker = await self._holder(future)
             return _Bad(worker, str(error)) if worker else None
-        if isinstance(answer, answers.Ran | answers.Failed):
+        if isinstance(answer, answers.Ran | answers.FailedTrial):
             return _Answered(answer)
         worker = await self._holder(future)
         return _Answered(answer, worker) if worker else None

@@ -14,7 +14,7 @@ from l4sbench.errors import TestbedError
 
 
 @dataclass(frozen=True)
-class Entry:
+class Member:
     """One entry of a folder: a file with its `content`, a symbolic `link`, or, without both, a folder.
 
     `name` is its path below the folder, with slashes; `mode` are its permissions.
@@ -30,11 +30,11 @@ class Entry:
 class Packed:
     """The entries of a folder, sorted by name, and their checksum, which was made where they come from."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Member, ...]
     checksum: str
 
 
-def read(folder: Path, name: str, *, links: bool = False) -> Iterator[Entry]:
+def read(folder: Path, name: str, *, links: bool = False) -> Iterator[Member]:
     """Yield an entry of a folder and all that is below it; without `links` only files and folders.
 
     Raises:
@@ -43,16 +43,16 @@ def read(folder: Path, name: str, *, links: bool = False) -> Iterator[Entry]:
     path = folder / name
     if path.is_symlink():
         if links:
-            yield Entry(name, 0o777, link=os.readlink(path))  # noqa: PTH115  (as it is, not as a path)
+            yield Member(name, 0o777, link=os.readlink(path))  # noqa: PTH115  (as it is, not as a path)
     elif path.is_dir():
-        yield Entry(name, path.stat().st_mode & 0o777)
+        yield Member(name, path.stat().st_mode & 0o777)
         for below in sorted(os.listdir(path)):  # noqa: PTH208  (names)
             yield from read(folder, f"{name}/{below}", links=links)
     elif path.is_file():
-        yield Entry(name, path.stat().st_mode & 0o777, content=path.read_bytes())
+        yield Member(name, path.stat().st_mode & 0o777, content=path.read_bytes())
 
 
-def checksum_of(entries: Iterable[Entry]) -> str:
+def checksum_of(entries: Iterable[Member]) -> str:
     """Return the SHA-256 of entries: names, permissions, contents."""
     total = hashlib.sha256()
     for entry in entries:
@@ -98,7 +98,7 @@ def unpack(packed: Packed, folder: Path, *, links: bool = False) -> None:
             (folder / entry.name).chmod(entry.mode)
 
 
-def _belongs(entry: Entry, links: bool) -> bool:
+def _belongs(entry: Member, links: bool) -> bool:
     parts = PurePosixPath(entry.name).parts
     inside = bool(parts) and ".." not in parts and not entry.name.startswith("/") and "\0" not in entry.name
     return inside and (links or entry.link is None)

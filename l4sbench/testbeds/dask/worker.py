@@ -33,7 +33,7 @@ from l4sbench.testbeds.dask.answers import (
     Answer,
     BadAnswer,
     Facts,
-    Failed,
+    FailedTrial,
     LabInstalled,
     LabMissing,
     Ran,
@@ -42,7 +42,7 @@ from l4sbench.testbeds.dask.answers import (
     new_files,
     one_line,
 )
-from l4sbench.testbeds.dask.packing import Entry, Packed, checksum_of, read, unpack
+from l4sbench.testbeds.dask.packing import Member, Packed, checksum_of, read, unpack
 from l4sbench.testbeds.virtual import guest
 from l4sbench.testbeds.virtual.captures import compress_captures
 from l4sbench.testbeds.virtual.guest import Boot, run_guest
@@ -76,7 +76,7 @@ def facts() -> Facts:
         libc_version=tuple(int(part) for part in version.split(".") if part.isdecimal()),
         python=".".join(platform.python_version_tuple()[:2]),
         l4sbench=__version__,
-        code=checksum_of(Entry(file.name, 0, file.read_bytes()) for file in files)[:8],
+        code=checksum_of(Member(file.name, 0, file.read_bytes()) for file in files)[:8],
         zlib=zlib.ZLIB_RUNTIME_VERSION,
     )
 
@@ -125,10 +125,10 @@ def pack_lab(kernel: Path, rootfs: Path) -> bytes:
     return zlib.compress(pickle.dumps(Packed(entries, checksum_of(entries))), 1)
 
 
-def _lab_entries(kernel: Path, rootfs: Path) -> Iterator[Entry]:
-    yield Entry(KERNEL, 0o755, kernel.read_bytes())
+def _lab_entries(kernel: Path, rootfs: Path) -> Iterator[Member]:
+    yield Member(KERNEL, 0o755, kernel.read_bytes())
     for entry in read(rootfs.parent, rootfs.name, links=True):
-        yield Entry(f"{ROOTFS}{entry.name[len(rootfs.name) :]}", entry.mode, entry.content, entry.link)
+        yield Member(f"{ROOTFS}{entry.name[len(rootfs.name) :]}", entry.mode, entry.content, entry.link)
 
 
 def install_lab(checksum: str, packed: bytes) -> bytes:
@@ -190,7 +190,7 @@ def _run_work(work: Work) -> Answer:
             boot = Boot(lab / KERNEL, lab / ROOTFS, trial, work.seed, memory_mb=work.memory_mb)
             return _run_guest(work, boot, stop)
     except (TrialFailed, TrialStopped, BadAnswer) as failure:
-        return Failed(reason=one_line(str(failure) or "stopped"))
+        return FailedTrial(reason=one_line(str(failure) or "stopped"))
     except TestbedError as error:
         return Unusable(reason=one_line(str(error)))
     except OSError as error:

@@ -19,7 +19,7 @@ _DIGITS: Final = 8
 
 
 @dataclass(frozen=True)
-class Package:
+class DkmsPackage:
     """A module that DKMS can build.
 
     Attributes:
@@ -35,7 +35,7 @@ class Package:
     code: Code
 
 
-def package(code: Code) -> Package | None:
+def package(code: Code) -> DkmsPackage | None:
     """Return the package of a module's source; None if it has no `dkms.conf` with a version."""
     conf = code.files.get(CONF, b"").decode(errors="replace")
     said = dict(re.findall(r'^(\w+)="?([\w.+~-]+)"?$', conf, re.MULTILINE))
@@ -46,4 +46,4 @@ def package(code: Code) -> Package | None:
     stated = _VERSION.sub(f'PACKAGE_VERSION="{version}"', conf)
     kernel = said.get("BUILD_EXCLUSIVE_KERNEL_MIN", "0")
     versioned = replace(source, files={**source.files, CONF: stated.encode()})
-    return Package(said.get("PACKAGE_NAME", code.folder.name), version, kernel, versioned)
+    return DkmsPackage(said.get("PACKAGE_NAME", code.folder.name), version, kernel, versioned)

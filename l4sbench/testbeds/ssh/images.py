@@ -42,7 +42,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class File(_Strict):
+class PackageFile(_Strict):
     """A package file, or an archive of package files. Hosts install it as root, hence the checksum."""
 
     url: Annotated[str, Field(pattern=r"^https://\S+$"), AfterValidator(_pinned)]
@@ -123,7 +123,7 @@ class Image(_Strict):
     release: Annotated[str, AfterValidator(valid_expression)]
     repository: Repository | None = None
     packages: tuple[str, ...] | None = None
-    files: tuple[File, ...] | None = None
+    files: tuple[PackageFile, ...] | None = None
     page: str | None = None
     not_installable: str | None = None
     tools: tuple[Tool, ...] | None = None

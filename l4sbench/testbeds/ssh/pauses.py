@@ -35,8 +35,8 @@ _BEYOND_S: Final = 60.0
 _Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Gaps(BaseModel):
-    """Gaps of one series of events.
+class GapSeries(BaseModel):
+    """GapSeries of one series of events.
 
     Attributes:
         events: Number of timers that fired, or of datagrams.
@@ -92,9 +92,9 @@ class Pauses(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    timer: Gaps
-    sent: Gaps
-    received: Gaps
+    timer: GapSeries
+    sent: GapSeries
+    received: GapSeries
     lost: int
 
     def as_values(self) -> dict[str, object]:

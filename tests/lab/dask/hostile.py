@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 import distributed
 
 from l4sbench.testbeds.dask import worker
-from l4sbench.testbeds.dask.answers import Failed, File, LabMissing, Ran, Unusable, encode
+from l4sbench.testbeds.dask.answers import FailedTrial, LabMissing, Ran, RawFile, Unusable, encode
 from l4sbench.testbeds.virtual.guest import Ended
 from tests.attack.answers import a_bad_answer
 from tests.attack.test_inputs import SEED
@@ -54,7 +54,7 @@ def fail(*_: object) -> NoReturn:
 
 def files(*names: str) -> bytes:
     """Answer with files of these names."""
-    return encode(Ran(Ended(0, 1.0, 1.0), tuple(File(name, b"x") for name in names)))
+    return encode(Ran(Ended(0, 1.0, 1.0), tuple(RawFile(name, b"x") for name in names)))
 
 
 def die(*_: object) -> NoReturn:
@@ -72,7 +72,7 @@ ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "missing": lambda *_: encode(LabMissing()),
     "unusable": lambda *_: encode(Unusable(reason="tired \x1b[2J")),
     "facts": lambda *_: encode(worker.facts()),
-    "failed": lambda *_: encode(Failed(reason="as it likes")),
+    "failed": lambda *_: encode(FailedTrial(reason="as it likes")),
     "outside": lambda *_: files("../x"),
     "inputs": lambda *_: files("script"),
     "many": lambda *_: files(*(f"router/{number}" for number in range(10_001))),

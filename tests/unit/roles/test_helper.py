@@ -111,7 +111,7 @@ def free_port(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("free_port")
 def test_nodes_start_at_one_instant() -> None:
     nodes = ["router", "tx", "rx"]
-    keeper = meeting.Keeper("t-1", nodes)
+    keeper = meeting.Meeting("t-1", nodes)
     keeper.start()
     starts: dict[str, meeting.Start] = {}
     threads = [
@@ -134,7 +134,7 @@ def test_nodes_start_at_one_instant() -> None:
 @pytest.mark.usefixtures("free_port")
 def test_a_node_that_failed_keeps_the_others_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "_LINGER_S", 0.5)
-    keeper = meeting.Keeper("t-2", ["router", "tx"])
+    keeper = meeting.Meeting("t-2", ["router", "tx"])
     keeper.start()
     with pytest.raises(system.Failed) as told:
         meeting.attend("t-2", "tx", "127.0.0.1", failed="no sysctl x")
@@ -152,7 +152,7 @@ def test_the_router_answers_from_the_address_that_was_asked() -> None:
     """Hosts that filter by the way back (rp_filter) or by connection drop what comes from another one."""
     import socket
 
-    keeper = meeting.Keeper("t-4", ["router", "rx-l4s"])
+    keeper = meeting.Meeting("t-4", ["router", "rx-l4s"])
     keeper.start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         own.settimeout(120)
@@ -171,7 +171,7 @@ def test_a_start_that_is_near_is_kept_though_few_answers_came_in_time(
     monkeypatch.setattr(meeting, "_EXCHANGES", 10**6)
     monkeypatch.setattr(meeting, "_SOON_NS", 10**12)
     start_ns = time.monotonic_ns() + 300 * 10**9
-    keeper = meeting.Keeper("t-5", ["tx"])
+    keeper = meeting.Meeting("t-5", ["tx"])
     keeper._start_ns = start_ns
     keeper.start()
     start = meeting.attend("t-5", "tx", "127.0.0.1")
@@ -185,7 +185,7 @@ def test_the_start_is_put_off_for_a_node_that_pauses(monkeypatch: pytest.MonkeyP
     import socket
 
     monkeypatch.setattr(meeting, "LEAD_S", 0.2)
-    keeper = meeting.Keeper("t-6", ["router", "tx"])
+    keeper = meeting.Meeting("t-6", ["router", "tx"])
     keeper.start()
     starts: dict[str, meeting.Start] = {}
 
@@ -219,7 +219,7 @@ def test_the_start_is_put_off_for_a_node_that_pauses(monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("free_port")
 def test_waiting_in_vain_says_for_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "PATIENCE_S", 2.0)
-    keeper = meeting.Keeper("t-3", ["router", "rx-l4s"])
+    keeper = meeting.Meeting("t-3", ["router", "rx-l4s"])
     keeper.start()
     with pytest.raises(system.Failed, match=r"waited 2 s for rx-l4s"):
         meeting.attend("t-3", "router", "127.0.0.1")
@@ -276,7 +276,7 @@ def test_a_trial_begins_without_the_sysctls_of_the_one_before(
         files[name].write_text(value + "\n")
 
     def tuned(**wanted: str) -> list[str]:
-        memory = tuning.Memory("tx", "l4sb-tx")
+        memory = tuning.Originals("tx", "l4sb-tx")
         changed = tuning.set_sysctls(memory, {f"net.{key}": value for key, value in wanted.items()})
         memory.save()
         return changed
@@ -318,7 +318,7 @@ def test_no_sysctl_but_the_networks_is_read_or_written(
     (tmp_path / "net").mkdir()
     (tmp_path / "kernel" / "core_pattern").write_text("core")
     with pytest.raises(system.Failed, match=r"is not a sysctl below net\."):
-        tuning.set_sysctls(tuning.Memory("tx"), {key: "|/tmp/x"})
+        tuning.set_sysctls(tuning.Originals("tx"), {key: "|/tmp/x"})
     assert (tmp_path / "kernel" / "core_pattern").read_text() == "core"
 
 

@@ -46,7 +46,7 @@ class Start:
     round_trip_ns: int
 
 
-class Keeper(threading.Thread):
+class Meeting(threading.Thread):
     """Thread on the router that answers the nodes of one trial."""
 
     def __init__(self, trial: str, nodes: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ SOCKETS_FILE = "sockets.jsonl"
 TC_FILE = "tc-{network}.txt"
 
 
-class Sampler(threading.Thread):
+class Recorder(threading.Thread):
     """Takes a sample again and again, from the start instant on.
 
     Args:
@@ -88,7 +88,7 @@ def asked(diag: Diag, node: str) -> Callable[[float], str]:
     return sample
 
 
-def samplers(part: Mapping[str, Any], node: str, raw: Path, start_ns: int) -> list[Sampler]:
+def samplers(part: Mapping[str, Any], node: str, raw: Path, start_ns: int) -> list[Recorder]:
     """Return the samplers of a node's program, not yet started."""
     found = []
     for sampler in part["programs"][node]["samplers"]:
@@ -101,11 +101,11 @@ def samplers(part: Mapping[str, Any], node: str, raw: Path, start_ns: int) -> li
             layouts = {e["source"]: e["statistics"] for e in sampler["exports"] if e["statistics"]}
             shown = printed(["tc", "-s", "-j", "qdisc", "show", "dev", interface])
             sample = completed(shown, interface, layouts)
-            found.append(Sampler(sample, raw / TC_FILE.format(network=network), interval_ns, start_ns))
+            found.append(Recorder(sample, raw / TC_FILE.format(network=network), interval_ns, start_ns))
     return found
 
 
-def _sockets(part: Mapping[str, Any], node: str, raw: Path, interval_ns: int, start_ns: int) -> Sampler:
+def _sockets(part: Mapping[str, Any], node: str, raw: Path, interval_ns: int, start_ns: int) -> Recorder:
     """Return a sampler by netlink; by `ss` where the kernel does not answer."""
     runs = [
         (name, run) for name, p in part["programs"].items() for run in p["flows"] if run["send"] == "bulk"
@@ -117,8 +117,8 @@ def _sockets(part: Mapping[str, Any], node: str, raw: Path, interval_ns: int, st
     except OSError:
         words = [word for port_ in sorted(ports) for side in ("sport", "dport") for word in _or(side, port_)]
         argv = ["ss", "-tinemHO", "(", *words[1:], ")"]
-        return Sampler(printed(argv), raw / SS_FILE, interval_ns, start_ns)
-    return Sampler(asked(diag, node), raw / SOCKETS_FILE, interval_ns, start_ns)
+        return Recorder(printed(argv), raw / SS_FILE, interval_ns, start_ns)
+    return Recorder(asked(diag, node), raw / SOCKETS_FILE, interval_ns, start_ns)
 
 
 def _or(side: str, number: int) -> list[str]:

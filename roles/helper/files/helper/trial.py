@@ -14,9 +14,9 @@ from typing import Any, Mapping
 
 from lateness import FILE as LATENESS_FILE
 from lateness import Watch
-from meeting import Keeper, Start, attend
+from meeting import Meeting, Start, attend
 from queues import queues
-from samplers import Sampler, samplers
+from samplers import Recorder, samplers
 from system import (
     EXECUTABLE,
     Failed,
@@ -60,11 +60,11 @@ def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
     began_s = time.monotonic()
     result: dict[str, Any] = {"node": node, "ok": False, "reason": "", "secondary": False, "missed": False}
     result["took_s"] = {}
-    keeper: Keeper | None = None
+    keeper: Meeting | None = None
     signal.signal(signal.SIGTERM, ended_from_outside)
     try:
         if node == part["router"]:
-            keeper = Keeper(part["id"], list(part["programs"]))
+            keeper = Meeting(part["id"], list(part["programs"]))
             keeper.start()
         performer = _Performer(part, node, raw, result)
         try:
@@ -91,7 +91,7 @@ def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
     return bool(result["ok"])
 
 
-def _tell(part: Mapping[str, Any], node: str, keeper: Keeper | None, reason: str) -> None:
+def _tell(part: Mapping[str, Any], node: str, keeper: Meeting | None, reason: str) -> None:
     """Report to the other nodes that this one failed, so that they need not wait."""
     if keeper is not None:
         keeper.abort(f"{node}: {reason}")
@@ -119,7 +119,7 @@ class _Performer:
         self._program = part["programs"][node]
         self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
-        self._samplers: list[Sampler | Watch] = []
+        self._samplers: list[Recorder | Watch] = []
         self._changed: list[dict[str, Any]] = []
 
     def setup(self) -> None:

@@ -28,7 +28,7 @@ _OFFLOADS = {
 def tune(part: Mapping[str, Any], node: str) -> list[str]:
     """Apply everything of the node's program but queues, and return what was changed."""
     program = part["programs"][node]
-    memory = Memory(node, namespace_of(part, node))
+    memory = Originals(node, namespace_of(part, node))
     try:
         changed = set_sysctls(memory, dict(program["sysctls"]))
         changed += _connect(part, node, memory)
@@ -42,14 +42,14 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
 
 def connect(part: Mapping[str, Any], node: str) -> None:
     """Set up interfaces, addresses and routes only, so that the node can reach the others."""
-    memory = Memory(node, namespace_of(part, node))
+    memory = Originals(node, namespace_of(part, node))
     try:
         _connect(part, node, memory)
     finally:
         memory.save()
 
 
-def _connect(part: Mapping[str, Any], node: str, memory: Memory) -> list[str]:
+def _connect(part: Mapping[str, Any], node: str, memory: Originals) -> list[str]:
     program = part["programs"][node]
     changed = _up("lo", memory, None)
     for link in program["links"]:
@@ -60,7 +60,7 @@ def _connect(part: Mapping[str, Any], node: str, memory: Memory) -> list[str]:
     return changed + [line for route in program["routes"] if (line := _route(memory, route))]
 
 
-def _neighbours(part: Mapping[str, Any], node: str, memory: Memory, wanted: list[Any]) -> list[str]:
+def _neighbours(part: Mapping[str, Any], node: str, memory: Originals, wanted: list[Any]) -> list[str]:
     """Make neighbours known that answer no ARP, and forget those of an earlier trial."""
     named = [(port(part, node, one["network"]), one["ip"], one["mac"].lower()) for one in wanted]
     changed = []
@@ -81,7 +81,7 @@ def _neighbours(part: Mapping[str, Any], node: str, memory: Memory, wanted: list
 
 def restore(node: str) -> list[str]:
     """Restore what `tune` changed outside of namespaces, and return what was changed."""
-    memory = Memory(node)
+    memory = Originals(node)
     changed = []
     for key, value in memory.plain.get("sysctls", {}).items():
         path = _sysctl_path(key)
@@ -114,13 +114,13 @@ def restore(node: str) -> list[str]:
 
 def remember_queues(part: Mapping[str, Any], node: str, names: list[str]) -> None:
     """Store the interfaces at which queues were set up, so that `restore` removes them."""
-    memory = Memory(node, namespace_of(part, node))
+    memory = Originals(node, namespace_of(part, node))
     for name in names:
         memory.added("queues", name)
     memory.save()
 
 
-class Memory:
+class Originals:
     """Settings as they were before, kept in a file per node; only the first value of each counts.
 
     What a node sets in a namespace of its own disappears with the namespace (see `wiring`), so of that only
@@ -170,7 +170,7 @@ def _sysctl_path(key: str) -> Path:
     return SYSCTLS.joinpath(*key.split("."))
 
 
-def set_sysctls(memory: Memory, wanted: Mapping[str, str]) -> list[str]:
+def set_sysctls(memory: Originals, wanted: Mapping[str, str]) -> list[str]:
     """Set the node's sysctls; returns what was changed.
 
     Those that an earlier trial set and this one does not are put back first. If anything differs all are
@@ -203,7 +203,7 @@ def _shown(key: str) -> str | None:
         return None
 
 
-def _up(name: str, memory: Memory, mac: str | None) -> list[str]:
+def _up(name: str, memory: Originals, mac: str | None) -> list[str]:
     flags = listed(["ip", "-j", "link", "show", "dev", name])[0].get("flags", [])
     if "UP" in flags:
         return []
@@ -215,7 +215,7 @@ def _up(name: str, memory: Memory, mac: str | None) -> list[str]:
     return [f"{name} up"]
 
 
-def _address(memory: Memory, name: str, address: str) -> list[str]:
+def _address(memory: Originals, name: str, address: str) -> list[str]:
     shown = listed(["ip", "-j", "-4", "address", "show", "dev", name])
     there = {f"{i.get('local')}/{i.get('prefixlen')}" for item in shown for i in item.get("addr_info", [])}
     if address in there:
@@ -249,7 +249,7 @@ def set_offloads(name: str, flags: Mapping[str, bool], *, check: bool = True) ->
         run(["ethtool", "-K", name, *words], check=check)
 
 
-def _offloads(memory: Memory, mac: str | None, name: str, wanted: list[list[Any]]) -> list[str]:
+def _offloads(memory: Originals, mac: str | None, name: str, wanted: list[list[Any]]) -> list[str]:
     differ = _other_offloads(name, wanted)
     if not differ:
         return []
@@ -271,7 +271,7 @@ def _other_offloads(name: str, wanted: list[list[Any]]) -> dict[str, bool]:
     return {flag: on for flag, on in wanted if shown.get(flag) == (not on)}
 
 
-def _route(memory: Memory, route: Mapping[str, Any]) -> str | None:
+def _route(memory: Originals, route: Mapping[str, Any]) -> str | None:
     to, via, options = route["to"], route["via"], list(route["options"])
     shown = listed(["ip", "-j", "-d", "route", "show", to])
     if any(_is(item, via, options) for item in shown):

@@ -5,12 +5,12 @@
 import pytest
 from pydantic import ValidationError
 
-from l4sbench.testbeds.ssh.pauses import Gaps, Pauses, pauses_here
+from l4sbench.testbeds.ssh.pauses import GapSeries, Pauses, pauses_here
 
 
-def gaps(*sizes_ms: float, seconds: float = 10.0) -> Gaps:
+def gaps(*sizes_ms: float, seconds: float = 10.0) -> GapSeries:
     """Return these pauses of a series of 10 s."""
-    return Gaps(events=1000, seconds=seconds, pauses=len(sizes_ms), sizes_ms=sizes_ms)
+    return GapSeries(events=1000, seconds=seconds, pauses=len(sizes_ms), sizes_ms=sizes_ms)
 
 
 def test_figures_of_pauses() -> None:
@@ -50,9 +50,9 @@ def test_plain_values_have_units_in_their_names() -> None:
 )
 def test_answers_of_hosts_are_checked(changed: dict[str, object]) -> None:
     plain = gaps(2.0).model_dump()
-    Gaps.model_validate(plain)
+    GapSeries.model_validate(plain)
     with pytest.raises(ValidationError):
-        Gaps.model_validate({**plain, **changed})
+        GapSeries.model_validate({**plain, **changed})
 
 
 def test_this_machine_is_measured_without_root() -> None:

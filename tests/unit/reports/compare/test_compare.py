@@ -17,7 +17,7 @@ from scipy import stats
 
 from l4sbench import tables
 from l4sbench.errors import InputError
-from reports.compare import Change, Comparison, Presence, compare, load_margins
+from reports.compare import ChangeKind, Comparison, Presence, compare, load_margins
 from reports.compare.changes import changes
 from reports.compare.margins import DEFAULT
 from reports.compare.render import as_document, as_junit, as_text
@@ -67,7 +67,7 @@ def test_equal_runs_are_the_same(compared: Callable[..., Comparison]) -> None:
     cells = [cell("fifo", [47.0, 48.0, 46.5]), cell("dualpi2", [44.0])]
     found = compared(cells, cells)
     assert not found.regressed
-    assert {m.change for c in found.cells for m in c.metrics} == {Change.SAME}
+    assert {m.change for c in found.cells for m in c.metrics} == {ChangeKind.SAME}
 
 
 def test_a_flow_that_starves_is_worse_and_the_verdict_says_so(compared: Callable[..., Comparison]) -> None:
@@ -75,8 +75,8 @@ def test_a_flow_that_starves_is_worse_and_the_verdict_says_so(compared: Callable
     new = [cell("dualpi2", [11.0, 12.0, 10.5]), cell("fifo", [45.1, 45.4, 46.1])]
     found = compared(base, new)
     assert found.regressed
-    assert metric(found, 0, "unfairness_percent").change is Change.WORSE
-    assert metric(found, 1, "unfairness_percent").change is Change.SAME
+    assert metric(found, 0, "unfairness_percent").change is ChangeKind.WORSE
+    assert metric(found, 1, "unfairness_percent").change is ChangeKind.SAME
     (entry,) = found.entries
     assert (entry.base.value, entry.new.value, entry.regressed) == ("ok", "l4s-starved", True)
     worse = as_text(found).split("Worse by more than noise:")[1].split("\n\n")[0]
@@ -84,7 +84,7 @@ def test_a_flow_that_starves_is_worse_and_the_verdict_says_so(compared: Callable
     assert "cell-0001" not in worse
     back = compared(new, base)
     assert not back.regressed
-    assert metric(back, 0, "unfairness_percent").change is Change.BETTER
+    assert metric(back, 0, "unfairness_percent").change is ChangeKind.BETTER
 
 
 def test_p_values_are_those_of_welchs_test_shifted_by_the_margin(compared: Callable[..., Comparison]) -> None:
@@ -101,13 +101,13 @@ def test_p_values_are_those_of_welchs_test_shifted_by_the_margin(compared: Calla
 def test_noise_is_unclear_and_never_a_regression(compared: Callable[..., Comparison]) -> None:
     found = compared([cell("fifo", [20.0, 70.0, 45.0])], [cell("fifo", [60.0, 15.0, 30.0])])
     assert not found.regressed
-    assert metric(found, 0, "unfairness_percent").change is Change.UNCLEAR
+    assert metric(found, 0, "unfairness_percent").change is ChangeKind.UNCLEAR
 
 
 def test_one_trial_never_decides(compared: Callable[..., Comparison]) -> None:
     found = compared([cell("fifo", [47.0])], [cell("fifo", [5.0])])
     own = metric(found, 0, "unfairness_percent")
-    assert (own.change, own.p_worse) == (Change.UNCLEAR, None)
+    assert (own.change, own.p_worse) == (ChangeKind.UNCLEAR, None)
     assert not found.regressed
     assert not found.entries[0].regressed
     assert "though no cell behind it is worse by more than noise" in as_text(found)
@@ -117,10 +117,10 @@ def test_lower_utilisation_and_longer_delay_are_worse(compared: Callable[..., Co
     base = [{"aqm": "fifo", "l4s": [47.0, 47.1, 46.9], "classic": [47.0, 47.1, 46.9], "delay": 1.0}]
     new = [{"aqm": "fifo", "l4s": [40.0, 40.1, 39.9], "classic": [40.0, 40.1, 39.9], "delay": 3.0}]
     found = compared(base, new)
-    assert metric(found, 0, "utilisation_percent").change is Change.WORSE
-    assert metric(found, 0, "delay_ms of l4s").change is Change.WORSE
-    assert metric(found, 0, "delay_ms of classic").change is Change.SAME
-    assert metric(found, 0, "unfairness_percent").change is Change.SAME
+    assert metric(found, 0, "utilisation_percent").change is ChangeKind.WORSE
+    assert metric(found, 0, "delay_ms of l4s").change is ChangeKind.WORSE
+    assert metric(found, 0, "delay_ms of classic").change is ChangeKind.SAME
+    assert metric(found, 0, "unfairness_percent").change is ChangeKind.SAME
 
 
 def test_a_difference_within_the_margin_is_the_same(
@@ -128,11 +128,11 @@ def test_a_difference_within_the_margin_is_the_same(
 ) -> None:
     base = [cell("fifo", [47.0, 47.2, 46.9, 47.1])]
     new = [cell("fifo", [44.5, 44.6, 44.3, 44.4])]
-    assert metric(compared(base, new), 0, "unfairness_percent").change is Change.SAME
+    assert metric(compared(base, new), 0, "unfairness_percent").change is ChangeKind.SAME
     strict = tmp_path / "strict.yml"
     strict.write_text("margins: strict\nversion: 1\nmetrics: {unfairness_percent: {margin: 0.1}}\n")
     found = compared(base, new, strict)
-    assert metric(found, 0, "unfairness_percent").change is Change.WORSE
+    assert metric(found, 0, "unfairness_percent").change is ChangeKind.WORSE
     assert [m.metric for m in found.cells[0].metrics] == ["unfairness_percent"]
 
 

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from l4sbench import tables as schema
 from l4sbench.errors import InputError
 from l4sbench.store.files import DiskFull
-from reports.page import Heading, Panel, beside_published, write
+from reports.page import Heading, Section, beside_published, write
 from reports.page.model import questions
 from reports.page.page import render
 from reports.page.series import scripts
@@ -47,7 +47,7 @@ def page(tables: RunTables, folder: Path, **rest: Any) -> Path:
     return write(tables, decide(tables, load_rule("pam25")), HEADING, folder, **rest)
 
 
-def text_of(tables: RunTables, *panels: Panel) -> str:
+def text_of(tables: RunTables, *panels: Section) -> str:
     """The page alone, which needs no series."""
     return render(tables, decide(tables, load_rule("pam25")), HEADING, panels=panels)
 
@@ -257,7 +257,7 @@ def test_a_cell_that_is_no_file_name(small: RunTables, tmp_path: Path) -> None:
 
 
 def test_panels(small: RunTables) -> None:
-    text = text_of(small, Panel("against", "Beside <others>", Markup("<p>as <b>printed</b></p>")))
+    text = text_of(small, Section("against", "Beside <others>", Markup("<p>as <b>printed</b></p>")))
     assert '<h2 id="against-title">Beside &lt;others&gt;</h2>' in text
     assert "<p>as <b>printed</b></p>" in text
 

@@ -15,11 +15,11 @@ from l4sbench.testbeds.dask import answers
 from l4sbench.testbeds.dask.answers import (
     BadAnswer,
     Facts,
-    Failed,
-    File,
+    FailedTrial,
     LabInstalled,
     LabMissing,
     Ran,
+    RawFile,
     Unusable,
     decode,
     encode,
@@ -67,7 +67,7 @@ def refused(data: bytes, reason: str, sent: Packed | None = None) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [FACTS, Failed(reason="it hung"), LabMissing(), LabInstalled(), Unusable(reason="the disk is full")],
+    [FACTS, FailedTrial(reason="it hung"), LabMissing(), LabInstalled(), Unusable(reason="the disk is full")],
 )
 def test_answers_without_files_arrive_as_they_were(answer: answers.Answer) -> None:
     assert decode(encode(answer)) == answer
@@ -222,7 +222,7 @@ def test_an_answer_that_is_too_large_is_refused_before_it_is_read(monkeypatch: p
 def test_files_are_written_all_or_none(tmp_path: Path) -> None:
     (tmp_path / "router").mkdir()
     (tmp_path / "router" / "there").write_text("ours")
-    files = (File("status.jsonl", b"x"), File("router/new/a", b"x"), File("router/there", b"x"))
+    files = (RawFile("status.jsonl", b"x"), RawFile("router/new/a", b"x"), RawFile("router/there", b"x"))
     with pytest.raises(FileExistsError):
         write(files, tmp_path)
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "router", tmp_path / "router" / "there"]

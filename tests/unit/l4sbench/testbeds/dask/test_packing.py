@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.dask.packing import Entry, Packed, checksum_of, pack, read, unpack
+from l4sbench.testbeds.dask.packing import Member, Packed, checksum_of, pack, read, unpack
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_folder_arrives_as_it_was(folder: Path, tmp_path: Path) -> None:
 def test_links_travel_only_in_labs_and_are_not_written_through(folder: Path, tmp_path: Path) -> None:
     (folder / "a").symlink_to("/etc")
     assert "a" not in [entry.name for entry in pack(folder).entries]
-    links = (Entry("a", 0o777, link=str(tmp_path)), Entry("a/b", 0o644, content=b"x"))
+    links = (Member("a", 0o777, link=str(tmp_path)), Member("a/b", 0o644, content=b"x"))
     to = tmp_path / "to"
     to.mkdir()
     with pytest.raises(FileNotFoundError):
@@ -50,7 +50,7 @@ def test_links_travel_only_in_labs_and_are_not_written_through(folder: Path, tmp
 def test_nothing_is_written_outside(tmp_path: Path, name: str) -> None:
     to = tmp_path / "to"
     to.mkdir()
-    entries = (Entry("first", 0o644, content=b""), Entry(name, 0o644, content=b"x"))
+    entries = (Member("first", 0o644, content=b""), Member(name, 0o644, content=b"x"))
     with pytest.raises(TestbedError, match="not those of a trial"):
         unpack(Packed(entries, checksum_of(entries)), to)
     assert list(tmp_path.rglob("*")) == [to]
