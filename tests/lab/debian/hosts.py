@@ -175,7 +175,7 @@ def _furnish(plan: LabPlan, folder: Path, run: Path, image: DiskImage, disk: Pat
     (folder / "host-keys").mkdir()
     python, program = (shlex.quote(str(path)) for path in (ssh.system_python(), loader.__file__))
     script = run / "loader"
-    script.write_text(f'#!/bin/sh\nexec {python} -I {program} "$@"\n', encoding="utf-8")
+    script.write_text(f'#!/bin/sh\nexec {python} -I {program} {PATIENCE_S} "$@"\n', encoding="utf-8")
     script.chmod(0o755)
     for node in plan.nodes:
         shutil.copy(image.folder / "host_key.pub", folder / "host-keys" / f"{node.name}.pub")
@@ -215,14 +215,23 @@ def _write_inventory(
     hosts.inventory.write_text(json.dumps({"all": {"vars": everybody, "hosts": told}}, indent=1))
 
 
+def _ended(run: Path) -> list[str]:
+    """Return the names of the hosts that do not run any more."""
+    try:
+        told = json.loads(ask(str(run / SOCKET), "nodes")[0])
+    except OSError:  # the keeper begins
+        return []
+    return [name for name, node in told.items() if node["ended"]]
+
+
 def _await(hosts: DebianHosts, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     waiting = {node.name: node.address for node in hosts.plan.nodes}
     while waiting:
         if keeper.poll() is not None:
             raise TestbedError(f"the keeper ended: {(folder / 'keeper.log').read_text()}")
-        if time.monotonic() > deadline:
-            name = next(iter(waiting))
+        late = list(waiting)[:1] if time.monotonic() > deadline else []
+        for name in _ended(hosts.run) or late:
             said = (hosts.consoles / f"{name}.log").read_text(errors="replace")[-2000:]
             raise TestbedError(f"{name} does not boot: {said}")
         waiting = {name: at for name, at in waiting.items() if not answers(hosts.run, at)}

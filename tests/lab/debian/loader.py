@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Boot loader of a host on user-mode Linux: `loader.py HARDWARE...` in the host's folder with its `disk`.
+"""Boot loader of a host on user-mode Linux: `loader.py LIMIT_S HARDWARE...` in the folder of its `disk`.
 
 Does what GRUB does: reads the host's own /boot/grub/grub.cfg, finds the default entry in the menu, and starts
 the kernel that this entry names, with the entry's command line behind BOOT_IMAGE=. The words before that
 describe the hardware. A kernel that is told to reboot starts this again, with all its words.
-Standard library only: it runs without l4sbench's environment.
+Standard library only: it runs without l4sbench's environment. Reading a file of the disk may take LIMIT_S.
 """
 
 import os
@@ -14,8 +14,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-
-from tests.patience import PATIENCE_S
 
 DISK = "disk"
 AGAIN = "./restart"
@@ -62,21 +60,21 @@ def chosen(menu: str) -> Entry:
     return next((entry for entry in there if entry.path == wanted), there[0])
 
 
-def _debugfs(request: str) -> bytes:
+def _debugfs(request: str, limit_s: float) -> bytes:
     argv = ["/sbin/debugfs", "-R", request, DISK]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=True)
     return done.stdout
 
 
 def main() -> None:
     """Become the kernel that the disk wants to be booted."""
     os.closerange(3, 65536)  # a kernel that reboots leaves its taps and disk open
-    entry = chosen(_debugfs(f"cat {_MENU}").decode())
+    limit_s, given = float(sys.argv[1]), sys.argv[2:]
+    entry = chosen(_debugfs(f"cat {_MENU}", limit_s).decode())
     kernel = Path("vmlinuz")
     kernel.unlink(missing_ok=True)
-    _debugfs(f"dump {entry.kernel} {kernel}")
+    _debugfs(f"dump {entry.kernel} {kernel}", limit_s)
     kernel.chmod(0o700)
-    given = sys.argv[1:]
     hardware = given[: next((at for at, word in enumerate(given) if word.startswith("BOOT_IMAGE=")), None)]
     sys.stderr.write(f"booting {entry.kernel} by {'>'.join(entry.path)}\n")
     sys.stderr.flush()
