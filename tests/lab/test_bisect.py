@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from l4sbench.testbeds.virtual.lab import source as sources
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.kernel import unpack
+from tests.lab.caches import copy_lab
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -60,8 +60,7 @@ def change(tree: Path, file: str, old: str, new: str, subject: str) -> str:
 @pytest.fixture
 def history(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str, str, str]:
     """A tree with its good, its wrong and its last commit, and a cache of the test's own."""
-    home = lab.kernel.parents[2]
-    known = sources.cached(Cache.open(home))
+    known = sources.cached(Cache.open(lab.kernel.parents[2]))
     if known is None:
         pytest.skip("the cache has no kernel source")
     tree, cache = tmp_path / "linux", tmp_path / "cache" / "l4sbench"
@@ -77,7 +76,7 @@ def history(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[
     wrong = change(tree, CODEL, RIGHT, WRONG, "codel: simplify the control law")
     change(tree, CODEL, f"{seen}, ours", seen, "codel: revert the comment")
     change(tree, red, "queue, ours", "queue", "red: revert the comment")
-    shutil.copytree(home, cache, symlinks=True, ignore=shutil.ignore_patterns("trees", "source", "node-*"))
+    copy_lab(lab, cache)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return tree, good, wrong, git(tree, "rev-parse", "HEAD").stdout.strip()

@@ -2,7 +2,6 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """kernels/lab/patches/upstream: what the patches of the network stack change, in a kernel that has them."""
 
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -16,6 +15,7 @@ from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.kernel import unpack
 from l4sbench.testbeds.virtual.lab.lab import GUEST_MODULES
+from tests.lab.caches import copy_lab
 from tests.lab.prague.captures import Segment, segments
 from tests.lab.prague.experiment import PORT, RX, RX6, Experiment
 from tests.patience import PATIENCE_S
@@ -29,8 +29,8 @@ TARGETS = pytest.mark.parametrize("target", [RX, RX6, f"::ffff:{RX}"], ids=["IPv
 @pytest.fixture(scope="session")
 def patched(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A lab, in a cache of its own, whose kernel has the lab's patches and ours for the network stack."""
-    home, folder = lab.kernel.parents[2], tmp_path_factory.mktemp("upstream")
-    known = sources.cached(Cache.open(home))
+    folder = tmp_path_factory.mktemp("upstream")
+    known = sources.cached(Cache.open(lab.kernel.parents[2]))
     if known is None:
         pytest.skip("the cache has no kernel source")
     tree, cache = folder / "linux", folder / "cache"
@@ -41,7 +41,7 @@ def patched(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
         built = ["--include=net/*", "--include=include/*"]
         words = ["git", "apply", "-p1", *built, str(patch)]
         subprocess.run(words, cwd=tree, check=True, timeout=PATIENCE_S)
-    shutil.copytree(home, cache, symlinks=True, ignore=shutil.ignore_patterns("trees", "source", "node-*"))
+    copy_lab(lab, cache)
     made = build(BuildOptions(kernel_tree=tree, cache=cache))
     return with_modules(made, {"tcp_ect1": Path(__file__).with_name("ect1")})
 
