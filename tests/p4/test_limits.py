@@ -98,6 +98,7 @@ MILLIONS = "action x(bit<9> port) { tm.ucast_egress_port = port; }\n" + TABLE % 
     "t", "hdr.eth.dst", "%s", "x; NoAction", "%d",
 )  # fmt: skip
 COMPUTED = "the condition is too complex: {} is computed; assign it to a field before"
+WIDE = "the condition is too wide: it compares {} bits beside 4 bytes; a gateway has 12"
 CASES = [
     # conditions
     gateway("md.a == 1 && (md.b != 2 || !md.yes)"),
@@ -120,6 +121,25 @@ CASES = [
     gateway("md.wide >= 48"),  # 4 bits of it do not matter
     gateway("md.wide >= 40", "the condition compares 13 bits; the limit of >= is 12"),
     gateway("md.long <= 65535"),  # whether the high bits are 0
+    gateway("hdr.eth.dst[43:0] == 1"),  # 4 bytes and 12 bits
+    gateway("hdr.eth.dst == 1", WIDE.format(16)),
+    gateway("hdr.eth.dst != 1", WIDE.format(16)),
+    gateway("(hdr.eth.dst & 0xffff00) == 0x100 && md.wide == 1 && md.a[3:0] == 1"),
+    gateway("md.long == 1 && md.a[5:0] == 1 && md.b[4:0] == 1 && md.one == 1"),
+    gateway("md.long == 1 && md.a[5:0] == 1 && md.b[5:0] == 1 && md.yes", WIDE.format(13)),
+    gateway("md.long == 1 && md.wide == 1", WIDE.format(16)),
+    gateway("md.long == 1 || md.wide == 1"),  # two gateways
+    gateway("!(md.long != 1 || md.wide != 1)", WIDE.format(16)),
+    gateway("md.long == 1 && md.wide != 1"),  # two gateways
+    gateway("md.wide == 1 && md.wide != 2 && md.wide > 65279"),
+    gateway("md.a > 12 && md.b[3:0] > 2 && md.long == 1"),
+    gateway("md.a > 12 && md.b > 12", WIDE.format(16)),
+    gateway("md.a > 12 && md.b[3:0] > 2 && md.long == 1 && md.one == 1", WIDE.format(13)),
+    gateway("md.a == md.b && md.c == 1 && md.wide == 1"),  # two fields share a byte
+    gateway("md.a == md.b && md.c == 1 && md.long[27:0] == 1"),
+    gateway("md.a == md.b && md.c == 1 && md.long == 1 && md.wide[4:0] == 1", WIDE.format(21)),
+    gateway("hdr.eth.dst[31:0] == hdr.eth.src[31:0]"),
+    gateway("hdr.eth.dst == hdr.eth.src", "it compares fields with each other in 6 bytes; a gateway has 4"),
     # RegisterActions
     salu("o = v; if (v == 0) { v = md.a; }"),
     salu("o = 0; if (md.a - v > 3) { v = md.a; o = 1; }"),
@@ -216,6 +236,7 @@ def test_both_chips_take_the_program(chip: Chip) -> None:
     [
         ("if (md.fire == 1)", "if (md.flows > md.was)", "one operand of > must be constant"),
         ("if (md.fire == 1)", "if (md.flows + md.was == 12)", "(md.flows + md.was) is computed"),
+        ("if (md.fire == 1)", "if (hdr.bridge.src == 0)", "compares 16 bits beside 4 bytes"),
         ("damp.execute(hdr.bridge.flow)", "damp.execute(hdr.bridge.flow + 1)", "the index is too complex"),
         ("eg.enq_qdepth: range", "eg.enq_qdepth[18:1]: range", ""),
         ("md.sum: range", "hdr.ip.src: range", "32 bits: 8 nibbles"),
