@@ -53,6 +53,16 @@ def salu(
     return Case(f"{method} {call}", {"locals": local, "apply": f"md.c = {call};"}, refused, chips)
 
 
+def actions(*methods: str, refused: str = "") -> Case:
+    """Return a program with a register and several actions of it."""
+    local = "Register<bit<8>, bit<8>>(256, 0) r;\n" + "".join(
+        f"RegisterAction<bit<8>, bit<8>, bit<8>>(r) a{number} = "
+        f"{{ void apply(inout bit<8> v, out bit<8> o) {{ {method} }} }};\n"
+        for number, method in enumerate(methods)
+    )
+    return Case("  ".join(methods), {"locals": local}, refused)
+
+
 def key(name: str, expression: str, refused: str = "", *, copy: str = "") -> Case:
     """Return a program with a range key."""
     return Case(
@@ -98,6 +108,9 @@ MILLIONS = "action x(bit<9> port) { tm.ucast_egress_port = port; }\n" + TABLE % 
     "t", "hdr.eth.dst", "%s", "x; NoAction", "%d",
 )  # fmt: skip
 COMPUTED = "the condition is too complex: {} is computed; assign it to a field before"
+MANY = (
+    "the actions of register r use 5 constants that no instruction holds (11, 12, 13, 14, 15); the limit is 4"
+)
 WIDE = "the condition is too wide: it compares {} bits beside 4 bytes; a gateway has 12"
 CASES = [
     # conditions
@@ -157,6 +170,20 @@ CASES = [
     salu("v = v + md.a + 1;", "((v + md.a) + 1) has more than one operator"),
     salu("v = (v & 1) | (md.a & 2);"),
     salu("if (v == 0) { v = 1; } else { v = 2; }"),
+    # constants of a RegisterAction
+    actions("if (v > 11) { v = 12; }", "v = v - 13;", "o = v & 14;", "if (11 < v) { v = 12; }"),
+    actions("if (v > 11) { v = 12; }", "v = v - 13;", "o = v & 14;", "v = v |+| 15;", refused=MANY),
+    actions("if (v == 11) { v = 12; }", "v = md.a + 13;", "v = v | 14;", "o = 15;", refused=MANY),
+    actions("if (v > 8) { v = 7; }", "v = v - 13;", "v = v & 14;", "v = v + 15; o = 12;"),
+    actions("if ((v & 64) == 11) { v = 12; }", "v = v - 13;", "v = v & 14;", "o = md.a;"),
+    register("pair_t", refused=MANY,
+             method="if (v.low > 11) { v.low = 12; v.high = 13; } else { v.low = v.low & 14; v.high = 15; }"),
+    register("bit<1>", method="v = 1;"),
+    register("bit<32>", method="if (v > 2147483648) { v = 0; }"),
+    register("bit<32>", method="if (v > 2147483649) { v = 0; }", chips=(TOFINO,),
+             refused="act: > takes no constant above 2147483648 on tofino, not 2147483649"),
+    register("bit<32>", method="if (v > 2147483649) { v = 0; }", chips=(TOFINO2,)),
+    register("bit<32>", method="if (v == 4294967295) { v = 0; }"),
     salu("v = 1; if (v == 0) { v = 2; }", "act: v may be assigned twice"),
     salu("if (v == 0) { v = 1; v = 2; }", "act: v may be assigned twice"),
     # indexes

@@ -27,6 +27,7 @@ class Chip:
         comparisons: Comparisons of one RegisterAction (specs/device.cpp, CmpUnits).
         operand_bits: The widest value that a RegisterAction computes (specs/device.cpp, MaxSize).
         register_bits: The widest value of a register, pairs included (specs/device.cpp, MaxDualSize).
+        wide_constants: A constant of a RegisterAction may have 32 bits without a sign (mau/stateful_alu.cpp).
         spreads_registers: A register may lie in several stages (mau/table_placement.cpp, can_split).
     """
 
@@ -38,6 +39,7 @@ class Chip:
     comparisons: int = 2
     operand_bits: int = 32
     register_bits: int = 64
+    wide_constants: bool = False
     spreads_registers: bool = False
 
     @property
@@ -71,6 +73,7 @@ TOFINO2 = Chip(
     comparisons=4,
     operand_bits=128,
     register_bits=128,
+    wide_constants=True,
     spreads_registers=True,
 )
 CHIPS = {chip.name: chip for chip in (TOFINO, TOFINO2)}

@@ -4,6 +4,12 @@
 
 Comparisons, assignments and operators: mau/stateful_alu.cpp of the compiler; operands of a comparison: CmpOP
 in salu_inst.cpp of the assembler; indexes: mau/instruction_selection.cpp.
+
+An instruction holds constants from -8 to 7. Others take one of four places that all actions of a register
+share (specs/device.cpp, MinInstructionConstValue, MaxInstructionConstValue and MaxRegfileRows of both chips;
+CheckStatefulAlu); a number and its negative count once here. A comparison subtracts its right side, so there
+constants up to 8 are held, and a pair's output takes none. A place of Tofino 1 is a signed number of 32 bits,
+which a comparison of magnitude keeps to (CheckStatefulAlu).
 """
 
 from __future__ import annotations
@@ -44,10 +50,17 @@ ALU_BITS = 32
 WIDE = ("+", "-", "|", "^")
 """Operators that take more bits than `ALU_BITS` where a chip computes wider values."""
 OPERATORS = ("+", "-", "|+|", "|-|", "&", "|", "^")
+HELD, HELD_COMPARED = 7, 8
+"""The largest constants that an instruction holds, and a comparison."""
+CONSTANTS = 4
+"""Other constants of all actions of a register."""
+SIGNED = 1 << 31
+MAGNITUDES = ("<", ">", "<=", ">=")
 
 
 def register_actions(block: Block, switch: Switch, chip: Chip) -> Iterator[RefusedError]:
     """Refuse methods that a stateful ALU cannot do at once."""
+    constants: dict[str, set[int]] = {}
     for local in block.locals:
         if isinstance(local, Instance) and local.method is not None:
             method = _Method(local, switch, chip)
@@ -58,6 +71,15 @@ def register_actions(block: Block, switch: Switch, chip: Chip) -> Iterator[Refus
                 yield local.at.refuse(
                     f"{local.name} has {number} comparisons; {chip.name} has {chip.comparisons} units"
                 )
+            register = path(local.arguments[0])
+            before = constants.setdefault(register, set())
+            after = before | method.constants
+            if len(before) <= CONSTANTS < len(after):
+                yield local.at.refuse(
+                    f"the actions of register {register} use {len(after)} constants that no instruction "
+                    f"holds ({', '.join(map(str, sorted(after)))}); the limit is {CONSTANTS}"
+                )
+            constants[register] = after
 
 
 @dataclass
@@ -68,6 +90,7 @@ class _Method:
     switch: Switch
     chip: Chip
     comparisons: set[str] = field(default_factory=set)
+    constants: set[int] = field(default_factory=set)
     written: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     found: list[RefusedError] = field(default_factory=list)
 
@@ -85,6 +108,7 @@ class _Method:
                 self.statements(statement.orelse, (*branch, f"!{text}"))
             elif isinstance(statement, Assign):
                 self.operators(statement.value)
+                self.held(statement)
                 self.assignment(statement, branch)
             elif isinstance(statement, Do):
                 self.refuse(statement, "a call is not supported here")
@@ -99,6 +123,19 @@ class _Method:
         if before and any(not other or not branch or other == branch for other in before):
             self.refuse(assign, f"{target} may be assigned twice; the assignments must exclude each other")
         self.written.setdefault(target, []).append(branch)
+
+    def held(self, assign: Assign) -> None:
+        """Collect the constants of an assignment; a pair's output takes none."""
+        fields = self.switch.layout(self.made.parameters[0].type)
+        output = path(assign.target).split(".")[0] != self.made.parameters[0].name
+        if fields[0][1] == 1:  # it is set or cleared
+            return
+        if output and (len(fields) > 1 or fields[0][1] > self.chip.register_bits // 2):
+            return
+        for operand in _operands(assign.value, self.switch):
+            constant = _constant(operand, self.switch)
+            if constant is not None and constant > HELD:
+                self.constants.add(constant)
 
     def width(self, assign: Assign, target: str) -> None:
         """Refuse values that are wider than what the chip computes."""
@@ -159,6 +196,11 @@ class _Method:
             constant = _constant(term, self.switch)
             if constant is not None:
                 kinds["constants"] += [shape(term)] if constant else []
+                if constant > HELD_COMPARED:
+                    self.constants.add(constant)
+                if constant > SIGNED and condition.operator in MAGNITUDES and not self.chip.wide_constants:
+                    limit = f"{condition.operator} takes no constant above {SIGNED} on {self.chip.name}"
+                    self.refuse(condition, f"{limit}, not {constant}")
             elif isinstance(root, Name) and root.name == value:
                 kinds["values of the register"].append(shape(term))
             else:
@@ -175,6 +217,18 @@ def _constant(expression: Expression, switch: Switch) -> int | None:
         return switch.number(expression, expression.at)
     except RefusedError:
         return None
+
+
+def _operands(expression: Expression, switch: Switch) -> Iterator[Expression]:
+    if (
+        isinstance(expression, Binary)
+        and expression.operator in OPERATORS
+        and _constant(expression, switch) is None
+    ):
+        yield from _operands(expression.left, switch)
+        yield from _operands(expression.right, switch)
+    else:
+        yield expression
 
 
 def _terms(expression: Expression) -> Iterator[Expression]:
