@@ -104,9 +104,62 @@ def register(
     return Case(f"{size} x {kind} {method}", {"locals": local}, refused, chips)
 
 
+def steps(number: int) -> str:
+    """Return statements that depend on each other; the last one writes `md.a`."""
+    names = ("a", "b") if number % 2 else ("b", "a")
+    return "".join(f"md.{names[at % 2]} = md.{names[1 - at % 2]} + 1;\n" for at in range(number))
+
+
+def chained(
+    before: int, registers: int, refused: str = "", *, after: int = 0, chips: tuple[Chip, ...] = BOTH
+) -> Case:
+    """Return a program with registers between chains of steps; the index is the result of the one before."""
+    local = "".join(
+        f"Register<bit<8>, bit<8>>(256, 0) r{n};\nRegisterAction<bit<8>, bit<8>, bit<8>>(r{n}) act{n} = "
+        "{ void apply(inout bit<8> v, out bit<8> o) { v = v + 1; o = v; } };\n"
+        for n in range(registers)
+    )
+    apply = steps(before) + "".join(f"act{n}.execute(md.a);\n" for n in range(registers))
+    if after:
+        apply = apply.replace("act0.execute", "md.a = act0.execute") + steps(after)
+    return Case(
+        f"{before} steps, {registers} registers, {after} steps",
+        {"locals": local, "apply": apply},
+        refused,
+        chips,
+    )
+
+
+def behind(
+    before: int, local: str, refused: str = "", *, apply: str = "t.apply();", chips: tuple[Chip, ...] = BOTH
+) -> Case:
+    """Return a program with tables or registers behind a chain."""
+    body = steps(before) + f"if (md.a == 1) {{ {apply} }}"
+    return Case(f"{before} steps, {local}", {"locals": local, "apply": body}, refused, chips)
+
+
+def one_of_two(before: int, after: int, refused: str = "", *, chips: tuple[Chip, ...] = BOTH) -> Case:
+    """Return a program whose branches access one register: behind a chain, and before one."""
+    local = (
+        "Register<bit<8>, bit<8>>(256, 0) r;\nRegisterAction<bit<8>, bit<8>, bit<8>>(r) act = "
+        "{ void apply(inout bit<8> v, out bit<8> o) { v = v + 1; o = v; } };\n"
+    )
+    apply = f"{steps(before)} act.execute(md.a); }} else {{ md.a = act.execute(md.c); {steps(after)}"
+    body = {"locals": local, "apply": f"if (hdr.eth.kind == 1) {{ {apply} }}"}
+    return Case(f"{before} steps before, {after} behind", body, refused, chips)
+
+
 MILLIONS = "action x(bit<9> port) { tm.ucast_egress_port = port; }\n" + TABLE % (
     "t", "hdr.eth.dst", "%s", "x; NoAction", "%d",
 )  # fmt: skip
+MANY_TABLES = TABLE % ("t%d", "md.b", "exact", "NoAction", 4)
+APPLY_16 = " ".join(f"t{at}.apply();" for at in range(16))
+TWO_REGISTERS = "".join(
+    f"Register<bit<32>, bit<16>>(%d, 0) r{n};\nRegisterAction<bit<32>, bit<16>, bit<32>>(r{n}) act{n} = "
+    "{ void apply(inout bit<32> v) { v = v + 1; } };\n"
+    for n in (1, 2)
+)
+BOTH_REGISTERS = "act1.execute(md.wide); act2.execute(md.wide);"
 COMPUTED = "the condition is too complex: {} is computed; assign it to a field before"
 MANY = (
     "the actions of register r use 5 constants that no instruction holds (11, 12, 13, 14, 15); the limit is 4"
@@ -228,6 +281,35 @@ CASES = [
     memory("many short keys", TABLE % ("t", "md.a", "exact", "NoAction", 2_000_000)),  # 256 are possible
     memory("ternary", MILLIONS % ("ternary", 100_000)),
     memory("too many ternary", MILLIONS % ("ternary", 2_000_000), "takes 3907 TCAM blocks"),
+    # stages
+    chained(12, 0),
+    chained(13, 0, "IC needs 13 stages; tofino has 12", chips=(TOFINO,)),
+    chained(20, 0, chips=(TOFINO2,)),
+    chained(21, 0, "IC needs 21 stages; tofino2 has 20", chips=(TOFINO2,)),
+    chained(11, 4),
+    chained(11, 5, "5 stateful ALUs have to lie in stage 12 of tofino, where a stage has 4: those of IC.r0, ",
+            chips=(TOFINO,)),
+    chained(19, 5, "5 stateful ALUs have to lie in stage 20 of tofino2", chips=(TOFINO2,)),
+    chained(10, 8, chips=(TOFINO,)),
+    chained(10, 9, "9 stateful ALUs have to lie in stages 11 to 12", chips=(TOFINO,)),
+    chained(5, 1, after=6, chips=(TOFINO,)),
+    chained(5, 1, "IC needs 13 stages", after=7, chips=(TOFINO,)),
+    chained(0, 49, "49 stateful ALUs have to lie in stages 1 to 12", chips=(TOFINO,)),
+    chained(0, 80, chips=(TOFINO2,)),
+    one_of_two(7, 4),
+    one_of_two(7, 5, "register IC.r is accessed in several stages; tofino keeps it in one", chips=(TOFINO,)),
+    one_of_two(7, 5, chips=(TOFINO2,)),
+    behind(11, MILLIONS % ("exact", 160_000)),
+    behind(11, MILLIONS % ("exact", 170_000), "84 SRAM blocks have to lie in stage 12", chips=(TOFINO,)),
+    behind(10, MILLIONS % ("exact", 170_000)),
+    behind(11, MILLIONS % ("ternary", 12_000)),
+    behind(11, MILLIONS % ("ternary", 13_000), "26 TCAM blocks have to lie in stage 12", chips=(TOFINO,)),
+    behind(11, "".join(MANY_TABLES % at for at in range(16)), apply=APPLY_16),
+    behind(11, "".join(MANY_TABLES % at for at in range(17)), "17 tables have to lie in stage 12",
+           apply=f"{APPLY_16} t16.apply();", chips=(TOFINO,)),
+    behind(11, TWO_REGISTERS % (90_000, 90_000), apply=BOTH_REGISTERS),
+    behind(11, TWO_REGISTERS % (100_000, 100_000), "52 map RAMs have to lie in stage 12",
+           apply=BOTH_REGISTERS, chips=(TOFINO,)),
     # range keys
     key("20 bits", "hdr.copy.x", copy="bit<4> pad; bit<20> x;"),
     key("21 bits", "hdr.copy.x", "has 21 bits: 6 nibbles, of at most 5", copy="bit<3> pad; bit<21> x;"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.p4.tna import conditions, memory, stateful
+from tests.p4.tna import conditions, memory, placement, stateful
 from tests.p4.tna.chips import TOFINO, Chip
 from tests.p4.tna.machine import Switch
 from tests.p4.tna.stages import Analysis, chain, path, pipeline
@@ -54,14 +54,15 @@ def problems(tree: Tree, chip: Chip = TOFINO) -> list[str]:
             found += stateful.indexes(block, switch)
             found += actions(block)
             found += mirrors(block, switch, tree)
-    found += memory.problems(tree, switch, chip)
+    sizes = list(memory.problems(tree, switch, chip))
     for block in pipeline(tree):
         found += conditions.problems(block, switch)
         length = len(chain(block).steps)
         if length > chip.stages:
-            found.append(
+            sizes.append(
                 block.at.refuse(f"{block.name} needs {length} stages; {chip.name} has {chip.stages}")
             )
+    found += sizes or placement.problems(tree, switch, chip)
     return [str(one) for one in found]
 
 

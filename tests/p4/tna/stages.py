@@ -240,24 +240,37 @@ class Analysis:
         return Step(name, self.of_statement(statement), tested, after, branches)
 
 
+def gap(step: Step, before: Step) -> int | None:
+    """Return how many stages a step is behind an earlier one at least; None if it may be in any."""
+    if step.excludes(before):
+        return None
+    if before.effects.writes & (step.effects.reads | step.effects.writes | step.tested):
+        return 1
+    return 0 if before.name in step.after or before.effects.reads & step.effects.writes else None
+
+
 def latest(steps: Sequence[Step]) -> list[tuple[int, int | None]]:
     """Return the stage of each step, counted from 1, and the step before it in its chain."""
     stages: list[tuple[int, int | None]] = []
-    for at, step in enumerate(steps):
-        needs = step.effects.reads | step.effects.writes | step.tested
+    for step in steps:
         stage, before = 1, None
-        for earlier, other in enumerate(steps[:at]):
-            if step.excludes(other):
-                continue
-            at_least, via = stages[earlier][0], stages[earlier][1]
-            if other.effects.writes & needs:
-                at_least, via = at_least + 1, earlier
-            elif other.name not in step.after and not other.effects.reads & step.effects.writes:
-                continue
-            if at_least > stage:
-                stage, before = at_least, via
+        for earlier, other in enumerate(steps[: len(stages)]):
+            apart = gap(step, other)
+            if apart is not None and stages[earlier][0] + apart > stage:
+                stage, before = stages[earlier][0] + apart, earlier if apart else stages[earlier][1]
         stages.append((stage, before))
     return stages
+
+
+def behind(steps: Sequence[Step]) -> list[int]:
+    """Return how many stages have to follow that of each step."""
+    follow = [0] * len(steps)
+    for at in reversed(range(len(steps))):
+        for later in range(at + 1, len(steps)):
+            apart = gap(steps[later], steps[at])
+            if apart is not None:
+                follow[at] = max(follow[at], apart + follow[later])
+    return follow
 
 
 def chain(block: Block) -> Chain:
