@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pydantic_core import to_json
+
 from l4sbench import assets
 from l4sbench.errors import InputError
 from l4sbench.files import new_folder
@@ -159,9 +161,9 @@ def _write(
 ) -> None:
     (folder / "cells").mkdir()
     for cell in matrix.cells:
-        # plain JSON: Ansible's YAML reader takes 1e-07 for text
-        text = json.dumps(_variables(cell, topologies[cell.topology], matrix, placed), indent=1)
-        (folder / "cells" / f"{cell.id}.yml").write_text(f"{text}\n", encoding="utf-8")
+        # plain JSON: Ansible's YAML reader takes 1e-07 for text; `json.dumps` indents ten times as slowly
+        content = to_json(_variables(cell, topologies[cell.topology], matrix, placed), indent=1)
+        (folder / "cells" / f"{cell.id}.yml").write_bytes(content + b"\n")
     _write_modules(folder, matrix)
     for part in ("playbooks", "roles"):
         shutil.copytree(assets.folder(part), folder / part, ignore=_NOT_COPIED, dirs_exist_ok=True)

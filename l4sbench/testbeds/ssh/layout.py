@@ -144,7 +144,7 @@ def is_template(text: str) -> bool:
 
 def _wrong_values(where: str, host: str, given: Mapping[str, object]) -> Iterator[Problem]:
     """Yield the variables of a host that are not as docs/ssh.md describes them."""
-    templates = [(name, text) for name in VARIABLES for text in _texts(given.get(name)) if is_template(text)]
+    templates = [(name, text) for name in VARIABLES for text in _templates(given.get(name))]
     for name, text in templates:
         message = f"{quoted(text)} is a template, which is not evaluated here"
         yield Problem(where, f"{quoted(host)}.{name}", message, "write the value itself")
@@ -386,11 +386,17 @@ def shared(
     """
     plain = {node: program.to_json() for node, program in programs.items()}
     for node, program in plain.items():
-        for text in _texts(program):
-            if is_template(text):
-                message = f"{text!r} cannot be passed to Ansible, which takes it for a template"
-                raise InputError([Problem("", node, message, "remove the braces from the catalog entry")])
+        for text in _templates(program):
+            message = f"{text!r} cannot be passed to Ansible, which takes it for a template"
+            raise InputError([Problem("", node, message, "remove the braces from the catalog entry")])
     return {"networks": {name: list(nodes) for name, nodes in networks.items()}, "programs": {**plain}}
+
+
+def _templates(plain: object) -> Iterator[str]:
+    """Yield the texts in plain data that Ansible would evaluate."""
+    # JSON has the signs of a template only in texts, and to look at it once is faster than at each of them
+    if is_template(json.dumps(plain)):
+        yield from filter(is_template, _texts(plain))
 
 
 def _texts(plain: object) -> Iterator[str]:

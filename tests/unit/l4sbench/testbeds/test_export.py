@@ -173,3 +173,28 @@ def test_a_plan_tells_what_is_wrong_with_an_inventory(
 def test_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["run", "quickstart", "--on", f"ssh:{tmp_path}/no.yml", "--dir", str(tmp_path)]) == 2
     assert "does not exist" in capsys.readouterr().err
+
+
+def calls_of_export(folder: Path, *filters: str) -> tuple[int, int]:
+    """The number of cells, and that of calls of Python functions that their export takes."""
+    calls = 0
+
+    def note(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(note)
+    try:
+        cells = api.export("quickstart", folder, filters)
+    finally:
+        sys.setprofile(None)
+    return cells, calls
+
+
+def test_a_cell_is_exported_in_few_calls(tmp_path: Path) -> None:
+    """A call for each text of a cell's file would be 6,000 and more."""
+    calls_of_export(tmp_path / "warm", "aqm=dualpi2")
+    few, calls_of_few = calls_of_export(tmp_path / "few", "aqm=dualpi2", "buffer_bdp=1")
+    many, calls_of_many = calls_of_export(tmp_path / "many", "aqm=dualpi2")
+    each = (calls_of_many - calls_of_few) / (many - few)
+    assert each < 4000, each
