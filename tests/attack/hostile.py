@@ -34,8 +34,8 @@ MARKER: Final = "l4sbench-was-here"
 SECRET: Final = "hunter2-of-somebody"
 """Content of a file outside of a case, which links lead to and nothing may repeat."""
 
-OUTSIDE: Final = "outside"
-"""Folder beside the cases with that file, in which nothing may change."""
+OUTSIDE: Final = f"outside-{os.getpid()}"
+"""Folder beside the cases with that file, in which nothing may change; other processes have their own."""
 
 Tree: TypeAlias = Any
 
