@@ -298,7 +298,7 @@ class _Assembly:
             for number, part in enumerate(parts):
                 if part.parsed:
                     path = self._parts / f"{name}-{number}.parquet"
-                    tables.write(name, [part.lazy(path)], path, compression="lz4")
+                    tables.write(name, [part.lazy(path)], path, compression="lz4", flush=False)
                     part.spilt, part.parsed = path, []
         self._waiting = 0
 

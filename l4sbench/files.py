@@ -42,10 +42,11 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[Path]:
+def new_file(path: Path, *, flush: bool = True) -> Iterator[Path]:
     """Yield an empty file to write into; it becomes `path`, on the disk, unless the block raises an error.
 
-    A symbolic link at `path` is replaced, and not followed.
+    A symbolic link at `path` is replaced, and not followed. Without `flush`, a power failure may lose the
+    content, which is right for what nobody reads after one.
 
     Raises:
         InputError: something else than a regular file is at `path`.
@@ -58,7 +59,8 @@ def new_file(path: Path) -> Iterator[Path]:
     temporary, descriptor = _claim(path.parent, _make_file)
     try:
         yield temporary
-        os.fsync(descriptor)
+        if flush:
+            os.fsync(descriptor)
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):

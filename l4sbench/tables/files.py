@@ -130,18 +130,23 @@ def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def write(
-    table: str, parts: Sequence[pl.LazyFrame], path: Path, *, compression: Compression = "zstd"
+    table: str,
+    parts: Sequence[pl.LazyFrame],
+    path: Path,
+    *,
+    compression: Compression = "zstd",
+    flush: bool = True,
 ) -> None:
     """Write a table from parts that are in key order; the file appears whole or not at all.
 
-    The file does not depend on how the rows are split into parts.
+    With `flush` it is on the disk, too. The file does not depend on how the rows are split into parts.
 
     Raises:
         OSError: it could not be written; ENOSPC when the disk is full.
     """
     path.parent.mkdir(exist_ok=True)  # no parents: the run directory may have been moved
     frame = _together(table, parts) if parts else empty(table).lazy()
-    with new_file(path) as temporary:
+    with new_file(path, flush=flush) as temporary:
         try:
             frame.sink_parquet(
                 temporary,
