@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices, run_options
-from l4sbench.cli.terminal import answer, as_json, as_table, kernels_text, say, warn
+from l4sbench.cli.terminal import OneByOne, answer, answer_json, as_table, kernels_text, say, warn
 from l4sbench.wording import as_duration, counted
 
 if TYPE_CHECKING:
@@ -62,14 +62,17 @@ def _plan(args: argparse.Namespace) -> int:
     from l4sbench.app.api import plan_of
     from l4sbench.app.plans import cell_of, summary
     from l4sbench.planning.plan import as_json as plan_as_json
+    from l4sbench.planning.plan import cells_as_json
 
     planned = plan_of(args.matrix, args.filters, run_options(args))
     if args.json:
-        plain = plan_as_json(planned.plan, planned.jobs)
+        plain = plan_as_json(planned.plan, planned.jobs, cells=False)
+        if planned.plan.cells:
+            plain["cells"] = OneByOne(cells_as_json(planned.plan))
         if planned.forecast is not None:
             plain["trials_added_probably"] = planned.forecast.trials
         plain["problems"] = [str(problem) for problem in (*planned.untrusted, *planned.problems)]
-        answer(as_json(plain))
+        answer_json(plain)
         return 0
     _print_head(planned.plan)
     if args.cells:

@@ -7,18 +7,20 @@ It does without rich, whose import takes longer than a whole `l4sbench plan`.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from l4sbench.cli.streams import unwritten
 from l4sbench.printable import printable
 
+_PARTS_AT_ONCE: Final = 10_000
 _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
@@ -72,15 +74,44 @@ def _styled(part: Styled, *, colour: bool) -> str:
     return f"\x1b[{_SGR[part.style]}m{text}\x1b[0m" if colour else text
 
 
+class OneByOne(list[object]):
+    """A list whose items are made when `answer_json` prints them, and not kept."""
+
+    def __init__(self, items: Iterator[object]) -> None:
+        super().__init__((None,))  # the encoder asks whether there are any
+        self._items = items
+
+    def __iter__(self) -> Iterator[object]:
+        return self._items
+
+
 def as_json(value: object) -> str:
     """Return `value` as the JSON that `--json` prints."""
+    return "".join(_json_parts(value))
+
+
+def answer_json(value: object) -> None:
+    """Print `value` as JSON, part by part, so that a long one needs no more memory than a short one."""
+    try:
+        for part in _json_parts(value):
+            sys.stdout.write(part)
+        print(flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritten(error) from None
+
+
+def _json_parts(value: object) -> Iterator[str]:
     import json
 
-    text = json.dumps(value, indent=2, ensure_ascii=(sys.stdout.encoding or "").lower() != "utf-8")
-    if text.replace("\n", "").isprintable():
-        return text
-    # what `answer` would show in Python's way is written in JSON's
-    return "".join(sign if sign == "\n" or sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+    ascii_only = (sys.stdout.encoding or "").lower() != "utf-8"
+    parts = json.JSONEncoder(indent=2, ensure_ascii=ascii_only).iterencode(value)
+    while text := "".join(itertools.islice(parts, _PARTS_AT_ONCE)):
+        if text.replace("\n", "").isprintable():
+            yield text
+        else:  # what `answer` would show in Python's way is written in JSON's
+            yield "".join(s if s == "\n" or s.isprintable() else json.dumps(s)[1:-1] for s in text)
 
 
 def as_table(rows: Sequence[Mapping[str, object]], *, right: frozenset[str] = frozenset()) -> list[str]:

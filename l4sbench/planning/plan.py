@@ -12,7 +12,7 @@ restart. Nothing here touches a host or a file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property, lru_cache
@@ -557,11 +557,11 @@ def _row(axes: Sequence[tuple[str, ...]], members: Sequence[CellPlan]) -> PlanRo
     )
 
 
-def as_json(plan: Plan, jobs: int) -> dict[str, object]:
-    """Return the plan as plain data for programs: one object per cell."""
+def as_json(plan: Plan, jobs: int, *, cells: bool = True) -> dict[str, object]:
+    """Return the plan as plain data for programs: one object per cell, or none without `cells`."""
     return {
         "matrix": plan.matrix.name,
-        "cells": [_cell_json(planned, plan.matrix.baseline_ids) for planned in plan.cells],
+        "cells": list(cells_as_json(plan)) if cells else [],
         "trials": {reason.value: number for reason, number in plan.trials.items()},
         "trials_to_run": plan.to_run,
         "trials_added_at_most": plan.most_added,
@@ -575,6 +575,12 @@ def as_json(plan: Plan, jobs: int) -> dict[str, object]:
             {"message": c.message, "figures": list(c.figures), "cells": list(c.cells)} for c in plan.cautions
         ],
     }
+
+
+def cells_as_json(plan: Plan) -> Iterator[dict[str, object]]:
+    """Yield the cells of `as_json` one by one, as there may be many."""
+    for planned in plan.cells:
+        yield _cell_json(planned, plan.matrix.baseline_ids)
 
 
 def _batch_json(batch: Batch) -> dict[str, object]:

@@ -21,7 +21,7 @@ def test_every_block_runs_in_order(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 9
+    assert len(blocks) == 10
     names: dict[str, object] = {}
     shown = []
     for number, block in enumerate(blocks, 1):
