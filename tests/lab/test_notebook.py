@@ -40,8 +40,9 @@ def test_every_block_runs_in_order(
     assert re.search(r"^dualpi2 +classic +\d", shown[5], re.MULTILINE)
     assert shown[6].startswith("Goodput of the L4S flows")
     assert (tmp_path / "goodput.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert shown[7] == "False 2\n"
-    assert shown[8].splitlines()[-1] == "['ok', 'ok']"
+    assert (tmp_path / "goodput.pdf").is_file()
+    assert shown[8] == "False 2\n"
+    assert shown[9].splitlines()[-1] == "['ok', 'ok']"
 
 
 def test_a_second_run_in_one_process_runs_nothing_and_decides_the_same(lab: Lab, tmp_path: Path) -> None:
