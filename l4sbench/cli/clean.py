@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs, count
-from l4sbench.cli.terminal import answer, as_json, as_path, as_table, say, warn
+from l4sbench.cli.terminal import answer, answer_json, as_path, as_table, say, warn
 from l4sbench.printable import printable
 from l4sbench.wording import counted
 
@@ -63,7 +63,7 @@ def clean(args: argparse.Namespace) -> int:
             {"kind": one.kind, "path": str(one.path), "size_bytes": one.size_bytes, "why": one.why}
             for one in found
         ]
-        answer(as_json(rows))
+        answer_json(rows)
         return 0
     if not found:
         answer("nothing to remove")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, count
-from l4sbench.cli.terminal import Styled, answer, as_json, as_table, say
+from l4sbench.cli.terminal import Styled, answer, answer_json, as_table, say
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def doctor(args: argparse.Namespace) -> int:
             answer(package)
         return 0
     if args.json:
-        answer(as_json([asdict(check) for check in checks]))
+        answer_json([asdict(check) for check in checks])
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
@@ -117,7 +117,7 @@ def _pauses(args: argparse.Namespace) -> int:
         say(f"measuring every host for {2 * seconds} s, one after the other")
         found = pauses_on(Path(inventory), seconds)
     if args.json:
-        answer(as_json({host: pauses.as_values() for host, pauses in found.items()}))
+        answer_json({host: pauses.as_values() for host, pauses in found.items()})
         return 0
     rows = [row for host, pauses in found.items() for row in _rows(host, pauses)]
     for line in as_table(rows, right=frozenset(rows[0]) - {"host", "10 kHz"}):

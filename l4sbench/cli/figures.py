@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import as_filter, is_filter
-from l4sbench.cli.terminal import answer, as_json, as_path, say, warn
+from l4sbench.cli.terminal import answer, answer_json, as_path, say, warn
 from l4sbench.wording import counted
 
 if TYPE_CHECKING:
@@ -148,13 +148,11 @@ def _announce(one: Written) -> None:
 def _answer(args: argparse.Namespace, folder: Path, written: Sequence[Written]) -> int:
     """Print the index, or everything as JSON."""
     if args.json:
-        answer(
-            as_json(
-                [
-                    {"name": one.name, "caption": one.caption, "files": [str(file) for file in one.files]}
-                    for one in written
-                ]
-            )
+        answer_json(
+            [
+                {"name": one.name, "caption": one.caption, "files": [str(file) for file in one.files]}
+                for one in written
+            ]
         )
     else:
         answer(as_path(folder / "index.html"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import as_filter, is_filter
-from l4sbench.cli.terminal import answer, as_json, as_path, say
+from l4sbench.cli.terminal import answer, answer_json, as_path, say
 from l4sbench.errors import InputError
 from l4sbench.wording import counted
 
@@ -59,7 +59,7 @@ def write(args: argparse.Namespace) -> int:
     if not names:
         raise InputError(f"{as_path(run)} has no valid trial with flows", "choose other filters")
     if args.json:
-        answer(as_json([str(folder / name) for name in names]))
+        answer_json([str(folder / name) for name in names])
     else:
         say(f"{counted(len(names), 'file')}; to look at one: flent -p totals -o plot.png FILE")
         answer(as_path(folder))

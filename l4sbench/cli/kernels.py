@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_runs, count, lab_name
-from l4sbench.cli.terminal import answer, as_json, as_table, say
+from l4sbench.cli.terminal import answer, answer_json, as_table, say
 from l4sbench.errors import L4sbenchError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def list_labs(args: argparse.Namespace) -> int:
 
     found = labs()
     if args.json:
-        answer(as_json({"labs": [_as_values(lab) for lab in found]}))
+        answer_json({"labs": [_as_values(lab) for lab in found]})
         return 0
     if not found:
         say("no lab is built; l4sbench lab build")

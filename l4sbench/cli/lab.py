@@ -21,7 +21,7 @@ from l4sbench.cli.options import (
     count,
     lab_name,
 )
-from l4sbench.cli.terminal import answer, as_json, as_table, say
+from l4sbench.cli.terminal import answer, answer_json, as_table, say
 from l4sbench.factors import DEFAULT_LAB
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def status(args: argparse.Namespace) -> int:
 
     state, booted = look(), labs()
     if args.json:
-        answer(as_json(_as_values(state) | {"nodes": [nodes.as_values(each) for each in booted]}))
+        answer_json(_as_values(state) | {"nodes": [nodes.as_values(each) for each in booted]})
     else:
         _print(state)
         nodes.show(booted)

@@ -8,7 +8,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, count
-from l4sbench.cli.terminal import answer, as_command, as_json, say, warn
+from l4sbench.cli.terminal import answer, answer_json, as_command, say, warn
 from l4sbench.errors import TestbedError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def up(args: argparse.Namespace) -> int:
     if not state.fresh:
         warn("the nodes run an earlier build; restart them with `l4sbench lab down` and `l4sbench lab up`")
     if args.json:
-        answer(as_json(as_values(state)))
+        answer_json(as_values(state))
         return 0
     say(f"{len(state.nodes)} nodes are up: {', '.join(node.name for node in state.nodes)}")
     if state.ssh_config is not None:

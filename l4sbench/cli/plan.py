@@ -61,12 +61,11 @@ def plan(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     from l4sbench.app.api import plan_of
     from l4sbench.app.plans import cell_of, summary
-    from l4sbench.planning.plan import as_json as plan_as_json
-    from l4sbench.planning.plan import cells_as_json
+    from l4sbench.planning.plan import as_json, cells_as_json
 
     planned = plan_of(args.matrix, args.filters, run_options(args))
     if args.json:
-        plain = plan_as_json(planned.plan, planned.jobs, cells=False)
+        plain = as_json(planned.plan, planned.jobs, cells=False)
         if planned.plan.cells:
             plain["cells"] = OneByOne(cells_as_json(planned.plan))
         if planned.forecast is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli import figures, flent
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command
-from l4sbench.cli.terminal import answer, as_command, as_json, as_path, colour, is_terminal, say, warn
+from l4sbench.cli.terminal import answer, answer_json, as_command, as_path, colour, is_terminal, say, warn
 from l4sbench.errors import InputError
 from l4sbench.wording import counted
 
@@ -137,7 +137,7 @@ def _decision(args: argparse.Namespace) -> int:
     if args.json:
         from reports.render.data import document
 
-        answer(as_json(document(decision, _regrets(decision, args.prevalence), command=command)))
+        answer_json(document(decision, _regrets(decision, args.prevalence), command=command))
         return 0
     if args.filters:
         show(decision, command, args.prevalence)
@@ -182,7 +182,7 @@ def _against(args: argparse.Namespace) -> int:
         regrets = _regrets(decision, args.prevalence)
         page = target.write(decision, regrets, [pages.beside_published(found)])
         say(f"report: {as_path(document)}\npage:   {as_path(page)}")
-    answer(as_json(as_document(found)) if args.json else text.rstrip())
+    answer_json(as_document(found)) if args.json else text.rstrip()
     return 0
 
 
@@ -196,7 +196,7 @@ def _claims(args: argparse.Namespace) -> int:
     text = claims.markdown(found, _command(matrix, args))
     target = None if args.filters else _target(path, args.output)
     document = target.write_beside(f"claims-{found.study.study}.md", text) if target else None
-    answer(as_json(claims.as_document(found)) if args.json else text.rstrip())
+    answer_json(claims.as_document(found)) if args.json else text.rstrip()
     if document:
         say(f"report: {as_path(document)}")
     return 0

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_run, add_runs
-from l4sbench.cli.terminal import Styled, answer, as_command, as_json, as_path, as_table, say
+from l4sbench.cli.terminal import Styled, answer, answer_json, as_command, as_path, as_table, say
 from l4sbench.wording import counted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def show(args: argparse.Namespace) -> int:
     matrix = load_matrix(path / "matrix.yaml")
     run, cells = summary(path, matrix), cells_of(path, matrix, args.cells)
     if args.json:
-        answer(as_json({**_run_values(run), "cells": [_cell_values(cell) for cell in cells]}))
+        answer_json({**_run_values(run), "cells": [_cell_values(cell) for cell in cells]})
     elif len(cells) == 1:
         _print_cell(run, cells[0])
     else:

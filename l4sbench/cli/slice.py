@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_subcommands, count
-from l4sbench.cli.terminal import answer, as_command, as_json, as_path, as_table, say, warn
+from l4sbench.cli.terminal import answer, answer_json, as_command, as_path, as_table, say, warn
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.wording import as_duration
 
@@ -151,7 +151,7 @@ def plan(args: argparse.Namespace) -> int:
     if facts.sites and site == "auto":
         site = site_with_room(rounded(spec, facts.size_of), facts.sites) or site
     if args.json:
-        answer(as_json(_as_document(spec, site)))
+        answer_json(_as_document(spec, site))
         return 0
     machines = [
         {
@@ -215,7 +215,7 @@ def status(args: argparse.Namespace) -> int:
     """Print the state of a slice."""
     found = _found(args.slice)
     if args.json:
-        answer(as_json(_state_document(found)))
+        answer_json(_state_document(found))
         return 0
     answer(f"{found.name}: {found.state}, lease ends {_when(found.lease_end)}, id {found.id}")
     rows = [

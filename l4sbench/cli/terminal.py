@@ -11,7 +11,7 @@ import itertools
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +44,18 @@ class Styled:
 
 def answer(*parts: str | Styled) -> None:
     """Print the answer, to stdout; control characters in it are shown, not sent."""
+    _put([_line(parts, sys.stdout), "\n"])
+
+
+def answer_json(value: object) -> None:
+    """Print `value` as JSON, part by part, so that a long one needs no more memory than a short one."""
+    _put(itertools.chain(_json_parts(value), "\n"))
+
+
+def _put(parts: Iterable[str]) -> None:
     try:
-        print(_line(parts, sys.stdout), flush=True)
+        sys.stdout.writelines(parts)
+        sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -83,23 +93,6 @@ class OneByOne(list[object]):
 
     def __iter__(self) -> Iterator[object]:
         return self._items
-
-
-def as_json(value: object) -> str:
-    """Return `value` as the JSON that `--json` prints."""
-    return "".join(_json_parts(value))
-
-
-def answer_json(value: object) -> None:
-    """Print `value` as JSON, part by part, so that a long one needs no more memory than a short one."""
-    try:
-        for part in _json_parts(value):
-            sys.stdout.write(part)
-        print(flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise unwritten(error) from None
 
 
 def _json_parts(value: object) -> Iterator[str]:

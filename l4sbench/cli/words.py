@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_catalog, add_command, add_runs
-from l4sbench.cli.terminal import Styled, answer, as_json, as_path, as_table, is_terminal
+from l4sbench.cli.terminal import Styled, answer, answer_json, as_path, as_table, is_terminal
 from l4sbench.errors import InputError, suggest
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def list_all(args: argparse.Namespace) -> int:
         hint = suggest(args.what, LISTS)
         raise InputError(f"{args.what} is not a valid list", hint)
     if args.json:
-        answer(as_json([dict(row) for row in rows]))
+        answer_json([dict(row) for row in rows])
         return 0
     if not rows:
         answer(f"there are no {args.what}" + (f" below {args.runs}" if args.what == "runs" else ""))
@@ -134,7 +134,7 @@ def explain(args: argparse.Namespace) -> int:
         raise InputError(f"{kind} is not a valid kind of name", suggest(kind, words.KINDS))
     found = words.explain(name, Catalog.load(args.catalog), kind)
     if args.json:
-        answer(as_json([{**asdict(word), "facts": dict(word.facts)} for word in found]))
+        answer_json([{**asdict(word), "facts": dict(word.facts)} for word in found])
         return 0
     for number, word in enumerate(found):
         if number:

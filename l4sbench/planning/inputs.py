@@ -249,6 +249,7 @@ def _samples(cells: Iterable[Cell]) -> tuple[Cell, ...]:
 
     Few are returned twice. What was seen is forgotten when it is much, as then hardly any are alike.
     """
+    cells = tuple(cells)  # kept, as their halves are told apart by their addresses
     found: list[Cell] = []
     seen: set[object] = set()
     halves: set[tuple[int, int]] = set()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from l4sbench.cli.terminal import Styled, answer, as_json, say
+from l4sbench.cli.terminal import Styled, answer, answer_json, say
 from l4sbench.printable import printable
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202ecba\u2066\ud800\r\x7f"
@@ -40,8 +40,9 @@ def test_printing_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert err == f"error: {printable(HOSTILE)}\n"
 
 
-def test_json_shows_them_in_its_own_way() -> None:
+def test_json_shows_them_in_its_own_way(capsys: pytest.CaptureFixture[str]) -> None:
     document = {HOSTILE: [HOSTILE, "\U000e0041", "größer"]}
-    text = as_json(document)
+    answer_json(document)
+    text = capsys.readouterr().out
     assert text.replace("\n", "").isprintable()
     assert json.loads(text) == document
