@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from l4sbench.garbage import collector_paused
+
 
 def root() -> Path:
     """Return the folder of `kernels/`, `matrices/` and the other data folders."""
@@ -48,7 +50,9 @@ def digest(path: Path, *, suffixes: tuple[str, ...] = ()) -> str:
         name = file.name if file == path else file.relative_to(path).as_posix()
         content = file.read_bytes()
         if file.suffix == ".py":
-            content = "\0".join(_code(ast.parse(content, file))).encode()
+            with collector_paused():
+                tree = ast.parse(content, file)
+            content = "\0".join(_code(tree)).encode()
         total.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
     return total.hexdigest()
 

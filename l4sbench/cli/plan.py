@@ -50,7 +50,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def plan(args: argparse.Namespace) -> int:
     """Print the plan."""
-    from l4sbench.matrix.expand import collector_paused
+    from l4sbench.garbage import collector_paused
 
     if args.export is not None:
         return _export(args)

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import math
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 from l4sbench.cell import Cell
 from l4sbench.document import reported
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
+from l4sbench.garbage import collector_paused
 from l4sbench.matrix.naming import Meaning, Names, Resolved, resolve
 from l4sbench.matrix.patterns import BAR, MAX_ALTERNATIVES, Pattern, with_commas
 from l4sbench.matrix.shapes import Block, Owns, ResolvedPoint, ShapeMaker, halves, shaping_names
@@ -87,18 +86,6 @@ def expand(source: MatrixSource, names: Names) -> Expansion:
     with collector_paused():
         _Expander(source, names, result).run()
     return result
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Pause Python's cycle collector: scanning a million small objects takes longer than making them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _clashes(source: MatrixSource, result: Expansion) -> None:

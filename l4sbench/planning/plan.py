@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from l4sbench.document import reported
 from l4sbench.errors import InputError, Problem
+from l4sbench.garbage import collector_paused
 from l4sbench.matrix import LEAST_TRIALS
-from l4sbench.matrix.expand import collector_paused
 from l4sbench.planning.cost import carried_mbps
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.memory import guest_mb

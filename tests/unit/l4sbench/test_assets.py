@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import os
 from pathlib import Path
 
@@ -82,6 +84,29 @@ def test_a_digest_of_code_is_the_same_in_all_versions_of_python(tmp_path: Path) 
         "def f(a, *, b=None):\n    global c\n    return f'{a!r:>{b}} x' 'y' if a else [*a, 1.5, b'', ...]\n"
     )
     assert assets.digest(file) == "48991e291a5b0e6995bcb284aa920e4e5f9d8fec8f3b2ccc5084a5e9051ccf22"
+
+
+def test_a_collection_of_garbage_does_not_disturb_a_digest(tmp_path: Path) -> None:
+    file = tmp_path / "code.py"
+    file.write_text(CODE * 20)
+    before = assets.digest(file)
+    every = gc.get_threshold()
+    gc.callbacks.append(parse)
+    gc.set_threshold(10)
+    try:
+        assert assets.digest(file) == before
+    finally:
+        gc.set_threshold(*every)
+        gc.callbacks.remove(parse)
+
+
+def parse(phase: str, info: dict[str, int]) -> None:
+    """Parse something, deep in the stack, as code that a collection runs may."""
+
+    def deep(calls: int) -> ast.AST:
+        return deep(calls - 1) if calls else ast.parse("a + b")
+
+    deep(20)
 
 
 def test_a_digest_of_what_is_not_there_is_an_error(tmp_path: Path) -> None:
