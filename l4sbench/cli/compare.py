@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_runs
-from l4sbench.cli.terminal import answer_json, as_path, say
+from l4sbench.cli.terminal import answer, answer_json, as_path, say
 
 REGRESSED = 1
 
@@ -70,7 +70,10 @@ def compare(args: argparse.Namespace) -> int:
         every=args.all,
         between=args.between,
     )
-    answer_json(as_document(found)) if args.json else as_text(found)
+    if args.json:
+        answer_json(as_document(found))
+    else:
+        answer(as_text(found))
     if args.junit:
         args.junit.parent.mkdir(parents=True, exist_ok=True)
         write_whole(args.junit, as_junit(found, args.new))

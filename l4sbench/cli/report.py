@@ -182,7 +182,10 @@ def _against(args: argparse.Namespace) -> int:
         regrets = _regrets(decision, args.prevalence)
         page = target.write(decision, regrets, [pages.beside_published(found)])
         say(f"report: {as_path(document)}\npage:   {as_path(page)}")
-    answer_json(as_document(found)) if args.json else text.rstrip()
+    if args.json:
+        answer_json(as_document(found))
+    else:
+        answer(text.rstrip())
     return 0
 
 
@@ -196,7 +199,10 @@ def _claims(args: argparse.Namespace) -> int:
     text = claims.markdown(found, _command(matrix, args))
     target = None if args.filters else _target(path, args.output)
     document = target.write_beside(f"claims-{found.study.study}.md", text) if target else None
-    answer_json(claims.as_document(found)) if args.json else text.rstrip()
+    if args.json:
+        answer_json(claims.as_document(found))
+    else:
+        answer(text.rstrip())
     if document:
         say(f"report: {as_path(document)}")
     return 0
