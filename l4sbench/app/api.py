@@ -371,8 +371,8 @@ def export(
     that catalog entries from outside bring is trusted: hosts will build it.
 
     Raises:
-        InputError: the matrix, a filter, the inventory or the folder is wrong, or hosts would build code that
-            is not trusted yet.
+        InputError: the matrix, a filter, the inventory or the folder is wrong, there are too many cells for
+            an export, or hosts would build code that is not trusted yet.
     """
     from l4sbench.testbeds.ssh.export import export as write
 

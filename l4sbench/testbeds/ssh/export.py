@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic_core import to_json
 
 from l4sbench import assets
-from l4sbench.errors import InputError
+from l4sbench.errors import InputError, Problem
 from l4sbench.files import new_folder
 from l4sbench.program import programs
 from l4sbench.program.timing import tools
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 MARK: Final = ".l4sbench-export"
 """File that marks an exported folder, which may be replaced."""
+
+MOST_CELLS: Final = 2000
+"""Cells that one export holds: more are hundreds of megabytes, and nobody runs them by hand."""
 
 _NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", ".ansible", "tests")
 
@@ -96,10 +99,15 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
         inventory: The inventory to name in the commands; None: write one to fill in.
 
     Raises:
-        InputError: something else is in the folder, the inventory's hosts cannot be the topology, or a
-            program cannot be handed to Ansible.
+        InputError: the matrix has more than `MOST_CELLS` cells, something else is in the folder, the
+            inventory's hosts cannot be the topology, or a program cannot be handed to Ansible.
         TestbedError: the lean traffic tool, which some cell needs, cannot be compiled.
     """
+    if len(matrix.cells) > MOST_CELLS:
+        message = f"{len(matrix.cells)} cells exceed the maximum of {MOST_CELLS} for an export"
+        raise InputError(
+            [Problem(f"{matrix.path}:1:1", "", message, "choose cells by filters, such as aqm=dualpi2")]
+        )
     names = dict.fromkeys(cell.topology for cell in matrix.cells)
     topologies = {name: matrix.catalog.topology(name) for name in names}
     placed = _Placed()

@@ -20,6 +20,7 @@ from l4sbench.testbeds.ssh.environment import environment
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of, misplaced
 from l4sbench.topology import topology
+from tests.attack.hostile import crossed
 from tests.patience import PATIENCE_S
 
 LINE6 = topology("line6")
@@ -109,6 +110,20 @@ def test_an_export_replaces_an_export_and_nothing_else(exported: Path, tmp_path:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(InputError, match="is not empty and not an export"):
         api.export("quickstart", tmp_path)
+
+
+def test_an_export_has_a_most_number_of_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    matrix = tmp_path / "large.yaml"
+    matrix.write_text(crossed({"aqm": 5, "buffer_bdp": 20, "rtt": 21}), encoding="utf-8")
+    folder = tmp_path / "by-hand"
+    assert main(["plan", str(matrix), "--export", str(folder)]) == 2
+    assert capsys.readouterr().err == (
+        f"error: {matrix}:1:1: 2100 cells exceed the maximum of 2000 for an export; "
+        "choose cells by filters, such as aqm=dualpi2\n"
+    )
+    assert not folder.exists()
+    assert main(["plan", str(matrix), "aqm=fifo", "rtt=1ms", "--export", str(folder)]) == 0
+    assert len(list((folder / "cells").iterdir())) == 20
 
 
 def test_what_is_beside_an_export_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
