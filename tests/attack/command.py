@@ -21,7 +21,7 @@ from typing import Final
 
 from tests.attack.hostile import ROOT, Case, make_case
 from tests.attack.loaded import text
-from tests.attack.oracle import CPU_S, HANG_S, Ended, objections
+from tests.attack.oracle import HANG_S, Ended, objections
 from tests.attack.worker import base_run
 
 _ADDRESS_SPACE: Final = 8 * 2**30
@@ -34,11 +34,11 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **own, "PYTHONPATH": str(ROOT), "POLARS_MAX_THREADS": "1"}
 
 
-def perform(argv: tuple[str, ...], folder: Path, env: dict[str, str]) -> Ended:
+def perform(argv: tuple[str, ...], folder: Path, env: dict[str, str], cpu_s: float) -> Ended:
     """Run one command in a process of its own, with limits that end it should it run away."""
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (int(CPU_S * 2), int(CPU_S * 2)))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s * 2), int(cpu_s * 2)))
         resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
 
     command = [sys.executable, "-m", "l4sbench", *argv]
@@ -71,7 +71,7 @@ def attack(case: Case, env: dict[str, str]) -> list[str]:
     """Run the commands of a case; return what the oracle objects to."""
     found: list[str] = []
     for argv in case.commands:
-        ended = perform(argv, case.folder, env)
+        ended = perform(argv, case.folder, env, case.cpu_s)
         against = objections(case, argv, ended)
         found += [f"{argv}: {text}\n{ended.err[-2000:]}" for text in against]
     return found

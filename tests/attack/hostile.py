@@ -52,6 +52,7 @@ class Case:
         commands: arguments of l4sbench.
         files: names of the files at fault; a command that refuses them must give a position in one of them.
         exits: codes that are right.
+        cpu_s: processor time that a command may need.
     """
 
     kind: str
@@ -61,6 +62,7 @@ class Case:
     commands: tuple[tuple[str, ...], ...]
     files: tuple[str, ...] = ()
     exits: tuple[int, ...] = (0, 2)
+    cpu_s: float = 10.0
 
 
 # ---- what is nasty
@@ -452,6 +454,9 @@ def _matrix_texts() -> list[str]:
 
 
 def _matrices(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
+    if rng.random() < _SELDOM:
+        (folder / "m.yaml").write_text(about_the_bound(rng), encoding="utf-8")
+        return {"commands": (("plan", "m.yaml"),), "files": ("m.yaml",), "cpu_s": 90.0}
     texts = [text for text in _matrix_texts() if "extends:" not in text]
     files = ["m.yaml"]
     if rng.random() < 0.1:
@@ -509,6 +514,18 @@ _LARGE: Final[tuple[Callable[[random.Random], str], ...]] = (
 
 def _axis(name: str, count: int, prefix: str = "", suffix: str = "") -> str:
     return f"  {name}: [{', '.join(f'{prefix}{number}{suffix}' for number in range(1, count + 1))}]\n"
+
+
+_SELDOM: Final = 0.003
+"""Share of matrices with about as many cells as there may be: each takes half a minute."""
+
+
+def about_the_bound(rng: random.Random) -> str:
+    """Return a matrix that has, with its baselines, somewhat less or more than 1,000,000 cells."""
+    wanted, one = rng.choice((("none", 1), ("solo", 3), ("solo-and-same", 4)))
+    rates = 1_000_000 // (5 * 20 * 40 * one)
+    axes = {"aqm": 5, "buffer_bdp": 20, "rtt": 40, "rate": rates + rng.choice((-3, 0, 1, rates))}
+    return f"{crossed(axes)}baselines: {wanted}\n"
 
 
 _SUFFIXES: Final = {"rate": "mbit", "rtt": "ms", "l4s.start": "ms", "path.jitter": "us", "duration": "s"}
