@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,24 +29,49 @@ def only_busy(reasons: str | None) -> bool:
     return _BUSY.fullmatch(reasons or "") is not None
 
 
-_TURN: Final = Path(tempfile.gettempdir(), f"l4sbench-tests-{os.getuid()}.lock")
-_held: set[str] = set()
+_TURNS: Final = Path(tempfile.gettempdir(), f"l4sbench-tests-{os.getuid()}.turns")
+_SUITE: Final = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
 
 
 @contextmanager
-def _turn(name: str) -> Iterator[None]:
-    """Wait until the nodes of other processes' tests are gone.
+def _turn() -> Iterator[None]:
+    """Wait until the nodes of other suites' tests on this machine are gone.
 
-    Nodes come before all other processes, except those of other nodes: in real time they would be late.
+    Nodes come before all other processes, but not before other nodes, which would make them late.
     """
-    with _TURN.open("w") as lock:
-        if not _held:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        _held.add(name)
-        try:
-            yield
-        finally:
-            _held.discard(name)
+    own = f"{_SUITE} {os.getpid()}"
+    deadline_s = time.monotonic() + 4 * PATIENCE_S
+    while not _entered(own):
+        assert time.monotonic() < deadline_s, f"others have nodes: {_TURNS.read_text()}"
+        time.sleep(1)
+    try:
+        yield
+    finally:
+        with _turns() as users:
+            users.remove(own)
+
+
+def _entered(own: str) -> bool:
+    """Add this process to those that have nodes, unless they are of another suite."""
+    with _turns() as users:
+        if any(not user.startswith(f"{_SUITE} ") for user in users):
+            return False
+        users.append(own)
+    return True
+
+
+@contextmanager
+def _turns() -> Iterator[list[str]]:
+    """Yield the processes that have nodes, as a list to change: suite and process id; none that is gone."""
+    with _TURNS.open("a+", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        users = [line for line in file.read().splitlines() if Path("/proc", line.split()[1]).exists()]
+        yield users
+        file.seek(0)
+        file.truncate()
+        file.write("".join(f"{user}\n" for user in users))
+        file.flush()
 
 
 @contextmanager
@@ -53,7 +79,7 @@ def booted(
     name: str, bastion: tuple[str, int] | None = None, topology: str = "line6"
 ) -> Iterator[nodes.NodesStatus]:
     """Boot a lab of nodes when no other tests have one, and remove it with all its files afterwards."""
-    with _turn(name), _booted(name, bastion, topology) as up:
+    with _turn(), _booted(name, bastion, topology) as up:
         yield up
 
 
