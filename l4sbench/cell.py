@@ -28,7 +28,20 @@ from l4sbench.factors import (
     factor_of,
     plain,
 )
-from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Size, Value, kind_of, parse_quantity
+from l4sbench.units import (
+    KINDS,
+    UNITS,
+    Duration,
+    Packets,
+    Percent,
+    Plain,
+    Rate,
+    Size,
+    Value,
+    kind_of,
+    parse_quantity,
+)
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -404,11 +417,14 @@ def _values(data: Mapping[str, Plain], kinds: Mapping[str, str]) -> MappingProxy
 
 
 def _value(data: Plain, kind: str) -> Value:
-    if kind == "float":
-        return float(data)
-    if isinstance(data, str) and kind != "str":
-        return parse_quantity(kind, data)
-    return data
+    value: Value = data
+    if kind == "float" and isinstance(data, int):
+        value = float(data)
+    elif kind in UNITS and isinstance(data, str):
+        value = parse_quantity(kind, data)
+    if KINDS.get(type(value)) != kind:
+        raise ValueError(f"a factor is not of kind {quoted(str(kind))}")
+    return value
 
 
 @lru_cache(maxsize=4096)

@@ -13,10 +13,13 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, overload
 
 from l4sbench.errors import BadValueError
 from l4sbench.wording import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 QuantityKind: TypeAlias = Literal["rate", "duration", "size", "packets", "percent"]
 Kind: TypeAlias = Literal["rate", "duration", "size", "packets", "percent", "int", "float", "bool", "str"]
@@ -226,7 +229,7 @@ _CLASSES: dict[str, type[Quantity]] = {
     "packets": Packets,
     "percent": Percent,
 }
-_KINDS: dict[type, Kind] = {
+KINDS: Final[Mapping[type, Kind]] = {
     Rate: "rate",
     Duration: "duration",
     Size: "size",
@@ -241,7 +244,7 @@ _KINDS: dict[type, Kind] = {
 
 def kind_of(value: Value) -> Kind:
     """Return the kind of a value, as parameters name it."""
-    return _KINDS[type(value)]
+    return KINDS[type(value)]
 
 
 def _check_base(amount: int, kind: str) -> None:

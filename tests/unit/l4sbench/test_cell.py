@@ -161,6 +161,16 @@ def test_damaged_data_are_refused() -> None:
         Cell.from_json(data)
 
 
+@pytest.mark.parametrize("value", [[1, 1], True, "1", 1.5, None, {}])
+def test_a_factor_of_another_kind_is_refused(value: object) -> None:
+    """Also one at its default, which is not part of the id."""
+    data = json.loads(json.dumps(cell().to_json()))
+    name = next(name for name, kind in data["kinds"].items() if kind == "int" and name in data["at_default"])
+    data["factors"][name] = value
+    with pytest.raises(ValueError, match="a factor is not of kind int"):
+        Cell.from_json(data)
+
+
 def test_ids_are_safe_names_for_folders() -> None:
     odd = cell(aqm__x="../../../etc/passwd", aqm__y="a b\tc;$(d)'\"", aqm__z="ä" * 300)
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", odd.id)
