@@ -27,6 +27,7 @@ from collectors.lateness import REMARKABLE
 from l4sbench import tables
 from l4sbench.errors import InputError
 from l4sbench.events import Status
+from l4sbench.faults import Fault, FaultKind
 from l4sbench.files import unfinished_folder
 from l4sbench.plain import is_real_folder
 
@@ -356,10 +357,10 @@ class _Parsed:
 
 def _conforming(trials: list[_Parsed]) -> list[_Parsed]:
     """Return trials with values that match the schemas; one whose values do not is invalid instead."""
-    reasons = _misfits(trials)
+    misfits = _misfits(trials)
     found = []
     for place, parsed in enumerate(trials):
-        reason = reasons.get(place)
+        reason = misfits.get(place)
         found.append(parsed if reason is None else _without_numbers(parsed, reason))
     return found
 
@@ -396,7 +397,8 @@ def _misfit(table: str, frame: pl.DataFrame) -> str | None:
 
 def _invalid(ended: EndedTrial, reason: str) -> EndedTrial:
     status = Status.INVALID if ended.status is Status.OK else ended.status
-    return replace(ended, status=status, reasons=tuple(dict.fromkeys((*ended.reasons, reason))))
+    fault = Fault.of(FaultKind.RAW, problem=reason)
+    return replace(ended, status=status, faults=tuple(dict.fromkeys((*ended.faults, fault))))
 
 
 _NOTHING: Final = Path(os.devnull)

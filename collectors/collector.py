@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import polars as pl
 
 from l4sbench import tables
+from l4sbench.faults import Fault, FaultKind
 
 if TYPE_CHECKING:
     from l4sbench.program.trial import EndedTrial
@@ -29,6 +30,15 @@ Content: TypeAlias = "pl.DataFrame | Rows"
 
 class BadRawError(Exception):
     """A raw file cannot be read. The message names the file and the problem."""
+
+    @property
+    def fault(self) -> Fault:
+        """The fault of a trial with that file."""
+        return Fault.of(FaultKind.RAW, problem=str(self))
+
+
+class ToolError(BadRawError):
+    """A traffic tool reports in its result that it could not send. The message is the tool's."""
 
 
 def unreadable(what: str, error: BaseException) -> BadRawError:

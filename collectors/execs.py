@@ -18,6 +18,7 @@ from collectors.collector import BadRawError, Rows
 from collectors.packets import read_packets
 from collectors.result import Interval, Result, rate_mbps
 from l4sbench.factors import CODEPOINTS
+from l4sbench.faults import Fault, FaultKind
 from l4sbench.plain import read_plain
 from l4sbench.program import FOLDER, exec_json
 from l4sbench.userfiles import short
@@ -44,35 +45,32 @@ _SAID: Final = 300
 
 def results_of(
     programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str
-) -> tuple[Result | None, Result | None, tuple[str, ...]]:
-    """Return the results of a flow's sender and receiver by its packets, and what is wrong with it.
+) -> tuple[Result | None, Result | None, tuple[Fault, ...]]:
+    """Return the results of a flow's sender and receiver by its packets, and the flow's faults.
 
     Raises:
         BadRawError: the captures cannot be read.
     """
-    problems = tuple(_wrong_json(programs, raw, run, node))
+    faults = tuple(_wrong_json(programs, raw, run, node))
     capture = read_packets(programs, raw)
     if capture is None:
-        return None, None, (*problems, f"{run.flow}: its packets were not captured")
+        return None, None, (*faults, Fault.of(FaultKind.NOT_CAPTURED, run.flow))
     own = capture.data.filter(pl.col("flow") == run.flow)
     ends_ms = run.start.ms + run.seconds * 1e3
     arrived = own.filter(pl.col("t_ms").is_between(run.start.ms, ends_ms))
     if not arrived.height:
         said = _said(raw, node, run.output)
-        what = (
-            f"{run.flow}: no packet of it with payload came to the bottleneck (UDP or TCP to port {run.port})"
-        )
-        return None, None, (*problems, f"{what}{said}")
+        return None, None, (*faults, Fault.of(FaultKind.NO_PACKET, run.flow, port=run.port, **said))
     left = own.filter(pl.col("left_ms").is_between(run.start.ms, ends_ms)).sort("left_ms")
     times = arrived["t_ms"]
     lasted_s = (float(times[-1]) - run.start.ms) / 1e3
     pause_s = float(times.diff().max() or 0.0) / 1e3  # type: ignore[arg-type]
     if lasted_s + pause_s < run.seconds - max(EARLY * run.seconds, EARLY_S):
+        times_s = {"lasted_s": lasted_s, "asked_s": run.seconds}
         said = _said(raw, node, run.output)
-        what = f"its last packet came to the bottleneck after {lasted_s:.3g} s of {run.seconds:g} s"
-        problems += (f"{run.flow}: {what}{said}",)
+        faults += (Fault.of(FaultKind.SILENT_EARLY, run.flow, **times_s, **said),)
     sender = _side(arrived, "t_ms", "ecn", run)
-    return sender, _side(left, "left_ms", "ecn_out", run), problems
+    return sender, _side(left, "left_ms", "ecn_out", run), faults
 
 
 def _side(packets: pl.DataFrame, time: str, codepoint: str, run: FlowRun) -> Result:
@@ -102,14 +100,14 @@ def _intervals(times_ms: Sequence[float], payload: Sequence[int], run: FlowRun) 
         yield Interval(float(second), min(second + 1.0, run.seconds), amount)
 
 
-def _said(raw: Path, node: str, output: str) -> str:
-    """Return the last words of a program's stderr, for a message; empty if there are none."""
+def _said(raw: Path, node: str, output: str) -> dict[str, str]:
+    """Return the last words of a program's stderr as a fact; empty if there are none."""
     try:
         text = read_plain(raw / node / f"{output}.stderr")[-_SAID:].decode(errors="replace")
     except OSError:
-        return ""
+        return {}
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return f"; its sender's stderr: {words}" if words else ""
+    return {"stderr": words} if words else {}
 
 
 # ---- JSON
@@ -133,12 +131,12 @@ def parse_exec(trial: EndedTrial) -> Rows | None:
     return rows or None
 
 
-def _wrong_json(programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str) -> Iterator[str]:
+def _wrong_json(programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str) -> Iterator[Fault]:
     for side, path in _promised(programs, raw, run, node):
         try:
             _read(path)
         except BadRawError as error:
-            yield f"{run.flow}: the {side}'s JSON {error}"
+            yield Fault.of(FaultKind.REPORT, run.flow, side=side, problem=str(error))
 
 
 def _promised(

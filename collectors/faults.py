@@ -19,6 +19,7 @@ import polars as pl
 
 from collectors.flows import read_flows
 from collectors.sockets import socket_rows
+from l4sbench.faults import Fault, FaultKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,7 +66,7 @@ NEGOTIATED: Final[Mapping[str, str]] = {
 
 def faults(
     flows: Sequence[FlowResult], cell: Cell, samples: Callable[[], pl.DataFrame]
-) -> dict[str, tuple[str, ...]]:
+) -> dict[str, tuple[Fault, ...]]:
     """Return the flows of a trial that have faults, with all of these.
 
     Args:
@@ -78,7 +79,7 @@ def faults(
         groups = {name: replace(group, codepoint=None) for name, group in groups.items()}
     sockets = _Sockets(samples, cell)
     found = {flow.run.flow: tuple(_of(flow, groups[flow.run.group], sockets)) for flow in flows}
-    return {name: reasons for name, reasons in found.items() if reasons}
+    return {name: own for name, own in found.items() if own}
 
 
 def _rewrites_ecn(cell: Cell) -> bool:
@@ -88,7 +89,7 @@ def _rewrites_ecn(cell: Cell) -> bool:
     )
 
 
-def left_out(found: Mapping[str, tuple[str, ...]], flows: Sequence[FlowResult]) -> frozenset[str]:
+def left_out(found: Mapping[str, tuple[Fault, ...]], flows: Sequence[FlowResult]) -> frozenset[str]:
     """Return the flows with faults that are so few in their group that the trial can do without them."""
     group_of = {flow.run.flow: flow.run.group for flow in flows}
     faulty, all_flows = Counter(group_of[name] for name in found), Counter(group_of.values())
@@ -139,8 +140,8 @@ class _Sockets:
         return float(own["t_ms"][0]) if own.height else 0.0
 
 
-def _of(flow: FlowResult, group: Group, sockets: _Sockets) -> Iterator[str]:
-    yield from flow.problems
+def _of(flow: FlowResult, group: Group, sockets: _Sockets) -> Iterator[Fault]:
+    yield from flow.faults
     if flow.sender is None or flow.received is None:
         return
     yield from _time(flow)
@@ -148,20 +149,22 @@ def _of(flow: FlowResult, group: Group, sockets: _Sockets) -> Iterator[str]:
         yield from _of_other_kind(flow, group)
         return
     if flow.sender.cc is not None and flow.sender.cc != flow.run.cc:
-        yield f"{flow.run.flow}: ran {flow.sender.cc}, not {flow.run.cc}"
+        yield Fault.of(FaultKind.CC, flow.run.flow, shown=flow.sender.cc, wanted=flow.run.cc)
     yield from _ecn(flow, sockets)
     yield from _host_limited(flow, sockets)
 
 
-def _of_other_kind(flow: FlowResult, group: Group) -> Iterator[str]:
+def _of_other_kind(flow: FlowResult, group: Group) -> Iterator[Fault]:
     """Report what is wrong with traffic that is not one connection at full speed."""
     name, sender = flow.run.flow, flow.sender
     if sender is None:
         return
     if flow.run.ecn and sender.ecn is not None and sender.ecn != NEGOTIATED[flow.run.ecn]:
-        yield f"{name}: the sender negotiated ECN {sender.ecn}, not {NEGOTIATED[flow.run.ecn]}"
+        wanted = NEGOTIATED[flow.run.ecn]
+        yield Fault.of(FaultKind.ECN, name, side="sender", shown=sender.ecn, wanted=wanted)
     if sender.connections is not None and sender.unopened > OFF_RATE * sender.connections:
-        yield f"{name}: {sender.unopened} of {sender.connections} connections found no free port"
+        facts = {"unopened": sender.unopened, "connections": sender.connections}
+        yield Fault.of(FaultKind.NO_PORT, name, **facts)
     if sender.codepoints is not None and group.codepoint is not None:
         packets = sum(sender.codepoints.values())
         others = packets - sender.codepoints[group.codepoint] - sender.codepoints["ce"]
@@ -169,15 +172,17 @@ def _of_other_kind(flow: FlowResult, group: Group) -> Iterator[str]:
             most = max(
                 (name for name in sender.codepoints if name != "ce"), key=sender.codepoints.__getitem__
             )
-            yield f"{name}: {others / packets:.0%} of its packets are not {group.codepoint}; most are {most}"
+            share = others / packets
+            yield Fault.of(FaultKind.CODEPOINT, name, share=share, wanted=group.codepoint, shown=most)
     if sender.frames_mbps is not None and group.rate is not None:
         off = abs(sender.frames_mbps / group.rate.mbps - 1)
         # a packet is sent or not: one more or less is no error of the rate
         if off > OFF_RATE and off * group.rate.mbps * 1e6 * sender.seconds > 2 * 8 * MOST_FRAME_BYTES:
-            yield f"{name}: sent {sender.frames_mbps:.4g} Mbit/s, not {group.rate.mbps:.4g}"
+            rates = {"mbps": sender.frames_mbps, "wanted_mbps": group.rate.mbps}
+            yield Fault.of(FaultKind.RATE, name, **rates)
 
 
-def _time(flow: FlowResult) -> Iterator[str]:
+def _time(flow: FlowResult) -> Iterator[Fault]:
     if flow.sender is not None and flow.sender.completed_s is not None:
         return
     asked = flow.run.seconds
@@ -187,30 +192,30 @@ def _time(flow: FlowResult) -> Iterator[str]:
             continue
         ran = min(result.seconds, result.intervals[-1].end_s) if result.intervals else result.seconds
         if ran < least:
-            yield f"{flow.run.flow}: the {side} ran {ran:.3g} s of {asked:g} s"
+            yield Fault.of(FaultKind.ENDED_EARLY, flow.run.flow, side=side, ran_s=ran, asked_s=asked)
     if flow.received is not None and not (flow.received.bytes or flow.received.delivered):
-        yield f"{flow.run.flow}: no data arrived"
+        yield Fault.of(FaultKind.NO_DATA, flow.run.flow)
 
 
-def _ecn(flow: FlowResult, sockets: _Sockets) -> Iterator[str]:
+def _ecn(flow: FlowResult, sockets: _Sockets) -> Iterator[Fault]:
     wanted = NEGOTIATED[flow.run.ecn]
     for side, result in (("sender", flow.sender), ("receiver", flow.receiver)):
         shown = (result.ecn if result else None) or sockets.last(flow.run.flow, side).get("ecn")
         if shown is None:
             if side == "sender":
-                yield f"{flow.run.flow}: no file has the negotiated ECN"
+                yield Fault.of(FaultKind.ECN_UNKNOWN, flow.run.flow)
         elif shown != wanted and not (shown == "on" and wanted != "off"):
-            yield f"{flow.run.flow}: the {side} negotiated ECN {shown}, not {wanted}"
+            yield Fault.of(FaultKind.ECN, flow.run.flow, side=side, shown=str(shown), wanted=wanted)
 
 
-def _host_limited(flow: FlowResult, sockets: _Sockets) -> Iterator[str]:
+def _host_limited(flow: FlowResult, sockets: _Sockets) -> Iterator[Fault]:
     limited = _limited(flow, sockets)
     if limited is None:
-        yield f"{flow.run.flow}: no file has the time for which it was limited"
+        yield Fault.of(FaultKind.LIMITS_UNKNOWN, flow.run.flow)
         return
     for by, share, later in limited:
         if share > START_LIMITED or (share > HOST_LIMITED and later > HOST_LIMITED):
-            yield f"{flow.run.flow}: limited by {by} for {share:.1%} of its busy time"
+            yield Fault.of(FaultKind.LIMITED, flow.run.flow, by=by, share=share)
 
 
 def _limited(flow: FlowResult, sockets: _Sockets) -> list[tuple[str, float, float]] | None:

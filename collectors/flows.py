@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from collectors.collector import BadRawError
+from collectors.collector import BadRawError, ToolError
 from collectors.execs import results_of
 from collectors.flentfile import read_test
 from collectors.iperf3 import parse_iperf3
 from collectors.lean import parse_lean
+from l4sbench.faults import Fault, FaultKind
 from l4sbench.plain import is_plain, plain_text
 
 if TYPE_CHECKING:
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
 class FlowResult:
     """One flow of a trial with the results of both its sides.
 
-    A side whose file is missing or unreadable is None; `problems` has the reasons.
+    A side whose file is missing or unreadable is None; `faults` has the reasons.
     """
 
     run: FlowRun
     sender_node: str
     sender: Result | None
     receiver: Result | None
-    problems: tuple[str, ...]
+    faults: tuple[Fault, ...]
 
     @property
     def received(self) -> Result | None:
@@ -48,22 +49,22 @@ def read_flows(programs: Mapping[str, Program], raw: Path) -> tuple[FlowResult, 
     found = []
     for node, program in programs.items():
         for run in program.flows:
-            problems: list[str] = []
             if run.send == "flent":
                 found.append(_of_flent(run, node, raw))
                 continue
             if run.send == "exec":
                 found.append(_of_exec(programs, run, node, raw))
                 continue
-            sender = _read(raw / node / run.output, f"{run.flow}: the sender's result", problems)
+            sender, faults = _read(raw / node / run.output, run.flow, "sender")
             output = _receiver_output(programs, run)
             receiver = None
             if output is not None:
                 path = raw / run.receiver / output
                 reported = sender is not None and sender.far is not None
                 if not reported or is_plain(path):
-                    receiver = _read(path, f"{run.flow}: the receiver's result", problems)
-            found.append(FlowResult(run, node, sender, receiver, tuple(problems)))
+                    receiver, more = _read(path, run.flow, "receiver")
+                    faults += more
+            found.append(FlowResult(run, node, sender, receiver, faults))
     return tuple(sorted(found, key=lambda flow: flow.run.flow))
 
 
@@ -72,16 +73,16 @@ def _of_flent(run: FlowRun, node: str, raw: Path) -> FlowResult:
     try:
         return FlowResult(run, node, read_test(raw / node, run.flow).result, None, ())
     except BadRawError as error:
-        return FlowResult(run, node, None, None, (f"{run.flow}: {error}",))
+        return FlowResult(run, node, None, None, (replace(error.fault, at=run.flow),))
 
 
 def _of_exec(programs: Mapping[str, Program], run: FlowRun, node: str, raw: Path) -> FlowResult:
     """Return what the packets of a program of the user's own amount to."""
     try:
-        sender, receiver, problems = results_of(programs, raw, run, node)
+        sender, receiver, found = results_of(programs, raw, run, node)
     except BadRawError as error:
-        return FlowResult(run, node, None, None, (f"{run.flow}: {error}",))
-    return FlowResult(run, node, sender, receiver, problems)
+        return FlowResult(run, node, None, None, (replace(error.fault, at=run.flow),))
+    return FlowResult(run, node, sender, receiver, found)
 
 
 def _receiver_output(programs: Mapping[str, Program], run: FlowRun) -> str | None:
@@ -89,17 +90,19 @@ def _receiver_output(programs: Mapping[str, Program], run: FlowRun) -> str | Non
     return next((server.output for server in servers if server.id == run.flow), None)
 
 
-def _read(path: Path, what: str, problems: list[str]) -> Result | None:
+def _read(path: Path, flow: str, side: str) -> tuple[Result | None, tuple[Fault, ...]]:
+    kind = FaultKind.RESULT
     if not is_plain(path):
-        problems.append(f"{what} is missing")
-        return None
-    try:
-        return parse_result(plain_text(path))
-    except OSError as error:
-        problems.append(f"{what} cannot be read: {error.strerror}")
-    except BadRawError as error:
-        problems.append(f"{what} {error}")
-    return None
+        problem = "is missing"
+    else:
+        try:
+            return parse_result(plain_text(path)), ()
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
+        except BadRawError as error:
+            problem = str(error)
+            kind = FaultKind.TOOL if isinstance(error, ToolError) else kind
+    return None, (Fault.of(kind, flow, side=side, problem=problem),)
 
 
 @lru_cache(maxsize=16)  # several tables are made from one result

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from collectors.collector import BadRawError
+from collectors.collector import ToolError
 from collectors.result import Interval, Result, rate_mbps
 from l4sbench.program import UDP_HEADERS
 
@@ -25,13 +25,13 @@ def parse_iperf3(raw: Mapping[str, Any]) -> Result:
     """Parse the result of one side of a flow.
 
     Raises:
-        BadRawError: iperf3 reports an error, or ended before it wrote its sums.
+        ToolError: iperf3 reports an error, or ended before it wrote its sums.
         KeyError: a field that every result has is missing.
     """
     if "error" in raw:
-        raise BadRawError(f"iperf3: {raw['error']}")
+        raise ToolError(f"iperf3: {raw['error']}")
     if "sum_received" not in raw["end"]:
-        raise BadRawError("iperf3 ended without a sum")
+        raise ToolError("iperf3 ended without a sum")
     start, end = raw["start"], raw["end"]
     intervals = tuple(_intervals(raw["intervals"], start.get("tcp_mss_default", 0)))
     if "connecting_to" not in start:  # only a client connects: this is the receiver

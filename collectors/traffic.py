@@ -35,7 +35,7 @@ def parse_flows(trial: EndedTrial) -> Rows | None:
         return None
     samples = socket_rows(trial.programs, trial.raw)
     found = faults(flows, trial.cell, lambda: samples) if may_leave_out(flows) else {}
-    without = {name: SEPARATOR.join(found[name]) for name in left_out(found, flows)}
+    without = {name: SEPARATOR.join(fault.text for fault in found[name]) for name in left_out(found, flows)}
     senders = _senders(samples)
     return [
         _flow_row(trial, flow, senders.get(flow.run.flow, _NO_SAMPLES))

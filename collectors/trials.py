@@ -31,6 +31,7 @@ def parse_trials(trial: EndedTrial) -> Rows:
     row |= {
         "status": trial.status.value,
         "reasons": SEPARATOR.join(trial.reasons) or None,
+        "faults": [fault.kind.code for fault in trial.faults],
         "seed": str(trial.seed),
         "testbed": trial.testbed or None,
         "traffic": _traffic(trial),

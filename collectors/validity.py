@@ -35,6 +35,7 @@ from collectors.pcap import find_capture
 from collectors.queues import queue_rows
 from collectors.sockets import socket_rows
 from l4sbench.events import Status
+from l4sbench.faults import Fault, FaultKind
 from l4sbench.program import DROPS, differences
 from l4sbench.program.trial import Judgement
 from l4sbench.traits import LATE_MS, MOST_LATE
@@ -54,10 +55,10 @@ QUEUED_BYTES: Final = QUEUED_PACKETS * 1500
 
 
 def judge(spec: TrialSpec, raw: Path) -> Judgement:
-    """Return `ok`, or `invalid` with every reason, from a trial's raw files."""
+    """Return `ok`, or `invalid` with every fault, from a trial's raw files."""
     evidence = _Evidence(spec.programs, raw)
     try:
-        reasons = (
+        found = (
             *_hosts(evidence),
             *_flows(evidence, spec.cell),
             *_readbacks(evidence),
@@ -68,11 +69,11 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
             *(_no_bottlenecks(evidence, spec) if spec.cell.expect_bottleneck else ()),
         )
     except BadRawError as error:
-        reasons = (str(error),)
+        found = (error.fault,)
     except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001
         # raw files come from elsewhere: one that makes a parser fail costs its trial, not the run
-        reasons = (str(unreadable("the raw files", error)),)
-    return Judgement(Status.INVALID, tuple(dict.fromkeys(reasons))) if reasons else Judgement(Status.OK)
+        found = (unreadable("the raw files", error).fault,)
+    return Judgement(Status.INVALID, tuple(dict.fromkeys(found))) if found else Judgement(Status.OK)
 
 
 class _Evidence:
@@ -121,25 +122,25 @@ class _Evidence:
                         yield node, network, int(value)
 
 
-def _hosts(evidence: _Evidence) -> Iterator[str]:
+def _hosts(evidence: _Evidence) -> Iterator[Fault]:
     """Report descriptions of hosts that cannot be read: what the trial ran on is not known."""
     for node in evidence.programs:
         try:
             read_kernel(evidence.raw, node)
         except BadRawError as error:
-            yield str(error)
+            yield error.fault
 
 
-def _flows(evidence: _Evidence, cell: Cell) -> Iterator[str]:
+def _flows(evidence: _Evidence, cell: Cell) -> Iterator[Fault]:
     """Report faults of flows, but not of the few that a group can do without."""
     found = faults(evidence.flows, cell, lambda: evidence.sockets)
     without = left_out(found, evidence.flows)
-    for name, reasons in found.items():
+    for name, own in found.items():
         if name not in without:
-            yield from reasons
+            yield from own
 
 
-def _readbacks(evidence: _Evidence) -> Iterator[str]:
+def _readbacks(evidence: _Evidence) -> Iterator[Fault]:
     """Queues, offloads and sysctls that differ from the program."""
     for node, program in evidence.programs.items():
         yield from _expected(evidence, node, program.expected_at_end)
@@ -152,44 +153,46 @@ def _readbacks(evidence: _Evidence) -> Iterator[str]:
                 network = port_of(reading) or ""
                 for name, on in parse_offloads(text).items():
                     if asked.get(network, {}).get(name, on) != on:
-                        yield f"{node}: {name} is {'on' if on else 'off'} at {network}"
+                        shown = "on" if on else "off"
+                        yield Fault.of(FaultKind.OFFLOAD, node, name=name, shown=shown, network=network)
             elif reading.argv[0] == "sysctl":
-                shown = parse_sysctls(text)
+                found = parse_sysctls(text)
                 for name, value in program.sysctls_at_end.items():
-                    if name in shown and shown[name] != value:
-                        yield f"{node}: {name} is {shown[name]}, not {value}"
+                    if name in found and found[name] != value:
+                        yield Fault.of(FaultKind.SYSCTL, node, name=name, shown=found[name], wanted=value)
 
 
-def _expected(evidence: _Evidence, node: str, what: Iterable[Expected]) -> Iterator[str]:
+def _expected(evidence: _Evidence, node: str, what: Iterable[Expected], **after: str) -> Iterator[Fault]:
     for expected in what:
         text = read_output(evidence.raw, node, expected.output)
         if text is None:
-            yield f"{node}: {expected.what} was not read back"
+            yield Fault.of(FaultKind.NOT_READ_BACK, node, what=expected.what, **after)
         else:
-            yield from (f"{node}: {difference}" for difference in differences(expected, text))
+            for difference in differences(expected, text):
+                yield Fault.of(FaultKind.DIFFERS, node, difference=difference, **after)
 
 
-def _events(evidence: _Evidence) -> Iterator[str]:
+def _events(evidence: _Evidence) -> Iterator[Fault]:
     """Report events that did not take place, came late, or changed something else."""
     for node, program in evidence.programs.items():
         taken = read_taken(evidence.raw, node) if program.changes else {}
         for change in program.changes:
-            about = f"{node}: {change.event}: {change.factor}"
+            about = {"event": change.event, "factor": change.factor}
             t_ms = taken.get((change.event, change.factor))
             if t_ms is None:
-                yield f"{about} did not change"
+                yield Fault.of(FaultKind.NO_EVENT, node, **about)
             elif t_ms - change.at.ms > EVENT_LATE_MS:
-                yield f"{about} changed {t_ms - change.at.ms:.0f} ms late"
+                yield Fault.of(FaultKind.LATE_EVENT, node, **about, late_ms=t_ms - change.at.ms)
             text = read_output(evidence.raw, node, change.readback.output)
             shown = parse_sysctls(text or "")
             for name, value in change.sysctls:
                 if shown.get(name) != value:
-                    yield f"{about}: {name} is {shown.get(name, 'not read back')}, not {value}"
-            for reason in _expected(evidence, node, change.expected):
-                yield f"{reason} (after {change.event})"
+                    facts = {"name": name, "shown": shown.get(name, "not read back"), "wanted": value}
+                    yield Fault.of(FaultKind.EVENT_SYSCTL, node, **about, **facts)
+            yield from _expected(evidence, node, change.expected, event=change.event)
 
 
-def _captures(evidence: _Evidence) -> Iterator[str]:
+def _captures(evidence: _Evidence) -> Iterator[Fault]:
     """Report captures of the program that are missing or incomplete."""
     for node, program in evidence.programs.items():
         for server in program.servers:
@@ -197,23 +200,22 @@ def _captures(evidence: _Evidence) -> Iterator[str]:
                 continue
             path = find_capture(evidence.raw / node, server.output)
             if path is None or not path.stat().st_size:
-                yield f"{node}: {server.output} was not captured"
+                yield Fault.of(FaultKind.NO_CAPTURE, node, output=server.output)
             stderr = read_output(evidence.raw, node, f"{server.output}.stderr") or ""
             missed = re.search(r"^([1-9]\d*) packets? dropped by kernel", stderr, re.MULTILINE)
             if missed:
-                yield f"{node}: {missed[1]} packets are missing from {server.output}"
+                packets = int(missed[1])
+                yield Fault.of(FaultKind.PACKETS_MISSING, node, packets=packets, output=server.output)
 
 
-def _late(evidence: _Evidence) -> Iterator[str]:
+def _late(evidence: _Evidence) -> Iterator[Fault]:
     """Nodes whose host had no CPU time for them: delays there are not the queue's."""
     for node in evidence.programs:
         found = read_lateness(evidence.raw, node)
         if found is not None and found.late > MOST_LATE:
-            stolen = f", {found.stolen:.0%} of its CPU time was stolen" if found.stolen else ""
-            yield (
-                f"{node}: its host was too busy: {found.late:.0%} of all instants were more than "
-                f"{LATE_MS:g} ms late, {found.late_ms[-1]:.0f} ms at most{stolen}"
-            )
+            facts = {"late": found.late, "limit_ms": LATE_MS, "most_ms": found.late_ms[-1]}
+            stolen = {"stolen": found.stolen} if found.stolen else {}
+            yield Fault.of(FaultKind.BUSY, node, **facts, **stolen)
 
 
 def _queues(spec: TrialSpec) -> frozenset[tuple[str, ...]]:
@@ -222,16 +224,16 @@ def _queues(spec: TrialSpec) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(port) for port in (*spec.topology.bottlenecks, *backwards))
 
 
-def _drops_elsewhere(evidence: _Evidence, queues: frozenset[tuple[str, ...]]) -> Iterator[str]:
+def _drops_elsewhere(evidence: _Evidence, queues: frozenset[tuple[str, ...]]) -> Iterator[Fault]:
     for port, qdiscs in evidence.qdiscs.items():
         drops = max((_count(qdisc, "drops") for qdisc in qdiscs), default=0)
         if port not in queues and drops:
-            yield f"{port[0]}: {drops} packets dropped at {port[1]}, which is not the bottleneck"
+            yield Fault.of(FaultKind.DROPS, port[0], packets=drops, network=port[1])
     for node, network, drops in evidence.wire_drops:
-        yield f"{node}: {drops} packets dropped at {network}, which is not the bottleneck"
+        yield Fault.of(FaultKind.DROPS, node, packets=drops, network=network)
 
 
-def _no_bottlenecks(evidence: _Evidence, spec: TrialSpec) -> Iterator[str]:
+def _no_bottlenecks(evidence: _Evidence, spec: TrialSpec) -> Iterator[Fault]:
     """Report the bottlenecks of groups whose flows were limited by none of them.
 
     Flows that pass several need not wait at each: the first one limits what arrives at the next.
@@ -240,10 +242,10 @@ def _no_bottlenecks(evidence: _Evidence, spec: TrialSpec) -> Iterator[str]:
     for pair in spec.topology.place(spec.cell.nodes).values():
         passed = spec.topology.passed_by(pair)
         if all(idle[port] for port in passed):
-            yield from (reason for port in passed for reason in idle[port])
+            yield from (fault for port in passed for fault in idle[port])
 
 
-def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[str]:
+def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[Fault]:
     """Report a queue under test that never queued, marked or dropped: the bottleneck was elsewhere."""
     qdiscs = evidence.qdiscs.get((node, network), [])
     marks = mark_counters(evidence.programs)
@@ -251,14 +253,14 @@ def _no_bottleneck(evidence: _Evidence, node: str, network: str) -> Iterator[str
         return
     samples = evidence.queues.filter((pl.col("node") == node) & (pl.col("network") == network))
     if not qdiscs and not samples.height:
-        yield f"{node}: no file has figures of the queue at {network}"
+        yield Fault.of(FaultKind.QUEUE_UNREAD, node, network=network)
     elif not samples.filter(
         (pl.col("backlog_packets") >= QUEUED_PACKETS)
         | (pl.col("backlog_packets").is_null() & (pl.col("backlog_bytes") >= QUEUED_BYTES))
         | (pl.col("drops_packets") > 0)
         | (pl.col("marks_packets") > 0)
     ).height:
-        yield f"{node}: the queue at {network} never queued, marked or dropped"
+        yield Fault.of(FaultKind.IDLE_QUEUE, node, network=network)
 
 
 def _count(qdisc: Mapping[str, object], name: str) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 from collectors.validity import judge
 from l4sbench.cell import Cell
 from l4sbench.events import Status
+from l4sbench.faults import stored_fault
 from l4sbench.matrix import Matrix
 from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
@@ -48,7 +49,7 @@ class CapturedTrial:
             trial=1,
             seed=SEED,
             status=Status.OK,
-            reasons=(),
+            faults=(),
             raw=self.raw,
             programs=self.programs,
             inputs_digest=INPUTS,
@@ -79,10 +80,10 @@ class CapturedTrial:
     def store(self, run: Run, number: int = 1, status: Status = Status.OK, inputs: str = INPUTS) -> Path:
         """Add the trial to a run as an ended one; return its folder."""
         identity = Identity("virtual", KERNEL, {}, {}, {})
-        reasons = () if status is Status.OK else ("because",)
+        faults = () if status is Status.OK else (stored_fault("because"),)
         with locked(run) as writer, writer.begin(self.spec(number, inputs)) as partial:
             shutil.copytree(self.raw, partial.raw, dirs_exist_ok=True)
-            return partial.end(Ending(status, reasons, identity, datetime.now(UTC), 1.0))
+            return partial.end(Ending(status, faults, identity, datetime.now(UTC), 1.0))
 
 
 def captured_trial(name: str) -> CapturedTrial:

@@ -360,7 +360,8 @@ class _Loop:
         cell = task.planned.cell
         if kept.outcome is not None and self._costs is not None:
             self._costs.add(kept.outcome.virtual_s, carried_mbps(cell), kept.wall_s)
-        how = (kept.status, kept.reasons, kept.wall_s, task.planned.trial_s, kept.path)
+        reasons = tuple(fault.text for fault in kept.faults)
+        how = (kept.status, reasons, kept.wall_s, task.planned.trial_s, kept.path)
         self._emit(events.TrialEnded(self._now(), cell.id, task.trial, *how))
         if kept.bug is not None:
             self._fail(kept.bug)

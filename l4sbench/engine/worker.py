@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import L4sbenchError, TrialFailed
 from l4sbench.events import Status
+from l4sbench.faults import Fault, FaultKind
 from l4sbench.files import write_whole
 from l4sbench.program import programs
 from l4sbench.program.trial import Judgement, TrialSpec, draw_conditions, seed_of
@@ -81,7 +82,7 @@ class Kept:
     """A trial that ended and is in the store. With a `bug` it has failed, and the run must stop."""
 
     status: Status
-    reasons: tuple[str, ...]
+    faults: tuple[Fault, ...]
     wall_s: float
     outcome: Outcome | None
     path: Path
@@ -130,34 +131,34 @@ class Worker:
             if left := tidy(partial.raw):
                 raise TrialFailed(left)
             judgement = self.judge(partial.spec, partial.raw)
-            status, reasons = judgement.status, judgement.reasons
+            status, found = judgement.status, judgement.faults
         except TrialStopped:
             if not under_way.overran:
                 raise
             limit = f"{partial.spec.wall_limit_s:g} s of wall time"
-            status, reasons = Status.FAILED, (f"no end within {limit}",)
+            status, found = Status.FAILED, _failed(f"no end within {limit}")
         except TrialFailed as failure:
             if under_way.stop.is_set() and not under_way.overran:
                 raise TrialStopped from failure
-            status, reasons = Status.FAILED, (failure.reason,)
+            status, found = Status.FAILED, _failed(failure.reason)
         except L4sbenchError:
             raise
         except OSError as error:
             if is_full(error):
                 raise
-            status, reasons = Status.FAILED, (f"the testbed could not continue: {error}",)
+            status, found = Status.FAILED, _failed(f"the testbed could not continue: {error}")
         except Exception as error:  # noqa: BLE001  (raised again once the other trials have ended)
             bug = error
             write_whole(partial.raw / "traceback.txt", traceback.format_exc())
-            status, reasons = Status.FAILED, (describe(error),)
+            status, found = Status.FAILED, _failed(describe(error))
         if status is Status.FAILED and (left := tidy(partial.raw)):
-            reasons = tuple(dict.fromkeys((*reasons, left)))  # the testbed may have found the same
+            found = tuple(dict.fromkeys((*found, *_failed(left))))  # the testbed may have found the same
         wall_s = time.monotonic() - began
         ran = outcome or Outcome(wall_s=wall_s, cpu_s=0.0, virtual_s=0.0)
         path = partial.end(
             Ending(
                 status,
-                reasons,
+                found,
                 self.inputs.identity.of(partial.spec.cell.lab),
                 started,
                 wall_s,
@@ -166,7 +167,11 @@ class Worker:
                 ran.skew_ms,
             )
         )
-        return Kept(status, reasons, wall_s, outcome, path, bug)
+        return Kept(status, found, wall_s, outcome, path, bug)
+
+
+def _failed(reason: str) -> tuple[Fault, ...]:
+    return (Fault.of(FaultKind.FAILED, problem=reason),)
 
 
 def describe(bug: BaseException) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.cell import Cell
+    from l4sbench.faults import Fault
     from l4sbench.topology import Topology
     from l4sbench.traits import TestbedTraits
 
@@ -56,16 +57,21 @@ class TrialSpec:
 
 @dataclass(frozen=True)
 class Judgement:
-    """`ok` if the apparatus did what the cell asks for, or `invalid` with every reason."""
+    """`ok` if the apparatus did what the cell asks for, or `invalid` with every fault."""
 
     status: Status
-    reasons: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
         if self.status is Status.FAILED:
             raise ValueError("a judgement is ok or invalid; only a testbed reports failed")
-        if (self.status is Status.INVALID) != bool(self.reasons):
-            raise ValueError("an invalid trial has reasons, and an ok one has none")
+        if (self.status is Status.INVALID) != bool(self.faults):
+            raise ValueError("an invalid trial has faults, and an ok one has none")
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The faults in words."""
+        return tuple(fault.text for fault in self.faults)
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class EndedTrial:
     trial: int
     seed: int
     status: Status
-    reasons: tuple[str, ...]
+    faults: tuple[Fault, ...]
     raw: Path
     programs: Mapping[str, Program]
     inputs_digest: str = ""
@@ -89,6 +95,11 @@ class EndedTrial:
     wall_s: float = 0.0
     virtual_s: float = 0.0
     skew_ms: float = 0.0
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The faults in words: why it is invalid or failed."""
+        return tuple(fault.text for fault in self.faults)
 
 
 def seed_of(matrix_seed: int, trial: int) -> int:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from l4sbench.cell import Cell
 from l4sbench.errors import InputError
 from l4sbench.events import Status
+from l4sbench.faults import Fault, stored_fault
 from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store.files import FORMAT, read_object
@@ -22,6 +23,7 @@ from l4sbench.wording import quoted
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Number = Annotated[int, Field(ge=1, lt=1 << 63)]
 
 
@@ -31,6 +33,13 @@ class _Identity(BaseModel):
     kernel_release: str
 
 
+class _Fault(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+    kind: str
+    at: str
+    facts: dict[str, str | int | _Finite]
+
+
 class _Trial(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
     cell: dict[str, Any]
@@ -38,6 +47,7 @@ class _Trial(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=1 << 64)]
     status: str
     reasons: list[str]
+    faults: list[_Fault] = []
     inputs_digest: str
     identity: _Identity
     wall_s: _Amount
@@ -58,6 +68,7 @@ class _Ending(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=1 << 64)]
     status: Annotated[Status, Field(strict=False)]
     reasons: list[str]
+    faults: list[_Fault] = []
     inputs_digest: str
     identity: _Identity
     wall_s: _Amount
@@ -71,7 +82,7 @@ class TrialEnding:
     trial: int
     seed: int
     status: Status
-    reasons: tuple[str, ...]
+    faults: tuple[Fault, ...]
     raw: Path
     inputs_digest: str
     testbed: str
@@ -83,6 +94,11 @@ class TrialEnding:
         """Return the ending of a trial that was read whole."""
         own = {one.name: getattr(ended, one.name) for one in fields(cls) if one.name != "cell_id"}
         return cls(cell_id=ended.cell.id, **own)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The faults in words: why it is invalid or failed."""
+        return tuple(fault.text for fault in self.faults)
 
 
 def read_ending(folder: Path) -> TrialEnding:
@@ -100,7 +116,7 @@ def read_ending(folder: Path) -> TrialEnding:
         trial=found.trial,
         seed=found.seed,
         status=found.status,
-        reasons=tuple(found.reasons),
+        faults=_faults(found),
         raw=folder / "raw",
         inputs_digest=found.inputs_digest,
         testbed=found.identity.testbed,
@@ -125,7 +141,7 @@ def read_trial(folder: Path) -> EndedTrial:
             trial=found.trial,
             seed=found.seed,
             status=Status(found.status),
-            reasons=tuple(found.reasons),
+            faults=_faults(found),
             raw=raw,
             programs={node: Program.from_json(program) for node, program in programs.items()},
             inputs_digest=found.inputs_digest,
@@ -139,6 +155,14 @@ def read_trial(folder: Path) -> EndedTrial:
         raise InputError(
             f"{folder} is damaged: {_reason(error)}", "move it away, and `l4sbench run` runs that trial again"
         ) from error
+
+
+def _faults(found: _Trial | _Ending) -> tuple[Fault, ...]:
+    """Return the faults of a trial; those that versions before faults had kinds wrote are texts."""
+    if len(found.faults) != len(found.reasons):
+        return tuple(map(stored_fault, found.reasons))
+    pairs = zip(found.reasons, found.faults, strict=True)
+    return tuple(stored_fault(reason, own.kind, own.at, own.facts) for reason, own in pairs)
 
 
 def _reason(error: Exception) -> str:

@@ -26,6 +26,7 @@ from l4sbench.store.lock import hold
 from l4sbench.store.run import INVALID, sweep
 
 if TYPE_CHECKING:
+    from l4sbench.faults import Fault
     from l4sbench.program.trial import TrialSpec
     from l4sbench.store.run import Run
     from l4sbench.traits import Identity
@@ -41,7 +42,7 @@ class Ending:
     """The end and the cost of a trial: the part of `trial.json` that is not in its spec."""
 
     status: Status
-    reasons: tuple[str, ...]
+    faults: tuple[Fault, ...]
     identity: Identity
     started: datetime
     wall_s: float
@@ -193,7 +194,8 @@ class Partial:
             "seed": self.spec.seed,
             "inputs_digest": self.spec.inputs_digest,
             "status": ending.status.value,
-            "reasons": list(ending.reasons),
+            "reasons": [fault.text for fault in ending.faults],
+            "faults": [fault.to_json() for fault in ending.faults],
             "started": as_utc(ending.started),
             "ended": as_utc(datetime.now(UTC)),
             "wall_s": round(ending.wall_s, 3),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from l4sbench.tables import schemas
 from l4sbench.tables.columns import OfTrial
@@ -15,6 +15,15 @@ from l4sbench.tables.schemas import SCHEMAS, schema
 
 if TYPE_CHECKING:
     import dataframely as dy
+
+
+_KINDS: Final = {
+    "String": "text",
+    "Int64": "integer",
+    "Float64": "real",
+    "Boolean": "flag",
+    "List(String)": "list of texts",
+}
 
 
 def document() -> str:
@@ -44,7 +53,7 @@ def document() -> str:
 
 
 def _row(name: str, column: dy.Column) -> str:
-    kind = {"String": "text", "Int64": "integer", "Float64": "real", "Boolean": "flag"}[str(column.dtype)]
+    kind = _KINDS[str(column.dtype)]
     unit = (column.metadata or {}).get("unit")
     about = ", ".join(filter(None, (kind, unit, "null" if column.nullable else None)))
     return f"| `{name}` | {about} | {column.description} |"

@@ -12,6 +12,11 @@ def text(meaning: str, *, key: bool = False, null: bool = False) -> dy.String:
     return dy.String(primary_key=key, nullable=null, description=meaning)
 
 
+def texts(meaning: str) -> dy.List:
+    """Return a column of lists of texts."""
+    return dy.List(dy.String(nullable=False), nullable=True, description=meaning)
+
+
 def count(meaning: str, unit: str = "", *, key: bool = False, null: bool = False) -> dy.Int64:
     """Return a column of whole numbers, at least 0."""
     return dy.Int64(primary_key=key, nullable=null, min=0, description=meaning, metadata={"unit": unit})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 import dataframely as dy
 
 from l4sbench.catalog import Catalog
-from l4sbench.tables.columns import OfTrial, count, real, text, time
+from l4sbench.tables.columns import OfTrial, count, real, text, texts, time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +38,7 @@ class TrialsTable(OfTrial):
 
     status = text("`ok`, `invalid` (the setup was not as its cell says) or `failed` (the trial broke)")
     reasons = text("reasons why a trial is invalid or failed, joined by `; `", null=True)
+    faults = texts("kinds of these reasons, in the same order; null in tables of older versions")
     flags = text(
         "remarks that do not make a trial invalid: `low-utilisation`, `busy-host`, `limited-start`, "
         "`left-out-flows`, `unread-<table>`",

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.faults import advice
 from l4sbench.matrix import MOST_TRIALS
-from l4sbench.remedies import advice
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
-    from l4sbench.remedies import Remedy
+    from l4sbench.faults import Remedy
     from reports.result.stats import Estimate
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 
@@ -306,7 +306,7 @@ def left_out_hints(decision: Decision) -> list[str]:
 
 def left_out_advice(decision: Decision) -> Mapping[Remedy, int]:
     """Return the advice on the trials that were left out, with the number of trials of each."""
-    return advice((trial.status, trial.reasons) for trial in decision.left_out)
+    return advice((trial.status, trial.faults) for trial in decision.left_out)
 
 
 def former_text(decision: Decision) -> str:

@@ -127,12 +127,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A trial that does not count, and why."""
+    """A trial that does not count, why, and the kinds of these reasons where they are known."""
 
     cell: str
     trial: int
     status: str
     reasons: str
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -409,7 +410,8 @@ def _as_row(rule: Rule, verdict: Verdict) -> dict[str, object]:
 
 
 def _left_out(trials: pl.DataFrame) -> tuple[LeftOut, ...]:
-    rows = trials.filter(pl.col("status") != "ok").select("cell", "trial", "status", "reasons")
+    rows = trials.filter(pl.col("status") != "ok").select("cell", "trial", "status", "reasons", "faults")
     return tuple(
-        LeftOut(cell, trial, status, reasons or "") for cell, trial, status, reasons in rows.iter_rows()
+        LeftOut(cell, trial, status, reasons or "", tuple(faults or ()))
+        for cell, trial, status, reasons, faults in rows.iter_rows()
     )

@@ -43,6 +43,7 @@ from l4sbench.engine.loop import execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import L4sbenchError, TrialFailed
 from l4sbench.events import Status
+from l4sbench.faults import Fault, FaultKind
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import Judgement, TrialSpec
@@ -104,7 +105,9 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
     missing = [path for path in CASE.rglob("*") if not (raw / path.relative_to(CASE)).exists()]
     if missing:
         raise TrialFailed(f"{missing[0].name} is missing")
-    return Judgement(Status.INVALID, ("not codel",)) if spec.trial == 2 else Judgement(Status.OK)
+    if spec.trial == 2:
+        return Judgement(Status.INVALID, (Fault.of(FaultKind.CC, "l4s-0", shown="reno", wanted="prague"),))
+    return Judgement(Status.OK)
 
 
 # ---- the child

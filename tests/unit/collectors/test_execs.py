@@ -20,6 +20,7 @@ from collectors.flows import read_flows
 from collectors.packets import parse_codepoints, parse_packet_flows
 from collectors.traffic import parse_flows, parse_intervals
 from l4sbench.cell import Cell
+from l4sbench.faults import Fault, FaultKind
 from tests.captured import CapturedTrial, captured_trial
 
 TRIAL = "exec-dualpi2"
@@ -156,9 +157,7 @@ def test_a_sender_whose_packets_go_elsewhere_is_named(trial: CapturedTrial) -> N
         for node, program in trial.programs.items()
     }
     (found,) = (one for one in read_flows(moved, trial.raw) if one.run.send == "exec")
-    assert found.problems == (
-        "l4s-0: no packet of it with payload came to the bottleneck (UDP or TCP to port 4000)",
-    )
+    assert found.faults == (Fault.of(FaultKind.NO_PACKET, "l4s-0", port=4000),)
 
 
 def test_another_codepoint_than_stated_makes_a_trial_invalid(trial: CapturedTrial) -> None:

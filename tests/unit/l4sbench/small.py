@@ -30,6 +30,7 @@ from l4sbench.engine.loop import RunResult, execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import Problem, TrialFailed
 from l4sbench.events import Status
+from l4sbench.faults import stored_fault
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
@@ -152,7 +153,7 @@ def judge(spec: TrialSpec, raw: Path) -> Judgement:
         if not (raw / name).read_text().startswith(text_of(spec)):
             raise TrialFailed(f"{name} is not whole")
     if spec.cell.aqm == "codel" and spec.trial == 2:
-        return Judgement(Status.INVALID, ("codel was not codel",))
+        return Judgement(Status.INVALID, (stored_fault("codel was not codel"),))
     return Judgement(Status.OK)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from l4sbench.app.adaptive import decider, forecast, number_of_looks
 from l4sbench.events import Status
+from l4sbench.faults import stored_fault
 from l4sbench.matrix import Matrix, Trials
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial
@@ -46,8 +47,8 @@ def trial(tmp_path: Path) -> MakeTrial:
             for interval in (plain, *plain["intervals"]):
                 interval["bytes_received"] = int(interval["bytes_received"] * factor)
             file.write_text(json.dumps(plain))
-        reasons = () if status is Status.OK else ("wrong",)
-        return EndedTrial(captured.cell, number, 7, status, reasons, raw, captured.programs)
+        faults = () if status is Status.OK else (stored_fault("wrong"),)
+        return EndedTrial(captured.cell, number, 7, status, faults, raw, captured.programs)
 
     return make
 

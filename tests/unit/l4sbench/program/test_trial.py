@@ -8,6 +8,7 @@ from statistics import mean
 import pytest
 
 from l4sbench.events import Status
+from l4sbench.faults import stored_fault
 from l4sbench.program.trial import Judgement, draw_conditions, draw_seed, draw_unit, seed_of
 from l4sbench.traits import TestbedTraits
 from tests.unit.l4sbench import small
@@ -57,7 +58,7 @@ def test_a_testbed_with_noise_and_tools_of_its_own_keeps_them(tmp_path: Path) ->
 
 
 def test_a_judgement_without_reason_is_none() -> None:
-    with pytest.raises(ValueError, match="reasons"):
+    with pytest.raises(ValueError, match="faults"):
         Judgement(Status.INVALID)
     with pytest.raises(ValueError, match="ok or invalid"):
-        Judgement(Status.FAILED, ("no",))
+        Judgement(Status.FAILED, (stored_fault("no"),))

@@ -14,6 +14,7 @@ import pytest
 
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.events import Status
+from l4sbench.faults import Fault, FaultKind, stored_fault
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program import programs
@@ -25,7 +26,10 @@ from l4sbench.traits import Identity
 from tests.unit.l4sbench import small
 
 OK = Ending(Status.OK, (), small.IDENTITY, datetime.now(UTC), 1.5, 0.5, 2.0, 0.1)
-FAILED = Ending(Status.FAILED, ("it hung",), small.IDENTITY, datetime.now(UTC), 60.0)
+BUSY = Fault.of(FaultKind.BUSY, "router", late=0.5, limit_ms=5.0, most_ms=12, stolen=0.25)
+FAILED = Ending(
+    Status.FAILED, (Fault.of(FaultKind.FAILED, problem="it hung"),), small.IDENTITY, datetime.now(UTC), 60.0
+)
 
 
 @pytest.fixture
@@ -222,11 +226,22 @@ def test_damage_is_told_with_what_to_do(wanted: Matrix, run: Run, writer: RunWri
 
 
 def test_endings_are_those_of_the_trials(wanted: Matrix, run: Run, writer: RunWriter) -> None:
-    end(writer, spec_of(wanted), replace(OK, status=Status.FAILED, reasons=("it hung",)))
-    end(writer, spec_of(wanted), replace(OK, status=Status.INVALID, reasons=("not codel",)))
+    end(writer, spec_of(wanted), replace(OK, status=Status.FAILED, faults=FAILED.faults))
+    end(writer, spec_of(wanted), replace(OK, status=Status.INVALID, faults=(BUSY,)))
     end(writer, spec_of(wanted, trial=2))
     assert list(run.endings()) == [TrialEnding.of(trial) for trial in run.ended()]
     assert [ending.status for ending in run.endings()] == ["invalid", "ok"]
+    assert next(run.endings()).faults == (BUSY,)
+
+
+def test_reasons_that_an_older_version_wrote_are_read(wanted: Matrix, run: Run, writer: RunWriter) -> None:
+    place = end(writer, spec_of(wanted), replace(OK, status=Status.INVALID, faults=(BUSY,)))
+    plain = json.loads((place / "trial.json").read_text())
+    del plain["faults"]
+    (place / "trial.json").write_text(json.dumps(plain))
+    (ended,) = run.ended()
+    assert ended.reasons == (BUSY.text,)
+    assert ended.faults == (stored_fault(BUSY.text),)
 
 
 def test_an_ending_is_read_without_the_programs(wanted: Matrix, run: Run, writer: RunWriter) -> None:
