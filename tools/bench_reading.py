@@ -97,7 +97,7 @@ def many_trials(home: Path, seconds: int, trials: int) -> Path:
                 with writer.begin(TrialSpec(cell, number, seed, made, place, digest)) as partial:
                     copytree(copied.raw, partial.raw, ignore=own, copy_function=os.link, dirs_exist_ok=True)
                     ended = Ending(
-                        copied.status, copied.reasons, testbed.identity(), datetime.now(UTC), copied.wall_s
+                        copied.status, copied.faults, testbed.identity(), datetime.now(UTC), copied.wall_s
                     )
                     partial.end(ended)
     return run.path
