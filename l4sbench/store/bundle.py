@@ -26,7 +26,6 @@ from typing import IO, Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from l4sbench import __version__
 from l4sbench.errors import InputError, Problem, TestbedError
 from l4sbench.files import PARTIAL, new_file, sync_folder, unfinished_folder
 from l4sbench.plain import NotPlain, is_plain, kind_of, open_below
@@ -35,6 +34,7 @@ from l4sbench.store.files import room
 from l4sbench.store.lock import making_runs
 from l4sbench.store.run import Run, begun
 from l4sbench.userfiles import MOST_PROBLEMS
+from l4sbench.version import __version__
 
 FORMAT: Final = 1
 """Version of the bundle's format; newer ones are rejected."""

@@ -12,9 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from l4sbench import __version__
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.userfiles import read_json
+from l4sbench.version import __version__
 
 FORMAT: Final = 1
 """Version of the run directory's format. Newer ones are rejected, older ones are read."""

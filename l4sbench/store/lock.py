@@ -25,7 +25,7 @@ from typing import ClassVar, Final
 from filelock import FileLock, Timeout
 
 from l4sbench.errors import InputError, L4sbenchError
-from l4sbench.files import write_whole
+from l4sbench.files import remove_tree, write_whole
 from l4sbench.store.files import RunMoved, as_json, as_utc, room
 from l4sbench.userfiles import read_bytes
 
@@ -55,12 +55,19 @@ def hold(folder: Path, command: str = "") -> Iterator[None]:
         RunMoved: there is no such folder any more.
         DiskFull: there is no space to record this process.
     """
-    if not folder.is_dir():  # FileLock would make it
-        raise RunMoved(folder)
+    try:
+        before = folder.stat()
+    except FileNotFoundError as error:
+        raise RunMoved(folder) from error
     lock = FileLock(folder / ".lock", blocking=False)
     holder = folder / "lock.json"
     try:
         lock.acquire()
+        if not os.path.samestat(before, folder.stat()):  # it was moved, and FileLock has made another
+            lock.release()
+            if [path.name for path in folder.iterdir()] == [".lock"]:
+                remove_tree(folder)
+            raise RunMoved(folder)
     except Timeout:
         raise RunLocked(
             f"{folder} is in use{_holder(holder)}", "wait for it or stop it, or use --new for a separate run"

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench import __version__
 from l4sbench.errors import TestbedError
 from l4sbench.events import Status
 from l4sbench.files import PARTIAL, remove_leftovers, remove_tree, sync, sync_folder, write_whole
@@ -24,6 +23,7 @@ from l4sbench.store.files import FORMAT, DiskFull, RunMoved, as_json, as_utc, is
 from l4sbench.store.links import refuse_links
 from l4sbench.store.lock import hold
 from l4sbench.store.run import INVALID, sweep
+from l4sbench.version import __version__
 
 if TYPE_CHECKING:
     from l4sbench.faults import Fault

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.events import Status
@@ -19,7 +21,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program import programs
 from l4sbench.program.trial import TrialSpec, draw_conditions, seed_of
-from l4sbench.store import Ending, Run, RunLocked, RunWriter, locked, user_of
+from l4sbench.store import Ending, Run, RunLocked, RunMoved, RunWriter, locked, user_of
 from l4sbench.store.trialfile import TrialEnding
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
@@ -323,6 +325,23 @@ def test_a_plan_reads_what_the_store_wrote(wanted: Matrix, run: Run, writer: Run
     second = plan(wanted, run.view(), identity, small.TRAITS, small.TRAITS.cost)
     assert not second.cells[0].trials[0].runs
     assert second.to_run == first.to_run - 1
+
+
+def test_a_run_that_is_moved_while_it_is_locked_is_not_made_again(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(FileLock):
+        def acquire(self, *args: Any, **kwargs: Any) -> Any:
+            run.path.rename(tmp_path / "away")
+            return super().acquire(*args, **kwargs)
+
+    monkeypatch.setattr("l4sbench.store.lock.FileLock", Late)
+    with pytest.raises(RunMoved), locked(run):
+        pass
+    assert not run.path.exists()
+    assert Run.open(tmp_path / "away").view().folders == {}
+    with pytest.raises(RunMoved), locked(run):
+        pass
 
 
 def test_whoever_holds_the_lock_is_named_and_pipes_are_not_waited_for(run: Run) -> None:
