@@ -10,10 +10,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from l4sbench.version import __version__
+
 if TYPE_CHECKING:
     from l4sbench.app.public import compare, decide, figures, load, plan, run
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "compare", "decide", "figures", "load", "plan", "run"]
 
 

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from l4sbench import __version__
 from l4sbench.cli import (
     bundle,
     clean,
@@ -36,6 +35,7 @@ from l4sbench.cli.options import add_subcommands, as_filter
 from l4sbench.cli.terminal import Styled, answer, say
 from l4sbench.errors import InputError, L4sbenchError, TestbedError, did_you_mean, suggest
 from l4sbench.userfiles import short
+from l4sbench.version import __version__
 
 OK: Final = 0
 SOME_FAILED: Final = 1

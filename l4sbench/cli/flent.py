@@ -67,8 +67,8 @@ def write(args: argparse.Namespace) -> int:
 
 
 def _origin(run: Path) -> Origin:
-    from l4sbench import __version__
     from l4sbench.store import Run
+    from l4sbench.version import __version__
     from reports.flent import Origin
 
     manifest = Run.open(run).manifest

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
-from l4sbench import __version__
 from l4sbench.errors import InputError
 from l4sbench.files import write_whole
 from l4sbench.printable import printable
+from l4sbench.version import __version__
 from reports.figures.bars import flow_bars
 from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map

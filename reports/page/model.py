@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from reports.render.words import BIMODAL, NO_TRIAL, UNSURE, between, number, plural, why_unsure
-from reports.result.grid import Grid, across_of, heat_grid
+from reports.result.grid import Grid, across_of
+from reports.result.verdicts import heat_grid
 
 if TYPE_CHECKING:
     from reports.result.labels import Label, Setting

@@ -31,10 +31,10 @@ from reports.render.words import (
     number,
     worst_text,
 )
-from reports.result.grid import heat_grid
 from reports.result.judging import Word
 from reports.result.labels import BUFFER, Label
 from reports.result.regret import MEANING
+from reports.result.verdicts import heat_grid
 
 if TYPE_CHECKING:
     import polars as pl

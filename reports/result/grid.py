@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from l4sbench.errors import InputError
-from reports.result.labels import BUFFER, Label, Setting
+from reports.result.labels import BUFFER
 
 if TYPE_CHECKING:
     from reports.result.cells import CellResult
-    from reports.result.verdicts import JudgedCell
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -107,23 +106,3 @@ def _ordered(keys: Iterable[T], order: Callable[[T], Any] | None) -> tuple[T, ..
 def across_of(cells: Sequence[CellResult]) -> str:
     """Return the factor to show across: the first of the usual ones that differs, else the buffer."""
     return next((name for name in USUALLY_ACROSS if len({c.value(name) for c in cells}) > 1), BUFFER)
-
-
-def heat_grid(cells: Sequence[JudgedCell], across: str) -> Grid[None, Label, Setting | None, JudgedCell]:
-    """Place cells with queues and their settings down and the values of one factor across.
-
-    A cell that has no such factor is in the last column, None. Of two cells in one place, the second has a
-    row of its own, named by the hash in its id.
-    """
-
-    def apart(_: JudgedCell, cell: JudgedCell, row: Label) -> Label:
-        return Label(row.head, (*row.settings, Setting("cell", cell.id.rpartition("-")[2])))
-
-    return grid(
-        cells,
-        row=lambda cell: cell.label.without(across),
-        column=lambda cell: cell.result.factors.get(across),
-        panel=lambda _: None,
-        column_order=lambda at: (at is None, 0.0 if at is None else at.amount),
-        clash=apart,
-    )

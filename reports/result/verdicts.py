@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from reports.result.rules import Rule
     from reports.result.stats import Estimate
 
-__all__ = ["Decision", "Former", "JudgedCell", "LeftOut", "Verdict", "Word", "decide"]
+__all__ = ["Decision", "Former", "JudgedCell", "LeftOut", "Verdict", "Word", "decide", "heat_grid"]
 
 
 @dataclass(frozen=True)
@@ -222,6 +222,26 @@ class Decision:
         """Return the table `verdicts`."""
         rows = [_as_row(self.rule, verdict) for verdict in self.verdicts]
         return conform("verdicts", pl.DataFrame(rows, schema=SCHEMAS["verdicts"].create_empty().schema))
+
+
+def heat_grid(cells: Sequence[JudgedCell], across: str) -> Grid[None, Label, Setting | None, JudgedCell]:
+    """Place cells with queues and their settings down and the values of one factor across.
+
+    A cell that has no such factor is in the last column, None. Of two cells in one place, the second has a
+    row of its own, named by the hash in its id.
+    """
+
+    def apart(_: JudgedCell, cell: JudgedCell, row: Label) -> Label:
+        return Label(row.head, (*row.settings, Setting("cell", cell.id.rpartition("-")[2])))
+
+    return grid(
+        cells,
+        row=lambda cell: cell.label.without(across),
+        column=lambda cell: cell.result.factors.get(across),
+        panel=lambda _: None,
+        column_order=lambda at: (at is None, 0.0 if at is None else at.amount),
+        clash=apart,
+    )
 
 
 def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:

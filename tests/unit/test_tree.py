@@ -6,8 +6,10 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 from tests.patience import PATIENCE_S
@@ -35,6 +37,14 @@ def tracked() -> list[str]:
 
 def test_one_gitignore() -> None:
     assert [name for name in tracked() if Path(name).name == ".gitignore"] == [".gitignore"]
+
+
+def test_no_modules_import_each_other_even_for_types() -> None:
+    first, *others = PACKAGES
+    graph = grimp.build_graph(first, *others, exclude_type_checking_imports=False, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert set(imports["l4sbench.store"]) > {"l4sbench.store.run"}
+    list(TopologicalSorter(imports).static_order())  # raises CycleError with the circle
 
 
 def test_data_folders_are_no_packages() -> None:

@@ -24,7 +24,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench import __version__
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import L4sbenchError, TestbedError, TrialFailed
 from l4sbench.files import remove_leftovers, remove_tree, unfinished_folder
@@ -47,6 +46,7 @@ from l4sbench.testbeds.virtual import guest
 from l4sbench.testbeds.virtual.captures import compress_captures
 from l4sbench.testbeds.virtual.guest import Boot, run_guest
 from l4sbench.testbeds.virtual.lab.cache import Cache
+from l4sbench.version import __version__
 
 if TYPE_CHECKING:
     from distributed import Worker

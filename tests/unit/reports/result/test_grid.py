@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from l4sbench.errors import InputError
-from reports.result.grid import across_of, grid, heat_grid
+from reports.result.grid import across_of, grid
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
-from reports.result.verdicts import decide
+from reports.result.verdicts import decide, heat_grid
 
 Make = Callable[[Any], RunTables]
 
