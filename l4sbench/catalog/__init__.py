@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The available queues and congestion controls. Each is data: a folder with a `module.yml`.
 
-    catalog = Catalog.load()                     # kernels/ and p4/ of l4sbench itself
+    catalog = Catalog.load()                     # kernels/ of l4sbench itself
     catalog = Catalog.load([Path("~/mine")])     # and more folders of the same kind
     catalog.queue("codel").params["target"].parse("5ms")
 
@@ -24,6 +24,7 @@ from l4sbench.catalog.entries import (
     Queue,
 )
 from l4sbench.catalog.exports import Column, Exports
+from l4sbench.catalog.switches import SwitchProgram, switch_programs
 
 __all__ = [
     "ECN_MODES",
@@ -38,4 +39,6 @@ __all__ = [
     "KernelModule",
     "KernelNeeds",
     "Queue",
+    "SwitchProgram",
+    "switch_programs",
 ]

@@ -49,7 +49,7 @@ class Catalog:
 
     @classmethod
     def load(cls, extra: Sequence[Path] = ()) -> Catalog:
-        """Read every `<folder>/module.yml` below `kernels/`, `p4/` and each folder of `extra`.
+        """Read every `<folder>/module.yml` below `kernels/` and each folder of `extra`.
 
         A folder of `extra` may itself be an entry. Folders without a `module.yml` are skipped.
 
@@ -60,7 +60,7 @@ class Catalog:
             Problem(str(place), "", "catalog folder not found") for place in extra if not is_folder(place)
         ]
         entries: dict[tuple[str, str], CatalogEntry] = {}  # a queue and a congestion control may share a name
-        for file in _files([assets.folder("kernels"), assets.folder("p4"), *extra]):
+        for file in _files([assets.folder("kernels"), *extra]):
             try:
                 entry = read_entry(file)
             except InputError as error:

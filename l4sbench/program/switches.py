@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.catalog import Expectation
+from l4sbench.catalog import Expectation, switch_programs
 from l4sbench.program.data import Expected, Neighbour, Program, Readback, Route, Sampler
 from l4sbench.units import Rate
 
@@ -20,19 +20,8 @@ if TYPE_CHECKING:
     from l4sbench.topology import Node
 
 READBACK_FILE: Final = "switch.json"
-CELL_BYTES: Final = 80
-"""Bytes of a cell, in which a Tofino 1 counts its memory."""
 RATE_WITHIN: Final = 0.01
 """Share by which a shaper of a switch may miss a rate: it has steps."""
-READ_BACK: Final[tuple[str, ...]] = (
-    "capacity",
-    "mice_share",
-    "mice_threshold",
-    "elephants_threshold",
-    "rho",
-    "bottleneck",
-)
-"""Parameters of queues that control parts read back beside the buffer, in the units of `tc -j`."""
 
 
 def switch_program(placement: Placement, node: Node) -> Program:
@@ -63,9 +52,13 @@ def _expected(placement: Placement, network: str) -> Iterator[Expected]:
     )
     given = placement.queue.effective(placement.cell.aqm_params, placement.setting)
     limit = placement.queue.limit_bytes(placement.cell.aqm_params, placement.setting)
-    values = {placement.queue.buffer: limit}
-    values |= {name: _plain(given[name]) for name in READ_BACK if name in given}
-    within = _within(values, limit)
+    program = switch_programs().get(kind)
+    read_back = (program.rate, *program.takes) if program is not None else ()
+    values = {name: plain_value(given[name]) for name in read_back if name in given}
+    within: dict[str, float] = {}
+    if program is not None:
+        within = {placement.queue.buffer: 4 * program.cell_bytes, **program.within(limit, values)}
+    values = {placement.queue.buffer: limit, **values}
     yield Expected(
         f"{kind} at {network}",
         READBACK_FILE,
@@ -74,20 +67,8 @@ def _expected(placement: Placement, network: str) -> Iterator[Expected]:
     )
 
 
-def _within(values: Mapping[str, int], limit: int) -> Mapping[str, float]:
-    """Return by how much values may differ because memory is given in cells: two of each queue, at most."""
-    share = values.get("mice_share", 0) / 100
-    two = 2 * CELL_BYTES
-    return {
-        "limit": 2 * two,
-        "mice_share": 100 * two / limit,
-        "mice_threshold": 100 * two / (limit * share) if share else 0.0,
-        "elephants_threshold": 100 * two / (limit * (1 - share)),
-    }
-
-
-def _plain(value: object) -> int:
-    """Return a value as read-backs have it: rates in bytes per second."""
+def plain_value(value: object) -> int:
+    """Return a value of a parameter as control parts have it: rates in bytes per second."""
     return value.bits_per_s // 8 if isinstance(value, Rate) else int(str(value))
 
 

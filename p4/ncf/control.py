@@ -98,9 +98,9 @@ class Config:
         routes: Port and next hop's MAC address for each network, for routing.
         program: Name of the program that runs on the switch.
         rho: A flow with more packets in the last windows is an elephant.
-        mice_percent: Share of the buffer that the mice's queue gets (alpha in the paper).
-        mice_threshold_percent: Share of their queue above which mice are crowded (mu).
-        elephants_threshold_percent: Share of their queue above which elephants get signals (eta).
+        mice_share: Percentage of the buffer that the mice's queue gets (alpha in the paper).
+        mice_threshold: Percentage of their queue above which mice are crowded (mu).
+        elephants_threshold: Percentage of their queue above which elephants get signals (eta).
         sample_ms: Time from one sample of the bottlenecks to the next; 0: none are taken.
     """
 
@@ -109,9 +109,9 @@ class Config:
     routes: Mapping[str, tuple[int, str]]
     program: str = "ncf"
     rho: int = 12
-    mice_percent: int = 20
-    mice_threshold_percent: int = 50
-    elephants_threshold_percent: int = 75
+    mice_share: int = 20
+    mice_threshold: int = 50
+    elephants_threshold: int = 75
     sample_ms: int = 0
 
     @property
@@ -121,12 +121,12 @@ class Config:
 
     def cells(self, port: Port, queue: int) -> int:
         """Return the size of a queue."""
-        percent = self.mice_percent if queue == MICE else 100 - self.mice_percent
+        percent = self.mice_share if queue == MICE else 100 - self.mice_share
         return port.buffer_bytes * percent // (100 * CELL_BYTES)
 
     def threshold_cells(self, port: Port, queue: int) -> int:
         """Return the depth above which a queue is crowded."""
-        share = self.mice_threshold_percent if queue == MICE else self.elephants_threshold_percent
+        share = self.mice_threshold if queue == MICE else self.elephants_threshold
         return self.cells(port, queue) * share // 100
 
 
@@ -202,7 +202,7 @@ def _check_ranges(config: Config, path: str) -> None:
     names = [port.name for port in config.bottlenecks]
     if config.sample_ms and (len(set(names)) != len(names) or "" in names):
         raise ConfigError(f"{path}: with 'sample_ms' each bottleneck needs a 'name' of its own")
-    for name in ("mice_percent", "mice_threshold_percent", "elephants_threshold_percent"):
+    for name in ("mice_share", "mice_threshold", "elephants_threshold"):
         if not 1 <= getattr(config, name) <= 99:
             raise ConfigError(f"{path}: {name}: {getattr(config, name)} is not valid; choose from 1 to 99")
     for port in config.ports:

@@ -77,7 +77,7 @@ def port(**changes: Any) -> list[dict[str, Any]]:
         ),
         ({"rho": 255}, "255 is not a valid rho; choose from 0 to 254"),
         ({"rho": "12"}, "rho: '12' is not a valid int"),
-        ({"mice_percent": 100}, "mice_percent: 100 is not valid; choose from 1 to 99"),
+        ({"mice_share": 100}, "mice_share: 100 is not valid; choose from 1 to 99"),
         (
             {"ports": port(name="../x")},
             "ports[0]: '../x' is not a valid name; use letters, digits and dashes",

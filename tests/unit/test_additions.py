@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from l4sbench.app import api
-from l4sbench.catalog import Catalog
+from l4sbench.catalog import Catalog, switch_programs
 from l4sbench.cli import main
 from l4sbench.factors import FACTORS
 from l4sbench.topology import offered
@@ -120,6 +120,14 @@ def test_no_code_knows_a_topology() -> None:
 def test_no_code_knows_a_queue_or_a_congestion_control() -> None:
     catalog = Catalog.load()
     assert known_to_code({*catalog.queues, *catalog.congestion_controls} - set(ELSE)) == []
+
+
+def test_no_code_knows_a_parameter_of_a_switch_s_program() -> None:
+    """Of queues and congestion controls parameters have names, such as rtt, that much else has too."""
+    programs = switch_programs().values()
+    names = {name for one in programs for name in (one.rate, *one.takes, *one.constants, *one.lacks)}
+    assert "rho" in names
+    assert known_to_code(names - {"queues"}) == []  # a table
 
 
 def known_to_code(names: set[Any]) -> list[str]:

@@ -200,7 +200,7 @@ _FORMS: Final[Mapping[str, tuple[Callable[[object], bool], str, str | None]]] = 
     TC_VARIABLE: (
         _is_modules,
         "must map each kind of queue to tc's part of it, a file on this machine",
-        "ncf: /path/to/q_ncf.so",
+        "KIND: /path/to/q_KIND.so",
     ),
     CARRIES_VARIABLE: (
         lambda plain: _rate(plain) is not None,

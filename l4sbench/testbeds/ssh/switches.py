@@ -18,30 +18,20 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from l4sbench import assets
-from l4sbench.catalog import Bottleneck
+from l4sbench.catalog import Bottleneck, switch_programs
 from l4sbench.document import Document
 from l4sbench.errors import InputError, Problem
-from l4sbench.program.switches import CELL_BYTES
+from l4sbench.program.switches import plain_value
 from l4sbench.testbeds.ssh.layout import hosts_of
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog, Queue
+    from l4sbench.catalog import Catalog, Queue, SwitchProgram
     from l4sbench.cell import Cell
     from l4sbench.document import Tree
     from l4sbench.testbeds.ssh.layout import Host
     from l4sbench.topology import Node, Topology
 
 VARIABLE: Final = "l4sbench_switch"
-MOST_CELLS: Final = (1 << 19) - 1
-"""Largest queue of a switch, as its control part accepts it."""
-_PACKET_CELLS: Final = 19
-"""Cells of a full-size packet."""
-_SHARES: Final = ("mice_share", "mice_threshold", "elephants_threshold")
-_LACKING: Final = frozenset({"sweep", "quantum"})
-"""Parameters of the queue that the switch's program does not have."""
-_CONSTANTS: Final = {"queues": 2, "window_bit": 25, "gap": 16}
-"""Parameters of the queue that are constants of the switch's program."""
 
 
 class SwitchPort(BaseModel):
@@ -134,15 +124,10 @@ def addresses_of(switches: Mapping[str, Switch]) -> dict[str, dict[str, str]]:
     }
 
 
-def programs() -> list[str]:
-    """Return the kinds of queues that there are as programs for switches: p4/<kind>/<kind>.p4."""
-    return sorted(path.stem for path in assets.folder("p4").glob("*/*.p4") if path.stem == path.parent.name)
-
-
 def switch_config(
     cell: Cell, topology: Topology, catalog: Catalog, switch: Switch, hosts: Sequence[Host]
 ) -> dict[str, object]:
-    """Return the configuration of control.py for a cell (p4/ncf/ports.json is an example).
+    """Return the configuration of a program's control part for a cell (`ports.json` is an example of one).
 
     Raises:
         InputError: the program on the switch cannot do what the cell asks for.
@@ -152,7 +137,12 @@ def switch_config(
         raise InputError([refused])
     queue = catalog.queue(cell.aqm)
     at = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
-    values = queue.effective(cell.aqm_params, at)
+    kind = queue.tc(cell.aqm_params, at)[0]
+    given = queue.effective(cell.aqm_params, at)
+    of_port: dict[str, int] = {}
+    of_switch: dict[str, int] = {}
+    for name, taken in switch_programs()[kind].takes.items():
+        (of_port if taken.of == "port" else of_switch)[name] = plain_value(given[name])
     bottleneck = topology.bottleneck_of(switch.node)
     ports: list[dict[str, object]] = []
     for network, port in switch.ports.items():
@@ -161,18 +151,15 @@ def switch_config(
             one |= {
                 "rate_kbps": round(cell.rate.bits_per_s / 1000),
                 "buffer_bytes": queue.limit_bytes(cell.aqm_params, at),
-                "bottleneck": values["bottleneck"],
+                **of_port,
             }
         ports.append(one)
     return {
-        "program": queue.tc(cell.aqm_params, at)[0],
+        "program": kind,
         "ports": ports,
         "hosts": {},
         "routes": dict(_routes(topology, switch, hosts)),
-        "rho": values["rho"],
-        "mice_percent": values["mice_share"],
-        "mice_threshold_percent": values["mice_threshold"],
-        "elephants_threshold_percent": values["elephants_threshold"],
+        **of_switch,
         "sample_ms": max(1, round(cell.sample_interval.ms)),
     }
 
@@ -197,7 +184,9 @@ def _refused(cell: Cell, topology: Topology, catalog: Catalog, switch: Switch) -
     """Yield what a cell asks for that the program on the switch cannot do."""
     queue = catalog.queue(cell.aqm)
     at = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
-    if queue.tc(cell.aqm_params, at)[0] not in (offered := programs()):
+    program = switch_programs().get(queue.tc(cell.aqm_params, at)[0])
+    if program is None:
+        offered = switch_programs()
         message = f"there is no program for switches with the queue {cell.aqm}"
         yield Problem("", cell.id, message, f"choose from {', '.join(offered)}")
         return
@@ -209,35 +198,34 @@ def _refused(cell: Cell, topology: Topology, catalog: Catalog, switch: Switch) -
     if cell.reverse_rate is not None and switch.node in {port.node for port in topology.reverse_ports}:
         message = f"path.reverse_rate would shape a second port of {switch.node}, which is a switch"
         yield Problem("", cell.id, message, "leave it out, or use a router")
-    yield from _refused_values(cell, queue, at)
+    yield from _refused_values(cell, queue, at, program)
 
 
-def _refused_values(cell: Cell, queue: Queue, at: Bottleneck) -> Iterator[Problem]:
+def _refused_values(cell: Cell, queue: Queue, at: Bottleneck, program: SwitchProgram) -> Iterator[Problem]:
     """Yield values of the queue's parameters that the program on the switch cannot have."""
     values = queue.effective(cell.aqm_params, at)
-    for name, constant in _CONSTANTS.items():
+    for name, constant in program.constants.items():
         if values[name] != constant:
             message = f"{name} of the switch's program is {constant}, not {values[name]}"
             hint = "leave it out, or compile the program with another one by hand"
             yield Problem("", cell.id, message, hint)
-    for name in sorted(_LACKING & cell.aqm_params.keys()):
+    for name in sorted(cell.aqm_params.keys() & set(program.lacks)):
         yield Problem("", cell.id, f"the switch's program has no {name}", "leave it out")
-    if values["capacity"] != cell.rate:
-        message = f"a switch states its link's rate in signals, {cell.rate}, not {values['capacity']}"
-        yield Problem("", cell.id, message, "leave capacity out")
-    for name in (*_SHARES, "bottleneck"):
-        most = 255 if name == "bottleneck" else 99
-        if not 1 <= int(str(values[name])) <= most:
-            yield Problem("", cell.id, f"{name} of a switch is from 1 to {most}, not {values[name]}")
-    cells = queue.limit_bytes(cell.aqm_params, at) // CELL_BYTES
-    least = cells * min(share := int(str(values["mice_share"])), 100 - share) // 100
-    if least < _PACKET_CELLS or cells * max(share, 100 - share) // 100 > MOST_CELLS:
-        message = f"a buffer of {cells * CELL_BYTES} bytes is too large for a switch"
-        if least < _PACKET_CELLS:
-            message = (
-                f"a queue of a switch would have {least} cells of {CELL_BYTES} bytes, less than a packet"
-            )
-        yield Problem("", cell.id, message, f"a packet takes {_PACKET_CELLS}")
+    if values[program.rate] != cell.rate:
+        message = f"{program.rate} of a switch is its link's rate, {cell.rate}, not {values[program.rate]}"
+        yield Problem("", cell.id, message, f"leave {program.rate} out")
+    taken = {name: plain_value(values[name]) for name in program.takes}
+    for name, one in program.takes.items():
+        if not one.minimum <= taken[name] <= one.maximum:
+            message = f"{name} of a switch is from {one.minimum} to {one.maximum}, not {values[name]}"
+            yield Problem("", cell.id, message)
+    limit = queue.limit_bytes(cell.aqm_params, at)
+    sizes = program.queue_cells(limit, taken)
+    if min(sizes) < program.packet_cells:
+        message = f"a queue of a switch would have {min(sizes)} cells of {program.cell_bytes} bytes"
+        yield Problem("", cell.id, f"{message}, less than a packet", f"a packet takes {program.packet_cells}")
+    elif max(sizes) > program.most_cells:
+        yield Problem("", cell.id, f"a buffer of {limit} bytes is too large for a switch")
 
 
 def _routes(

@@ -158,7 +158,7 @@ def test_hosts_know_the_switch_beside_them(tmp_path: Path) -> None:
     [
         ("aqm.sweep: 8", "the switch's program has no sweep"),
         ("aqm.mice_threshold: 0", "mice_threshold of a switch is from 1 to 99, not 0"),
-        ("aqm.capacity: 10mbit", "a switch states its link's rate in signals, 200mbit, not 10mbit"),
+        ("aqm.capacity: 10mbit", "capacity of a switch is its link's rate, 200mbit, not 10mbit"),
         ("capture: headers", "capture: headers would keep packets at router, which is a switch"),
         ("path.reverse_rate: 10mbit", "path.reverse_rate would shape a second port of router"),
         ("aqm.limit: 7kB", "a queue of a switch would have 17 cells of 80 bytes, less than a packet"),
