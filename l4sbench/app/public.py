@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The public interface: `run`, `load`, `plan`, `decide`, `compare` and `figures`; docs/notebook.md.
+"""The public interface: `run`, `load`, `plan`, `decide`, `report`, `compare`, `figures`; docs/notebook.md.
 
 They do what the commands of these names do, and return values, which notebooks show as tables.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reports.figures import Figure
     from reports.result.verdicts import Decision
 
-__all__ = ["compare", "decide", "figures", "load", "plan", "run"]
+__all__ = ["compare", "decide", "figures", "load", "plan", "report", "run"]
 
 
 def plan(
@@ -77,6 +77,38 @@ def decide(
         InputError: there is no such run or rule, or nothing to decide on.
     """
     return api.decide(_place(run), filters, rule=rule, runs=runs, every=every)[1]
+
+
+def report(
+    run: RunLike,
+    into: str | Path | None = None,
+    *,
+    rule: str | None = None,
+    prevalence: str | Path | None = None,
+    runs: str | Path = RUNS,
+    every: bool = False,
+) -> Path:
+    """Write the report of a run, as the command does: documents, table `verdicts`, page. Return the page.
+
+    Args:
+        run: As for `decide`. Trials that have ended since its tables were written are taken in.
+        into: Another folder for the report than `report/` of the run, which then stays as it is.
+        rule: The verdict rule, instead of the matrix's.
+        prevalence: A file with weights of queues and competitors for the expected regret; None: all alike.
+        runs: Folder of run directories.
+        every: Count former cells, which the run's matrix no longer has, too.
+
+    Raises:
+        InputError: there is no such run, rule or file, nothing to decide on, or the folder cannot be written.
+    """
+    from l4sbench.app.reporting import Report, regrets
+
+    place = api.find_run(_place(run), Path(runs))
+    api.catch_up(place)
+    path, decision = api.decide(place, rule=rule, every=every)
+    weights = None if prevalence is None else Path(prevalence)
+    target = Report(path, None if into is None else Path(into), every)
+    return target.write(decision, regrets(decision, weights))
 
 
 def compare(

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from l4sbench.cli import figures, flent
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command
@@ -17,20 +16,12 @@ from l4sbench.errors import InputError
 from l4sbench.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import RenderableType
 
+    from l4sbench.app.reporting import Report
     from l4sbench.matrix import Matrix
-    from reports.page import Section
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
-
-
-_MADE_BY: Final = b"Made by `l4sbench run "
-"""Words near the beginning of every document that `report` writes beside its page."""
-
-_ELSEWHERE: Final = "-o DIR writes the report into another folder"
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -135,9 +126,10 @@ def _decision(args: argparse.Namespace) -> int:
     matrix = api.load_matrix(path / "matrix.yaml")
     command = run_command(path, matrix, args.runs, args.filters, _testbed_of(decision))
     if args.json:
+        from l4sbench.app.reporting import regrets
         from reports.render.data import document
 
-        answer_json(document(decision, _regrets(decision, args.prevalence), command=command))
+        answer_json(document(decision, regrets(decision, args.prevalence), command=command))
         return 0
     if args.filters:
         show(decision, command, args.prevalence)
@@ -167,6 +159,7 @@ def _open(page: Path) -> None:
 def _against(args: argparse.Namespace) -> int:
     """Print the run's cells beside published ones; without filters, also add them to the report."""
     from l4sbench.app import api
+    from l4sbench.app.reporting import regrets
     from reports import page as pages
     from reports.published import as_document, compare, markdown
     from reports.result.load import load
@@ -179,8 +172,8 @@ def _against(args: argparse.Namespace) -> int:
     if target:
         document = target.write_beside(f"against-{args.against}.md", text)
         _, decision = api.decide(path, rule=args.rule, every=args.all)
-        regrets = _regrets(decision, args.prevalence)
-        page = target.write(decision, regrets, [pages.beside_published(found)])
+        costs = regrets(decision, args.prevalence)
+        page = target.write(decision, costs, [pages.beside_published(found)])
         say(f"report: {as_path(document)}\npage:   {as_path(page)}")
     if args.json:
         answer_json(as_document(found))
@@ -237,71 +230,20 @@ def show_decision(
     `command` runs its matrix again; with `every` the page has former cells, too. Returns None for a run
     directory that cannot be written.
     """
-    regrets = show(decision, command, prevalence)
+    costs = show(decision, command, prevalence)
     target = _target(run, output, every=every)
-    return target.write(decision, regrets) if target else None
+    return target.write(decision, costs) if target else None
 
 
-def _target(run: Path, output: Path | None, *, every: bool = False) -> _Target | None:
+def _target(run: Path, output: Path | None, *, every: bool = False) -> Report | None:
     """Return where the report is written; None, with a warning, for a run directory that cannot be."""
     from l4sbench.app.reading import writable
+    from l4sbench.app.reporting import Report
 
-    if output is not None:
-        return _Target(run, output, output / "verdicts.parquet", every)
-    if writable(run):
-        return _Target(run, run / "report", run / "tables" / "verdicts.parquet", every)
+    if output is not None or writable(run):
+        return Report(run, output, every)
     warn(f"{as_path(run)} cannot be written, so that its report is not; -o DIR writes it into another folder")
     return None
-
-
-@dataclass(frozen=True)
-class _Target:
-    """A run, the folder of its report, the file of its table `verdicts`, and whether former cells count."""
-
-    run: Path
-    folder: Path
-    verdicts: Path
-    every: bool = False
-
-    def write_beside(self, name: str, text: str) -> Path:
-        """Write a document of its own into the report."""
-        from l4sbench.app.reading import refuse_other, writing
-        from l4sbench.files import write_whole
-
-        document = self.folder / name
-        if self.folder != self.run / "report":
-            refuse_other(document, _MADE_BY, "of a report")
-        with writing(self.folder, _ELSEWHERE):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(document, text)
-        return document
-
-    def write(self, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Section] = ()) -> Path:
-        """Write the table `verdicts`, every document and the page of a whole run; return the page."""
-        from l4sbench.app import api
-        from l4sbench.app.reading import reading, refuse_others, writing
-        from l4sbench.files import write_whole
-        from l4sbench.tables import write
-        from reports import page as pages
-        from reports.render.documents import documents
-        from reports.result.metrics import cell_metrics
-
-        with reading(self.run), writing(self.folder, _ELSEWHERE):
-            found = api.load(self.run, every=self.every)
-            metrics = cell_metrics(found, decision.rule.l4s, decision.rule.classic)
-            texts = documents(decision, regrets, metrics)
-            if self.folder != self.run / "report":
-                refuse_others(self.folder, (*texts, self.verdicts.name))
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write("verdicts", [decision.frame().lazy()], self.verdicts)
-            for name, text in texts.items():
-                write_whole(self.folder / name, text)
-            matrix = api.load_matrix(self.run / "matrix.yaml")
-            heading = pages.Heading(matrix.name, matrix.description)
-            remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
-            return pages.write(
-                found, decision, heading, self.folder, metrics=metrics, remarks=remarks, panels=panels
-            )
 
 
 def preliminary(run: Path, command: str) -> RenderableType:
@@ -321,23 +263,14 @@ def show(decision: Decision, command: str, prevalence: Path | None = None) -> tu
 
     `command` runs its matrix again.
     """
+    from l4sbench.app.reporting import regrets
     from reports.render.terminal import as_text, terminal
 
-    regrets = _regrets(decision, prevalence)
+    costs = regrets(decision, prevalence)
     if not is_terminal(sys.stdout):
-        answer(as_text(decision, command=command, regrets=regrets).rstrip())
+        answer(as_text(decision, command=command, regrets=costs).rstrip())
     else:
         from rich.console import Console
 
-        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision, command, regrets))
-    return regrets
-
-
-def _regrets(decision: Decision, prevalence: Path | None) -> tuple[Regret, ...]:
-    """Return the cost of switching; nothing where no trial is valid and no weights were given."""
-    from reports.result.regret import UNIFORM, load_prevalence, regret
-
-    weights = load_prevalence(prevalence) if prevalence else UNIFORM
-    if prevalence is None and not decision.trials:
-        return ()
-    return regret(decision, weights)
+        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision, command, costs))
+    return costs

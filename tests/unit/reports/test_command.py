@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import l4sbench
 from l4sbench import tables
 from l4sbench.app.api import decide
 from l4sbench.app.api import load as load_run
@@ -68,6 +69,21 @@ def run(measure: Measure, tmp_path: Path) -> Path:
     for name in sorted(tables.SCHEMAS.keys() - {"trials", "flows", "sockets", "catalog"}):
         write(tmp_path / "tables", name, [])
     return tmp_path
+
+
+def test_python_writes_the_same_report(run: Path, tmp_path: Path) -> None:
+    assert main(["report", str(run)]) == 0
+    other = tmp_path / "elsewhere"
+    assert l4sbench.report(run, other) == other / "index.html"
+    mine = run / "report"
+    assert {path.name for path in other.iterdir()} == {path.name for path in mine.iterdir()} | {
+        "verdicts.parquet"
+    }
+    for name in DOCUMENTS:
+        assert (other / name).read_bytes() == (mine / name).read_bytes(), name
+    before = (mine / "index.html").read_bytes()
+    (mine / "index.html").unlink()
+    assert l4sbench.report(run).read_bytes() == before
 
 
 def test_the_command_that_makes_it_sure_names_the_run(

@@ -12,7 +12,7 @@ import pytest
 import l4sbench
 from l4sbench.errors import InputError
 
-PUBLIC = ("run", "load", "plan", "decide", "compare", "figures")
+PUBLIC = ("run", "load", "plan", "decide", "report", "compare", "figures")
 
 
 def test_no_module_has_the_name_of_a_public_function() -> None:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Write the report of a run: table `verdicts`, documents and the page, beside its tables or elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.app import api
+from l4sbench.app.reading import reading, refuse_other, refuse_others, writing
+from l4sbench.files import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from reports.page import Section
+    from reports.result.regret import Regret
+    from reports.result.verdicts import Decision
+
+_MADE_BY: Final = b"Made by `l4sbench run "
+"""Words near the beginning of every document that is written beside the page."""
+
+_ELSEWHERE: Final = "-o DIR writes the report into another folder"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Report of a run, in its folder `report/`; with `into` in another one, which leaves the run as it is.
+
+    With `every` former cells, which the run's matrix no longer has, count, too.
+    """
+
+    run: Path
+    into: Path | None = None
+    every: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the report."""
+        return self.into or self.run / "report"
+
+    def write_beside(self, name: str, text: str) -> Path:
+        """Write a document of its own into the report; return its file.
+
+        Raises:
+            InputError: somebody else's file has its name, or the folder cannot be written.
+        """
+        document = self.folder / name
+        if self.into is not None:
+            refuse_other(document, _MADE_BY, "of a report")
+        with writing(self.folder, _ELSEWHERE):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(document, text)
+        return document
+
+    def write(self, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Section] = ()) -> Path:
+        """Write the table `verdicts`, every document and the page of a whole run; return the page.
+
+        Raises:
+            InputError: a file of another kind has the name of one of them, or the folder cannot be written.
+        """
+        from l4sbench.tables import write
+        from reports import page as pages
+        from reports.render.documents import documents
+        from reports.result.metrics import cell_metrics
+
+        with reading(self.run), writing(self.folder, _ELSEWHERE):
+            found = api.load(self.run, every=self.every)
+            metrics = cell_metrics(found, decision.rule.l4s, decision.rule.classic)
+            texts = documents(decision, regrets, metrics)
+            verdicts = (self.run / "tables" if self.into is None else self.into) / "verdicts.parquet"
+            if self.into is not None:
+                refuse_others(self.folder, (*texts, verdicts.name))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write("verdicts", [decision.frame().lazy()], verdicts)
+            for name, text in texts.items():
+                write_whole(self.folder / name, text)
+            matrix = api.load_matrix(self.run / "matrix.yaml")
+            heading = pages.Heading(matrix.name, matrix.description)
+            remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
+            return pages.write(
+                found, decision, heading, self.folder, metrics=metrics, remarks=remarks, panels=panels
+            )
+
+
+def regrets(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:
+    """Return the cost of switching; nothing where no trial is valid and no weights were given.
+
+    Args:
+        decision: A decision table.
+        prevalence: File with weights of queues and competitors; None: all count alike.
+
+    Raises:
+        InputError: the file is not valid.
+    """
+    from reports.result.regret import UNIFORM, load_prevalence, regret
+
+    weights = load_prevalence(prevalence) if prevalence else UNIFORM
+    if prevalence is None and not decision.trials:
+        return ()
+    return regret(decision, weights)
