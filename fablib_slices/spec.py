@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from l4sbench.document import Document, Flaw, KeyPath, load_model
 from l4sbench.errors import BadValueError, InputError, suggest
-from l4sbench.topology import find_topology, is_path, topology
+from l4sbench.models import Strict
+from l4sbench.topology import find_topology, is_path, mac_of, topology
 from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
@@ -45,11 +46,7 @@ def _topology_name(name: str) -> str:
         raise BadValueError(error.problems[0].message, error.problems[0].hint) from None
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class VmWishes(_Strict):
+class VmWishes(Strict):
     """Properties of one machine; those that are None are the same as for all machines."""
 
     cores: Annotated[int, Field(ge=1)] | None = None
@@ -58,7 +55,7 @@ class VmWishes(_Strict):
     image: str | None = None
 
 
-class PortWishes(_Strict):
+class PortWishes(Strict):
     """A port of a switch.
 
     Attributes:
@@ -73,7 +70,7 @@ class PortWishes(_Strict):
     fec: Literal["NONE", "FIRECODE", "REED_SOLOMON"] = "NONE"
 
 
-class SwitchWishes(_Strict):
+class SwitchWishes(Strict):
     """A programmable switch in place of a topology's node.
 
     Attributes:
@@ -91,7 +88,7 @@ class SwitchWishes(_Strict):
     enter: tuple[str, ...] | None = None
 
 
-class SliceFile(_Strict):
+class SliceFile(Strict):
     """Description of a slice as users write it (`slice.yaml`); all but its name have defaults.
 
     Attributes:
@@ -292,13 +289,8 @@ def _switches(topology: Topology, wishes: SliceFile) -> tuple[SwitchSpec, ...]:
     switch = wishes.switch
     node = topology.by_name[switch.node]
     ports = tuple(
-        PortSpec(address.network, one.port, (one.mac or _mac(address.ip)).lower(), one.speed, one.fec)
+        PortSpec(address.network, one.port, (one.mac or mac_of(address.ip)).lower(), one.speed, one.fec)
         for address in node.addresses
         if (one := switch.ports.get(address.network)) is not None
     )
     return (SwitchSpec(node.name, node.role, switch.kind, switch.program, ports, switch.enter),)
-
-
-def _mac(ip: str) -> str:
-    """Return a local hardware address for a port with this IPv4 address: no other port of a slice has it."""
-    return ":".join(("02", "00", *(f"{int(part):02x}" for part in ip.split("."))))

@@ -13,11 +13,12 @@ from functools import lru_cache
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from l4sbench import assets
 from l4sbench.document import Flaw, load_model
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.models import Strict
 from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ _Positive = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
 _Shape = Annotated[float, Field(gt=0.05, le=100, allow_inf_nan=False)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Model(Strict):
     @model_validator(mode="after")
     def _one(self) -> _Model:
         given = [name for name, value in self if value]

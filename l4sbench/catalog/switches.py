@@ -9,17 +9,18 @@ from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from l4sbench import assets
 from l4sbench.catalog.files import Key, Name  # noqa: TC001  (pydantic reads them)
 from l4sbench.document import Flaw, load_model
+from l4sbench.models import Strict
 
 BUFFER: Final = "buffer"
 REST: Final = "rest"
 
 
-class Taken(BaseModel):
+class Taken(Strict, strict=True):
     """A parameter of the queue that a control part takes.
 
     Attributes:
@@ -30,14 +31,13 @@ class Taken(BaseModel):
             divides; or `rest`, what the shares of the buffer leave. None if it is no percentage.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     minimum: int
     maximum: int
     of: Literal["switch", "port"] = "switch"
     percent_of: str | None = None
 
 
-class SwitchProgram(BaseModel):
+class SwitchProgram(Strict, strict=True):
     """Abilities of a switch with a program, and parameters that its control part takes.
 
     Attributes:
@@ -51,15 +51,14 @@ class SwitchProgram(BaseModel):
         lacks: parameters of the queue that the program does not have.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     name: Name
     cell_bytes: Annotated[int, Field(ge=1)]
     packet_cells: Annotated[int, Field(ge=1)]
     most_cells: Annotated[int, Field(ge=1)]
     rate: Key
     takes: dict[Key, Taken]
-    constants: dict[Key, int] = {}
-    lacks: list[Key] = []
+    constants: dict[Key, int] = Field(default={})
+    lacks: tuple[Key, ...] = Field(default=(), strict=False)
 
     def shares(self, values: Mapping[str, int]) -> Mapping[str, float]:
         """Return the share of the buffer of each part that percentages are of: 1 for the buffer itself."""

@@ -24,10 +24,11 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from l4sbench.errors import InputError, Problem, TestbedError
 from l4sbench.files import PARTIAL, new_file, sync_folder, unfinished_folder
+from l4sbench.models import Strict
 from l4sbench.plain import NotPlain, is_plain, kind_of, open_below
 from l4sbench.store.crate import CRATE, crate_of
 from l4sbench.store.files import room
@@ -59,15 +60,14 @@ _DAMAGE: Final = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, Valu
 """Errors of the standard library for a damaged archive; ValueError is for numbers and texts in headers."""
 
 
-class BundledFile(BaseModel):
+class BundledFile(Strict):
     """One file of a bundle."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     size_bytes: Annotated[int, Field(ge=0)]
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Contents(BaseModel):
+class Contents(Strict):
     """The list of files in a bundle.
 
     Attributes:
@@ -77,7 +77,6 @@ class Contents(BaseModel):
         files: Every file by its path below the run directory.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     format: int
     l4sbench: str
     run: str

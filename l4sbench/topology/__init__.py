@@ -29,6 +29,7 @@ from l4sbench.topology.model import (
     Port,
     StaticRoute,
     Topology,
+    mac_of,
 )
 from l4sbench.wording import quoted
 
@@ -46,6 +47,7 @@ __all__ = [
     "Topology",
     "find_topology",
     "is_path",
+    "mac_of",
     "offered",
     "read_topology",
     "topology",

@@ -326,3 +326,8 @@ class Topology:
                 f"{way} and back pass {self.parts_of(pair)} delays, and those from {first.sender} to "
                 f"{first.receiver} {self.parts}: they would differ in their round-trip time"
             )
+
+
+def mac_of(ip: str) -> str:
+    """Return a hardware address for the port with this IPv4 address: local, and ending in its bytes."""
+    return ":".join(("02", "00", *(f"{int(part):02x}" for part in ip.split("."))))

@@ -14,11 +14,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from l4sbench.document import Flaw, KeyPath, load_model
 from l4sbench.errors import BadValueError, suggest
 from l4sbench.factors import GROUP_NAME, shown
+from l4sbench.models import Strict
 from l4sbench.topology.model import Address, Network, Node, NodePair, Port, StaticRoute, Topology
 from l4sbench.userfiles import short
 from l4sbench.wording import quoted
@@ -89,18 +90,14 @@ def _network(raw: Any) -> Any:
     return {"nodes": raw} if isinstance(raw, list) else raw
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class NetworkFile(_Model):
+class NetworkFile(Strict):
     """A network: its prefix and its nodes with their addresses; what is not stated is chosen."""
 
     prefix: str | None = None
     nodes: Annotated[dict[str, str | None], BeforeValidator(_members)]
 
 
-class PairFile(_Model):
+class PairFile(Strict):
     """Nodes of a flow group; `group`: the only one that takes them."""
 
     sender: str = Field(alias="from")
@@ -108,7 +105,7 @@ class PairFile(_Model):
     group: Annotated[str, AfterValidator(_group_name)] | None = None
 
 
-class TopologyFile(_Model):
+class TopologyFile(Strict):
     """A topology as it is written."""
 
     topology: Annotated[str, AfterValidator(_topology_name)]

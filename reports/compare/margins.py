@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from l4sbench.document import load_model
+from l4sbench.models import Strict
 
 DEFAULT: Final = Path(__file__).parent / "default.yml"
 
@@ -18,11 +19,7 @@ _MOST: Final = 1e9  # beyond any difference; with it a share of any mean remains
 NotNegative = Annotated[float, Field(ge=0, le=_MOST)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Margin(_Strict):
+class Margin(Strict):
     """A difference that does not matter: the larger of `margin` and `relative_percent` of the base's mean."""
 
     margin: NotNegative = 0.0
@@ -33,7 +30,7 @@ class Margin(_Strict):
         return max(self.margin, self.relative_percent / 100 * abs(base_mean))
 
 
-class Margins(_Strict):
+class Margins(Strict):
     """Differences that count as worse and as better.
 
     Attributes:

@@ -10,8 +10,8 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.printable import printable
+from l4sbench.wording import counted
 from reports.compare.changes import CellChange, ChangeKind, MetricChange, Presence
-from reports.render.words import plural
 
 if TYPE_CHECKING:
     from reports.compare.comparison import Comparison, Side
@@ -74,7 +74,7 @@ def _summary(comparison: Comparison) -> str:
         "not run": len(comparison.present(Presence.NOT_RUN)),
     }
     said = [f"{number} {word}" for word, number in counts.items() if number or word in ("worse", "unclear")]
-    return f"{plural(len(both), 'cell')} compared: {', '.join(said)}"
+    return f"{counted(len(both), 'cell')} compared: {', '.join(said)}"
 
 
 def _section(head: str, lines: Iterable[str]) -> list[str]:

@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from reports.render.words import BIMODAL, NO_TRIAL, UNSURE, between, number, plural, why_unsure
+from l4sbench.wording import counted
+from reports.render.words import BIMODAL, NO_TRIAL, UNSURE, between, number, why_unsure
 from reports.result.grid import Grid, across_of
 from reports.result.verdicts import heat_grid
 
@@ -68,7 +69,7 @@ def spoken(cell: JudgedCell) -> str:
         parts.append(f"{number(result.share)} percent of the rate{interval}")
         parts.append(f"{number(result.l4s.goodput)} against {number(result.classic.goodput)} Mbit/s")
         parts.append(f"delay {number(result.l4s.delay)} against {number(result.classic.delay)} ms")
-    parts.append(plural(result.valid, "trial"))
+    parts.append(counted(result.valid, "trial"))
     if result.left_out:
         parts.append(f"{result.left_out} left out")
     if why := why_unsure(cell):

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from l4sbench.printable import printable, printable_json
 from l4sbench.version import __version__
+from l4sbench.wording import counted
 from reports.colours import DIFFERENCE, goodput_scale
 from reports.page.details import FIELD, LINE, NUMBER, details
 from reports.page.model import questions, spoken
@@ -181,7 +182,7 @@ def templates() -> Environment:
     )
     environment.filters.update(
         number=words.number,
-        plural=words.plural,
+        counted=counted,
         between=words.between,
         spoken=spoken,
         worst=_worst,

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from l4sbench.document import load_model
 from l4sbench.errors import InputError, suggest
+from l4sbench.models import Strict
 
 FOLDER: Final = Path(__file__).parent
 
@@ -70,11 +71,7 @@ def published_cells(file: str = "cells.csv") -> tuple[PublishedCell, ...]:
     )
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Erratum(_Strict):
+class Erratum(Strict):
     """A known error of published cells: those whose factors have the values of `match`.
 
     `cells`: file of the cells. `corrected`: printed entries with such cells once the error is fixed, where
@@ -96,7 +93,7 @@ class Erratum(_Strict):
         return f"{self.text} ({self.source})"
 
 
-class _Errata(_Strict):
+class _Errata(Strict):
     errata: tuple[Erratum, ...]
 
 
@@ -137,26 +134,26 @@ class PrintedEntry:
         return all(factors[name] in values for name, values in self.match.items())
 
 
-class _Row(_Strict):
+class _Row(Strict):
     label: str
     aqm: tuple[str, ...]
 
 
-class _Column(_Strict):
+class _Column(Strict):
     label: str
     cc: str = Field(alias="classic.cc")
     ecn: tuple[str, ...] = Field(alias="classic.ecn")
     fallback: str = Field(alias="l4s.fallback")
 
 
-class _Exception(_Strict):
+class _Exception(Strict):
     l4s: str
     row: str
     column: str
     text: str
 
 
-class PrintedTable(_Strict):
+class PrintedTable(Strict):
     """A study: its published cells, and the decision table that it prints, if it prints one.
 
     Attributes:
@@ -210,7 +207,7 @@ class PrintedTable(_Strict):
         return PrintedEntry(*place, word == "ok", star, match, "; ".join(why))
 
 
-class _Printed(_Strict):
+class _Printed(Strict):
     tables: tuple[PrintedTable, ...]
 
 

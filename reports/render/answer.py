@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from reports.render.words import plural
+from l4sbench.wording import counted
 from reports.result.judging import OPEN, Word
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def answer_text(decision: Decision, question: Label) -> str:
     head, counts = _head(entries), _counts(entries)
     if decision.not_run:
         head += ", so far" if head in _OF_ALL else ""
-        counts += f"; {plural(decision.not_run, 'cell')} not run"
+        counts += f"; {counted(decision.not_run, 'cell')} not run"
     sentences = [f"{head}: {counts}.", *(_sentence(question, loss) for loss in losses)]
     if len(losses) > SENTENCES:
         rest = len(losses) - SENTENCES
-        sentences[1 + SENTENCES :] = [f"The table shows {plural(rest, 'more case')}."]
+        sentences[1 + SENTENCES :] = [f"The table shows {counted(rest, 'more case')}."]
     return " ".join(sentences)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.faults import advice
 from l4sbench.matrix import MOST_TRIALS
+from l4sbench.wording import counted
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def why_unsure(cell: JudgedCell) -> str:
     """Return why a cell's verdict is not sure: `straddles a limit`, `1 trial`; empty for a sure one."""
     if cell.sure or not cell.result.valid:
         return ""
-    return "straddles a limit" if cell.straddles else plural(cell.result.valid, "trial")
+    return "straddles a limit" if cell.straddles else counted(cell.result.valid, "trial")
 
 
 def worst_text(verdict: Verdict) -> str:
@@ -111,11 +112,6 @@ def span(numbers: Iterable[int]) -> str:
     """Return `3`, or `3 to 10` where numbers differ."""
     each = sorted(set(numbers))
     return str(each[0]) if len(each) == 1 else f"{each[0]} to {each[-1]}"
-
-
-def plural(count: int, word: str) -> str:
-    """Return `1 trial`, `3 trials`."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True)
@@ -240,13 +236,13 @@ FLAGS: Final = {
 
 def _provenance(decision: Decision) -> Iterator[Note]:
     every = [cell for verdict in decision.verdicts for cell in verdict.cells]
-    trials, cells = plural(decision.trials, "valid trial"), plural(len(every), "cell")
+    trials, cells = counted(decision.trials, "valid trial"), counted(len(every), "cell")
     each = span(decision.trials_per_cell)
     yield Note(f"{trials} of {cells}, {each} per cell, on {_list(decision.testbeds)}")
     if decision.looks > 1:
         yield _adaptive(decision, every)
     if bimodal := [cell for cell in every if cell.result.bimodal]:
-        count = plural(len(bimodal), "cell")
+        count = counted(len(bimodal), "cell")
         yield Note(
             f"{BIMODAL}: in {count} the trials fall into two groups that the mean does not show",
             tuple(
@@ -256,7 +252,7 @@ def _provenance(decision: Decision) -> Iterator[Note]:
         )
     if decision.baselines:
         groups = f"{decision.rule.l4s} v {decision.rule.classic}"
-        count = plural(decision.baselines, "baseline")
+        count = counted(decision.baselines, "baseline")
         yield Note(f"harm: goodput that {groups} lose compared with running alone, from {count}")
     yield Note(f"kernels: {_list(decision.kernels)}; modules: {_list(decision.modules)}")
     if fixed := fixed_text(decision):
@@ -265,9 +261,9 @@ def _provenance(decision: Decision) -> Iterator[Note]:
         yield Note(f"queue forms: {forms}")
     for flag, valid in decision.flagged.items():
         meaning = (FLAGS[flag],) if flag in FLAGS else ()
-        yield Note(f"flagged {flag}: {plural(valid, 'valid trial')}", meaning)
+        yield Note(f"flagged {flag}: {counted(valid, 'valid trial')}", meaning)
     if decision.solo:
-        yield Note(f"not in the table: {plural(decision.solo, 'cell')} without both flow groups")
+        yield Note(f"not in the table: {counted(decision.solo, 'cell')} without both flow groups")
     if former := former_text(decision):
         yield Note(former)
     if out := decision.left_out:
@@ -275,7 +271,7 @@ def _provenance(decision: Decision) -> Iterator[Note]:
         if len(out) > LISTED:
             listed.append(f"... and {len(out) - LISTED} more, in table trials")
         listed += left_out_hints(decision)
-        yield Note(f"left out: {plural(len(out), 'trial')}", tuple(listed))
+        yield Note(f"left out: {counted(len(out), 'trial')}", tuple(listed))
 
 
 def _adaptive(decision: Decision, cells: Sequence[JudgedCell]) -> Note:
@@ -288,20 +284,20 @@ def _adaptive(decision: Decision, cells: Sequence[JudgedCell]) -> Note:
         for cell in more[:LISTED]
     ]
     if len(more) > LISTED:
-        listed.append(f"... and {plural(len(more) - LISTED, 'more cell')}")
+        listed.append(f"... and {counted(len(more) - LISTED, 'more cell')}")
     text = f"trials per cell, with more where a cell was in doubt: {counts_text(decision)}"
     return Note(text, tuple(listed))
 
 
 def counts_text(decision: Decision) -> str:
     """Return how many cells have how many valid trials: `3 in 7 cells, 5 in 1 cell`."""
-    return ", ".join(f"{n} in {plural(cells, 'cell')}" for n, cells in decision.trials_per_cell.items())
+    return ", ".join(f"{n} in {counted(cells, 'cell')}" for n, cells in decision.trials_per_cell.items())
 
 
 def left_out_hints(decision: Decision) -> list[str]:
     """Return a hint for every reason for which trials were left out, with the number of trials."""
     found = left_out_advice(decision)
-    return [f"hint for {plural(trials, 'trial')}: {remedy.text}" for remedy, trials in found.items()]
+    return [f"hint for {counted(trials, 'trial')}: {remedy.text}" for remedy, trials in found.items()]
 
 
 def left_out_advice(decision: Decision) -> Mapping[Remedy, int]:
@@ -314,9 +310,9 @@ def former_text(decision: Decision) -> str:
     former = decision.former
     if not former.trials:
         return ""
-    cells = plural(former.cells, "former cell")
+    cells = counted(former.cells, "former cell")
     return (
-        f"not counted: {plural(former.trials, 'trial')} of {cells}, not in the matrix now; --all counts them"
+        f"not counted: {counted(former.trials, 'trial')} of {cells}, not in the matrix now; --all counts them"
     )
 
 

@@ -20,10 +20,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from l4sbench.document import Document, read, reported
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.models import Strict
 from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 Weight = Annotated[float, Field(ge=0)]
 
 
-class Prevalence(BaseModel):
+class Prevalence(Strict):
     """Weights of queues and competitors by how common they are, in any unit.
 
     Attributes:
@@ -44,8 +45,6 @@ class Prevalence(BaseModel):
         competitors: Weight by the competitor's `cc`, or by `cc ecn` (`cubic classic`) for one of its ECN
             modes; those of one `cc` share its weight. Empty: all alike.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     prevalence: str = "uniform"
     source: str = ""

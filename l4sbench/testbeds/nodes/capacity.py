@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from l4sbench.errors import TestbedError
+from l4sbench.models import Strict
 from l4sbench.testbeds.nodes import carrying
 from l4sbench.testbeds.nodes.plan import BASTION
 from l4sbench.testbeds.ssh.layout import CARRIES_NOTHING
@@ -65,10 +66,9 @@ class _Answer(BaseModel):
 _ANSWERS: Final = TypeAdapter(tuple[_Answer, ...])
 
 
-class RateTry(BaseModel):
+class RateTry(Strict):
     """One rate: the share of it that arrived, and the latest node with the share of its late timers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     rate_mbps: int
     arrived: float
     late: float
@@ -80,7 +80,7 @@ class RateTry(BaseModel):
         return self.arrived >= LEAST_ARRIVED and self.late <= MOST_LATE
 
 
-class Capacity(BaseModel):
+class Capacity(Strict):
     """The result of a measurement.
 
     Attributes:
@@ -89,7 +89,6 @@ class Capacity(BaseModel):
         load: Its load average (one minute) when the measurement began.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     tries: tuple[RateTry, ...]
     cores: int
     load: float

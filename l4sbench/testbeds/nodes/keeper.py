@@ -29,8 +29,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict
-
+from l4sbench.models import Strict
 from l4sbench.testbeds.nodes.plan import BASTION, LabPlan
 from l4sbench.testbeds.nodes.relay import relay_all
 
@@ -50,7 +49,7 @@ _SCHED_SETATTR = 314  # on x86-64, where the lab runs
 _TURN_NS = 100_000
 
 
-class Order(BaseModel):
+class Order(Strict):
     """Instructions for the keeper.
 
     Attributes:
@@ -63,7 +62,6 @@ class Order(BaseModel):
         root: Kernel arguments about the root file system; None for the folders that `starting` furnishes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     plan: LabPlan
     kernel: Path
     run: Path

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict
+from l4sbench.models import Strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ MANAGEMENT_BRIDGE = "management"
 _FIRST_HOST = 11
 
 
-class PortPlan(BaseModel):
+class PortPlan(Strict):
     """One interface of a node.
 
     Attributes:
@@ -36,24 +36,22 @@ class PortPlan(BaseModel):
         bridge: Bridge of the host's end.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     network: str
     mac: str
     tap: str
     bridge: str
 
 
-class NodePlan(BaseModel):
+class NodePlan(Strict):
     """One node; `ports` begins with management, the topology's networks follow."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     address: str
     address_6: str
     ports: tuple[PortPlan, ...]
 
 
-class LabPlan(BaseModel):
+class LabPlan(Strict):
     """All nodes of a lab, and the bridges between them.
 
     Attributes:
@@ -62,7 +60,6 @@ class LabPlan(BaseModel):
         bridges: Bridges that link them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     topology: str
     nodes: tuple[NodePlan, ...]
     bridges: tuple[str, ...]

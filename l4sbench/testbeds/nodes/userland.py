@@ -13,10 +13,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict
-
 from l4sbench.errors import TestbedError
 from l4sbench.files import remove_tree, write_whole
+from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
@@ -139,10 +138,9 @@ _RECIPE = digest_of(
 )
 
 
-class LayerInfo(BaseModel):
+class LayerInfo(Strict):
     """The cache's record of an unpacked layer."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     recipe: str
     below: str
     suite: str

@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from l4sbench import assets
 from l4sbench.document import Flaw, load_model
 from l4sbench.errors import BadValueError, InputError, Problem
 from l4sbench.expressions import matches, valid_expression
+from l4sbench.models import Strict
 from l4sbench.testbeds.ssh.facts import older
 from l4sbench.wording import quoted
 
@@ -38,18 +39,14 @@ def _pinned(url: str) -> str:
     return url
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PackageFile(_Strict):
+class PackageFile(Strict):
     """A package file, or an archive of package files. Hosts install it as root, hence the checksum."""
 
     url: Annotated[str, Field(pattern=r"^https://\S+$"), AfterValidator(_pinned)]
     sha256: str = Field(pattern=SHA256)
 
 
-class Repository(_Strict):
+class Repository(Strict):
     """A package repository to add.
 
     `uris`: None for those of the archive that the host itself uses.
@@ -61,7 +58,7 @@ class Repository(_Strict):
     signed_by: str | None = None
 
 
-class Tool(_Strict):
+class Tool(Strict):
     """A program whose version in the distribution is too old.
 
     Attributes:
@@ -77,7 +74,7 @@ class Tool(_Strict):
     repository: Repository
 
 
-class Offers(_Strict):
+class Offers(Strict):
     """Features of a kernel image.
 
     Attributes:
@@ -95,7 +92,7 @@ class Offers(_Strict):
     not_entries: tuple[str, ...] = ()
 
 
-class Image(_Strict):
+class Image(Strict):
     """An installable kernel: one file of kernels/images.
 
     Attributes:

@@ -15,10 +15,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from l4sbench import assets
 from l4sbench.errors import TestbedError
+from l4sbench.models import Strict
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
@@ -35,7 +36,7 @@ _BEYOND_S: Final = 60.0
 _Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class GapSeries(BaseModel):
+class GapSeries(Strict):
     """GapSeries of one series of events.
 
     Attributes:
@@ -45,7 +46,6 @@ class GapSeries(BaseModel):
         sizes_ms: Their sizes in the order in which they came; at most 20,000.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     events: int = Field(ge=0)
     seconds: _Positive
     pauses: int = Field(ge=0)
@@ -81,7 +81,7 @@ class GapSeries(BaseModel):
         return ordered[math.ceil(q * len(ordered)) - 1] if ordered else None
 
 
-class Pauses(BaseModel):
+class Pauses(Strict):
     """The pauses of one host.
 
     Attributes:
@@ -91,7 +91,6 @@ class Pauses(BaseModel):
         lost: Datagrams that were sent and not read.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     timer: GapSeries
     sent: GapSeries
     received: GapSeries

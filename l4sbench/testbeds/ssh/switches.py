@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from l4sbench.catalog import Bottleneck, switch_programs
 from l4sbench.document import Document
 from l4sbench.errors import InputError, Problem
+from l4sbench.models import Strict
 from l4sbench.program.switches import plain_value
 from l4sbench.testbeds.ssh.layout import hosts_of
 
@@ -34,20 +35,18 @@ if TYPE_CHECKING:
 VARIABLE: Final = "l4sbench_switch"
 
 
-class SwitchPort(BaseModel):
+class SwitchPort(Strict):
     """A port: the device's number for it, and the switch's address on its network."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     port: Annotated[int, Field(ge=0, le=511)]
     mac: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
     speed: Literal["1G", "10G", "25G", "40G", "50G", "100G"] = "100G"
     fec: Literal["NONE", "FIRECODE", "REED_SOLOMON"] = "NONE"
 
 
-class Switch(BaseModel):
+class Switch(Strict):
     """A switch: the node that it is, and its ports by network."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     node: str
     ports: Mapping[str, SwitchPort]
 

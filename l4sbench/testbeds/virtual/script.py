@@ -18,6 +18,7 @@ from l4sbench.errors import InputError, Problem
 from l4sbench.program import EXECUTABLE, FOLDER, INPUT
 from l4sbench.program.trial import draw_unit
 from l4sbench.testbeds.virtual.lab import GUEST_BIN, GUEST_MODULES
+from l4sbench.topology import mac_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -181,12 +182,12 @@ def _prepare(writer: _Writer, node: str, program: Program, neighbours: Sequence[
     for key, value in program.sysctls:
         writer.line("sysctl", node, key.replace(".", "/"), value)
     for link in program.links:
-        mac = _mac(link.address.partition("/")[0])
+        mac = mac_of(link.address.partition("/")[0])
         writer.line("port", node, link.network, mac, link.address)
         flags = [word for name, on in link.offloads for word in (name, "on" if on else "off")]
         writer.line("offloads", node, link.network, *flags)
     for network, address in neighbours:
-        writer.line("neighbour", node, network, address, _mac(address))
+        writer.line("neighbour", node, network, address, mac_of(address))
     for route in program.routes:
         if not route.options:
             writer.line("route", node, route.to, route.via)
@@ -300,11 +301,6 @@ def _neighbours(topology: Topology, node: str) -> list[tuple[str, str]]:
         for address in (topology.by_name[other].address_on(network.name) for other in network.nodes)
         if topology.by_name[node].address_on(network.name) != address
     ]
-
-
-def _mac(ip: str) -> str:
-    """Return the hardware address of the port with this IPv4 address: local, and ending in its bytes."""
-    return ":".join(("02", "00", *(f"{int(part):02x}" for part in ip.split("."))))
 
 
 def _local(argv: Sequence[str]) -> list[str]:

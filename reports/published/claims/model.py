@@ -10,7 +10,6 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -22,6 +21,7 @@ from pydantic import (
 from l4sbench.document import Document, Flaw, load_model, read
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
 from l4sbench.factors import column_of, factor_of
+from l4sbench.models import Strict
 from l4sbench.units import parse_quantity
 from l4sbench.wording import quoted
 from reports.published.claims.measures import MEASURES
@@ -54,11 +54,7 @@ def _window(raw: object) -> Window:
     return Window(begin, end)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Claim(_Strict):
+class Claim(Strict):
     """One claim. It is checked in every setting that `where` leaves, and there in every trial.
 
     The claim is one of these. For each scheme of `of` the measure is
@@ -82,7 +78,7 @@ class Claim(_Strict):
         within: By how much the measure may differ from it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     name: str
     says: str
@@ -135,7 +131,7 @@ def _columns(where: dict[str, Scalar | list[Scalar]]) -> dict[str, list[Scalar]]
     return found
 
 
-class Shown(_Strict):
+class Shown(Strict):
     """A measure that the report shows of every setting and scheme, of one flow group; none: the study's."""
 
     measure: Measure
@@ -145,7 +141,7 @@ class Shown(_Strict):
 _Part = Annotated[Window, BeforeValidator(_window)]
 
 
-class Study(_Strict):
+class Study(Strict):
     """The claims of one study.
 
     Attributes:

@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from l4sbench.document import Flaw, load_model
 from l4sbench.errors import InputError, suggest
+from l4sbench.models import Strict
 from l4sbench.wording import quoted
 
 FOLDER: Final = Path(__file__).parent
@@ -20,11 +21,7 @@ FOLDER: Final = Path(__file__).parent
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Limits(_Strict):
+class Limits(Strict):
     """Limits in percent of the link's rate. A group below is starved, a group above starves the other."""
 
     low: Percent
@@ -37,7 +34,7 @@ class Limits(_Strict):
         return self
 
 
-class Row(_Strict):
+class Row(Strict):
     """A row of the decision table, its name and the queues it gathers: single ones, and whole families."""
 
     label: str
@@ -45,7 +42,7 @@ class Row(_Strict):
     families: tuple[str, ...] = ()
 
 
-class Columns(_Strict):
+class Columns(Strict):
     """Columns of the decision table: one per congestion control of the classic group and way of using ECN.
 
     `together`: ways of using ECN that share one column; every other one has a column of its own.
@@ -54,7 +51,7 @@ class Columns(_Strict):
     together: tuple[str, ...] = ()
 
 
-class Rule(_Strict):
+class Rule(Strict):
     """A rule that makes verdicts of cell means.
 
     Attributes:

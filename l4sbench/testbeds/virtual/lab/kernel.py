@@ -10,10 +10,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from l4sbench.errors import TestbedError
 from l4sbench.files import remove_tree, write_whole
+from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE, Inputs
@@ -74,10 +73,9 @@ _ABSENT = ("RUSTC=none", "BINDGEN=none", "PAHOLE=none")
 """Tools that the lab's kernel does not need, and whose presence would show in its configuration."""
 
 
-class KernelInfo(BaseModel):
+class KernelInfo(Strict):
     """The cache's note on a built kernel."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     release: str
     digest: str
     source: str

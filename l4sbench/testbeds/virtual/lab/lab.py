@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from l4sbench.errors import TestbedError
 from l4sbench.factors import DEFAULT_LAB
+from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.kernel import read_options
@@ -25,16 +26,15 @@ GUEST_MODULES = PurePosixPath("/lab/modules")
 """Folder of the lab's kernel modules inside the guest, as `<name>.ko`."""
 
 
-class ModuleRecord(BaseModel):
+class ModuleRecord(Strict):
     """The cache's record of one built kernel module."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     part: str
     srcversion: str
     digest: str
 
 
-class LabRecord(BaseModel):
+class LabRecord(Strict):
     """The result of one finished build: parts are paths below the cache's root.
 
     `options` is as in `Lab`; `built_in` are the options that this kernel has beyond `kernel.config`, because
@@ -42,7 +42,6 @@ class LabRecord(BaseModel):
     `name` is the lab's, and `command` builds it again.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     format: int = 1
     inputs: dict[str, str]
     compiler: str
@@ -57,7 +56,7 @@ class LabRecord(BaseModel):
     tools_digest: str
     rootfs: str
     modules: dict[str, ModuleRecord]
-    options: dict[str, tuple[str, ...]] = {}
+    options: dict[str, tuple[str, ...]] = Field(default={})
     built_in: tuple[str, ...] = ()
     debug: bool = False
     name: str = DEFAULT_LAB

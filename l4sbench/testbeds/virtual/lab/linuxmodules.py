@@ -13,10 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from l4sbench.errors import TestbedError
 from l4sbench.files import write_whole
+from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE
@@ -35,10 +34,9 @@ _SELECTED = (
 """Options of tar: the source below `net/`, and all Kconfig files, which refer to each other."""
 
 
-class _Info(BaseModel):
+class _Info(Strict):
     """The cache's note on modules of Linux that were built together."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     modules: dict[str, ModuleInfo]
     options: dict[str, tuple[str, ...]]
 

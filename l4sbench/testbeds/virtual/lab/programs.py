@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from l4sbench.errors import TestbedError
 from l4sbench.files import write_whole
+from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, digest_of_files, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE, Inputs, source_files
@@ -30,10 +29,9 @@ class Tools:
     digest: str
 
 
-class ModuleInfo(BaseModel):
+class ModuleInfo(Strict):
     """The cache's note on a compiled kernel module."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     srcversion: str
     digest: str
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pydantic import BaseModel, ConfigDict
-
 from l4sbench.errors import TestbedError
 from l4sbench.files import write_whole
+from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.aptsources import Archive
 from l4sbench.testbeds.virtual.lab.cache import DIGEST_LENGTH, Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
@@ -52,10 +51,9 @@ class Source:
     description: str
 
 
-class SourceInfo(BaseModel):
+class SourceInfo(Strict):
     """The cache's note on a source that was fetched."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     file: str
     version: str
     description: str

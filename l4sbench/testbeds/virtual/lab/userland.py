@@ -11,10 +11,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from l4sbench.errors import TestbedError
 from l4sbench.files import remove_tree, write_whole
+from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.aptsources import Archive
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
@@ -67,10 +66,9 @@ _RECIPE = digest_of(
 )
 
 
-class UserlandInfo(BaseModel):
+class UserlandInfo(Strict):
     """The cache's note on an unpacked userland."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     recipe: str
     suite: str
     packages: dict[str, str]
