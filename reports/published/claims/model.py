@@ -30,7 +30,16 @@ from reports.published.claims.samples import OF_WINDOWS, Window
 FOLDER: Final = Path(__file__).parent
 
 Scalar = str | int | float | bool
-Schemes = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise BadValueError(f"lists {quoted(name)} twice", "leave one out")
+    return names
+
+
+Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_each_once)]
 
 
 def _known(measure: str) -> str:
@@ -84,7 +93,7 @@ class Claim(Strict):
     says: str
     where: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
     measure: Measure
-    of: Schemes
+    of: Names
     than: str | None = None
     at_most: float | None = None
     at_least: float | None = None
@@ -162,8 +171,8 @@ class Study(Strict):
     source: str
     group: str = "l4s"
     factor: str
-    schemes: Schemes
-    settings: Schemes
+    schemes: Names
+    settings: Names
     windows: tuple[_Part, _Part] | None = None
     claims: tuple[Claim, ...] = ()
     shown: tuple[Shown, ...] = ()
