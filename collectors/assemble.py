@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell, Group
     from l4sbench.program.trial import EndedTrial
-    from l4sbench.store import Run
+    from l4sbench.store import Run, TrialFolder
 
 LOW_UTILISATION: Final = 0.8
 """A trial whose flows together use less than this share of the link's rate is flagged, if all of them send as
@@ -135,7 +135,7 @@ def behind(run: Run) -> int:
     folders = run.view().folders
     begun = (run.tables / "trials.parquet").exists()  # it is written last
     known = _listed(run.tables) if begun else {}
-    if any(name not in folders.get(cell, ()) for (cell, _), name in known.items()):
+    if any(name not in map(str, folders.get(cell, ())) for (cell, _), name in known.items()):
         return 0
     count = sum(ended is not None for _, _, ended in _wanted(run, known))
     if begun and count:
@@ -199,12 +199,11 @@ def _wanted(run: Run, known: Mapping[tuple[str, int], str]) -> Iterator[tuple[st
 
 
 def _trials_held(
-    cell: str, folders: tuple[str, ...], known: Mapping[tuple[str, int], str]
+    cell: str, folders: tuple[TrialFolder, ...], known: Mapping[tuple[str, int], str]
 ) -> list[int] | None:
     """Return a cell's trials when the tables have all of them; None when its folders must be read."""
-    trials = [int(name.partition("-")[0]) for name in folders]
-    same = all(known.get((cell, trial)) == name for trial, name in zip(trials, folders, strict=True))
-    return sorted(trials) if same else None
+    same = all(known.get((cell, folder.trial)) == str(folder) for folder in folders)
+    return sorted(folder.trial for folder in folders) if same else None
 
 
 class _Assembly:

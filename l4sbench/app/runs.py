@@ -82,7 +82,7 @@ def summary(path: Path, matrix: Matrix | None = None) -> RunSummary:
         folders = Run(path).view().folders
     except InputError:  # links are in it, which every other command names
         folders = {}
-    ended = {cell: len({name.partition(".")[0] for name in names}) for cell, names in folders.items()}
+    ended = {cell: len({name.first for name in names}) for cell, names in folders.items()}
     cells, planned = _planned(path, matrix)
     former = sum(number for cell, number in ended.items() if cells is not None and cell not in cells)
     latest = path.parent / "latest"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from l4sbench.engine.worker import Task
 from l4sbench.planning.plan import looks, reason_of
+from l4sbench.store import TrialFolder
 
 if TYPE_CHECKING:
     from l4sbench.cell import Cell
@@ -101,8 +102,8 @@ class Looks:
     def _wants_more(self, cell: Cell, at: int, inputs: TrialInputs) -> bool:
         numbers = range(1, at + 1)
         accepted = zip(numbers, inputs.accepted(cell, numbers), strict=True)
-        names = [f"{number}-{digest}" for number, digests in accepted for digest in digests]
+        wanted = [TrialFolder(number, digest) for number, digests in accepted for digest in digests]
         # of a trial that ended both with and without captures, one counts
-        ended = list({one.trial: one for one in self._writer.run.ended_as(cell.id, names)}.values())
+        ended = list({one.trial: one for one in self._writer.run.ended_as(cell.id, wanted)}.values())
         # When all trials have failed there is nothing to decide on, and more of them would fail too.
         return bool(ended) and self._decide is not None and self._decide(cell, ended) == "more"

@@ -27,7 +27,7 @@ from l4sbench.planning.cost import carried_mbps
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.memory import guest_mb
 from l4sbench.program.trial import draw_unit
-from l4sbench.store import INVALID
+from l4sbench.store import TrialFolder
 from l4sbench.userfiles import MOST_PROBLEMS
 from l4sbench.wording import counted
 
@@ -436,26 +436,26 @@ def looks(trials: Trials) -> tuple[int, ...]:
     return tuple(sorted({trials.min, min(max(SECOND_LOOK, trials.min), trials.max), trials.max}))
 
 
-def reason_of(ended: Sequence[str], trial: int, digest: str, *others: str) -> Reason:
-    """Return why a trial runs or not, given the folder names of its cell's ended trials.
+def reason_of(ended: Sequence[TrialFolder], trial: int, digest: str, *others: str) -> Reason:
+    """Return why a trial runs or not, given the folders of its cell's ended trials.
 
     `others` are digests of results that serve as well, see `TrialInputs.accepted`.
     """
     if not ended:
         return Reason.NEW
-    name = f"{trial}-{digest}"
-    if name in ended or any(f"{trial}-{other}" in ended for other in others):
+    own = [folder for folder in ended if folder.trial == trial]
+    if any(not folder.kind and folder.inputs in (digest, *others) for folder in own):
         return Reason.ENDED
-    own = [folder for folder in ended if folder.startswith(f"{trial}-")]
-    if f"{name}{INVALID}" in own:
+    kinds = [folder.kind for folder in own if folder.inputs == digest]
+    if "invalid" in kinds:
         return Reason.INVALID_BEFORE
-    if tries := sum(folder.startswith(f"{name}.failed-") for folder in own):
+    if tries := kinds.count("failed"):
         return Reason.FAILED_BEFORE if tries < MOST_TRIES else Reason.GIVEN_UP
     return Reason.INPUTS_CHANGED if own else Reason.NEW
 
 
 def _trials(
-    cell: Cell, numbers: Iterable[int], inputs: TrialInputs | None, ended: Sequence[str]
+    cell: Cell, numbers: Iterable[int], inputs: TrialInputs | None, ended: Sequence[TrialFolder]
 ) -> tuple[PlannedTrial, ...]:
     if not ended:
         return _new(tuple(numbers))
@@ -465,7 +465,7 @@ def _trials(
     found = []
     for number, digests, bare in each:
         reason = reason_of(ended, number, *digests)
-        if reason is Reason.INPUTS_CHANGED and f"{number}-{bare}" in ended:
+        if reason is Reason.INPUTS_CHANGED and TrialFolder(number, bare) in ended:
             reason = Reason.NO_CAPTURES
         found.append(PlannedTrial(number, reason))
     return tuple(found)
@@ -482,13 +482,14 @@ def _new(numbers: tuple[int, ...]) -> tuple[PlannedTrial, ...]:
     return tuple(PlannedTrial(number, Reason.NEW) for number in numbers)
 
 
-def _unknown(ended: Sequence[str], trial: int) -> Reason:
-    own = [folder for folder in ended if folder.startswith(f"{trial}-")]
-    if any("." not in folder for folder in own):
+def _unknown(ended: Sequence[TrialFolder], trial: int) -> Reason:
+    own = [folder for folder in ended if folder.trial == trial]
+    kinds = {folder.kind for folder in own}
+    if "" in kinds:
         return Reason.ENDED
-    if any(folder.endswith(INVALID) for folder in own):
+    if "invalid" in kinds:
         return Reason.INVALID_BEFORE
-    tries = Counter(folder.partition(".")[0] for folder in own)
+    tries = Counter(folder.inputs for folder in own)
     if not tries:
         return Reason.NEW
     return Reason.FAILED_BEFORE if max(tries.values()) < MOST_TRIES else Reason.GIVEN_UP

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from l4sbench.store.files import FORMAT, DiskFull, RunMoved, is_full
 from l4sbench.store.lock import RunLocked, steady, user_of
-from l4sbench.store.run import INVALID, RETRIES, Manifest, Run, StoreView
+from l4sbench.store.names import TrialFolder
+from l4sbench.store.run import RETRIES, Manifest, Run, StoreView
 from l4sbench.store.writer import Ending, Partial, RunWriter, locked
 
 __all__ = [
     "FORMAT",
-    "INVALID",
     "RETRIES",
     "DiskFull",
     "Ending",
@@ -34,6 +34,7 @@ __all__ = [
     "RunMoved",
     "RunWriter",
     "StoreView",
+    "TrialFolder",
     "is_full",
     "locked",
     "steady",

@@ -7,10 +7,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from l4sbench.program.trial import EndedTrial, draw_seed
 from l4sbench.store.files import FORMAT, as_json, as_utc, read_object, room
 from l4sbench.store.links import linked, refuse_links
 from l4sbench.store.lock import making_runs
+from l4sbench.store.names import TrialFolder
 from l4sbench.version import __version__
 from l4sbench.wording import quoted_within
 
@@ -31,10 +33,6 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"([0-9]{8}T[0-9]{6}Z)(-[1-9][0-9]{0,8})?")
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 
-INVALID: Final = ".invalid"
-"""Suffix that a view gives to an invalid trial that is to run again, see `Run.to_retry`."""
-
-_ENDED: Final = re.compile(r"[1-9][0-9]*-[0-9a-f]+(\.(again|failed)-[1-9][0-9]*)?")
 RETRIES: Final = ("failed", "invalid")
 """Kinds of ended trials that a user may have run again."""
 
@@ -76,12 +74,12 @@ class Manifest:
 
 @dataclass(frozen=True)
 class StoreView:
-    """The names of ended trials, by cell id: everything that a plan needs from a store."""
+    """The folders of ended trials, by cell id: everything that a plan needs from a store."""
 
-    folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    folders: Mapping[str, tuple[TrialFolder, ...]] = field(default_factory=dict)
 
-    def of(self, cell_id: str) -> tuple[str, ...]:
-        """Return the folder names of one cell's ended trials; empty when it has none."""
+    def of(self, cell_id: str) -> tuple[TrialFolder, ...]:
+        """Return the folders of one cell's ended trials; empty when it has none."""
         return self.folders.get(cell_id, ())
 
 
@@ -166,8 +164,8 @@ class Run:
     def to_retry(self, kinds: Collection[str]) -> StoreView:
         """Return all ended trials, with those of these kinds so that a plan has them run again.
 
-        Of a trial that failed too often the first try remains. The names of an invalid trial are replaced by
-        one that ends in `INVALID`.
+        Of a trial that failed too often the first try remains. The folders of an invalid trial are replaced
+        by one of kind `invalid`.
 
         Raises:
             InputError: a kind is not one of `RETRIES`, or a `trial.json` cannot be read.
@@ -181,14 +179,15 @@ class Run:
         for cell_id, names in self.view().folders.items():
             kept = set(names)
             if "failed" in kinds:
-                kept = {name for name in names if ".failed-" not in name or name.endswith(".failed-1")}
+                kept = {name for name in names if name.kind != "failed" or name.number == 1}
             if "invalid" in kinds:
-                for base in {name for name in names if "." not in name}:
-                    tries = {name for name in names if name.partition(".")[0] == base}
-                    newest = self.path / "cells" / cell_id / max(tries, key=_rank) / "trial.json"
+                for base in {name for name in names if not name.kind}:
+                    tries = {name for name in names if name.first == base}
+                    last = str(max(tries, key=attrgetter("rank")))
+                    newest = self.path / "cells" / cell_id / last / "trial.json"
                     if read_object(newest).get("status") == Status.INVALID:
-                        kept = (kept - tries) | {f"{base}{INVALID}"}
-            folders[cell_id] = tuple(sorted(kept))
+                        kept = (kept - tries) | {replace(base, kind="invalid")}
+            folders[cell_id] = tuple(sorted(kept, key=str))
         return StoreView(folders)
 
     def ended(self, cells: Collection[str] | None = None) -> Iterator[EndedTrial]:
@@ -212,38 +211,38 @@ class Run:
             _check_place(folder, found.cell_id, found.trial, found.inputs_digest)
             yield found
 
-    def ended_as(self, cell_id: str, names: Collection[str]) -> list[EndedTrial]:
-        """Return the ended trials of a cell in the folders of these names, those that exist.
+    def ended_as(self, cell_id: str, wanted: Collection[TrialFolder]) -> list[EndedTrial]:
+        """Return the ended trials of a cell with these first results, those that exist.
 
         Of a trial that ran again because it was invalid, the newest counts.
         """
         folder = self.path / "cells" / cell_id
-        newest: dict[str, str] = {}
-        for name in sorted(_listed(folder), key=_rank):
-            if ".failed-" not in name and is_plain(folder / name / "trial.json"):
-                newest[name.partition(".")[0]] = name
-        found = [self._load(folder / newest[name]) for name in names if name in newest]
+        newest: dict[TrialFolder, TrialFolder] = {}
+        for name in sorted(_ended(_names(folder)), key=attrgetter("rank")):
+            if name.kind != "failed" and is_plain(folder / str(name) / "trial.json"):
+                newest[name.first] = name
+        found = [self._load(folder / str(newest[name])) for name in wanted if name in newest]
         return sorted(found, key=lambda ended: ended.trial)
 
     def _newest(self, cells: Collection[str] | None) -> Iterator[Path]:
         """Yield the folder of the newest result of every cell and number, sorted by both."""
         view = self.view()
         for cell_id in sorted(view.folders if cells is None else set(cells) & view.folders.keys()):
-            by_trial: dict[int, list[str]] = {}
+            by_trial: dict[int, list[TrialFolder]] = {}
             for name in view.of(cell_id):
-                by_trial.setdefault(int(name.partition("-")[0]), []).append(name)
+                by_trial.setdefault(name.trial, []).append(name)
             for trial in sorted(by_trial):
                 yield self._newest_of(cell_id, by_trial[trial])
 
-    def _newest_of(self, cell_id: str, names: list[str]) -> Path:
+    def _newest_of(self, cell_id: str, names: list[TrialFolder]) -> Path:
         """Return the folder of a trial's newest result.
 
         Of tries with the same inputs a failed one counts only if all failed. Their numbers decide, not their
         times, since a clock may have been set back.
         """
         folder = self.path / "cells" / cell_id
-        of_inputs = {name.partition(".")[0]: name for name in sorted(names, key=_rank)}
-        counting = sorted(of_inputs.values())
+        of_inputs = {name.first: name for name in sorted(names, key=attrgetter("rank"))}
+        counting = sorted(map(str, of_inputs.values()))
         if len(counting) > 1:
             counting.sort(key=lambda name: str(read_object(folder / name / "trial.json").get("ended")))
         return folder / counting[-1]
@@ -257,10 +256,10 @@ class Run:
 
 
 def _check_place(folder: Path, cell_id: str, trial: int, inputs: str) -> None:
-    place = f"{trial}-{inputs}"
-    if cell_id != folder.parent.name or folder.name.partition(".")[0] != place:
+    name = TrialFolder.parse(folder.name)
+    if name is None or (cell_id, trial, inputs) != (folder.parent.name, name.trial, name.inputs):
         raise InputError(
-            f"{folder} is damaged: its trial.json is of {cell_id}/{place}",
+            f"{folder} is damaged: its trial.json is of {cell_id}/{trial}-{inputs}",
             "move it away, and `l4sbench run` runs that trial again",
         )
 
@@ -271,14 +270,13 @@ def sweep(cells: Path, remove: Callable[[str], None]) -> StoreView:
     Raises:
         InputError: a cell's or a trial's folder is a link.
     """
-    folders: dict[str, tuple[str, ...]] = {}
+    folders: dict[str, tuple[TrialFolder, ...]] = {}
     for cell_id in _names(cells):
         names = _names(cells / cell_id)
         for name in names:
             if _UNDER_WAY.fullmatch(name):
                 remove(str(cells / cell_id / name))
-        kept = tuple(name for name in names if _ENDED.fullmatch(name))
-        if kept:
+        if kept := tuple(_ended(names)):
             folders[cell_id] = kept
     return StoreView(folders)
 
@@ -297,15 +295,9 @@ def _names(folder: Path) -> list[str]:
     return names
 
 
-def _listed(folder: Path) -> list[str]:
-    return [name for name in _names(folder) if _ENDED.fullmatch(name)]
-
-
-def _rank(name: str) -> tuple[bool, int]:
-    """Order the folders of one trial with the same inputs: failed tries, the first result, later results."""
-    _, _, attempt = name.partition(".")
-    kind, _, number = attempt.partition("-")
-    return kind != "failed", int(number or 0)
+def _ended(names: Iterable[str]) -> Iterator[TrialFolder]:
+    """Yield those of these names that folders of ended trials have."""
+    return filter(None, map(TrialFolder.parse, names))
 
 
 def _unused(home: Path, name: str) -> Path:

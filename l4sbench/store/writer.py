@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,7 +22,8 @@ from l4sbench.plain import is_plain, is_real_folder, read_plain
 from l4sbench.store.files import FORMAT, DiskFull, RunMoved, as_json, as_utc, is_full, room
 from l4sbench.store.links import refuse_links
 from l4sbench.store.lock import hold
-from l4sbench.store.run import INVALID, sweep
+from l4sbench.store.names import TrialFolder
+from l4sbench.store.run import sweep
 from l4sbench.version import __version__
 
 if TYPE_CHECKING:
@@ -144,12 +145,12 @@ class RunWriter:
 
     def place(self, spec: TrialSpec, status: Status) -> Path:
         """Return the folder for a trial that ended with this status."""
-        cell, name = self.run.path / "cells" / spec.cell.id, f"{spec.trial}-{spec.inputs_digest}"
+        cell, first = self.run.path / "cells" / spec.cell.id, TrialFolder(spec.trial, spec.inputs_digest)
         if status is Status.FAILED:
-            return _unused(cell, f"{name}.failed")
-        if f"{name}{INVALID}" in self.view.of(spec.cell.id):
-            return _unused(cell, f"{name}.again")
-        return cell / name
+            return _unused(cell, replace(first, kind="failed"))
+        if replace(first, kind="invalid") in self.view.of(spec.cell.id):
+            return _unused(cell, replace(first, kind="again"))
+        return cell / str(first)
 
     def check_space(self, folder: Path) -> None:
         """Raise OSError (ENOSPC) when the disk is full, or was full since this writer was opened."""
@@ -228,6 +229,6 @@ def _remove(unfinished: str) -> None:
         remove_tree(Path(unfinished))
 
 
-def _unused(folder: Path, name: str) -> Path:
+def _unused(folder: Path, name: TrialFolder) -> Path:
     numbered = (folder / f"{name}-{number}" for number in range(1, sys.maxsize))
     return next(path for path in numbered if not path.exists())

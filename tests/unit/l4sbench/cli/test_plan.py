@@ -9,7 +9,7 @@ import pytest
 from l4sbench.cli import main
 from l4sbench.cli.plan import warn_of
 from l4sbench.planning.plan import plan
-from l4sbench.store import StoreView
+from l4sbench.store import StoreView, TrialFolder
 from tests.unit.l4sbench import small
 
 
@@ -42,7 +42,7 @@ def test_trials_that_are_not_tried_again_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wanted = small.matrix(tmp_path)
-    tries = tuple(f"1-aa.failed-{number}" for number in (1, 2, 3))
+    tries = tuple(TrialFolder(1, "aa", "failed", number) for number in (1, 2, 3))
     planned = plan(wanted, StoreView({wanted.cells[0].id: tries}), None, small.TRAITS, small.TRAITS.cost)
     warn_of(planned)
     shown = capsys.readouterr().err

@@ -21,7 +21,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program import programs
 from l4sbench.program.trial import TrialSpec, draw_conditions, seed_of
-from l4sbench.store import Ending, Run, RunLocked, RunMoved, RunWriter, locked, user_of
+from l4sbench.store import Ending, Run, RunLocked, RunMoved, RunWriter, TrialFolder, locked, user_of
 from l4sbench.store.trialfile import TrialEnding
 from l4sbench.topology import topology
 from l4sbench.traits import Identity
@@ -208,7 +208,9 @@ def test_trials_come_sorted_and_by_cell(wanted: Matrix, run: Run, writer: RunWri
     assert len(found) == 3
     chosen = wanted.cells[2].id
     assert [ended.trial for ended in run.ended([chosen, "no-such-cell"])] == [9, 10]
-    assert [ended.trial for ended in run.ended_as(chosen, ["10-aaaa", "9-bbbb"])] == [10]
+    assert [
+        ended.trial for ended in run.ended_as(chosen, [TrialFolder(10, "aaaa"), TrialFolder(9, "bbbb")])
+    ] == [10]
 
 
 def test_what_is_no_trial_is_not_taken_for_one(wanted: Matrix, run: Run, writer: RunWriter) -> None:
@@ -217,7 +219,7 @@ def test_what_is_no_trial_is_not_taken_for_one(wanted: Matrix, run: Run, writer:
     for name in ("2-aaaa.partial", "2-aaaa.bak", "notes", "0-aaaa", "2-aaaa.failed-0"):
         (cell / name).mkdir()
     (run.path / "cells" / "README").write_text("mine")
-    assert run.view().of(wanted.cells[0].id) == ("1-aaaa",)
+    assert run.view().of(wanted.cells[0].id) == (TrialFolder(1, "aaaa"),)
 
 
 def test_damage_is_told_with_what_to_do(wanted: Matrix, run: Run, writer: RunWriter) -> None:
