@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -203,8 +204,12 @@ class Fault:
         return f"{self.at}: {text}" if self.at else text
 
     def to_json(self) -> dict[str, object]:
-        """Return the fault as it is stored."""
-        return {"kind": self.kind.code, "at": self.at, "facts": dict(self.facts)}
+        """Return the fault as it is stored; a number that JSON does not have is a text."""
+        facts = {
+            name: str(fact) if isinstance(fact, float) and not math.isfinite(fact) else fact
+            for name, fact in self.facts
+        }
+        return {"kind": self.kind.code, "at": self.at, "facts": facts}
 
 
 def stored_fault(reason: str, code: str = "", at: str = "", facts: Mapping[str, Fact] | None = None) -> Fault:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from collectors.traffic import parse_flows, parse_intervals, parse_requests
 from l4sbench.events import Status
-from l4sbench.faults import FaultKind
+from l4sbench.faults import FaultKind, stored_fault
 
 Load = Callable[[str], Any]
 
@@ -27,6 +28,9 @@ def reasons(trial: Any) -> tuple[str, ...]:
     judged = trial.judged()
     assert (judged.status is Status.INVALID) == bool(judged.reasons)
     assert FaultKind.OTHER not in {fault.kind for fault in judged.faults}
+    for fault in judged.faults:
+        plain = json.loads(json.dumps(fault.to_json()))
+        assert stored_fault("", plain["kind"], plain["at"], plain["facts"]) == fault
     return tuple(judged.reasons)
 
 

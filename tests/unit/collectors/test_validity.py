@@ -14,7 +14,7 @@ import pytest
 from collectors.assemble import rows_of
 from collectors.collector import SEPARATOR
 from l4sbench.events import Status
-from l4sbench.faults import FaultKind
+from l4sbench.faults import FaultKind, stored_fault
 from l4sbench.program import Readback
 
 Load = Callable[[str], Any]
@@ -24,6 +24,9 @@ def reasons(trial: Any) -> tuple[str, ...]:
     judged = trial.judged()
     assert (judged.status is Status.INVALID) == bool(judged.reasons)
     assert FaultKind.OTHER not in {fault.kind for fault in judged.faults}
+    for fault in judged.faults:
+        plain = json.loads(json.dumps(fault.to_json()))
+        assert stored_fault("", plain["kind"], plain["at"], plain["facts"]) == fault
     return tuple(judged.reasons)
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from string import Formatter
@@ -41,6 +42,14 @@ def test_a_fault_is_read_as_it_was_written(kind: FaultKind) -> None:
     assert fault.text.startswith("l4s-0: ")
     plain = json.loads(json.dumps(fault.to_json()))
     assert stored_fault(fault.text, plain["kind"], plain["at"], plain["facts"]) == fault
+
+
+@pytest.mark.parametrize("rate", [math.inf, math.nan])
+def test_a_number_that_json_does_not_have_is_in_the_text(rate: float) -> None:
+    fault = Fault.of(FaultKind.RATE, "udp-0", mbps=rate, wanted_mbps=12.0)
+    plain = json.loads(json.dumps(fault.to_json(), allow_nan=False))
+    again = stored_fault(fault.text, plain["kind"], plain["at"], plain["facts"])
+    assert again.text == fault.text == f"udp-0: sent {rate:g} Mbit/s, not 12"
 
 
 def test_what_is_known_beside_a_fault_is_in_its_text() -> None:
