@@ -4,7 +4,6 @@
 
 import fcntl
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -14,19 +13,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
+import polars as pl
+
+from l4sbench.faults import FaultKind
 from l4sbench.testbeds import nodes
 from tests.patience import PATIENCE_S
 
-_BUSY = re.compile(
-    r"(\S+: (limited by its |its host was too busy: |sent |step: \w+ changed \d+ ms late|"
-    r"its last packet came |the (sender|receiver) ran |\d+ packets (are missing from|dropped at) )"
-    r".*?(; |$))*"
+_BUSY: Final = frozenset(
+    kind.code
+    for kind in (
+        FaultKind.BUSY,
+        FaultKind.LIMITED,
+        FaultKind.RATE,
+        FaultKind.ENDED_EARLY,
+        FaultKind.SILENT_EARLY,
+        FaultKind.LATE_EVENT,
+        FaultKind.PACKETS_MISSING,
+        FaultKind.DROPS,
+    )
 )
 
 
-def only_busy(reasons: str | None) -> bool:
-    """Return whether a trial is valid, or invalid for want of time on a busy machine alone."""
-    return _BUSY.fullmatch(reasons or "") is not None
+def check_only_busy(trials: pl.DataFrame) -> None:
+    """Check that trials are valid, or invalid for want of time on a busy machine alone."""
+    for status, faults, reasons in trials.select("status", "faults", "reasons").iter_rows():
+        assert status in {"ok", "invalid"}, reasons
+        assert set(faults) <= _BUSY, reasons
 
 
 _TURNS: Final = Path(tempfile.gettempdir(), f"l4sbench-tests-{os.getuid()}.turns")

@@ -16,7 +16,7 @@ import pytest
 
 from l4sbench.app import api
 from reports.result.load import RunTables
-from tests.lab.nodes.hosts import booted, only_busy
+from tests.lab.nodes.hosts import booted, check_only_busy
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -35,8 +35,7 @@ def ran(folder: Path, topology: str, matrix: str, *filters: str) -> RunTables:
         ended = api.run(matrix, *filters, on=f"ssh:{up.inventory}", runs=folder)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
     found = api.load(ended)
-    for reasons in found.trials["reasons"].drop_nulls():
-        assert only_busy(reasons), reasons
+    check_only_busy(found.trials)
     return found
 
 

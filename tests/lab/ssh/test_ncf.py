@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from l4sbench.app import api
 from l4sbench.testbeds.nodes import NodesStatus
 from l4sbench.testbeds.virtual.lab import Lab
-from tests.lab.nodes.hosts import on, only_busy
+from tests.lab.nodes.hosts import check_only_busy, on
 from tests.lab.ssh.test_ssh import written
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -53,8 +53,7 @@ def test_a_trial_of_ncf(hosts: NodesStatus, lab: Lab, tmp_path: Path) -> None:
     on(hosts, "router", "sudo", "rm", place)
     ended = api.run(wanted, on=f"ssh:{with_part_of_tc(hosts, part, tmp_path)}", runs=tmp_path)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
-    (reasons,) = written(ended.path, "trials")["reasons"]
-    assert only_busy(reasons), reasons
+    check_only_busy(written(ended.path, "trials"))
     queue = written(ended.path, "queues").filter(kind="ncf").sort("t_ms")
     assert queue["flows"].max() == 1
     assert queue["ncf_signals_packets"].max() > 0  # type: ignore[operator]

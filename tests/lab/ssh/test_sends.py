@@ -22,7 +22,7 @@ from collectors.flentfile import read_test
 from l4sbench.app import api
 from l4sbench.errors import L4sbenchError
 from l4sbench.testbeds.nodes import NodesStatus
-from tests.lab.nodes.hosts import on, only_busy
+from tests.lab.nodes.hosts import check_only_busy, on
 from tests.lab.udp import OWN, udp_l4s
 from tests.patience import PATIENCE_S
 
@@ -48,8 +48,7 @@ def ran(hosts: NodesStatus, folder: Path, duration: str, groups: str) -> Path:
     path.write_text(HEAD.format(duration=duration) + groups)
     ended = api.run(path, on=f"ssh:{hosts.inventory}", runs=folder)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
-    (reasons,) = pl.read_parquet(ended.path / "tables" / "trials.parquet")["reasons"]
-    assert only_busy(reasons), reasons
+    check_only_busy(pl.read_parquet(ended.path / "tables" / "trials.parquet"))
     (raw,) = ended.path.glob("cells/*/*/raw")
     return raw
 
@@ -161,8 +160,7 @@ def test_programs_of_one_s_own_send_on_hosts(
         api.run(path, on=where, runs=tmp_path)
     ended = api.run(path, on=where, runs=tmp_path, trust=True)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
-    (reasons,) = pl.read_parquet(ended.path / "tables" / "trials.parquet")["reasons"]
-    assert only_busy(reasons), reasons
+    check_only_busy(pl.read_parquet(ended.path / "tables" / "trials.parquet"))
     (raw,) = ended.path.glob("cells/*/*/raw")
     (sender,) = raw.glob("*/flow-own-0.sender.json")
     (receiver,) = raw.glob("*/flow-own-0.receiver.json")

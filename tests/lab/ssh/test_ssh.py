@@ -28,7 +28,7 @@ from l4sbench.testbeds.nodes import NodesStatus, halt, up
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.ansible import play as play_books
 from l4sbench.testbeds.ssh.pauses import pauses_on
-from tests.lab.nodes.hosts import on, only_busy
+from tests.lab.nodes.hosts import check_only_busy, on
 from tests.lab.playbooks import ON_NODES, Played, play
 from tests.lab.udp import OWN, udp_l4s
 from tests.patience import PATIENCE_S
@@ -164,8 +164,7 @@ def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> 
     assert ended.problems == ()
     # a busy machine holds nodes and flows up, which makes a trial invalid; nothing else may
     trials = written(ended.path, "trials")
-    for reasons in trials["reasons"].drop_nulls():
-        assert only_busy(reasons), reasons
+    check_only_busy(trials)
     flows = written(ended.path, "flows")
     assert flows.height == 2 * trials.filter(status="ok").height
     if flows.height:
@@ -199,8 +198,7 @@ def test_the_path_changes_during_a_trial(hosts: NodesStatus, tmp_path: Path) -> 
     wanted.write_text(wanted.read_text() + more)
     ended = api.run(wanted, on=f"ssh:{hosts.inventory}", runs=tmp_path)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
-    (reasons,) = written(ended.path, "trials")["reasons"]
-    assert only_busy(reasons), reasons
+    check_only_busy(written(ended.path, "trials"))
     (raw,) = ended.path.glob("cells/*/*/raw")
     taken = {node: json.loads((raw / node / "events.json").read_text()) for node in ("router", "delay")}
     assert [(one["event"], one["factor"]) for node in taken.values() for one in node] == [

@@ -21,7 +21,7 @@ from ruamel.yaml import YAML
 
 from l4sbench.app import api
 from l4sbench.testbeds.nodes import NodesStatus
-from tests.lab.nodes.hosts import on, only_busy
+from tests.lab.nodes.hosts import check_only_busy, on
 from tests.lab.ssh.test_ssh import played, written
 from tests.patience import PATIENCE_S
 from tests.unit.roles.switch_stand_in import StandIn, switch_in
@@ -98,9 +98,9 @@ def test_a_run_through_a_switch(hosts: NodesStatus, switch: StandIn, tmp_path: P
     )
     assert "NCF" in ended.stdout, ended.stdout + ended.stderr
     path = tmp_path / "through-a-switch" / "latest"
-    reasons = written(path, "trials")["reasons"].to_list()
-    assert len(reasons) == 2
-    assert all(only_busy(one) for one in reasons), (reasons, ended.stdout, ended.stderr)
+    trials = written(path, "trials")
+    assert trials.height == 2, ended.stdout + ended.stderr
+    check_only_busy(trials)
     # one load, and one preparation and one fetch for each trial
     of_trials = ["begin", "results"] * 2
     assert switch.steps == ["put", "build", "load", "control", *of_trials]
