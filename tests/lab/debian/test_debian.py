@@ -90,6 +90,7 @@ def check_trials(run: Path, release: str) -> None:
     for faults, reasons in trials.select("faults", "reasons").iter_rows():
         assert set(faults) <= _BUSY | _CUT_OFF, reasons
         assert set(faults) & _BUSY, reasons
+        assert faults.count(FaultKind.TOOL.code) == reasons.count("result iperf3: interrupt - "), reasons
     hosts = written(run, "hosts")
     assert set(hosts.filter(kind="kernel", node="router")["value"]) == {release}
     assert set(hosts.filter(kind="module", name="tcp_prague")["node"]) == {"tx-l4s", "rx-l4s"}
