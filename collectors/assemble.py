@@ -30,12 +30,13 @@ from l4sbench.events import Status
 from l4sbench.faults import Fault, FaultKind
 from l4sbench.files import unfinished_folder
 from l4sbench.plain import is_real_folder
+from l4sbench.store import TrialFolder
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.cell import Cell, Group
     from l4sbench.program.trial import EndedTrial
-    from l4sbench.store import Run, TrialFolder
+    from l4sbench.store import Run
 
 LOW_UTILISATION: Final = 0.8
 """A trial whose flows together use less than this share of the link's rate is flagged, if all of them send as
@@ -135,7 +136,7 @@ def behind(run: Run) -> int:
     folders = run.view().folders
     begun = (run.tables / "trials.parquet").exists()  # it is written last
     known = _listed(run.tables) if begun else {}
-    if any(name not in map(str, folders.get(cell, ())) for (cell, _), name in known.items()):
+    if any(TrialFolder.parse(name) not in folders.get(cell, ()) for (cell, _), name in known.items()):
         return 0
     count = sum(ended is not None for _, _, ended in _wanted(run, known))
     if begun and count:

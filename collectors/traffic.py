@@ -14,6 +14,7 @@ from collectors.faults import faults, left_out, may_leave_out
 from collectors.flows import FlowResult, read_flows
 from collectors.result import Interval, Result, goodput_mbps
 from collectors.sockets import socket_rows
+from l4sbench.faults import texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ def parse_flows(trial: EndedTrial) -> Rows | None:
         return None
     samples = socket_rows(trial.programs, trial.raw)
     found = faults(flows, trial.cell, lambda: samples) if may_leave_out(flows) else {}
-    without = {name: SEPARATOR.join(fault.text for fault in found[name]) for name in left_out(found, flows)}
+    without = {name: SEPARATOR.join(texts(found[name])) for name in left_out(found, flows)}
     senders = _senders(samples)
     return [
         _flow_row(trial, flow, senders.get(flow.run.flow, _NO_SAMPLES))

@@ -212,6 +212,11 @@ class Fault:
         return {"kind": self.kind.code, "at": self.at, "facts": facts}
 
 
+def texts(faults: Iterable[Fault]) -> tuple[str, ...]:
+    """Return faults in words."""
+    return tuple(fault.text for fault in faults)
+
+
 def stored_fault(reason: str, code: str = "", at: str = "", facts: Mapping[str, Fact] | None = None) -> Fault:
     """Return a fault of a file: its text, and its parts as far as the version that wrote it states them."""
     kind = _BY_CODE.get(code)

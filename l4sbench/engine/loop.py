@@ -35,6 +35,7 @@ from l4sbench.engine.testbed import TrialStopped
 from l4sbench.engine.worker import Judge, Kept, Task, UnderWay, Worker, describe
 from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Status
+from l4sbench.faults import texts
 from l4sbench.planning.cost import carried_mbps
 
 if TYPE_CHECKING:
@@ -360,8 +361,7 @@ class _Loop:
         cell = task.planned.cell
         if kept.outcome is not None and self._costs is not None:
             self._costs.add(kept.outcome.virtual_s, carried_mbps(cell), kept.wall_s)
-        reasons = tuple(fault.text for fault in kept.faults)
-        how = (kept.status, reasons, kept.wall_s, task.planned.trial_s, kept.path)
+        how = (kept.status, texts(kept.faults), kept.wall_s, task.planned.trial_s, kept.path)
         self._emit(events.TrialEnded(self._now(), cell.id, task.trial, *how))
         if kept.bug is not None:
             self._fail(kept.bug)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.events import Status
+from l4sbench.faults import texts
 from l4sbench.program.data import Conditions, Program
 from l4sbench.units import Duration
 
@@ -71,7 +72,7 @@ class Judgement:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The faults in words."""
-        return tuple(fault.text for fault in self.faults)
+        return texts(self.faults)
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class EndedTrial:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The faults in words: why it is invalid or failed."""
-        return tuple(fault.text for fault in self.faults)
+        return texts(self.faults)
 
 
 def seed_of(matrix_seed: int, trial: int) -> int:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from l4sbench.cell import Cell
 from l4sbench.errors import InputError
 from l4sbench.events import Status
-from l4sbench.faults import Fault, stored_fault
+from l4sbench.faults import Fault, stored_fault, texts
 from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store.files import FORMAT, read_object
@@ -98,7 +98,7 @@ class TrialEnding:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The faults in words: why it is invalid or failed."""
-        return tuple(fault.text for fault in self.faults)
+        return texts(self.faults)
 
 
 def read_ending(folder: Path) -> TrialEnding:

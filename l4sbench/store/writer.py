@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import TestbedError
 from l4sbench.events import Status
+from l4sbench.faults import texts
 from l4sbench.files import PARTIAL, remove_leftovers, remove_tree, sync, sync_folder, write_whole
 from l4sbench.plain import is_plain, is_real_folder, read_plain
 from l4sbench.store.files import FORMAT, DiskFull, RunMoved, as_json, as_utc, is_full, room
@@ -195,7 +196,7 @@ class Partial:
             "seed": self.spec.seed,
             "inputs_digest": self.spec.inputs_digest,
             "status": ending.status.value,
-            "reasons": [fault.text for fault in ending.faults],
+            "reasons": texts(ending.faults),
             "faults": [fault.to_json() for fault in ending.faults],
             "started": as_utc(ending.started),
             "ended": as_utc(datetime.now(UTC)),
