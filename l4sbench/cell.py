@@ -26,8 +26,8 @@ from l4sbench.factors import (
     Send,
     event_parts,
     factor_of,
-    plain,
 )
+from l4sbench.parameters import plain
 from l4sbench.units import (
     KINDS,
     UNITS,

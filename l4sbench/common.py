@@ -17,7 +17,8 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from l4sbench.factors import EXEC, plain
+from l4sbench.factors import EXEC
+from l4sbench.parameters import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -26,7 +26,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
-from l4sbench.factors import shown
+from l4sbench.parameters import shown
 from l4sbench.userfiles import MAX_INTEGER, MOST_PROBLEMS, as_text, position, read_bytes, short
 from l4sbench.wording import quoted, quoted_within
 

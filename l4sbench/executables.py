@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Final
 
 from l4sbench.errors import BadValueError, InputError
-from l4sbench.factors import shown
+from l4sbench.parameters import shown
 from l4sbench.userfiles import read_bytes
 from l4sbench.wording import quoted
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import InputError
-from l4sbench.factors import plain
+from l4sbench.parameters import plain
 
 if TYPE_CHECKING:
     from l4sbench.matrix import Matrix

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.errors import BadValueError, InputError, Problem
-from l4sbench.factors import FACTORS, MAX_TRIALS, Parameter
+from l4sbench.factors import FACTORS, MAX_TRIALS
 from l4sbench.files import write_whole
+from l4sbench.parameters import Parameter
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog

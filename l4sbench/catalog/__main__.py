@@ -12,12 +12,15 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.catalog import Catalog, CatalogEntry
 from l4sbench.catalog.describe import described, facts
-from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, Parameter
+from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS
+
+if TYPE_CHECKING:
+    from l4sbench.parameters import Parameter
 
 _HEAD: Final = """\
 # Catalog

@@ -26,7 +26,7 @@ from l4sbench.catalog.exports import SHARED, UNITS, Column, Exports, Table, unit
 from l4sbench.catalog.template import Item, Part, Text, fields, parse_text
 from l4sbench.document import Flaw, parse
 from l4sbench.errors import BadValueError, suggest
-from l4sbench.factors import Condition, Parameter
+from l4sbench.parameters import Condition, Parameter
 from l4sbench.userfiles import read_bytes
 from l4sbench.wording import quoted
 

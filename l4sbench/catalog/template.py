@@ -21,7 +21,7 @@ from l4sbench.units import RATE_UNITS, Duration, Packets, Rate, Size, Value
 from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
-    from l4sbench.factors import Condition
+    from l4sbench.parameters import Condition
 
 _FIELD = re.compile(r"\{([a-z][a-z0-9_]*)(?:\.([a-z_]+))?\}")
 _NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}

@@ -30,18 +30,8 @@ from pydantic import (
 
 from l4sbench.document import unless_cut
 from l4sbench.errors import BadValueError
-from l4sbench.factors import (
-    EVENT_FACTORS,
-    EVENTS,
-    FACTORS,
-    GROUP_FACTORS,
-    GROUP_NAME,
-    MAX_TRIALS,
-    RESERVED,
-    Parameter,
-    plain,
-    shown,
-)
+from l4sbench.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, GROUP_NAME, MAX_TRIALS, RESERVED
+from l4sbench.parameters import Parameter, plain, shown
 from l4sbench.units import UNITS
 from l4sbench.wording import quoted
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
-from l4sbench.factors import EVENT_FACTORS, EVENTS, EXEC, FACTORS, GROUP_FACTORS, Parameter, event_parts
+from l4sbench.factors import EVENT_FACTORS, EVENTS, EXEC, FACTORS, GROUP_FACTORS, event_parts
 from l4sbench.topology import is_path
 from l4sbench.wording import quoted
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from l4sbench.catalog import Catalog, CatalogEntry
     from l4sbench.matrix.reading import Statement
+    from l4sbench.parameters import Parameter
     from l4sbench.units import Value
 
 SETTINGS = (

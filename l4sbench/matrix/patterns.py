@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from l4sbench.document import reported
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
-from l4sbench.factors import FACTORS, plain
+from l4sbench.factors import FACTORS
+from l4sbench.parameters import plain
 from l4sbench.units import EXPECTED, Value, kind_of, parse_quantity
 from l4sbench.userfiles import short
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import Problem
-from l4sbench.factors import EVENT_AT, EVENTS, plain
+from l4sbench.factors import EVENT_AT, EVENTS
+from l4sbench.parameters import plain
 from l4sbench.program.data import Change, Readback
 from l4sbench.program.shapers import Shaper, new_delay, new_rate
 from l4sbench.program.wires import changed

@@ -18,8 +18,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from l4sbench.document import Flaw, KeyPath, load_model
 from l4sbench.errors import BadValueError, suggest
-from l4sbench.factors import GROUP_NAME, shown
+from l4sbench.factors import GROUP_NAME
 from l4sbench.models import Strict
+from l4sbench.parameters import shown
 from l4sbench.topology.model import Address, Network, Node, NodePair, Port, StaticRoute, Topology
 from l4sbench.userfiles import short
 from l4sbench.wording import quoted

@@ -6,7 +6,7 @@ import pytest
 
 from l4sbench.errors import BadValueError
 from l4sbench.expressions import matches, valid_expression
-from l4sbench.factors import Parameter
+from l4sbench.parameters import Parameter
 
 
 @pytest.mark.parametrize(

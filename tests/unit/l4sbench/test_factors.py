@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from l4sbench.errors import BadValueError
-from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, RESERVED, Parameter, column_of, factor_of
+from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, RESERVED, column_of, factor_of
+from l4sbench.parameters import Parameter
 from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Size, Value
 
 
