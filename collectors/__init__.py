@@ -8,9 +8,8 @@
 
 from collectors.changes import parse_events
 from collectors.collector import BadRawError, Collector
-from collectors.execs import parse_exec
-from collectors.flentfile import parse_flent
 from collectors.hostinfo import parse_hosts
+from collectors.kinds import READERS
 from collectors.lateness import parse_lateness
 from collectors.packets import parse_accecn, parse_codepoints, parse_packet_flows, parse_packets
 from collectors.queues import parse_queues, parse_tc
@@ -27,8 +26,7 @@ COLLECTORS: tuple[Collector, ...] = (
     Collector("traffic", "flows", parse_flows),
     Collector("traffic", "intervals", parse_intervals),
     Collector("traffic", "requests", parse_requests),
-    Collector("flent", "flent", parse_flent),
-    Collector("exec", "exec", parse_exec),
+    *(collector for reader in READERS.values() for collector in reader.collectors),
     Collector("netlink", "sockets", parse_sockets),
     Collector("ss", "sockets", parse_ss_text),
     Collector("netlink", "queues", parse_queues),

@@ -21,9 +21,11 @@ import polars as pl
 
 from collectors import COLLECTORS, BadRawError, queues, sockets
 from collectors.collector import SEPARATOR, Collector, Content, together
-from collectors.faults import HOST_LIMITED, limited_at_start
+from collectors.faults import limited_at_start
 from collectors.hostinfo import read_kernel
+from collectors.kinds import READERS
 from collectors.lateness import REMARKABLE
+from collectors.reader import HOST_LIMITED
 from l4sbench import tables
 from l4sbench.errors import InputError
 from l4sbench.events import Status
@@ -52,9 +54,11 @@ CHECKED_ROWS: Final = 40_000
 SPILL_ROWS: Final = 30_000
 """Number of parsed rows that are held in memory."""
 
-MEASUREMENTS: Final = frozenset(
-    {"flows", "intervals", "requests", "flent", "exec", "packets", "packet_flows", "codepoints", "accecn"}
-)
+_OF_KINDS: Final = frozenset(one.table for reader in READERS.values() for one in reader.collectors)
+
+MEASUREMENTS: Final = _OF_KINDS | {
+    *("flows", "intervals", "requests", "packets", "packet_flows", "codepoints", "accecn"),
+}
 """Tables without rows of invalid trials: a trial with the wrong apparatus gives no numbers."""
 
 OF_FAILED: Final = frozenset({"trials", "programs"})
@@ -533,8 +537,8 @@ def _underused(ended: EndedTrial, flows: list[dict[str, Any]]) -> bool:
 def _greedy(cell: Cell, group: Group) -> bool:
     """Return whether flows of a group send as fast as they can until the trial's end."""
     whole = cell.warmup.ns + cell.duration.ns
-    ends = group.bytes is not None or group.stop is not None
-    return group.send == "bulk" and not ends and (group.lifetime is None or group.lifetime.ns >= whole)
+    lasting = group.lifetime is None or group.lifetime.ns >= whole
+    return group.sends.greedy and group.stop is None and lasting
 
 
 def _limited_at_start(ended: EndedTrial, flows: list[dict[str, Any]]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from collectors.collector import ToolError
 from collectors.result import Interval, Result, rate_mbps
-from l4sbench.program import UDP_HEADERS
+from l4sbench.traffic import UDP_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

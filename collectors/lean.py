@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from collectors.result import Interval, Request, Result, ecn_name, rate_mbps
-from l4sbench.program import SYN_BYTES, UDP_HEADERS
+from l4sbench.traffic import SYN_BYTES, UDP_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

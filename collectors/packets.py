@@ -22,6 +22,7 @@ from collectors.collector import BadRawError
 from collectors.pcap import TCP, UDP, find_capture, read_capture
 from collectors.sockets import socket_rows
 from l4sbench.plain import is_plain, read_plain
+from l4sbench.traffic import SENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from l4sbench.program import Program
     from l4sbench.program.trial import EndedTrial
+    from l4sbench.traffic.send import Transport
 
 QUANTILES: Final[Mapping[str, float]] = {
     "sojourn_p50_ms": 0.5,
@@ -51,12 +53,7 @@ _FIN: Final = 0x001
 _SYN: Final = 0x002
 _RST: Final = 0x004
 _ACK: Final = 0x010
-_ONE_CONNECTION: Final = "bulk"
-"""Kind of traffic that is one connection; iperf3 opens another of the same port for control."""
-_FLOOD: Final = "syn-flood"
-_BY_UDP: Final = "paced"
-_BY_EITHER: Final = "exec"
-"""Kind of traffic whose programs may use UDP or TCP."""
+_PROTOCOLS: Final[Mapping[Transport, int]] = {"tcp": TCP, "udp": UDP}
 _CODEPOINTS: Final[Mapping[str, int]] = {
     "not_ect_packets": 0,
     "ect1_packets": 1,
@@ -381,7 +378,10 @@ def _join(
 
 
 def _names(flows: Iterable[_Flow]) -> pl.DataFrame:
-    """Return the flows by port and protocol, and whether each is one connection, and a flood."""
+    """Return the flows by port and protocol, and whether each is one connection, and a flood of SYNs.
+
+    iperf3 opens another connection of the same port for control.
+    """
     rows = [
         (
             one.port,
@@ -389,21 +389,15 @@ def _names(flows: Iterable[_Flow]) -> pl.DataFrame:
             one.flow,
             one.group,
             one.start_ms,
-            one.send == _ONE_CONNECTION,
-            one.send == _FLOOD,
+            SENDS[one.send].one_connection,
+            SENDS[one.send].only_syns,
         )
         for one in flows
-        for protocol in _protocols(one.send)
+        for protocol in (_PROTOCOLS[name] for name in SENDS[one.send].transports)
     ]
     schema = {"port": pl.UInt16, "protocol": pl.UInt8, "flow": pl.String, "group": pl.String}
     schema |= {"start_ms": pl.Float64, "one": pl.Boolean, "flood": pl.Boolean}
     return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _protocols(send: str) -> tuple[int, ...]:
-    if send == _BY_EITHER:
-        return TCP, UDP
-    return (UDP,) if send == _BY_UDP else (TCP,)
 
 
 def _connections(arrived: pl.DataFrame) -> pl.DataFrame:

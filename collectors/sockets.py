@@ -214,7 +214,7 @@ def _ends(trials: Sequence[Mapping[str, Program]]) -> pl.DataFrame:
     rows = []
     for place, programs in enumerate(trials):
         for node, program in programs.items():
-            for run in (run for run in program.flows if run.send == "bulk"):
+            for run in (run for run in program.flows if run.kind.one_connection):
                 rows.append((place, node, run.port, run.flow, run.group, "sender"))
                 rows.append((place, run.receiver, run.port, run.flow, run.group, "receiver"))
     return pl.DataFrame(rows, schema=_ENDS, orient="row")

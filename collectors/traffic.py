@@ -11,7 +11,8 @@ import polars as pl
 
 from collectors.collector import SEPARATOR, Rows
 from collectors.faults import faults, left_out, may_leave_out
-from collectors.flows import FlowResult, read_flows
+from collectors.flows import read_flows
+from collectors.kinds import reader_of
 from collectors.result import Interval, Result, goodput_mbps
 from collectors.sockets import socket_rows
 from l4sbench.faults import texts
@@ -19,6 +20,7 @@ from l4sbench.faults import texts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from collectors.reader import FlowResult
     from l4sbench.program.trial import EndedTrial
 
 QUANTILES: Final[Mapping[str, float]] = {
@@ -103,7 +105,7 @@ def _flow_row(trial: EndedTrial, flow: FlowResult, samples: _Samples) -> dict[st
     for name in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms"):
         row[name] = last.get(name)
     row |= _reported(sender) if sender else {}
-    if received is not None and run.send in {"paced", "exec"}:
+    if received is not None and reader_of(run.send).receiver_counts:
         row |= {"delivered_packets": received.delivered, "delivered_ce_packets": received.delivered_ce}
     first_ms, last_ms = start_ms + warmup_s * 1e3, start_ms + run.seconds * 1e3
     measured = (srtt_ms for t_ms, srtt_ms in samples.srtt_ms if first_ms <= t_ms <= last_ms)

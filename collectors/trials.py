@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from collectors.collector import SEPARATOR, BadRawError, Rows
 from collectors.hostinfo import read_kernel
 from l4sbench.factors import column_of
-from l4sbench.program import EXECUTABLE
+from l4sbench.traffic.tools import LEAN
 
 if TYPE_CHECKING:
     from l4sbench.program import Program
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 AGAIN: Final = "../../../again"
 """Folder for repeated cells, as seen from a run directory `runs/<matrix>/<time>`: beside `runs`."""
 
-_TOOLS: Final = {"lab-traffic": "lean", "iperf3": "iperf3"}
+_TOOLS: Final = {"lab-traffic": LEAN}
 
 
 def parse_trials(trial: EndedTrial) -> Rows:
@@ -61,8 +61,8 @@ def _kernels(trial: EndedTrial) -> tuple[list[str], list[str]]:
 
 
 def _traffic(trial: EndedTrial) -> str | None:
-    tools = {run.argv[0] for program in trial.programs.values() for run in program.flows}
-    names = {"exec" if tool.startswith(EXECUTABLE) else _TOOLS.get(tool, tool) for tool in tools}
+    runs = (run for program in trial.programs.values() for run in program.flows)
+    names = {run.kind.own_tool or _TOOLS.get(run.argv[0], run.argv[0]) for run in runs}
     return ", ".join(sorted(names)) or None
 
 

@@ -20,7 +20,7 @@ from collectors.changes import read_taken
 from collectors.collector import BadRawError, unreadable
 from collectors.exported import mark_counters
 from collectors.faults import faults, left_out
-from collectors.flows import FlowResult, read_flows
+from collectors.flows import read_flows
 from collectors.hostinfo import (
     is_qdisc,
     parse_offloads,
@@ -41,6 +41,7 @@ from l4sbench.program.trial import Judgement
 from l4sbench.traits import LATE_MS, MOST_LATE
 
 if TYPE_CHECKING:
+    from collectors.reader import FlowResult
     from l4sbench.cell import Cell
     from l4sbench.program import Expected, Program
     from l4sbench.program.trial import TrialSpec

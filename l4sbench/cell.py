@@ -9,8 +9,8 @@ factors, on the notation of quantities, or on factors that are added to l4sbench
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast
 
@@ -22,12 +22,11 @@ from l4sbench.factors import (
     FACTORS,
     GROUP_FACTORS,
     HOSTS,
-    SENDS,
-    Send,
     event_parts,
     factor_of,
 )
 from l4sbench.parameters import plain
+from l4sbench.traffic import DEFAULT, OF_SEND, SENDS, Send
 from l4sbench.units import (
     KINDS,
     UNITS,
@@ -36,7 +35,6 @@ from l4sbench.units import (
     Percent,
     Plain,
     Rate,
-    Size,
     Value,
     kind_of,
     parse_quantity,
@@ -44,7 +42,7 @@ from l4sbench.units import (
 from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _V = TypeVar("_V")
 _NOTHING: Final[Mapping[str, Value]] = MappingProxyType({})
@@ -56,7 +54,8 @@ class Group:
 
     `nodes` are the factors `<name>.from` and `<name>.to`, None if the group runs on its own pair of nodes.
     `params` are the parameters of its congestion control, without the group's name. `cc` and `ecn` are None
-    for what TCP does not send. The others are as in `l4sbench.factors.GROUP_FACTORS`, None where not stated.
+    for what TCP does not send. `of_send` are the factors that its kind of traffic has, from which `sends` is
+    made. The others are as in `l4sbench.factors.GROUP_FACTORS`, None where not stated.
     """
 
     name: str
@@ -71,21 +70,22 @@ class Group:
     lifetime: Duration | None = None
     stop: Duration | None = None
     rtt: Duration | None = None
-    bytes: Size | None = None
-    rate: Rate | None = None
-    codepoint: str | None = None
-    period: Duration | None = None
-    size: Size | None = None
-    workload: str | None = None
-    load: Percent | None = None
-    test: str | None = None
-    exec_sender: str | None = None
-    exec_receiver: str | None = None
+    of_send: Mapping[str, Value] = field(default_factory=dict)
 
     @property
-    def kind(self) -> Send:
+    def kind(self) -> type[Send]:
         """The kind of traffic that it sends."""
         return SENDS[self.send]
+
+    @property
+    def complete(self) -> bool:
+        """True if it has all factors that its kind of traffic needs."""
+        return all(name in self.of_send for name in self.kind.needs())
+
+    @cached_property
+    def sends(self) -> Send:
+        """Its traffic. Raises KeyError if it is not complete."""
+        return self.kind.of(self.of_send)
 
 
 @dataclass(frozen=True)
@@ -189,10 +189,10 @@ class Cell:
         declared |= {name: f for name in stated if event_parts(name) and (f := factor_of(name)) is not None}
         defaults = {name: f.default for name, f in declared.items() if f.default is not None}
         defaults |= HOSTS.get(str(stated.get("host")), {})
-        sends = {group: SENDS[str(stated.get(f"{group}.send", "bulk"))] for group in group_names}
-        optional = {f"{group}.cc" for group, kind in sends.items() if not kind.tcp}
+        sends = {group: SENDS[str(stated.get(f"{group}.send", DEFAULT))] for group in group_names}
+        optional = {f"{group}.cc" for group, kind in sends.items() if not kind.by_tcp}
         needed = [name for name, factor in declared.items() if factor.required and name not in optional]
-        needed += [f"{group}.ecn" for group, kind in sends.items() if kind.tcp]
+        needed += [f"{group}.ecn" for group, kind in sends.items() if kind.by_tcp]
         for name in needed:
             if name not in stated:
                 raise KeyError(name)
@@ -252,6 +252,11 @@ class Cell:
     def aqm_params(self) -> Mapping[str, Value]:
         """The queue's parameters without the prefix `aqm.`; derived ones are absent."""
         return self._kept("aqm_params", lambda: self._below("aqm"))
+
+    @property
+    def kinds(self) -> Iterator[type[Send]]:
+        """The kinds of traffic of its flow groups; cheaper than `groups`."""
+        return (SENDS[str(self.get(f"{name}.send"))] for name in self.group_names)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -327,7 +332,7 @@ class Cell:
         own = self._below(name)
         return Group(
             name=name,
-            send=cast("str", own.get("send", "bulk")),
+            send=cast("str", own.get("send", DEFAULT)),
             cc=cast("str | None", own.get("cc")),
             count=cast("int", own["count"]),
             ecn=cast("str | None", own.get("ecn")),
@@ -338,16 +343,7 @@ class Cell:
             lifetime=cast("Duration | None", own.get("lifetime")),
             stop=cast("Duration | None", own.get("stop")),
             rtt=cast("Duration | None", own.get("rtt")),
-            bytes=cast("Size | None", own.get("bytes")),
-            rate=cast("Rate | None", own.get("rate")),
-            codepoint=cast("str | None", own.get("codepoint")),
-            period=cast("Duration | None", own.get("period")),
-            size=cast("Size | None", own.get("size")),
-            workload=cast("str | None", own.get("workload")),
-            load=cast("Percent | None", own.get("load")),
-            test=cast("str | None", own.get("test")),
-            exec_sender=cast("str | None", own.get("exec_sender")),
-            exec_receiver=cast("str | None", own.get("exec_receiver")),
+            of_send=MappingProxyType({key: v for key, v in own.items() if key in OF_SEND}),
         )
 
     def _below(self, prefix: str) -> Mapping[str, Value]:

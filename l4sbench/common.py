@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
-from l4sbench.factors import EXEC
+from l4sbench.factors import COMMANDS
 from l4sbench.parameters import plain
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _HASH_DIGITS: Final = 10
 _NOT_IN_SLUG: Final = re.compile(r"[^A-Za-z0-9.+-]+")
 # Factors that every slug begins with or that would only make it long; the hash covers them.
 _SLUG_SKIPS: Final = frozenset({"aqm", "buffer_bdp", "rate", "rtt", "duration", "warmup", "capture"})
-_COMMAND: Final = f".{EXEC[0]}"
 
 _Part: TypeAlias = "tuple[tuple[str, ...], Callable[..., str | None]]"
 """A part of a text: the factors that it depends on, and what makes it of their values; None leaves it out."""
@@ -123,18 +122,16 @@ class Common:
         yield ("rate",), _word
         yield ("rtt",), _word
         groups, shown = _in_slug(self.group_names, self.given)
-        for kind, count, ecn in groups:
-            if ecn in self.factors:
-                yield (kind, count, ecn), self._group_part(kind, ecn)
-            else:
-                yield (kind, count), self._group_part(kind, ecn)
+        for word, count, ecn, is_command in groups:
+            names = (word, count, ecn) if ecn in self.factors else (word, count)
+            yield names, self._group_part(ecn, is_command=is_command)
         for name in _by_name(self.given):
             if name not in shown:
                 yield (name,), self._of_differing(name, _named_word)
 
-    def _group_part(self, kind: str, ecn: str) -> Callable[..., str]:
+    def _group_part(self, ecn: str, *, is_command: bool) -> Callable[..., str]:
         def write(what: Value, count: Value, mode: Value | None = None) -> str:
-            text = _word(what if not kind.endswith(_COMMAND) else str(what).split(" ")[0])
+            text = _word(str(what).split(" ")[0] if is_command else what)
             if count != 1:
                 text = f"{count}x{text}"
             return f"{text}.{_word(mode)}" if mode is not None and self.differs(ecn, mode) else text
@@ -152,21 +149,29 @@ class Common:
         return write_differing
 
 
+class _GroupWords(NamedTuple):
+    """Factors of a group of which the slug is made."""
+
+    word: str
+    flows: str
+    ecn: str
+    is_command: bool
+
+
 @lru_cache(maxsize=1024)
 def _in_slug(
     groups: tuple[str, ...], given: frozenset[str]
-) -> tuple[tuple[tuple[str, str, str], ...], frozenset[str]]:
+) -> tuple[tuple[_GroupWords, ...], frozenset[str]]:
     """Factors of each group that the slug shows in its own way, and all names that it does not list.
 
     A group without a congestion control shows what it sends, one with a program of its own that.
     """
-    kinds = {
-        name: next((f"{name}.{key}" for key in ("cc", EXEC[0]) if f"{name}.{key}" in given), f"{name}.send")
-        for name in groups
-    }
-    own = tuple((kinds[name], f"{name}.count", f"{name}.ecn") for name in sorted(groups))
-    long = (f"{name}.{key}" for name in groups for key in EXEC)
-    return own, _SLUG_SKIPS.union(*own, long)
+    own = []
+    for name in sorted(groups):
+        key = next((key for key in ("cc", *COMMANDS) if f"{name}.{key}" in given), "send")
+        own.append(_GroupWords(f"{name}.{key}", f"{name}.count", f"{name}.ecn", key in COMMANDS))
+    long = (f"{name}.{key}" for name in groups for key in COMMANDS)
+    return tuple(own), _SLUG_SKIPS.union(*(words[:3] for words in own), long)
 
 
 @lru_cache(maxsize=4096)

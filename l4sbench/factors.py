@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from l4sbench.parameters import Parameter
+from l4sbench.parameters import Parameter, Reference
+from l4sbench.traffic import DEFAULT, OF_SEND, SENDS
 from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Size, Value
 
 GROUP_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
@@ -52,6 +53,7 @@ FACTORS: Final = _table(
         "str",
         "Named nodes and networks: one that ships with l4sbench, or the path of a file.",
         default="line6",
+        refers="topology",
         source="l4sbench docs matrix",
     ),
     Parameter("rate", "rate", "Rate of the bottleneck.", required=True, positive=True, maximum=Rate(10**12)),
@@ -75,7 +77,9 @@ FACTORS: Final = _table(
         maximum=_DAY,
         unit="s",
     ),
-    Parameter("aqm", "str", "Queue at the bottleneck, by its name in the catalog.", required=True),
+    Parameter(
+        "aqm", "str", "Queue at the bottleneck, by its name in the catalog.", required=True, refers="queue"
+    ),
     Parameter(
         "buffer_bdp",
         "float",
@@ -255,75 +259,12 @@ FACTORS: Final = _table(
 
 ECN_MODES: Final = ("off", "classic", "accecn", "dctcp")
 
-
-_LEAN: Final = ("lean",)
-_FLENT: Final = ("flent",)
-_EXEC: Final = ("exec",)
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """One kind of traffic that the flows of a group may send: a value of `<group>.send`.
-
-    Attributes:
-        tcp: True if the kernel's TCP sends it, so that the group has a congestion control and ECN.
-        needs: factors of the group without which it is not defined.
-        takes: factors that it may have; all others of `OF_SEND` do not apply.
-        tools: traffic tools that can send it.
-    """
-
-    tcp: bool
-    needs: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ("lean", "iperf3")
-
-    @property
-    def lean_only(self) -> bool:
-        """True if of the tools for the lab and for hosts only the lab's own can send it."""
-        return self.tools == _LEAN
-
-    @property
-    def hosts_only(self) -> bool:
-        """True if it runs on the wall clock alone."""
-        return self.tools == _FLENT
-
-    @property
-    def own_tool(self) -> str:
-        """The tool that sends this kind and no other, whatever `traffic.tool` says; empty: there is none."""
-        return self.tools[0] if self.tools in (_FLENT, _EXEC) else ""
-
-
-EXEC: Final = ("exec_sender", "exec_receiver")
-"""Factors of a flow group whose values are commands: a program of the user's own with its arguments."""
-
-SENDS: Final[Mapping[str, Send]] = MappingProxyType(
-    {
-        "bulk": Send(tcp=True, takes=("bytes",)),
-        "requests": Send(tcp=True, needs=("period", "size"), tools=_LEAN),
-        "paced": Send(tcp=False, needs=("rate", "codepoint"), takes=("size",)),
-        "syn-flood": Send(tcp=False, needs=("rate", "codepoint"), tools=_LEAN),
-        "connect-flood": Send(tcp=True, needs=("rate", "size"), tools=_LEAN),
-        "workload": Send(tcp=True, needs=("workload", "load"), tools=_LEAN),
-        "flent": Send(tcp=False, needs=("test",), tools=_FLENT),
-        "exec": Send(tcp=False, needs=EXEC[:1], takes=(*EXEC[1:], "codepoint"), tools=_EXEC),
-    }
-)
-"""Values of `<group>.send`."""
-
-OF_SEND: Final = ("bytes", "rate", "codepoint", "period", "size", "workload", "load", "test", *EXEC)
-"""Factors of a flow group that only some kinds of traffic have."""
-
-CODEPOINTS: Final = ("not-ect", "ect1", "ect0")
-"""Codepoints of the ECN field in the order of their numbers (RFC 3168 section 5), without CE."""
-
 GROUP_FACTORS: Final = _table(
     Parameter(
         "send",
         "str",
-        "Kind of traffic: bulk (one TCP connection as fast as it can), requests (a TCP connection for each), "
-        "paced (UDP at a rate), syn-flood (SYNs at a rate), connect-flood (short connections), workload "
-        "(connections of many sizes), flent (one of its tests, on hosts), exec (programs of your own).",
-        default="bulk",
+        f"Kind of traffic: {', '.join(f'{send.name} ({send.about})' for send in SENDS.values())}.",
+        default=DEFAULT,
         choices=tuple(SENDS),
     ),
     Parameter(
@@ -331,6 +272,7 @@ GROUP_FACTORS: Final = _table(
         "str",
         "Congestion control of the group, by its name in the catalog; required of what TCP sends.",
         required=True,
+        refers="cc",
     ),
     Parameter("count", "int", "Number of flows.", default=1, minimum=1, maximum=1000),
     Parameter(
@@ -381,68 +323,14 @@ GROUP_FACTORS: Final = _table(
         positive=True,
         maximum=_HOUR,
     ),
-    Parameter(
-        "bytes",
-        "size",
-        "Payload after whose delivery a flow of send: bulk ends, if it has not ended before.",
-        positive=True,
-        maximum=Size(10**15),
-        unit="MB",
-    ),
-    Parameter(
-        "rate",
-        "rate",
-        "Rate of each flow, counted as the bottleneck's queue does: Ethernet frames without their checksum.",
-        positive=True,
-        maximum=Rate(10**12),
-    ),
-    Parameter(
-        "codepoint",
-        "str",
-        "Codepoint of the ECN field of each packet of what is not TCP's own.",
-        choices=CODEPOINTS,
-    ),
-    Parameter(
-        "period",
-        "duration",
-        "send: requests: time from one request to the next.",
-        minimum=Duration(100_000),
-        maximum=_HOUR,
-    ),
-    Parameter(
-        "size",
-        "size",
-        "Payload: of each packet (paced; default: 1472B, a full packet), of each request and of its response "
-        "(requests), of each connection (connect-flood).",
-        minimum=Size(1),
-        maximum=Size(10**12),
-    ),
-    Parameter("workload", "str", "send: workload: sizes and arrivals of its connections, by name."),
-    Parameter(
-        "load",
-        "percent",
-        "send: workload: payload that arrives for each of its flows, of the rate of the bottleneck.",
-        positive=True,
-        maximum=Percent(10**10),
-    ),
-    Parameter("test", "str", "send: flent: name of its test, such as ping."),
-    Parameter(
-        "exec_sender",
-        "str",
-        "send: exec: command of the sender: the path of a static program, relative to the matrix, and its "
-        "arguments, in which {address}, {port}, {seconds} and others stand for what the flow has.",
-        source="l4sbench docs exec",
-    ),
-    Parameter(
-        "exec_receiver",
-        "str",
-        "send: exec: command of the receiver, likewise; it runs from before the flow to the trial's end.",
-        source="l4sbench docs exec",
-    ),
+    *OF_SEND.values(),
     Parameter("from", "str", "Node its flows come from; default: its own."),
     Parameter("to", "str", "Node its flows go to; default: its own."),
 )
 """Factors of every flow group, by the part of the name after the group's."""
+
+COMMANDS: Final = tuple(factor.name for factor in GROUP_FACTORS.values() if factor.refers == "program")
+"""Those whose values are commands: a program of the user's own with its arguments."""
 
 EVENTS: Final = "events"
 """First part of the names of the factors of events, `events.<event>.<key>`."""
@@ -489,6 +377,12 @@ def factor_of(name: str) -> Parameter | None:
         return EVENT_FACTORS.get(parts[1])
     group, _, rest = name.partition(".")
     return None if group in RESERVED else GROUP_FACTORS.get(rest)
+
+
+def refers(name: str, to: Reference) -> bool:
+    """Return True if values of the factor with this dotted name are names of such things."""
+    factor = factor_of(name)
+    return factor is not None and factor.refers == to
 
 
 def event_parts(name: str) -> tuple[str, str] | None:

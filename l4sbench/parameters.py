@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from l4sbench.errors import BadValueError, did_you_mean
 from l4sbench.expressions import matches
@@ -27,6 +27,8 @@ from l4sbench.wording import quoted
 
 Condition: TypeAlias = Mapping[str, tuple[Value, ...]]
 """Parameter -> values it may have; holds if every parameter has one of its values."""
+
+Reference: TypeAlias = Literal["", "queue", "cc", "topology", "workload", "program"]
 
 OWN: Final = "default"
 """The word that leaves a parameter to the queue itself, as in `aqm.limit: default`."""
@@ -65,6 +67,7 @@ class Parameter:
         maximum: largest allowed value.
         positive: True if zero is not allowed.
         unit: unit that a bare number most likely means, for error messages; empty: the usual one of the kind.
+        refers: kind of thing that a `str` names; `program`: it is a command that begins with the path of one.
         when: values of sibling parameters with which this one applies.
         source: what defines it, such as `RFC 8290`; empty: the sources of its entry, or l4sbench itself.
     """
@@ -83,6 +86,7 @@ class Parameter:
     maximum: Value | None = None
     positive: bool = False
     unit: str = ""
+    refers: Reference = ""
     when: Condition = field(default_factory=dict)
     source: str = ""
 

@@ -37,14 +37,16 @@ PLACES: Final = {
     "tables": (5.6, "schemas"),
     "matrix": (4.95, "YAML to cells"),
     "catalog": (4.95, "queues, cc"),
-    "workloads": (5.05, "sizes, arrivals"),
     "traits": (0.6, "needs and facts"),
     "cell": (1.8, "factors, id"),
+    "topology": (4.6, "nodes, networks"),
     "common": (1.8, "shared factors"),
-    "document": (4.6, "YAML, positions"),
-    "topology": (3.95, "nodes, networks"),
-    "executables": (2.85, "own senders"),
-    "factors": (3.1, "names, types"),
+    "factors": (2.7, "names, meanings"),
+    "traffic": (2.7, "kinds of flows"),
+    "executables": (2.2, "own senders"),
+    "workloads": (3.5, "sizes, arrivals"),
+    "document": (4.2, "YAML, positions"),
+    "parameters": (3.1, "types, ranges"),
 }
 """Column and caption of each part that gets a box. Its row is that of its floor."""
 

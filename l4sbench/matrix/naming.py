@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
-from l4sbench.factors import EVENT_FACTORS, EVENTS, EXEC, FACTORS, GROUP_FACTORS, event_parts
+from l4sbench.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, event_parts
 from l4sbench.topology import is_path
 from l4sbench.wording import quoted
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from l4sbench.catalog import Catalog, CatalogEntry
     from l4sbench.matrix.reading import Statement
-    from l4sbench.parameters import Parameter
+    from l4sbench.parameters import Parameter, Reference
     from l4sbench.units import Value
 
 SETTINGS = (
@@ -66,12 +66,12 @@ class Names:
         self.groups = tuple(groups)
         self.catalog = catalog
         self._known: dict[str, Meaning | Problem] = {}
-        self._checks: dict[str, Callable[[str, str], object]] = {
-            "aqm": lambda name, _path: catalog.queue(name),
+        self._checks: dict[Reference, Callable[[str, str], object]] = {
+            "queue": lambda name, _path: catalog.queue(name),
             "cc": catalog.congestion_control,
             "topology": lambda name, _path: catalog.topology(name),
             "workload": _workload,
-            **dict.fromkeys(EXEC, self._executable),
+            "program": self._executable,
         }
 
     def _executable(self, command: str, path: str) -> object:
@@ -147,13 +147,13 @@ class Names:
             BadValueError: the value is not valid, or names an entry that the catalog does not have.
         """
         value = factor.parse(raw)
-        if factor.name == "topology" and isinstance(value, str) and is_path(value):
+        if factor.refers == "topology" and isinstance(value, str) and is_path(value):
             value = Path(value).stem  # `own_topologies` has read the file
-        if factor.name in EXEC and isinstance(value, str):
+        if factor.refers == "program" and isinstance(value, str):
             from l4sbench.executables import command_of
 
             value = command_of(value).text  # `own_executables` has read the file
-        if isinstance(value, str) and (check := self._checks.get(factor.name)) is not None:
+        if isinstance(value, str) and (check := self._checks.get(factor.refers)) is not None:
             try:
                 check(value, name)
             except InputError as error:

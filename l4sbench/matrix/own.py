@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 from l4sbench.document import reported
 from l4sbench.errors import BadValueError, InputError, Problem
 from l4sbench.executables import Executable, command_of
-from l4sbench.factors import EXEC
+from l4sbench.factors import refers
 from l4sbench.topology import find_topology, is_path
 from l4sbench.userfiles import is_file
 from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from l4sbench.catalog import Catalog
     from l4sbench.matrix.reading import MatrixSource, Statement
+    from l4sbench.parameters import Reference
     from l4sbench.topology import Topology
 
 
@@ -34,7 +35,7 @@ def own_topologies(source: MatrixSource, catalog: Catalog) -> Catalog:
     """
     found: dict[str, Topology] = {}
     problems: list[Problem] = []
-    for statement in _stated(source, lambda name: name == "topology"):
+    for statement in _stated(source, "topology"):
         if not is_path(statement.raw):
             continue
         path = statement.file.parent / statement.raw
@@ -66,7 +67,7 @@ def own_executables(source: MatrixSource, catalog: Catalog) -> Catalog:
     """
     found: dict[str, Executable] = {}
     problems: list[Problem] = []
-    for statement in _stated(source, lambda name: name.rpartition(".")[2] in EXEC):
+    for statement in _stated(source, "program"):
         try:
             command = command_of(statement.raw)
         except BadValueError:
@@ -92,11 +93,11 @@ def own_executables(source: MatrixSource, catalog: Catalog) -> Catalog:
     return catalog.with_executables(found.values()) if found else catalog
 
 
-def _stated(source: MatrixSource, wanted: Callable[[str], bool]) -> Iterator[Statement]:
-    """Yield where a matrix states factors whose names are wanted, as texts."""
+def _stated(source: MatrixSource, to: Reference) -> Iterator[Statement]:
+    """Yield where a matrix states factors that refer to such things."""
     points = [source.fixed, *(point for axis in source.axes.values() for point in axis.points)]
     points += [entry.statements for entry in source.include or ()]
     for point in points:
         for name, statement in point.items():
-            if wanted(name) and isinstance(statement.raw, str):
+            if refers(name, to) and isinstance(statement.raw, str):
                 yield statement

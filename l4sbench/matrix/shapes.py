@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from l4sbench.catalog import CongestionControl
 from l4sbench.common import Common
 from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.factors import (
-    EVENT_AT,
-    EVENT_FACTORS,
-    EVENTS,
-    FACTORS,
-    GROUP_FACTORS,
-    HOSTS,
-    SENDS,
-    event_parts,
-)
+from l4sbench.factors import EVENT_AT, EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, event_parts
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
+from l4sbench.traffic import DEFAULT, SENDS
 from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
@@ -200,13 +192,13 @@ class ShapeMaker:
             self._params(draft, "aqm", queue)
 
     def _group(self, draft: _Draft, group: str) -> None:
-        by_tcp, sends = True, SENDS["bulk"]
+        by_tcp, sends = True, SENDS[DEFAULT]
         for rest, factor in GROUP_FACTORS.items():
             self._declared(draft, f"{group}.{rest}", factor.default, required=factor.required and by_tcp)
             if rest == "send":  # it is the first: the others depend on it
                 sends = SENDS[str(draft.values[f"{group}.send"])]
-                by_tcp = sends.tcp and f"{group}.send" not in self._broken
-        if not sends.tcp:
+                by_tcp = sends.by_tcp and f"{group}.send" not in self._broken
+        if not sends.by_tcp:
             self._without_cc(draft, group)
             return
         control = self._names.catalog.congestion_controls.get(str(draft.values.get(f"{group}.cc")))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from l4sbench.factors import EXEC
+from l4sbench.factors import refers
 from l4sbench.topology import is_path
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def _value(statement: Statement, folder: Path) -> str:
     raw = statement.raw
     if not isinstance(raw, str):
         return _flow(raw)
-    if statement.name == "topology" and is_path(raw):
+    if refers(statement.name, "topology") and is_path(raw):
         return _flow(_moved(raw, statement, folder))
-    if statement.name.rpartition(".")[2] in EXEC:
+    if refers(statement.name, "program"):
         program, space, rest = raw.strip().partition(" ")
         return _flow(f"{_moved(program, statement, folder)}{space}{rest}" if "/" in program else raw)
     return _flow(raw)

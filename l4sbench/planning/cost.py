@@ -20,7 +20,6 @@ from platformdirs import user_cache_path
 from l4sbench.errors import InputError
 from l4sbench.files import write_whole
 from l4sbench.program.timing import length
-from l4sbench.program.traffic import connection_bytes, frame_bytes
 from l4sbench.traits import CostModel
 from l4sbench.userfiles import read_json
 
@@ -35,21 +34,15 @@ _MEMORY: Final = 400.0
 _SPREAD: Final = 0.2
 """Relative spread of lengths below which fixed and growing cost cannot be separated."""
 
-_MBIT_OF_EACH: Final = {"connect-flood": 1.0, "syn-flood": 0.06}
-"""Megabits of a bulk transfer that cost as much as one connection, or one SYN (docs/results/speed.md)."""
-
 
 def carried_mbps(cell: Cell) -> float:
     """Return the rate of a bulk transfer that costs as much as what a cell sends."""
-    if not any(cell.get(f"{name}.send") in _MBIT_OF_EACH for name in cell.group_names):
-        return cell.rate.mbps
     found, whole = cell.rate.mbps, cell.warmup.ns + cell.duration.ns
+    if not any(kind.each_mbit for kind in cell.kinds):
+        return found
     for group in cell.groups:
-        if group.send in _MBIT_OF_EACH and group.rate is not None:
-            each_bytes = connection_bytes(group) if group.send == "connect-flood" else frame_bytes(group)
-            each_s = group.rate.bits_per_s / (8 * each_bytes)
-            lasts = min(length(cell, group, group.start).ns, max(0, whole - group.start.ns))
-            found += _MBIT_OF_EACH[group.send] * group.count * each_s * lasts / whole
+        lasts = min(length(cell, group, group.start).ns, max(0, whole - group.start.ns))
+        found += group.sends.each_mbit * group.sends.each_per_s * group.count * lasts / whole
     return found
 
 

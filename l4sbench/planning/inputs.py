@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.executables import command_of
-from l4sbench.factors import DEFAULT_LAB, EVENTS, EXEC, FACTORS
+from l4sbench.factors import DEFAULT_LAB, EVENTS, FACTORS, refers
 from l4sbench.program.timing import tools
 from l4sbench.program.trial import seed_of, tool_of
 from l4sbench.traits import Needs
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DIGITS: Final = 12
 """Hex digits of an inputs digest, which distinguishes the inputs of one trial of one cell."""
 
-AUTHORS: Final = ("catalog", "executables.py", "program", "topology", "units.py", "workloads.py")
+AUTHORS: Final = ("catalog", "executables.py", "program", "topology", "traffic", "units.py", "workloads.py")
 """Packages and modules of l4sbench that make programs and conditions."""
 
 READERS: Final = frozenset({"check.py", "describe.py", "outside.py", "readback.py", "__main__.py"})
@@ -307,13 +307,13 @@ def _stated(given: frozenset[str]) -> tuple[tuple[str, ...], bool]:
 @lru_cache(maxsize=1024)
 def _workloads(given: frozenset[str]) -> tuple[str, ...]:
     """Return which factors name a workload, in order."""
-    return tuple(sorted(name for name in given if name.endswith(".workload")))
+    return tuple(sorted(name for name in given if refers(name, "workload")))
 
 
 @lru_cache(maxsize=1024)
 def _commands(given: frozenset[str]) -> tuple[str, ...]:
     """Return which factors are commands of the user's own programs, in order."""
-    return tuple(sorted(name for name in given if name.rpartition(".")[2] in EXEC))
+    return tuple(sorted(name for name in given if refers(name, "program")))
 
 
 def executables_used(cells: Iterable[Cell]) -> frozenset[str]:

@@ -18,9 +18,6 @@ from l4sbench.program.build import programs
 from l4sbench.program.check import Oddity, findings, oddities, problems
 from l4sbench.program.data import (
     CHANGES_FILE,
-    EXECUTABLE,
-    FOLDER,
-    INPUT,
     Change,
     Command,
     Conditions,
@@ -36,17 +33,11 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.readback import differences, found_values
-from l4sbench.program.traffic import SYN_BYTES, UDP_HEADERS, exec_json
 from l4sbench.program.wires import DROPS
 
 __all__ = [
     "CHANGES_FILE",
     "DROPS",
-    "EXECUTABLE",
-    "FOLDER",
-    "INPUT",
-    "SYN_BYTES",
-    "UDP_HEADERS",
     "Change",
     "Command",
     "Conditions",
@@ -62,7 +53,6 @@ __all__ = [
     "Sampler",
     "Server",
     "differences",
-    "exec_json",
     "findings",
     "found_values",
     "oddities",

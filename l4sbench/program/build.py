@@ -80,7 +80,7 @@ def _captures(placement: Placement, node: str) -> tuple[Server, ...]:
     out = bottleneck.network
     addresses = placement.topology.by_name[node].addresses
     arriving = [address.network for address in addresses if address.network != out]
-    by_udp = any(placed.group.send in {"paced", "exec"} for placed in placement.groups)
+    by_udp = any("udp" in placed.group.kind.transports for placed in placement.groups)
     what: tuple[str, ...] = ("tcp", "or", "udp") if by_udp else ("tcp",)
     return tuple(
         _capture(network, ("-Q", "in") if network != out else (), what) for network in (*arriving, out)
@@ -139,7 +139,7 @@ def _sysctls(placement: Placement, touching: Sequence[tuple[str, Placed]]) -> tu
         for key, (least, initial, most) in (("rmem", RMEM), ("wmem", WMEM)):
             found[f"net.ipv4.tcp_{key}"] = f"{least} {initial} {max(most, placement.socket_bytes)}"
     for role, placed in touching:
-        if role == "sender" and placed.cc is not None and placed.group.send != "bulk":
+        if role == "sender" and placed.cc is not None and not placed.group.kind.one_connection:
             found |= MANY_PORTS
         found |= dict(placed.sysctls(role))
     return tuple(found.items())

@@ -21,8 +21,8 @@ from l4sbench.errors import InputError, Problem
 from l4sbench.factors import EVENTS, event_parts
 from l4sbench.program import changes, timing
 from l4sbench.program.placement import Placement
-from l4sbench.program.timing import whole_seconds
 from l4sbench.program.wires import loss_chances
+from l4sbench.traffic.tools import IPERF3, whole_seconds
 from l4sbench.units import Duration, Percent
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def findings(
 
 def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
     found = shape.problems
-    if cell.traffic_tool == "iperf3":
+    if cell.traffic_tool == IPERF3:
         length = Duration(cell.warmup.ns + cell.duration.ns)
         if not whole_seconds(length):
             message = f"iperf3 runs for whole seconds, and warmup and duration add up to {length}"
@@ -170,7 +170,7 @@ class _Shape:
     @cached_property
     def _sends_l4s(self) -> bool:
         return any(cc.l4s and group.ecn == "accecn" for group, cc in self._by_tcp) or any(
-            group.codepoint == "ect1" for group in self.cell.groups
+            group.sends.is_l4s for group in self.cell.groups
         )
 
     @cached_property

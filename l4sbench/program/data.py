@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from l4sbench.catalog import Expectation, Exports  # noqa: TC001  (pydantic reads it)
+from l4sbench.traffic import DEFAULT, SENDS, Send
 from l4sbench.units import Duration
+from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-INPUT = "%input"
-"""Argument that stands for the path of a file with the flow's `input`."""
-FOLDER = "%folder"
-"""Part of an argument that stands for the folder of the node's raw files."""
-EXECUTABLE = "%exec/"
-"""Before the name of a program of the user's own, in place of the folder where the testbed puts it."""
 OFFLOADS = ("tso", "gso", "gro", "lro")
 """Off on every port, as in the published experiments. One that a device lacks counts as off."""
 
@@ -119,9 +115,19 @@ class FlowRun:
     port: int
     cc: str
     ecn: str
-    send: str = "bulk"
+    send: str = DEFAULT
     bytes: int | None = None
     input: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if there is no such kind of traffic."""
+        if self.send not in SENDS:
+            raise ValueError(f"{quoted(self.send)} is not a valid kind of traffic")
+
+    @property
+    def kind(self) -> type[Send]:
+        """Kind of its traffic."""
+        return SENDS[self.send]
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from l4sbench.executables import command_of
+from l4sbench.errors import InputError, Problem
 from l4sbench.program.data import Conditions, FlowRun, Server
-from l4sbench.program.timing import EXEC_TOOL, FLENT, length, nominal_start, tool, whole_seconds
-from l4sbench.program.traffic import Flow, OwnProgram, OwnPrograms, commands
+from l4sbench.program.timing import NOT_BY_IPERF3, length, nominal_start, tool
 from l4sbench.program.trial import draw_unit
+from l4sbench.traffic import Flow
+from l4sbench.traffic.tools import IPERF3, SECOND_NS, whole_seconds
 from l4sbench.units import Duration
-from l4sbench.workloads import workload
 
 if TYPE_CHECKING:
     from l4sbench.program.placement import Placed, Placement
-
-_SECOND_NS = 1_000_000_000
 
 
 def flows_of(
@@ -32,9 +30,13 @@ def flows_of(
         pair = placed.pair
         by = tool(placement.cell, placed.group, conditions.traffic)
         flow, start = _flow(placement, placed, index, port, conditions, by)
-        both = commands(by, flow)
+        sends = placed.group.sends
+        if by == IPERF3 and (not sends.by_iperf3 or sends.limit):
+            lean = "use traffic.tool: lean"
+            raise InputError([Problem("", f"{placed.group.name}.send", NOT_BY_IPERF3, lean)])
+        both = sends.commands(flow, by)
         if pair.receiver == node and both.receiver:
-            servers.append(Server(flow.id, both.receiver, f"flow-{flow.id}.receiver.{_kind_of_output(by)}"))
+            servers.append(Server(flow.id, both.receiver, f"flow-{flow.id}.receiver.{sends.output}"))
         if pair.sender == node:
             group = placed.group
             runs.append(
@@ -43,7 +45,7 @@ def flows_of(
                     group=group.name,
                     index=index,
                     argv=both.sender,
-                    output=f"flow-{flow.id}.sender.{_kind_of_output(by)}",
+                    output=f"flow-{flow.id}.sender.{sends.output}",
                     start=start,
                     seconds=flow.length.s,
                     receiver=pair.receiver,
@@ -51,62 +53,37 @@ def flows_of(
                     cc=flow.kernel_cc,
                     ecn=group.ecn or "",
                     send=group.send,
-                    bytes=group.bytes.bytes if group.bytes else None,
-                    input=_schedule(placement, flow, conditions.workload_seed),
+                    bytes=sends.limit.bytes if sends.limit else None,
+                    input=sends.input(flow),
                 )
             )
     return tuple(runs), tuple(servers)
-
-
-def _kind_of_output(tool: str) -> str:
-    return "txt" if tool in {FLENT, EXEC_TOOL} else "json"
-
-
-def _schedule(placement: Placement, flow: Flow, seed: int) -> str:
-    """Return the connections of a workload, one per line: when it is opened (ns), and its payload (bytes)."""
-    group = flow.group
-    if group.workload is None or group.load is None:
-        return ""
-
-    def draw(purpose: str, number: int) -> float:
-        return draw_unit(seed, flow.id, purpose, number)
-
-    drawn = workload(group.workload).schedule(group.load, placement.setting.rate, flow.length, draw)
-    return "".join(f"{at_ns} {size}\n" for at_ns, size in drawn)
 
 
 def _flow(
     placement: Placement, placed: Placed, index: int, port: int, conditions: Conditions, by: str
 ) -> tuple[Flow, Duration]:
     """Return a flow as the traffic tool `by` takes it, and its start."""
-    group = placed.group
+    group, pair, nodes = placed.group, placed.pair, placement.topology.by_name
     name = f"{group.name}-{index}"
     later = conditions.start_offsets.get(name, Duration(0))
     start = Duration(nominal_start(group, index).ns + later.ns)
     lasts = length(placement.cell, group, start)
-    if by == "iperf3" and group.stop is not None and not whole_seconds(lasts):
-        lasts = Duration(max(1, lasts.ns // _SECOND_NS) * _SECOND_NS)
-    address = placement.topology.by_name[placed.pair.receiver].addresses[0].ip
-    kernel_cc = placed.cc.kernel_name if placed.cc else ""
-    return Flow(name, address, port, kernel_cc, lasts, group, index, _own(placement, placed)), start
+    if by == IPERF3 and group.stop is not None and not whole_seconds(lasts):
+        lasts = Duration(max(1, lasts.ns // SECOND_NS) * SECOND_NS)
 
+    def draw(purpose: str, number: int) -> float:
+        return draw_unit(conditions.workload_seed, name, purpose, number)
 
-def _own(placement: Placement, placed: Placed) -> OwnPrograms | None:
-    """Return the programs of `send: exec`, and the networks where they run."""
-    group, nodes = placed.group, placement.topology.by_name
-    if group.send != EXEC_TOOL:
-        return None
-    sender, receiver = (
-        OwnProgram(
-            command_of(text),
-            placement.executables[command_of(text).program].handle,
-            nodes[node].addresses[0].network,
-        )
-        if text is not None
-        else None
-        for text, node in (
-            (group.exec_sender, placed.pair.sender),
-            (group.exec_receiver, placed.pair.receiver),
-        )
-    )
-    return OwnPrograms(sender, receiver)
+    return Flow(
+        id=name,
+        address=nodes[pair.receiver].addresses[0].ip,
+        port=port,
+        kernel_cc=placed.cc.kernel_name if placed.cc else "",
+        length=lasts,
+        index=index,
+        bottleneck=placement.setting.rate,
+        networks=(nodes[pair.sender].addresses[0].network, nodes[pair.receiver].addresses[0].network),
+        handle=lambda program: placement.executables[program].handle,
+        draw=draw,
+    ), start

@@ -26,7 +26,7 @@ def tcp_mb(cell: Cell) -> int:
 
     With less, the kernel would shrink windows, and hosts rather than the path would limit flows.
     """
-    if any(cell.get(f"{name}.send") == "connect-flood" for name in cell.group_names):
+    if any(kind.many_open for kind in cell.kinds):
         return _FLOOD_TCP_MB
     held_bytes = cell.highest_rate.bits_per_s / 8 * cell.longest_rtt.ns / 1e9 * (1 + cell.buffer_bdp)
     return max(_LEAST_TCP_MB, round(_PER_BYTE * held_bytes / 2**20))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from l4sbench.catalog import Bottleneck, CongestionControl, Queue
 from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.errors import Problem
-from l4sbench.program.traffic import FIRST_PORT
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from l4sbench.cell import Cell, Group
     from l4sbench.topology import NodePair, Topology
 
+FIRST_PORT = 5001
+"""Port of the first flow; the others follow in the order of the matrix."""
 RTT = "the round-trip time"
 NO_ECN_FALLBACK = "net.ipv4.tcp_ecn_fallback"
 """Sysctl for how a host repeats a SYN that was not answered: 1 is without ECN, 0 with it."""

@@ -9,16 +9,14 @@ trial. It lasts for its group's `lifetime`, which is warm-up and measured time u
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
-from l4sbench.executables import OF_CODEPOINT, command_of
-from l4sbench.factors import EXEC, OF_SEND, SENDS
 from l4sbench.program.trial import START_SPREAD_NS
+from l4sbench.traffic import OF_SEND, SENDS, Asked
+from l4sbench.traffic.tools import IPERF3, LEAN, whole_seconds
 from l4sbench.units import Duration
-from l4sbench.workloads import MOST_FLOWS, workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +26,6 @@ if TYPE_CHECKING:
 START_SPREAD: Final = Duration(START_SPREAD_NS)
 SHORTEST: Final = Duration(100_000_000)
 """A flow must have at least this long between its latest start and its group's `stop`."""
-FLENT: Final = "flent"
-"""Kind of traffic, and the tool that makes it."""
-EXEC_TOOL: Final = "exec"
-"""The same for programs of the user's own."""
-_TEST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 NOT_BY_IPERF3: Final = "iperf3 cannot do this, or does not report what came of it"
 _DAY: Final = Duration(24 * 3600 * 10**9)
 _FACTORS: Final = frozenset({"every", "lifetime", "stop", "rtt", "send", *OF_SEND})
@@ -51,18 +44,13 @@ def length(cell: Cell, group: Group, start: Duration) -> Duration:
     return Duration(max(0, min(lifetime.ns, group.stop.ns - start.ns)))
 
 
-def whole_seconds(length: Duration) -> bool:
-    """Return True if iperf3 can run for this time."""
-    return length.ns % 1_000_000_000 == 0
-
-
 def problems(cell: Cell) -> tuple[Problem, ...]:
     """Return what is wrong with what the flow groups of a cell send, and when."""
     if not _concerns(cell.given):
         return ()
-    parts = (_of_send, _of_times, _of_workload, _of_flent, _of_exec)
+    parts = (_of_send, _of_times, _of_kind)
     found = [one for group in cell.groups for part in parts for one in part(cell, group)]
-    if cell.traffic_tool == "iperf3":
+    if cell.traffic_tool == IPERF3:
         found += [Problem("", path, NOT_BY_IPERF3, "use traffic.tool: lean") for path in _not_sent(cell)]
     return tuple(found)
 
@@ -85,14 +73,14 @@ def tool(cell: Cell, group: Group, default: str) -> str:
     `auto` on hosts is iperf3 for what it can send, lean for other kinds of traffic, and lean for all flows of
     a cell that has bulk or paced flows which iperf3 cannot end: those of one kind have one tool.
     """
-    return group.kind.own_tool or _tool(cell, default, lean_only=group.kind.lean_only)
+    return group.kind.own_tool or _tool(cell, default, lean_only=_lean_only(group))
 
 
 def _tool(cell: Cell, default: str, *, lean_only: bool) -> str:
     if cell.traffic_tool != "auto":
         return cell.traffic_tool
-    if default == "iperf3" and (lean_only or _exact(cell)):
-        return "lean"
+    if default == IPERF3 and (lean_only or _exact(cell)):
+        return LEAN
     return default
 
 
@@ -102,58 +90,45 @@ def _exact(cell: Cell) -> bool:
         return True
     if not _concerns(cell.given):
         return False
-    others = (group for group in cell.groups if not (group.kind.lean_only or group.kind.own_tool))
+    others = (group for group in cell.groups if group.kind.by_iperf3)
     lifetimes = (group.lifetime for group in others)
     fractions = any(lasts is not None and not whole_seconds(lasts) for lasts in lifetimes)
-    return fractions or any(group.bytes is not None for group in cell.groups)
+    return fractions or bool(_ends(cell))
 
 
 def _not_sent(cell: Cell) -> tuple[str, ...]:
     """Return the factors of what iperf3 cannot send."""
-    sends = (f"{group.name}.send" for group in cell.groups if group.kind.lean_only)
-    ends = (f"{group.name}.bytes" for group in cell.groups if group.bytes is not None)
-    return (*sends, *ends)
+    return (*(f"{group.name}.send" for group in cell.groups if _lean_only(group)), *_ends(cell))
+
+
+def _lean_only(group: Group) -> bool:
+    """Return True if of the tools for the lab and for hosts only the lab's own can send it."""
+    return not (group.kind.by_iperf3 or group.kind.own_tool)
+
+
+def _ends(cell: Cell) -> tuple[str, ...]:
+    """Return the factors that give flows an end other than their time."""
+    return tuple(f"{group.name}.bytes" for group in cell.groups if group.complete and group.sends.limit)
 
 
 def _of_send(cell: Cell, group: Group) -> Iterator[Problem]:
     kind, send = group.kind, f"{group.name}.send: {group.send}"
-    for name in kind.needs:
-        if f"{group.name}.{name}" not in cell.factors:
+    for name in kind.needs():
+        if name not in group.of_send:
             yield Problem("", f"{group.name}.{name}", f"is missing; {send} needs it")
     for name in OF_SEND:
         path = f"{group.name}.{name}"
-        if path in cell.given and name not in (*kind.needs, *kind.takes):
-            having = ", ".join(word for word, one in SENDS.items() if name in (*one.needs, *one.takes))
+        if path in cell.given and name not in (*kind.needs(), *kind.takes()):
+            having = ", ".join(one.name for one in SENDS.values() if name in (*one.needs(), *one.takes()))
             hint = f"it applies to {having}; an axis of maps can set {group.name}.send and it together"
             yield Problem("", path, f"does not apply to {send}", hint)
 
 
-def _of_flent(_: Cell, group: Group) -> Iterator[Problem]:
-    if group.test is not None and not _TEST.fullmatch(group.test):
-        message = f"{group.test!a} is not a valid name of a test of flent"
-        yield Problem("", f"{group.name}.test", message, "flent --list-tests prints them")
-
-
-def _of_exec(cell: Cell, group: Group) -> Iterator[Problem]:
-    if group.send != EXEC_TOOL:
+def _of_kind(cell: Cell, group: Group) -> Iterator[Problem]:
+    if not group.complete:
         return
-    if cell.capture == "off":
-        message = f"send: {EXEC_TOOL} is measured by packets, and this cell keeps none"
-        yield Problem("", f"{group.name}.send", message, "write capture: headers")
-    for name, text in zip(EXEC, (group.exec_sender, group.exec_receiver), strict=True):
-        if text is not None and group.codepoint is None and command_of(text).placeholders & OF_CODEPOINT:
-            message = "has {ecn} or {codepoint}, and the group states no codepoint"
-            yield Problem("", f"{group.name}.{name}", message, f"write {group.name}.codepoint: ect1")
-
-
-def _of_workload(cell: Cell, group: Group) -> Iterator[Problem]:
-    if group.workload is None or group.load is None or group.send != "workload":
-        return
-    gap_s = workload(group.workload, f"{group.name}.workload").mean_gap_s(group.load, cell.rate)
-    flows = group.count * length(cell, group, group.start).s / gap_s
-    if flows > MOST_FLOWS:
-        message = f"{group.name} would have about {flows:.2g} connections; at most {MOST_FLOWS} are possible"
-        yield Problem("", f"{group.name}.load", message, "make the load or the duration less")
+    lasts, captured = length(cell, group, group.start), cell.capture != "off"
+    yield from group.sends.problems(Asked(group.name, group.count, lasts, cell.rate, captured))
 
 
 def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:
@@ -176,7 +151,7 @@ def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:
             f"flows that last {lifetime} end within the warm-up of {cell.warmup}, so nothing is measured"
         )
         yield Problem("", f"{group.name}.lifetime", message)
-    if cell.traffic_tool == "iperf3" and group.lifetime is not None and not whole_seconds(lifetime):
+    if cell.traffic_tool == IPERF3 and group.lifetime is not None and not whole_seconds(lifetime):
         message = f"iperf3 runs for whole seconds, not for {lifetime}"
         yield Problem("", f"{group.name}.lifetime", message, "use traffic.tool: lean")
     if group.rtt is not None and group.rtt < cell.rtt:

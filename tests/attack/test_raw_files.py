@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from collectors.collector import BadRawError
-from collectors.flentfile import read_test
+from collectors.kinds.flent import read_test
 from tests.attack.hostile import ROOT, damaged_bytes, damaged_tree
 from tests.attack.test_inputs import SEED
 

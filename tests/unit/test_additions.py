@@ -4,6 +4,9 @@
 
 import ast
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,8 @@ from l4sbench.catalog import Catalog, switch_programs
 from l4sbench.cli import main
 from l4sbench.factors import FACTORS
 from l4sbench.topology import offered
+from l4sbench.traffic import SENDS
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "add-a-thing.md").read_text(encoding="utf-8")
@@ -45,8 +50,63 @@ module: {name: tcp_vegas}
 ecn: {default: "off", allowed: ["off", classic], reacts: [classic]}
 """
 
+KIND = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from l4sbench.traffic.send import Flow, FlowCommands, Send, factor
+from l4sbench.traffic.tools import lean
+from l4sbench.units import Size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sips(Send):
+    name = "sips"
+    about = "one TCP connection that carries little"
+    by_tcp = True
+
+    sip: Size = factor("size", "send: sips: payload of each of its connections.", minimum=Size(1))
+
+    def commands(self, flow: Flow, tool: str) -> FlowCommands:
+        size = ("--bytes", str(self.sip.bytes))
+        return lean(flow, ("send", "--cc", flow.kernel_cc, *size), ("receive", *size))
+"""
+
+READER = """
+from __future__ import annotations
+
+from collectors.reader import Reader
+
+
+class SipsReader(Reader):
+    send = "sips"
+    receiver_counts = True
+"""
+
+SIPS = """
+import sys
+from collectors.flows import reader_of
+from l4sbench.app import api
+
+_, _, programs = api.programs_of(sys.argv[1])
+for program in programs.values():
+    for flow in program.flows:
+        print(flow.group, flow.send, reader_of(flow.send).receiver_counts, *flow.argv)
+"""
+
 ELSE = {"dctcp": "an ECN mode too", "red": "a colour too", "fq": "a family of queues too"}
 """Names of catalog entries that are words of their own as well."""
+
+
+ALSO = {
+    "bulk": "the kind of which verdicts are made",
+    "exec": "a table too",
+    "flent": "a table and a program too",
+    "requests": "a table too",
+    "workload": "a thing that factors name",
+}
+"""Names of kinds of traffic that are words of their own as well."""
 
 
 @pytest.fixture
@@ -111,6 +171,50 @@ def test_a_topology_is_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     _, _, programs = api.programs_of(mine)
     assert list(programs) == ["tx-a", "tx-b", "tx-web", "delay", "router", "rx-a", "rx-b", "rx-web"]
     assert [flow.receiver for program in programs.values() for flow in program.flows] == ["rx-a", "rx-b"]
+
+
+def test_a_kind_of_traffic_is_one_module(tmp_path: Path) -> None:
+    """In a copy of the code, as the module belongs among the others."""
+    copy = tmp_path / "copy"
+    for part in ("l4sbench", "collectors", "reports"):
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for part in ("docs", "kernels", "matrices", "p4", "playbooks", "roles", "workloads", "pyproject.toml"):
+        (copy / part).symlink_to(ROOT / part)
+    (copy / "l4sbench" / "traffic" / "sips.py").write_text(KIND, encoding="utf-8")
+    (copy / "collectors" / "kinds" / "sips.py").write_text(READER, encoding="utf-8")
+    mine = tmp_path / "mine.yaml"
+
+    def state(group: str) -> None:
+        text = MATRIX.replace("{cc: prague}", f"{{cc: prague, {group}}}") + "rule: none\n"
+        mine.write_text(text, encoding="utf-8")
+
+    def ran(*argv: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, *argv]
+        return subprocess.run(
+            words, cwd=copy, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+
+    state("send: sips, sip: 20kB")
+    done = ran("-c", SIPS, str(mine))
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith("l4s sips True lab-traffic send --to ")
+    assert first.endswith(" --cc prague --bytes 20000 --flow l4s-0")
+    assert second.startswith("classic bulk False lab-traffic send ")
+    state("send: sips")
+    done = ran("-m", "l4sbench", "plan", str(mine))
+    assert done.returncode == 2
+    assert "l4s.sip: is missing; l4s.send: sips needs it" in done.stderr
+    state("sip: 1kB")
+    done = ran("-m", "l4sbench", "plan", str(mine))
+    assert "l4s.sip: does not apply to l4s.send: bulk; it applies to sips" in done.stderr
+
+
+def test_no_code_knows_a_kind_of_traffic() -> None:
+    kinds = set(SENDS) - set(ALSO)
+    assert len(kinds) >= 3
+    own = ("l4sbench/traffic/", "collectors/kinds/")
+    assert [found for found in known_to_code(kinds) if not found.startswith(own)] == []
 
 
 def test_no_code_knows_a_topology() -> None:

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from l4sbench.catalog import Queue
 from l4sbench.errors import Problem, TestbedError
-from l4sbench.program.flent import WITHOUT_NETPERF, tools_of
 from l4sbench.testbeds.ssh.layout import TC_VARIABLE
+from l4sbench.traffic.flent import WITHOUT_NETPERF
+from l4sbench.traffic.tools import IPERF3
 from l4sbench.traits import Identity, Needs
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
     """Return the requirements of these cells for every node of their topologies."""
     shapes: dict[object, Cell] = {}
     for cell in cells:
-        groups = tuple((g.name, g.cc, g.ecn, g.nodes, g.test) for g in cell.groups)
+        groups = tuple((g.name, g.cc, g.ecn, g.nodes, g.sends.host_tools) for g in cell.groups)
         shapes.setdefault((cell.topology, cell.aqm, groups), cell)
     found: dict[str, NodeNeeds] = {}
     for cell in shapes.values():
@@ -153,10 +154,9 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
         for group, pair in zip(cell.groups, place.place(cell.nodes).values(), strict=True):
             for node in pair:
                 found[node].traffic = True
-            if group.test is not None:
-                of_test, purpose = tools_of(group.test), f"flent's {group.test}"
-                found[pair.sender].tools |= dict.fromkeys(("flent", *of_test.sender), purpose)
-                found[pair.receiver].tools |= dict.fromkeys(of_test.receiver[:1], purpose)
+            own = group.sends.host_tools
+            found[pair.sender].tools |= dict.fromkeys(own.sender, own.purpose)
+            found[pair.receiver].tools |= dict.fromkeys(own.receiver, own.purpose)
             if group.cc is None or group.ecn is None:
                 continue
             cc = catalog.congestion_control(group.cc)
@@ -248,7 +248,7 @@ def unfit(
         seen = facts[host.name]
         tools = dict.fromkeys(_EVERYWHERE, "programs")
         if any(wanted.get(node, NodeNeeds()).traffic for node in host.nodes):
-            tools |= dict.fromkeys(needs.traffic - {"lean", "flent", "exec"}, "traffic")
+            tools |= dict.fromkeys(needs.traffic & {IPERF3}, "traffic")
             if "lean" in needs.traffic:
                 found += _other_machine(host, seen)
         for node in host.nodes:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
-from l4sbench.program import EXECUTABLE, FOLDER, INPUT
 from l4sbench.program.trial import draw_unit
 from l4sbench.testbeds.virtual.lab import GUEST_BIN, GUEST_MODULES
 from l4sbench.topology import mac_of
+from l4sbench.traffic import EXECUTABLE, FOLDER, INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -167,7 +167,7 @@ def _build(
 ) -> None:
     """Write namespaces, modules and links, then every node's own settings."""
     flows = (run for program in programs.values() for run in program.flows)
-    rows = (MANY_ROWS,) if any(run.send == "connect-flood" for run in flows) else ()
+    rows = (MANY_ROWS,) if any(run.kind.many_open for run in flows) else ()
     for name in programs:
         writer.line("netns", name, *rows)
     for module, params in _modules(programs, linux).items():
@@ -247,7 +247,7 @@ def _sampler_argv(programs: Mapping[str, Program], end_ns: int, seed: int) -> li
     if sockets:
         argv += ["--sockets-of", ",".join(sockets), "--out-sockets", "/trial/sockets.jsonl"]
         runs = (run for program in programs.values() for run in program.flows)
-        if ports := sorted({run.port for run in runs if run.send != "bulk"}):
+        if ports := sorted({run.port for run in runs if not run.kind.one_connection}):
             argv += ["--without-ports", ",".join(map(str, ports))]
     if queues:
         argv += ["--queues", ",".join(queues), "--out-queues", "/trial/queues.jsonl"]

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from collectors.flentfile import read_test
+from collectors.kinds.flent import read_test
 from l4sbench.app import api
 from l4sbench.errors import L4sbenchError
 from l4sbench.testbeds.nodes import NodesStatus

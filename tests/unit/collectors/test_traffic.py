@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors import COLLECTORS, BadRawError
-from collectors.flows import parse_result
+from collectors.reader import parse_result
 from collectors.result import Interval, Result, goodput_mbps
 from collectors.traffic import parse_flows, parse_intervals
 

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from collectors.assemble import rows_of
-from collectors.execs import parse_exec
 from collectors.flows import read_flows
+from collectors.kinds.exec import parse_exec
 from collectors.packets import parse_codepoints, parse_packet_flows
 from collectors.traffic import parse_flows, parse_intervals
 from l4sbench.cell import Cell

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from collectors.collector import BadRawError
-from collectors.flentfile import read_test
+from collectors.kinds.flent import read_test
 
 NAME = "ping-2026-11-23T020032.583518.probe-0.flent.gz"
 

@@ -10,23 +10,27 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from collectors.collector import BadRawError, Rows
+from collectors.collector import BadRawError, Collector, Rows
 from collectors.packets import read_packets
+from collectors.reader import OFF_RATE, FlowResult, Reader
 from collectors.result import Interval, Result, rate_mbps
-from l4sbench.factors import CODEPOINTS
 from l4sbench.faults import Fault, FaultKind
 from l4sbench.plain import read_plain
-from l4sbench.program import FOLDER, exec_json
+from l4sbench.traffic import CODEPOINTS, FOLDER
+from l4sbench.traffic.exec import Exec, json_file
 from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from collectors.reader import TrialView
+    from l4sbench.cell import Group
     from l4sbench.program import FlowRun, Program
     from l4sbench.program.trial import EndedTrial
 
@@ -43,7 +47,36 @@ _MOST_KEY: Final = 300
 _SAID: Final = 300
 
 
-def results_of(
+class ExecReader(Reader):
+    """Reads flows of the user's own programs, and judges their codepoints."""
+
+    send = Exec.name
+    receiver_counts = True
+
+    def read(self, programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str) -> FlowResult:
+        """Return what the packets of a program of the user's own amount to."""
+        try:
+            sender, receiver, found = _results(programs, raw, run, node)
+        except BadRawError as error:
+            return FlowResult(run, node, None, None, (replace(error.fault, at=run.flow),))
+        return FlowResult(run, node, sender, receiver, found)
+
+    def faults(self, flow: FlowResult, group: Group, trial: TrialView) -> Iterator[Fault]:
+        """Yield another codepoint than asked for, unless the path rewrites it."""
+        counts = flow.sender.codepoints if flow.sender is not None else None
+        wanted = group.sends.codepoint if isinstance(group.sends, Exec) else None
+        if counts is None or wanted is None or trial.ecn_rewritten:
+            return
+        packets = sum(counts.values())
+        others = packets - counts[wanted] - counts["ce"]
+        if others > OFF_RATE * packets:
+            most = max((name for name in counts if name != "ce"), key=counts.__getitem__)
+            yield Fault.of(
+                FaultKind.CODEPOINT, flow.run.flow, share=others / packets, wanted=wanted, shown=most
+            )
+
+
+def _results(
     programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str
 ) -> tuple[Result | None, Result | None, tuple[Fault, ...]]:
     """Return the results of a flow's sender and receiver by its packets, and the flow's faults.
@@ -143,12 +176,12 @@ def _promised(
     programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str
 ) -> Iterator[tuple[str, Path]]:
     """Yield the sides of a flow whose commands have {json}, with the files that should be there."""
-    if run.send != "exec":
+    if run.send != Exec.name:
         return
     servers = programs[run.receiver].servers if run.receiver in programs else ()
     receiver = next((server.argv for server in servers if server.id == run.flow), ())
     for side, at, argv in (("sender", node, run.argv), ("receiver", run.receiver, receiver)):
-        name = exec_json(run.flow, side)
+        name = json_file(run.flow, side)
         if any(f"{FOLDER}/{name}" in word for word in argv):
             yield side, raw / at / name
 
@@ -207,3 +240,6 @@ def _finite(value: float) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+ExecReader.collectors = (Collector("exec", "exec", parse_exec),)

@@ -13,19 +13,22 @@ import gzip
 import json
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from collectors.collector import BadRawError, Rows
+from collectors.collector import BadRawError, Collector, Rows
+from collectors.reader import FlowResult, Reader
 from collectors.result import Result
 from l4sbench.plain import open_plain
+from l4sbench.traffic.flent import FLENT
 from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from l4sbench.program import FlowRun, Program
     from l4sbench.program.trial import EndedTrial
 
 PATTERN: Final = "*.flent.gz"
@@ -50,12 +53,26 @@ class FlentTest:
     units: Mapping[str, str]
 
 
+class FlentReader(Reader):
+    """Reads tests of flent, of which the tables of flows know how long they ran."""
+
+    send = FLENT
+
+    def read(self, programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str) -> FlowResult:
+        """Return how long a test ran; it has no receiver whose figures count."""
+        del programs
+        try:
+            return FlowResult(run, node, read_test(raw / node, run.flow).result, None, ())
+        except BadRawError as error:
+            return FlowResult(run, node, None, None, (replace(error.fault, at=run.flow),))
+
+
 def parse_flent(trial: EndedTrial) -> Rows | None:
     """Return table `flent`; None in trials without a test of flent."""
     rows: Rows = []
     for node, program in trial.programs.items():
         for run in program.flows:
-            if run.send != "flent":
+            if run.send != FLENT:
                 continue
             test = read_test(trial.raw / node, run.flow)
             numbers: dict[str, int] = {}
@@ -116,7 +133,7 @@ def _parsed(plain: Mapping[str, Any]) -> FlentTest:
     }
     points = sorted(_points(plain, _epoch_s(about["T0"])), key=lambda point: (point[0], point[1]))
     seconds = float(about.get("TOTAL_LENGTH") or about["LENGTH"])
-    return FlentTest(Result("flent", seconds, 0, ()), tuple(points), units)
+    return FlentTest(Result(FLENT, seconds, 0, ()), tuple(points), units)
 
 
 def _points(plain: Mapping[str, Any], t0_s: float) -> Iterator[tuple[str, float, float]]:
@@ -136,3 +153,6 @@ def _points(plain: Mapping[str, Any], t0_s: float) -> Iterator[tuple[str, float,
 def _epoch_s(text: str) -> float:
     """Return an instant that flent writes in UTC, in seconds since the epoch."""
     return datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC).timestamp()
+
+
+FlentReader.collectors = (Collector("flent", "flent", parse_flent),)

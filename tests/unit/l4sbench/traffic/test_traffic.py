@@ -8,61 +8,53 @@ from typing import Any
 
 import pytest
 
-from l4sbench.cell import Group
 from l4sbench.errors import InputError
-from l4sbench.factors import SENDS
-from l4sbench.program.traffic import Flow, commands
+from l4sbench.traffic import SENDS, Flow
 from l4sbench.units import Duration, Percent, Rate, Size
 
 
-def group(send: str = "bulk", **factors: Any) -> Group:
-    cc, ecn = ("prague", "accecn") if SENDS[send].tcp else (None, None)
-    return Group("l4s", send, cc, 1, ecn, Duration(0), (None, None), {}, **factors)
-
-
 def flow(length: str) -> Flow:
-    return Flow("l4s-0", "10.0.5.100", 5001, "prague", Duration.parse(length), group())
+    return Flow("l4s-0", "10.0.5.100", 5001, "prague", Duration.parse(length))
+
+
+def bulk(length: str, tool: str) -> tuple[str, str]:
+    both = SENDS["bulk"].of({}).commands(flow(length), tool)
+    return " ".join(both.sender), " ".join(both.receiver)
 
 
 def test_lean() -> None:
-    both = commands("lean", flow("60s"))
-    assert " ".join(both.sender) == (
-        "lab-traffic send --to 10.0.5.100 --port 5001 --seconds 60 --interval 1 --cc prague --flow l4s-0"
+    assert bulk("60s", "lean") == (
+        "lab-traffic send --to 10.0.5.100 --port 5001 --seconds 60 --interval 1 --cc prague --flow l4s-0",
+        "lab-traffic receive --port 5001 --seconds 60 --interval 1",
     )
-    assert " ".join(both.receiver) == "lab-traffic receive --port 5001 --seconds 60 --interval 1"
 
 
 def test_iperf3() -> None:
-    both = commands("iperf3", flow("60s"))
-    assert " ".join(both.sender) == "iperf3 -c 10.0.5.100 -p 5001 -t 60 -C prague -i 1 -J"
-    assert " ".join(both.receiver) == "iperf3 -s -1 -p 5001 -i 1 -J"
+    assert bulk("60s", "iperf3") == (
+        "iperf3 -c 10.0.5.100 -p 5001 -t 60 -C prague -i 1 -J",
+        "iperf3 -s -1 -p 5001 -i 1 -J",
+    )
 
 
 @pytest.mark.parametrize(
     ("length", "written"), [("500ms", "0.5"), ("1h", "3600"), ("1234567.000000001s", "1234567.000000001")]
 )
 def test_parts_of_seconds_are_kept(length: str, written: str) -> None:
-    argv = commands("lean", flow(length)).sender
-    assert argv[argv.index("--seconds") + 1] == written
+    words = bulk(length, "lean")[0].split()
+    assert words[words.index("--seconds") + 1] == written
 
 
 def test_iperf3_refuses_parts_of_seconds() -> None:
     with pytest.raises(
         InputError, match=r"duration: iperf3 runs for whole seconds, .* l4s-0 .* 1\.5s; use traffic"
     ):
-        commands("iperf3", flow("1500ms"))
-
-
-def test_an_unknown_tool_is_an_error() -> None:
-    with pytest.raises(InputError, match="netperf is not a valid traffic tool; choose from lean, iperf3"):
-        commands("netperf", flow("1s"))
+        bulk("1500ms", "iperf3")
 
 
 def of(tool: str, send: str, **factors: Any) -> tuple[str, str]:
-    wanted = group(send, **factors)
-    both = commands(
-        tool, Flow("x-0", "10.0.5.100", 5003, "reno" if wanted.cc else "", Duration(10**10), wanted)
-    )
+    kind = SENDS[send]
+    cc = "reno" if kind.by_tcp else ""
+    both = kind.of(factors).commands(Flow("x-0", "10.0.5.100", 5003, cc, Duration(10**10)), tool)
     return " ".join(both.sender), " ".join(both.receiver)
 
 
@@ -109,14 +101,27 @@ def test_iperf3_paces_the_payload_so_that_the_frames_have_the_rate() -> None:
     assert receiver == "iperf3 -s -1 -p 5003 -i 1 -J"
 
 
-def test_iperf3_refuses_what_it_cannot_send() -> None:
-    with pytest.raises(InputError, match=r"l4s\.send: iperf3 cannot do this"):
-        of("iperf3", "requests", period=Duration(10**8), size=Size(50))
-
-
 def test_a_test_of_flent_has_the_flow_s_name_and_its_server() -> None:
     sender, receiver = of("flent", "flent", test="ping")
     how = "-4 -H 10.0.5.100 --netperf-control-port 5003 -l 10 -d 0 -t x-0 -D %folder -r /dev/null"
     assert (sender, receiver) == (f"flent ping {how}", "irtt server")
     assert of("flent", "flent", test="udp_flood")[1] == "iperf -s -u"
     assert of("flent", "flent", test="rrul") == (f"flent rrul {how}", "netserver -D -4 -p 5003")
+
+
+def test_every_kind_says_what_it_needs_and_takes() -> None:
+    assert {name: (kind.needs(), kind.takes()) for name, kind in SENDS.items()} == {
+        "bulk": ((), ("bytes",)),
+        "connect-flood": (("rate", "size"), ()),
+        "exec": (("exec_sender",), ("exec_receiver", "codepoint")),
+        "flent": (("test",), ()),
+        "paced": (("rate", "codepoint"), ("size",)),
+        "requests": (("period", "size"), ()),
+        "syn-flood": (("rate", "codepoint"), ()),
+        "workload": (("workload", "load"), ()),
+    }
+
+
+def test_a_factor_that_is_missing_is_named() -> None:
+    with pytest.raises(KeyError, match="codepoint"):
+        SENDS["paced"].of({"rate": Rate(10**6)})

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Programs of the user's own that send and receive flows, by their commands (`l4sbench.executables`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.errors import Problem
+from l4sbench.executables import OF_CODEPOINT, command_of
+from l4sbench.traffic.send import (
+    CODEPOINT,
+    CODEPOINTS,
+    EXECUTABLE,
+    FOLDER,
+    FlowCommands,
+    Send,
+    factor,
+    shared,
+)
+from l4sbench.traffic.tools import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from l4sbench.traffic.send import Asked, Flow
+
+EXEC: Final = "exec"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exec(Send):
+    """Packets of a program of the user's own, by UDP or TCP; they are measured at the bottleneck."""
+
+    name = EXEC
+    about = "programs of your own"
+    transports = ("tcp", "udp")
+    own_tool = EXEC
+    output = "txt"
+
+    exec_sender: str = factor(
+        "str",
+        "send: exec: command of the sender: the path of a static program, relative to the matrix, and its "
+        "arguments, in which {address}, {port}, {seconds} and others stand for what the flow has.",
+        refers="program",
+        source="l4sbench docs exec",
+    )
+    exec_receiver: str | None = factor(
+        "str",
+        "send: exec: command of the receiver, likewise; it runs from before the flow to the trial's end.",
+        optional=True,
+        refers="program",
+        source="l4sbench docs exec",
+    )
+    codepoint: str | None = shared(CODEPOINT, optional=True)
+
+    def commands(self, flow: Flow, tool: str) -> FlowCommands:
+        """Return the commands of both programs, with all placeholders filled in."""
+        del tool
+        code = str(CODEPOINTS.index(self.codepoint)) if self.codepoint else ""
+        values = {
+            "address": flow.address,
+            "port": str(flow.port),
+            "seconds": seconds(flow.length),
+            "flow": flow.id,
+            "index": str(flow.index),
+            **({"codepoint": self.codepoint, "ecn": code} if self.codepoint else {}),
+        }
+
+        def argv(side: str, text: str | None, network: str) -> tuple[str, ...]:
+            if text is None:
+                return ()
+            command, json = command_of(text), f"{FOLDER}/{json_file(flow.id, side)}"
+            filled = command.filled({**values, "interface": f"@{network}", "json": json})
+            return (f"{EXECUTABLE}{flow.handle(command.program)}", *filled)
+
+        at_sender, at_receiver = flow.networks
+        return FlowCommands(
+            argv("sender", self.exec_sender, at_sender), argv("receiver", self.exec_receiver, at_receiver)
+        )
+
+    def problems(self, asked: Asked) -> Iterator[Problem]:
+        """Yield the problems of a trial without packets, and of a placeholder without a value."""
+        if not asked.captured:
+            message = f"send: {EXEC} is measured by packets, and this cell keeps none"
+            yield Problem("", f"{asked.group}.send", message, "write capture: headers")
+        for name, text in (("exec_sender", self.exec_sender), ("exec_receiver", self.exec_receiver)):
+            if text is not None and self.codepoint is None and command_of(text).placeholders & OF_CODEPOINT:
+                message = "has {ecn} or {codepoint}, and the group states no codepoint"
+                yield Problem("", f"{asked.group}.{name}", message, f"write {asked.group}.codepoint: ect1")
+
+    @property
+    def is_l4s(self) -> bool:
+        """True if it is asked to send packets with ECT(1)."""
+        return self.codepoint == "ect1"
+
+
+def json_file(flow: str, side: str) -> str:
+    """Return the raw file in which a program leaves its JSON; `side`: sender, receiver."""
+    return f"flow-{flow}.{side}.json"

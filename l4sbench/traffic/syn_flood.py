@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Floods of SYNs: frames that open connections, at a constant rate, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from l4sbench.traffic.send import CODEPOINT, CODEPOINTS, RATE, Send, shared
+from l4sbench.traffic.tools import SYN_BYTES, lean
+
+if TYPE_CHECKING:
+    from l4sbench.traffic.send import Flow, FlowCommands
+    from l4sbench.units import Rate
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynFlood(Send):
+    """SYNs without options at a rate, none of which is answered."""
+
+    name = "syn-flood"
+    about = "SYNs at a rate"
+    only_syns = True
+    each_mbit = 0.06
+
+    rate: Rate = shared(RATE)
+    codepoint: str = shared(CODEPOINT)
+
+    def commands(self, flow: Flow, tool: str) -> FlowCommands:
+        """Return the argument lists of a flow's ends."""
+        del tool
+        frames = ("--frames", f"{self.rate.bits_per_s}/{SYN_BYTES * 8}")
+        code = ("--codepoint", str(CODEPOINTS.index(self.codepoint)))
+        return lean(flow, ("pace", "--syn", *frames, *code), ("count", "--syn"))
+
+    @property
+    def is_l4s(self) -> bool:
+        """True if its packets have ECT(1)."""
+        return self.codepoint == "ect1"
+
+    @property
+    def each_per_s(self) -> float:
+        """Number of SYNs in a second."""
+        return self.rate.bits_per_s / (8 * SYN_BYTES)
