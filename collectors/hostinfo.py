@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from collectors.collector import BadRawError, Rows
 from l4sbench.plain import is_plain, plain_text, read_plain
+from l4sbench.program import ReadKind
 
 if TYPE_CHECKING:
     from l4sbench.program import Program, Readback
@@ -59,16 +60,6 @@ def _kernel(content: bytes) -> NodeKernel:
     plain = json.loads(content)
     modules = {str(name): str(version) for name, version in plain.get("modules", {}).items()}
     return NodeKernel(str(plain["kernel_release"]), modules)
-
-
-def port_of(reading: Readback) -> str | None:
-    """Return the network whose port a read-back is about; None for one about the whole node."""
-    return next((word[1:] for word in reading.argv if word.startswith("@")), None)
-
-
-def is_qdisc(reading: Readback) -> bool:
-    """Return True for `tc ... qdisc ...`."""
-    return reading.argv[0] == "tc" and "qdisc" in reading.argv
 
 
 def parse_qdiscs(text: str) -> list[dict[str, object]]:
@@ -144,28 +135,28 @@ def _facts(raw: Path, node: str, program: Program) -> Iterator[tuple[str, str, s
 
 
 def _read_back(reading: Readback, text: str) -> Iterator[tuple[str, str, str]]:
-    network = port_of(reading) or ""
-    if is_qdisc(reading):
+    network = reading.network
+    if reading.kind is ReadKind.QDISCS:
         for qdisc in parse_qdiscs(text):
             shown = {"kind": qdisc.get("kind"), **_mapping(qdisc.get("options"))}
             yield "qdisc", f"{network} {qdisc.get('handle')}", json.dumps(shown, sort_keys=True)
         return
-    match reading.argv[0]:
-        case "ethtool":
+    match reading.kind:
+        case ReadKind.OFFLOADS:
             for name, on in parse_offloads(text).items():
                 yield "offload", f"{network} {name}", "on" if on else "off"
-        case "sysctl":
+        case ReadKind.SYSCTLS:
             yield from (("sysctl", name, value) for name, value in parse_sysctls(text).items())
-        case "grep":
+        case ReadKind.PARAMETERS:
             yield from (("parameter", name, value) for name, value in parse_parameters(text).items())
-        case "control.py":
+        case ReadKind.SWITCH:
             for shown in parse_qdiscs(text):
                 yield (
                     "switch",
                     f"{shown.get('network')} {shown.get('kind')}",
                     json.dumps(shown, sort_keys=True),
                 )
-        case "uname" if len(words := text.split()) >= 3:
+        case ReadKind.KERNEL if len(words := text.split()) >= 3:
             yield "kernel", "release", words[2]
 
 

@@ -22,11 +22,9 @@ from collectors.exported import mark_counters
 from collectors.faults import faults, left_out
 from collectors.flows import read_flows
 from collectors.hostinfo import (
-    is_qdisc,
     parse_offloads,
     parse_qdiscs,
     parse_sysctls,
-    port_of,
     read_kernel,
     read_output,
 )
@@ -36,8 +34,9 @@ from collectors.queues import queue_rows
 from collectors.sockets import socket_rows
 from l4sbench.events import Status
 from l4sbench.faults import Fault, FaultKind
-from l4sbench.program import DROPS, differences
+from l4sbench.program import DROPS, ReadKind, differences
 from l4sbench.program.trial import Judgement
+from l4sbench.traffic import Ready
 from l4sbench.traits import LATE_MS, MOST_LATE
 
 if TYPE_CHECKING:
@@ -103,10 +102,10 @@ class _Evidence:
         for node, program in self.programs.items():
             for reading in program.readback:
                 text = read_output(self.raw, node, reading.output)
-                if text is None or not is_qdisc(reading):
+                if text is None or reading.kind is not ReadKind.QDISCS:
                     continue
                 try:
-                    found[node, port_of(reading) or ""] = parse_qdiscs(text)
+                    found[node, reading.network] = parse_qdiscs(text)
                 except BadRawError as error:
                     raise BadRawError(f"{node}: {reading.output} {error}") from error
         return found
@@ -116,7 +115,9 @@ class _Evidence:
         """Node, network and number of packets that a wire of the lab dropped."""
         for node, program in self.programs.items():
             for reading in program.readback:
-                text = read_output(self.raw, node, reading.output) if reading.argv[0] == "sysctl" else None
+                if reading.kind is not ReadKind.SYSCTLS:
+                    continue
+                text = read_output(self.raw, node, reading.output)
                 for name, value in parse_sysctls(text or "").items():
                     *root, network, what = name.split(".")
                     if root == ["net", "wire"] and what == DROPS and value != "0":
@@ -150,13 +151,13 @@ def _readbacks(evidence: _Evidence) -> Iterator[Fault]:
             text = read_output(evidence.raw, node, reading.output)
             if text is None:
                 continue
-            if reading.argv[0] == "ethtool":
-                network = port_of(reading) or ""
+            if reading.kind is ReadKind.OFFLOADS:
+                network = reading.network
                 for name, on in parse_offloads(text).items():
                     if asked.get(network, {}).get(name, on) != on:
                         shown = "on" if on else "off"
                         yield Fault.of(FaultKind.OFFLOAD, node, name=name, shown=shown, network=network)
-            elif reading.argv[0] == "sysctl":
+            elif reading.kind is ReadKind.SYSCTLS:
                 found = parse_sysctls(text)
                 for name, value in program.sysctls_at_end.items():
                     if name in found and found[name] != value:
@@ -197,7 +198,7 @@ def _captures(evidence: _Evidence) -> Iterator[Fault]:
     """Report captures of the program that are missing or incomplete."""
     for node, program in evidence.programs.items():
         for server in program.servers:
-            if server.argv[0] != "tcpdump":
+            if server.ready is not Ready.CAPTURES:
                 continue
             path = find_capture(evidence.raw / node, server.output)
             if path is None or not path.stat().st_size:

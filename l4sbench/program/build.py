@@ -18,6 +18,7 @@ from l4sbench.program.data import (
     Module,
     Program,
     Readback,
+    ReadKind,
     Route,
     Sampler,
     Server,
@@ -27,6 +28,7 @@ from l4sbench.program.placement import Placed, Placement
 from l4sbench.program.shapers import bottleneck, delays, port_name, reverse
 from l4sbench.program.switches import neighbours, routes_beside, switch_program
 from l4sbench.program.wires import readback, settings
+from l4sbench.traffic import Ready
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -90,7 +92,7 @@ def _captures(placement: Placement, node: str) -> tuple[Server, ...]:
 def _capture(network: str, direction: tuple[str, ...], packets: tuple[str, ...]) -> Server:
     what = ("-i", port_name(network), *direction, "-s", str(SNAP_BYTES), "-B", str(CAPTURE_BUFFER_KIB))
     how = ("-n", "-Z", "root", "--time-stamp-precision", "nano", "-w", "-")
-    return Server(f"capture-{network}", ("tcpdump", *what, *how, *packets), f"{network}.pcap")
+    return Server(f"capture-{network}", ("tcpdump", *what, *how, *packets), f"{network}.pcap", Ready.CAPTURES)
 
 
 def _program(placement: Placement, node: Node, conditions: Conditions) -> Program:
@@ -181,15 +183,19 @@ def _samplers(
 def _host_facts(
     node: Node, sysctls: Sequence[tuple[str, str]], modules: Sequence[Module]
 ) -> Iterator[Readback]:
-    yield Readback("kernel", ("uname", "-a"), "uname.txt", host=True)
-    yield Readback("sysctls", ("sysctl", *(key for key, _ in sysctls)), "sysctls.txt", host=True)
-    yield Readback("routes", ("ip", "-j", "route", "show"), "routes.json", host=True)
-    for address in node.addresses:
-        network = address.network
+    def about(
+        kind: ReadKind, argv: tuple[str, ...], output: str, of: str = "", network: str = ""
+    ) -> Readback:
+        name = f"{kind} {of}".rstrip()
+        return Readback(name, argv, output, host=True, kind=kind, network=network)
+
+    yield about(ReadKind.KERNEL, ("uname", "-a"), "uname.txt")
+    yield about(ReadKind.SYSCTLS, ("sysctl", *(key for key, _ in sysctls)), "sysctls.txt")
+    yield about(ReadKind.ROUTES, ("ip", "-j", "route", "show"), "routes.json")
+    for network in (address.network for address in node.addresses):
         argv = ("ethtool", "-k", port_name(network))
-        yield Readback(f"offloads {network}", argv, f"offloads-{network}.txt", host=True)
+        yield about(ReadKind.OFFLOADS, argv, f"offloads-{network}.txt", network, network)
     for module in modules:
         if module.params:
-            name = f"parameters {module.name}"
-            place = f"/sys/module/{module.name}/parameters"
-            yield Readback(name, ("grep", "-r", "", place), f"module-{module.name}.txt", host=True)
+            place = ("grep", "-r", "", f"/sys/module/{module.name}/parameters")
+            yield about(ReadKind.PARAMETERS, place, f"module-{module.name}.txt", module.name)

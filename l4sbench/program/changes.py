@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from l4sbench.errors import Problem
 from l4sbench.factors import EVENT_AT, EVENTS
 from l4sbench.parameters import plain
-from l4sbench.program.data import Change, Readback
+from l4sbench.program.data import Change, Readback, ReadKind
 from l4sbench.program.shapers import Shaper, new_delay, new_rate
 from l4sbench.program.wires import changed
 from l4sbench.units import Duration
@@ -80,7 +80,12 @@ def _by_sysctl(event: PathEvent, factor: str, sysctls: tuple[tuple[str, str], ..
         value=str(plain(event.changes[factor])),
         at=event.at,
         commands=(("sysctl", "-w", *(f"{name}={value}" for name, value in sysctls)),),
-        readback=Readback(what, ("sysctl", *(name for name, _ in sysctls)), _file(event, factor, "", "txt")),
+        readback=Readback(
+            what,
+            ("sysctl", *(name for name, _ in sysctls)),
+            _file(event, factor, "", "txt"),
+            kind=ReadKind.SYSCTLS,
+        ),
         sysctls=sysctls,
     )
 

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from l4sbench.catalog import Expectation, Exports  # noqa: TC001  (pydantic reads it)
-from l4sbench.traffic import DEFAULT, SENDS, Send
+from l4sbench.traffic import DEFAULT, SENDS, Ready, Send
 from l4sbench.units import Duration
 from l4sbench.wording import quoted
 
@@ -76,11 +77,20 @@ class Module:
 
 @dataclass(frozen=True)
 class Server:
-    """A process that runs from before the first flow to the end; its stdout goes to raw file `output`."""
+    """A process that runs from before the first flow to the end; its stdout goes to raw file `output`.
+
+    `ready` is how it shows that flows may begin; None in programs of earlier versions.
+    """
 
     id: str
     argv: tuple[str, ...]
     output: str
+    ready: Ready | None = None
+
+    def __post_init__(self) -> None:
+        """Recognize captures in programs that were stored before servers said what they are."""
+        if self.ready is None and self.argv[:1] == ("tcpdump",):
+            object.__setattr__(self, "ready", Ready.CAPTURES)
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,8 @@ class FlowRun:
         ecn: ECN that it must negotiate: `off`, `classic`, `accecn` or `dctcp`; empty without `cc`.
         send: Kind of traffic, as in the factor `<group>.send`.
         bytes: Payload after whose delivery it ends; None: when its time is over.
+        sampled: Whether the sockets of its connection are sampled.
+        close_s: Time that it may take to end after its planned end.
         input: Content of a file that its command reads, whose place is where `INPUT` is among the arguments.
     """
 
@@ -117,6 +129,8 @@ class FlowRun:
     ecn: str
     send: str = DEFAULT
     bytes: int | None = None
+    sampled: bool = True
+    close_s: float = 10.0
     input: str = ""
 
     def __post_init__(self) -> None:
@@ -147,18 +161,56 @@ class Sampler:
     exports: tuple[Exports, ...] = ()
 
 
+class ReadKind(StrEnum):
+    """Kinds of read-backs, by what their output is."""
+
+    KERNEL = "kernel"
+    SYSCTLS = "sysctls"
+    ROUTES = "routes"
+    OFFLOADS = "offloads"
+    PARAMETERS = "parameters"
+    QDISCS = "qdiscs"
+    SWITCH = "switch"
+
+
 @dataclass(frozen=True)
 class Readback:
     """A command that runs after the flows have ended; its stdout goes to the raw file `output`.
 
-    `host`: it reads a property of the host, not an effect of the trial; a testbed that creates its nodes for
-    every trial may skip it.
+    Attributes:
+        name: Its name for messages.
+        argv: The command.
+        output: Raw file for its standard output.
+        host: It reads a property of the host, not an effect of the trial; a testbed that creates its nodes
+            for every trial may skip it.
+        kind: Kind of its output; None in programs of earlier versions if it is not one of these.
+        network: Network of the port that it is about; empty: the whole node.
     """
 
     name: str
     argv: tuple[str, ...]
     output: str
     host: bool = False
+    kind: ReadKind | None = None
+    network: str = ""
+
+    def __post_init__(self) -> None:
+        """Take from the command what programs of earlier versions do not say."""
+        if self.kind is None and self.argv[:1] and (self.argv[0] != "tc" or "qdisc" in self.argv):
+            object.__setattr__(self, "kind", _BEFORE_KINDS.get(self.argv[0]))
+            network = next((word[1:] for word in self.argv if word.startswith("@")), "")
+            object.__setattr__(self, "network", network)
+
+
+_BEFORE_KINDS: Final = {
+    "uname": ReadKind.KERNEL,
+    "sysctl": ReadKind.SYSCTLS,
+    "ip": ReadKind.ROUTES,
+    "ethtool": ReadKind.OFFLOADS,
+    "grep": ReadKind.PARAMETERS,
+    "tc": ReadKind.QDISCS,
+    "control.py": ReadKind.SWITCH,
+}
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ def flows_of(
             raise InputError([Problem("", f"{placed.group.name}.send", NOT_BY_IPERF3, lean)])
         both = sends.commands(flow, by)
         if pair.receiver == node and both.receiver:
-            servers.append(Server(flow.id, both.receiver, f"flow-{flow.id}.receiver.{sends.output}"))
+            output = f"flow-{flow.id}.receiver.{sends.output}"
+            servers.append(Server(flow.id, both.receiver, output, both.ready))
         if pair.sender == node:
             group = placed.group
             runs.append(
@@ -54,6 +55,8 @@ def flows_of(
                     ecn=group.ecn or "",
                     send=group.send,
                     bytes=sends.limit.bytes if sends.limit else None,
+                    sampled=sends.one_connection,
+                    close_s=sends.close_s,
                     input=sends.input(flow),
                 )
             )

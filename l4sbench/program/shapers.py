@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from l4sbench.catalog import Expectation
 from l4sbench.catalog.template import write
-from l4sbench.program.data import Expected, Readback
+from l4sbench.program.data import Expected, Readback, ReadKind
 from l4sbench.program.wires import part_of_rtt
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ def _netem(placement: Placement, verb: str, network: str, delay: Duration, outpu
 
 def _show_qdiscs(network: str, output: str = "") -> Readback:
     argv = ("tc", "-s", "-j", "qdisc", "show", "dev", port_name(network))
-    return Readback(f"qdisc {network}", argv, output or _qdisc_file(network))
+    file = output or _qdisc_file(network)
+    return Readback(f"qdisc {network}", argv, file, kind=ReadKind.QDISCS, network=network)
 
 
 def _qdisc_file(network: str) -> str:

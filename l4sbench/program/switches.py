@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.catalog import Expectation, switch_programs
-from l4sbench.program.data import Expected, Neighbour, Program, Readback, Route, Sampler
+from l4sbench.program.data import Expected, Neighbour, Program, Readback, ReadKind, Route, Sampler
 from l4sbench.units import Rate
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def switch_program(placement: Placement, node: Node) -> Program:
     return Program(
         node.name,
         samplers=(Sampler("queues", placement.cell.sample_interval, port.network, placement.queue_exports),),
-        readback=(Readback("switch", ("control.py", "show", "--json"), READBACK_FILE),),
+        readback=(Readback("switch", ("control.py", "show", "--json"), READBACK_FILE, kind=ReadKind.SWITCH),),
         expected=tuple(_expected(placement, port.network)),
     )
 

@@ -11,7 +11,7 @@ import hashlib
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.program.data import Readback
+from l4sbench.program.data import Readback, ReadKind
 from l4sbench.units import Duration, Packets, Percent
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def readback(placement: Placement, node: str, set_to: tuple[tuple[str, str], ...
     air = placement.topology.bottleneck_of(node)
     if air is not None and placement.cell.wifi_mcs is not None:
         counters += [f"{_ROOT}.{air.network}.{name}" for name in ("air_accesses", "air_again")]
-    return Readback("wires", ("sysctl", *(key for key, _ in set_to), *counters), "wires.txt")
+    argv = ("sysctl", *(key for key, _ in set_to), *counters)
+    return Readback("wires", argv, "wires.txt", kind=ReadKind.SYSCTLS)
 
 
 def part_of_rtt(placement: Placement, rtt: Duration) -> Duration:

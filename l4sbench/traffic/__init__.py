@@ -14,7 +14,17 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.traffic.send import CODEPOINTS, EXECUTABLE, FOLDER, INPUT, Asked, Flow, FlowCommands, Send
+from l4sbench.traffic.send import (
+    CODEPOINTS,
+    EXECUTABLE,
+    FOLDER,
+    INPUT,
+    Asked,
+    Flow,
+    FlowCommands,
+    Ready,
+    Send,
+)
 from l4sbench.traffic.tools import SYN_BYTES, UDP_HEADERS
 
 if TYPE_CHECKING:
@@ -35,6 +45,7 @@ __all__ = [
     "Asked",
     "Flow",
     "FlowCommands",
+    "Ready",
     "Send",
 ]
 

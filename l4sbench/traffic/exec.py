@@ -15,6 +15,7 @@ from l4sbench.traffic.send import (
     EXECUTABLE,
     FOLDER,
     FlowCommands,
+    Ready,
     Send,
     factor,
     shared,
@@ -77,7 +78,9 @@ class Exec(Send):
 
         at_sender, at_receiver = flow.networks
         return FlowCommands(
-            argv("sender", self.exec_sender, at_sender), argv("receiver", self.exec_receiver, at_receiver)
+            argv("sender", self.exec_sender, at_sender),
+            argv("receiver", self.exec_receiver, at_receiver),
+            Ready.OWN,
         )
 
     def problems(self, asked: Asked) -> Iterator[Problem]:

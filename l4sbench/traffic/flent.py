@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
-from l4sbench.traffic.send import FOLDER, FlowCommands, HostTools, Send, factor
+from l4sbench.traffic.send import FOLDER, FlowCommands, HostTools, Ready, Send, factor
 from l4sbench.traffic.tools import SECOND_NS
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Flent(Send):
     own_tool = FLENT
     hosts_only = True
     output = "txt"
+    close_s = 40.0  # a large program needs seconds to start and to write what it measured
 
     test: str = factor("str", "send: flent: name of its test, such as ping.")
 
@@ -56,8 +57,10 @@ class Flent(Send):
         how = ("-l", seconds, "-d", "0", "-t", flow.id, "-D", FOLDER, "-r", "/dev/null")
         _, server = self._programs
         # netperf meets its server at this port, the others at their own
-        at = ("-p", port) if server[0] == _NETSERVER else ()
-        return FlowCommands((FLENT, self.test, *to, *how), (*server, *at))
+        by_tcp = server[0] == _NETSERVER
+        at = ("-p", port) if by_tcp else ()
+        ready = Ready.LISTENS if by_tcp else Ready.AT_ONCE
+        return FlowCommands((FLENT, self.test, *to, *how), (*server, *at), ready)
 
     def problems(self, asked: Asked) -> Iterator[Problem]:
         """Yield the problem of a text that is no name of a test."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.traffic.send import CODEPOINT, CODEPOINTS, RATE, SIZE, Send, shared
+from l4sbench.traffic.send import CODEPOINT, CODEPOINTS, RATE, SIZE, Ready, Send, shared
 from l4sbench.traffic.tools import IPERF3, UDP_HEADERS, iperf3, lean
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Paced(Send):
         size = ("--size", str(payload))
         # the exact rate is a fraction: frames, and the nanoseconds in which they leave
         frames = ("--frames", f"{self.rate.bits_per_s}/{self.frame_bytes * 8}", "--codepoint", code)
-        return lean(flow, ("pace", *size, *frames), ("count", *size))
+        return lean(flow, ("pace", *size, *frames), ("count", *size), Ready.COUNTS)
 
     @property
     def payload_bytes(self) -> int:

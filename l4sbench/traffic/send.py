@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields, replace
+from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
@@ -69,12 +70,28 @@ class Flow:
     draw: Callable[[str, int], float] = lambda _purpose, _number: 0.5
 
 
+class Ready(StrEnum):
+    """Ways in which a server shows that flows may begin."""
+
+    LISTENS = "listens"
+    """It listens at the flow's port by TCP."""
+    COUNTS = "counts"
+    """It is lab-traffic, and counts packets for which nobody listens."""
+    OWN = "own"
+    """It is a program of the user's own, which need not have a socket, and runs until it is ended."""
+    CAPTURES = "captures"
+    """It captures packets."""
+    AT_ONCE = "at once"
+    """It does not show it."""
+
+
 @dataclass(frozen=True)
 class FlowCommands:
     """Argument lists of the sender and the receiver of one flow; no receiver: an empty one."""
 
     sender: tuple[str, ...]
     receiver: tuple[str, ...] = ()
+    ready: Ready = Ready.LISTENS
 
 
 @dataclass(frozen=True)
@@ -156,6 +173,7 @@ class Send(ABC):
         own_tool: The tool that sends this kind and no other, whatever `traffic.tool` says; empty: none.
         hosts_only: True if it runs on the wall clock alone.
         output: Ending of the raw files with the output of its commands.
+        close_s: Time that its sender may take to end after its planned end.
         only_syns: True if its packets are SYNs of which no connection comes.
         many_open: True if tens of thousands of its connections are open at a time.
         each_mbit: Megabits of a bulk transfer that cost a simulation as much as one of its connections, or
@@ -171,6 +189,7 @@ class Send(ABC):
     own_tool: ClassVar[str] = ""
     hosts_only: ClassVar[bool] = False
     output: ClassVar[str] = "json"
+    close_s: ClassVar[float] = 10.0
     only_syns: ClassVar[bool] = False
     many_open: ClassVar[bool] = False
     each_mbit: ClassVar[float] = 0.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from l4sbench.traffic.send import CODEPOINT, CODEPOINTS, RATE, Send, shared
+from l4sbench.traffic.send import CODEPOINT, CODEPOINTS, RATE, Ready, Send, shared
 from l4sbench.traffic.tools import SYN_BYTES, lean
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class SynFlood(Send):
         del tool
         frames = ("--frames", f"{self.rate.bits_per_s}/{SYN_BYTES * 8}")
         code = ("--codepoint", str(CODEPOINTS.index(self.codepoint)))
-        return lean(flow, ("pace", "--syn", *frames, *code), ("count", "--syn"))
+        return lean(flow, ("pace", "--syn", *frames, *code), ("count", "--syn"), Ready.COUNTS)
 
     @property
     def is_l4s(self) -> bool:

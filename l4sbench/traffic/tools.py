@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
-from l4sbench.traffic.send import FlowCommands
+from l4sbench.traffic.send import FlowCommands, Ready
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,9 @@ def seconds(length: Duration) -> str:
     return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
 
 
-def lean(flow: Flow, sender: Sequence[str], receiver: Sequence[str]) -> FlowCommands:
+def lean(
+    flow: Flow, sender: Sequence[str], receiver: Sequence[str], ready: Ready = Ready.LISTENS
+) -> FlowCommands:
     """Return the commands of lab-traffic: each end has a subcommand and its own options."""
     # No low-water mark: lab-traffic sleeps in one system call anyway, and with a mark the kernel would
     # underestimate the reader's speed and keep the window small.
@@ -54,6 +56,7 @@ def lean(flow: Flow, sender: Sequence[str], receiver: Sequence[str]) -> FlowComm
     return FlowCommands(
         ("lab-traffic", sender[0], *to, *sender[1:], *name),
         ("lab-traffic", receiver[0], *common, *receiver[1:]),
+        ready,
     )
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.planning.inputs import executables_used
+from l4sbench.traffic import Ready
 from l4sbench.units import Rate
 from l4sbench.wording import quoted, quoted_name
 
@@ -477,7 +478,7 @@ def trial_variables(
     """
     programs = {node: program for node, program in programs.items() if node not in switches}
     both = shared(networks_of(topology), programs)
-    tools = {server.argv[0] for program in programs.values() for server in program.servers}
+    servers = [server for program in programs.values() for server in program.servers]
     return {
         "l4sbench_trial": trial,
         "l4sbench_owner": owner,
@@ -486,5 +487,5 @@ def trial_variables(
         "l4sbench_router": keeper_of(topology, switches),
         "l4sbench_meet": meeting_place(topology, switches),
         "l4sbench_limit_s": limit_s,
-        "l4sbench_capture": "tcpdump" in tools,
+        "l4sbench_capture": any(server.ready is Ready.CAPTURES for server in servers),
     }

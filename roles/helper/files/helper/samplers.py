@@ -107,9 +107,7 @@ def samplers(part: Mapping[str, Any], node: str, raw: Path, start_ns: int) -> li
 
 def _sockets(part: Mapping[str, Any], node: str, raw: Path, interval_ns: int, start_ns: int) -> Recorder:
     """Return a sampler by netlink; by `ss` where the kernel does not answer."""
-    runs = [
-        (name, run) for name, p in part["programs"].items() for run in p["flows"] if run["send"] == "bulk"
-    ]
+    runs = [(name, run) for name, p in part["programs"].items() for run in p["flows"] if run["sampled"]]
     ports = {run["port"] for name, run in runs if node in {name, run["receiver"]}}
     try:
         diag = Diag(ports, accecn=mainline_accecn())

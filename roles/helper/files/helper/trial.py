@@ -18,7 +18,6 @@ from meeting import Meeting, Start, attend
 from queues import queues
 from samplers import Recorder, samplers
 from system import (
-    EXECUTABLE,
     Failed,
     duration_ns,
     ended_from_outside,
@@ -29,15 +28,10 @@ from system import (
 )
 from tuning import connect, tune
 
-CLOSE_S = 10.0
-"""Limit for a flow to close after its planned end."""
-FLENT_CLOSE_S = 40.0
-"""The same for flent, a large program that needs seconds to start and to write what it measured."""
 DRAIN_S = 0.5
 """Time from the planned end of the last flow to the read-back."""
 SERVER_CLOSE_S = 3.0
-BY_UDP = ("iperf", "irtt")
-"""Servers that listen for UDP alone, at ports of their own."""
+"""Limit for a server to end by itself, and then by a signal."""
 LEAN = "lab-traffic"
 LEAD_NS = 200_000_000
 """Time before its flow at which a sender of lab-traffic is started; it waits for the instant by itself."""
@@ -129,16 +123,18 @@ class _Performer:
         self._host_file()
         for server in self._program["servers"]:
             self._servers.append((server["id"], self._spawn(server["argv"], server["output"])))
-        counting = {s["id"] for s in self._program["servers"] if s["argv"][:2] == [LEAN, "count"]}
-        own = {s["id"] for s in self._program["servers"] if s["argv"][0].startswith(EXECUTABLE)}
-        by_tcp = {s["id"] for s in self._program["servers"] if s["argv"][0] not in BY_UDP} - counting - own
+        by_tcp = self._servers_that("listens")
         _await_listening({port for flow, port in self._received().items() if flow in by_tcp})
         for name, process in self._servers:
-            if name in counting:
+            if name in self._servers_that("counts"):
                 _await_counting(name, process)
-            if name in own:
+            if name in self._servers_that("own"):
                 _await_bound(self._received()[name], process)
-        self._require_running(own)
+        self._require_running(self._servers_that("own"))
+
+    def _servers_that(self, ready: str) -> set[str]:
+        """Return the servers that show in this way that flows may begin (`l4sbench.traffic.Ready`)."""
+        return {server["id"] for server in self._program["servers"] if server["ready"] == ready}
 
     def go(self, start: Start) -> None:
         """Run the trial from the start instant to the read-back."""
@@ -233,7 +229,7 @@ class _Performer:
     def _await_flows(self, start_ns: int) -> None:
         for flow, process in self._flows:
             planned_ns = start_ns + duration_ns(flow["start"]) + int(flow["seconds"] * 1e9)
-            limit_s = FLENT_CLOSE_S if flow.get("send") == "flent" else CLOSE_S
+            limit_s = flow["close_s"]
             left_s = (planned_ns - time.monotonic_ns()) / 1e9 + limit_s
             try:
                 code = process.wait(max(0.1, left_s))
@@ -260,7 +256,7 @@ class _Performer:
 
     def _stop_servers(self) -> None:
         """End the servers: receivers of flows end by themselves, others such as captures by a signal."""
-        own = {s["id"] for s in self._program["servers"] if s["argv"][0].startswith(EXECUTABLE)}
+        own = self._servers_that("own")
         self._require_running(own)
         deadline = time.monotonic() + SERVER_CLOSE_S
         flows = self._received()
