@@ -147,16 +147,21 @@ def _make_file(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
 
 
-def _make_folder(path: Path) -> int:
+def _make_folder(path: Path) -> int | None:
     path.mkdir()
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:  # `remove_leftovers` of another process came between
+        return None
 
 
-def _claim(folder: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
+def _claim(folder: Path, make: Callable[[Path], int | None]) -> tuple[Path, int]:
     """Make something under a temporary name and lock it; the lock ends when its descriptor is closed."""
     while True:
         path = folder / temporary_name()
         descriptor = make(path)
+        if descriptor is None:
+            continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(FileNotFoundError):

@@ -114,6 +114,24 @@ def test_leftovers_of_the_dead_go_and_work_of_the_living_stays(tmp_path: Path) -
     remove_leftovers(tmp_path / "none")
 
 
+def test_a_folder_that_another_process_takes_for_a_leftover_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its making and its lock there is an instant in which nothing tells it from a leftover."""
+    made, mkdir = [], Path.mkdir
+
+    def make(path: Path) -> None:
+        mkdir(path)
+        made.append(path)
+        if len(made) == 1:
+            remove_leftovers(tmp_path)
+
+    monkeypatch.setattr(Path, "mkdir", make)
+    with unfinished_folder(tmp_path) as folder:
+        assert made[1:] == [folder]
+        assert names(tmp_path) == [folder.name]
+
+
 def test_a_folder_is_removed_however_deep_and_no_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("mine")
