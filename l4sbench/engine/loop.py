@@ -337,7 +337,8 @@ class _Loop:
     def _start_trial(self, task: Task, worker: Worker) -> None:
         cell_id = task.planned.cell.id
         limit_s = math.inf if self._testbed.traits.queues else task.limit_s  # its testbed keeps to it
-        trial = UnderWay(f"trial {task.trial} of {cell_id}", limit_s, task)
+        name = f"trial {task.trial} of {cell_id}"
+        trial = UnderWay(name, limit_s, task, interrupted=self._is_interrupted)
         self._running.append(trial)
         self._emit(events.TrialStarted(self._now(), cell_id, task.trial, task.planned.trial_s))
         self._start(partial(worker.run, task, trial), partial(self._trial_ended, trial, task))
@@ -441,6 +442,17 @@ class _Loop:
         finally:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _is_interrupted(self) -> bool:
+        """Return True if a signal has come, in a thread of a trial.
+
+        A terminal's signal reaches processes of trials, too, and one may fail of it before the main thread
+        knows of it. By the time the main thread takes a message it has handled earlier signals.
+        """
+        taken = threading.Event()
+        self._messages.put(taken.set)
+        taken.wait(GRACE_S)
+        return self._interrupted
 
     def _now(self) -> float:
         return time.monotonic() - self._began_s

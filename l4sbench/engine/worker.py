@@ -60,6 +60,7 @@ class UnderWay:
         stop: Set to end the work.
         stopped_s: When `stop` was set, by the monotonic clock; None before.
         overran: It was ended because of its limit.
+        interrupted: Tells whether the run was interrupted, even if `stop` is not set yet.
     """
 
     name: str
@@ -69,6 +70,7 @@ class UnderWay:
     began_s: float = field(default_factory=time.monotonic)
     stopped_s: float | None = None
     overran: bool = False
+    interrupted: Callable[[], bool] = lambda: False
 
     def end(self) -> None:
         """Have the work end soon."""
@@ -138,7 +140,8 @@ class Worker:
             limit = f"{partial.spec.wall_limit_s:g} s of wall time"
             status, found = Status.FAILED, _failed(f"no end within {limit}")
         except TrialFailed as failure:
-            if under_way.stop.is_set() and not under_way.overran:
+            stopped = under_way.stop.is_set() or under_way.interrupted()
+            if stopped and not under_way.overran:
                 raise TrialStopped from failure
             status, found = Status.FAILED, _failed(failure.reason)
         except L4sbenchError:

@@ -533,6 +533,18 @@ def test_one_interrupt_discards_what_runs_and_keeps_what_ended(wanted: Matrix, r
     assert len(small.contents(run)) == 12
 
 
+def test_a_trial_that_the_interrupt_itself_ends_has_not_failed(wanted: Matrix, run: Run) -> None:
+    """As if a terminal's signal met a trial's process before the engine took notice of it."""
+
+    def hit(spec: TrialSpec, raw: Path) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise TrialFailed("ended by signal 2")
+
+    result = small.run_matrix(wanted, run, small.SmallTestbed(fault=hit), jobs=1)
+    assert (result.interrupted, result.failed, result.left) == (True, 0, 12)
+    assert not list(run.ended())
+
+
 def test_two_interrupts_stop_at_once(wanted: Matrix, run: Run) -> None:
     def on_event(event: events.Event) -> None:
         if isinstance(event, events.TrialStarted | events.RunStopping):
