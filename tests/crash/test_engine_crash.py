@@ -246,13 +246,14 @@ def test_hanging_up_does_nothing_where_it_is_ignored(tmp_path: Path) -> None:
 
 def test_the_second_run_on_a_directory_is_refused(tmp_path: Path) -> None:
     with running(tmp_path, "--sleep", "20") as process:
+        until(lambda: is_writing(tmp_path))
         second = subprocess.run(
             [*SMALL, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert second.returncode != 0
         assert f"is in use by process {process.pid} on " in second.stderr
         assert "l4sbench run small" in second.stderr
-        assert small.partials(latest(tmp_path))  # it has not touched what the first is writing
+        assert is_writing(tmp_path)  # it has not touched what the first is writing
 
 
 def test_a_run_that_is_moved_away_ends_and_is_not_made_again(
