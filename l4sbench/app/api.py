@@ -20,6 +20,7 @@ from l4sbench.app.notebook import listener, shown
 from l4sbench.app.plans import as_html
 from l4sbench.app.prepare import (
     RUNS,
+    Prepared,
     RunOptions,
     find_matrix,
     find_run,
@@ -30,6 +31,7 @@ from l4sbench.app.prepare import (
 )
 from l4sbench.app.reading import copy_description, reading, writable, writing
 from l4sbench.app.rules import require_rule
+from l4sbench.app.stored import StoredRun
 from l4sbench.catalog.outside import keep_catalog
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.factors import DEFAULT_LAB
@@ -42,15 +44,13 @@ if TYPE_CHECKING:
     from l4sbench.engine.loop import RunResult
     from l4sbench.errors import Problem
     from l4sbench.events import OnEvent
-    from l4sbench.matrix import Matrix
     from l4sbench.planning.plan import Plan
     from l4sbench.program import Program
     from l4sbench.topology import Topology
     from l4sbench.traits import TestbedTraits
     from reports.compare import Comparison
     from reports.result.load import RunTables
-    from reports.result.rules import Rule
-    from reports.result.verdicts import Decision, Former
+    from reports.result.verdicts import Decision
 
 __all__ = [
     "CaughtUp",
@@ -58,7 +58,6 @@ __all__ = [
     "Planned",
     "RunOptions",
     "catch_up",
-    "cells_of",
     "collect",
     "compare",
     "decide",
@@ -69,9 +68,11 @@ __all__ = [
     "load",
     "load_matrix",
     "plan_of",
+    "prepare",
     "programs_of",
     "run",
     "run_matrix",
+    "run_prepared",
 ]
 
 RunLike: TypeAlias = "str | Path | EndedRun"
@@ -159,11 +160,9 @@ def load(run: RunLike, *filters: str, runs: str | Path = RUNS, every: bool = Fal
         InputError: there is no such run, or it has no tables.
     """
     from reports.render.notebook import tables_html
-    from reports.result.load import load as load_tables
 
-    path = run.path if isinstance(run, EndedRun) else find_run(run, Path(runs))
-    tables = load_tables(path, cells_of(path, load_matrix(path / "matrix.yaml"), filters, every=every))
-    return shown(tables, tables_html)
+    found = StoredRun(run.path) if isinstance(run, EndedRun) else StoredRun.find(run, runs)
+    return shown(found.tables(filters, every=every), tables_html)
 
 
 def run(
@@ -239,6 +238,18 @@ def run_matrix(
     on_event: OnEvent = lambda _: None,
 ) -> EndedRun:
     """Do as `run` does, with the options as one value."""
+    prepared = prepare(matrix, filters, options)
+    return run_prepared(prepared, on_state=on_state, on_plan=on_plan, on_event=on_event)
+
+
+def run_prepared(
+    prepared: Prepared,
+    *,
+    on_state: Callable[[str], None] = lambda _: None,
+    on_plan: Callable[[Plan], None] = lambda _: None,
+    on_event: OnEvent = lambda _: None,
+) -> EndedRun:
+    """Do as `run` does, with a matrix that is read already."""
     from collectors.assemble import collect as assemble
     from collectors.validity import judge
     from l4sbench.app.adaptive import decider
@@ -247,7 +258,7 @@ def run_matrix(
     from l4sbench.store import DiskFull, Run, RunMoved, locked
     from l4sbench.store.files import room
 
-    prepared = prepare(matrix, filters, options)
+    options = prepared.options
     if prepared.settled.consented:
         on_state(f"trusted from now on: the code of {', '.join(prepared.settled.consented)}")
     loaded = prepared.matrix
@@ -287,8 +298,8 @@ def run_matrix(
             if prepared.rule is None:
                 return EndedRun(found.path, result, None, problems)
             try:
-                whole = load_matrix(found.path / "matrix.yaml")
-                return EndedRun(found.path, result, _decide(found.path, whole, prepared.rule), problems)
+                decision = StoredRun(found.path, prepared.whole).decide(rule=prepared.rule)
+                return EndedRun(found.path, result, decision, problems)
             except InputError as error:
                 return EndedRun(found.path, result, None, (*problems, str(error)))
 
@@ -462,9 +473,8 @@ def decide(
     Raises:
         InputError: there is no such run or rule, or nothing to decide on.
     """
-    path = find_run(run, Path(runs))
-    matrix = load_matrix(path / "matrix.yaml")
-    return path, _decide(path, matrix, require_rule(matrix, rule), filters, every=every)
+    found = StoredRun.find(run, runs)
+    return found.path, found.decide(filters, rule=rule, every=every)
 
 
 def decide_several(
@@ -527,23 +537,19 @@ def compare(
     from reports.compare import load_margins
     from reports.result.load import load as load_tables
 
-    paths = [find_run(run, Path(runs)) for run in (base, new)]
-    matrices = [load_matrix(path / "matrix.yaml") for path in paths]
+    found = [StoredRun.find(run, runs) for run in (base, new)]
+    matrices = [one.matrix for one in found]
     names = (str(base), str(new))
-    with reading(*paths):
+    with reading(*(one.path for one in found)):
         if between is not None:
             halves = sides(between, matrices[0], matrices[1], filters)
             tables = [
-                replace(load_tables(path, half.cells), ids=half.ids)
-                for path, half in zip(paths, halves, strict=True)
+                replace(load_tables(one.path, half.cells), ids=half.ids)
+                for one, half in zip(found, halves, strict=True)
             ]
             names = (f"{names[0]} {halves[0].label}", f"{names[1]} {halves[1].label}")
         else:
-            chosen = [
-                cells_of(path, matrix, filters, every=every)
-                for path, matrix in zip(paths, matrices, strict=True)
-            ]
-            tables = [load_tables(path, cells) for path, cells in zip(paths, chosen, strict=True)]
+            tables = [one.tables(filters, every=every) for one in found]
         return compare_tables(
             *tables,
             names=names,
@@ -551,63 +557,6 @@ def compare(
             rule=require_rule(matrices[0], rule),
             looks=(looks_taken(matrices[0], tables[0]), looks_taken(matrices[1], tables[1])),
         )
-
-
-def _decide(
-    path: Path, matrix: Matrix, rule: Rule, filters: Sequence[str] = (), *, every: bool = False
-) -> Decision:
-    from l4sbench.app.adaptive import looks_taken
-    from reports.render.notebook import decision_html
-    from reports.result.load import load as load_tables
-    from reports.result.verdicts import Former
-    from reports.result.verdicts import decide as verdicts_of
-
-    tables = load_tables(path, cells_of(path, matrix, filters, every=every))
-    former = Former() if every else _former(path, matrix)
-    if filters and not tables.trials.height:
-        raise InputError("the run has no trial of a cell that matches all filters")
-    if former.trials and not tables.trials.height:
-        raise InputError(
-            f"the run has no trial of its matrix's cells, but {former.trials} of former cells",
-            "--all reports them",
-        )
-    begun = set(tables.trials["cell"])
-    not_run = sum(cell.id not in begun for cell in matrix.select(filters).asked)
-    decision = verdicts_of(tables, rule, looks_taken(matrix, tables))
-    return shown(replace(decision, former=former, not_run=not_run), decision_html)
-
-
-def cells_of(
-    path: Path, matrix: Matrix, filters: Sequence[str] = (), *, every: bool = False
-) -> frozenset[str] | None:
-    """Return the ids of the cells of a run that count: those of its matrix that pass the filters.
-
-    None for all cells in the run's tables: with `every`, which counts former cells, too, or where there are
-    no others.
-
-    Raises:
-        InputError: a filter is wrong, or former cells are to pass it.
-    """
-    if filters and every:
-        raise InputError("filters choose from the matrix's cells", "leave out either the filters or --all")
-    if filters:
-        return frozenset(cell.id for cell in matrix.select(filters).cells)
-    return None if every or not _former(path, matrix).trials else _ids(matrix)
-
-
-def _ids(matrix: Matrix) -> frozenset[str]:
-    return frozenset(cell.id for cell in matrix.cells)
-
-
-def _former(path: Path, matrix: Matrix) -> Former:
-    """Return how many trials in a run's tables are of cells that its matrix does not have."""
-    from reports.result.load import load as load_tables
-    from reports.result.verdicts import Former
-
-    ids = _ids(matrix)
-    counts = load_tables(path).scan("trials").select("cell").collect()["cell"].value_counts()
-    former = [count for cell, count in counts.iter_rows() if cell not in ids]
-    return Former(sum(former), len(former))
 
 
 def _provenance() -> dict[str, str]:

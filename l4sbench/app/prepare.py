@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.catalog.outside import Settled
     from l4sbench.engine.testbed import Testbed
-    from l4sbench.matrix import Matrix
+    from l4sbench.matrix import Matrix, Trials
     from l4sbench.planning.cost import CostBook
     from l4sbench.planning.plan import Plan
     from l4sbench.store import Run, StoreView
@@ -110,6 +110,7 @@ class Prepared:
         traits: The testbed's traits.
         settled: Which code from outside the cells use, and what of it the user trusts.
         rule: How verdicts are made; None for a matrix without verdicts.
+        whole: The matrix as the run directory stores it: all its cells, and its own number of trials.
     """
 
     matrix: Matrix
@@ -118,6 +119,7 @@ class Prepared:
     traits: TestbedTraits
     settled: Settled
     rule: Rule | None
+    whole: Matrix
 
     def require_trust(self) -> None:
         """Raise InputError if the cells use code from outside that the user does not trust yet."""
@@ -216,8 +218,15 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
             matrix.
     """
     from l4sbench.app.rules import find_rule
+    from l4sbench.matrix import Trials
 
-    loaded = load_matrix(matrix, options.catalog, options.trials, sure=options.sure).select(filters)
+    trials = options.trials
+    if trials is not None and not 1 <= trials <= MAX_TRIALS:
+        raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
+    whole = load_matrix(matrix, options.catalog, until_decided(trials) if options.sure else None)
+    loaded = whole.select(filters)
+    if trials is not None and not options.sure:
+        loaded = replace(loaded, trials=Trials(trials, trials, None))
     rule = find_rule(loaded)
     if rule is None and loaded.trials.until is not None:
         raise InputError(
@@ -233,7 +242,7 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
     traits = _traits(options)
     settled = _settled(loaded, traits, consent=options.trust)
     latest = None if options.new else _latest(matrix, loaded.name, options.runs)
-    return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled, rule)
+    return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled, rule, whole)
 
 
 def _latest(matrix: str | Path, name: str, runs: Path) -> Run | None:
@@ -291,41 +300,39 @@ def _traits(options: RunOptions) -> TestbedTraits:
 def load_matrix(
     matrix: str | Path,
     catalog: Sequence[str | Path] = (),
-    trials: int | None = None,
-    *,
-    sure: bool = False,
+    change_trials: Callable[[Trials], Trials] | None = None,
 ) -> Matrix:
-    """Load and expand a matrix by its file or name, with `trials` per cell when given.
-
-    With `sure` it adds trials until the verdict is decided, to at least `LEAST_TRIALS` and at most `trials`
-    or `MOST_TRIALS` per cell (twice the least where that is not more), and its source states so.
+    """Load and expand a matrix by its file or name; `change_trials` changes its source, too.
 
     Raises:
         InputError: it carries every problem of the file.
     """
-    from l4sbench.matrix import LEAST_TRIALS, MOST_TRIALS, Matrix, Trials
+    from l4sbench.matrix import Matrix
     from l4sbench.store.links import refuse_links
 
-    if trials is not None and not 1 <= trials <= MAX_TRIALS:
-        raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
-
-    def until_decided(stated: Trials) -> Trials:
-        least = max(stated.min, LEAST_TRIALS)
-        most = trials or max(stated.max, MOST_TRIALS)
-        return Trials(least, most if most > least else 2 * least, "decided")
-
-    change = until_decided if sure else None
     path = find_matrix(matrix)
     folders = [Path(folder) for folder in catalog]
     if is_file(path.parent / "manifest.json"):
         refuse_links(path.parent)
         # a run directory has its own copies of the entries from outside
-        loaded = Matrix.load(path, kept_catalog(path.parent, folders), change_trials=change)
-    else:
-        loaded = Matrix.load(path, catalog_dirs=folders, change_trials=change)
-    if trials is None or sure:
-        return loaded
-    return replace(loaded, trials=Trials(trials, trials, None))
+        return Matrix.load(path, kept_catalog(path.parent, folders), change_trials=change_trials)
+    return Matrix.load(path, catalog_dirs=folders, change_trials=change_trials)
+
+
+def until_decided(most: int | None) -> Callable[[Trials], Trials]:
+    """Return the change that adds trials until the verdict is decided.
+
+    There are at least `LEAST_TRIALS`, and at most `most` or `MOST_TRIALS` per cell, twice the least where
+    that is not more.
+    """
+    from l4sbench.matrix import LEAST_TRIALS, MOST_TRIALS, Trials
+
+    def change(stated: Trials) -> Trials:
+        least = max(stated.min, LEAST_TRIALS)
+        limit = most or max(stated.max, MOST_TRIALS)
+        return Trials(least, limit if limit > least else 2 * least, "decided")
+
+    return change
 
 
 def kept_catalog(run: Path, more: Sequence[Path] = ()) -> Catalog:

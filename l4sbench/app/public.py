@@ -102,12 +102,14 @@ def report(
         InputError: there is no such run, rule or file, nothing to decide on, or the folder cannot be written.
     """
     from l4sbench.app.reporting import Report, regrets
+    from l4sbench.app.stored import StoredRun
 
     place = api.find_run(_place(run), Path(runs))
     api.catch_up(place)
-    path, decision = api.decide(place, rule=rule, every=every)
+    stored = StoredRun(place)
+    decision = stored.decide(rule=rule, every=every)
     weights = None if prevalence is None else Path(prevalence)
-    target = Report(path, None if into is None else Path(into), every)
+    target = Report(stored, None if into is None else Path(into), every)
     return target.write(decision, regrets(decision, weights))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.app import api
 from l4sbench.app.reading import reading, refuse_other, refuse_others, writing
 from l4sbench.files import write_whole
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from l4sbench.app.stored import StoredRun
     from reports.page import Section
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
@@ -32,14 +32,14 @@ class Report:
     With `every` former cells, which the run's matrix no longer has, count, too.
     """
 
-    run: Path
+    run: StoredRun
     into: Path | None = None
     every: bool = False
 
     @property
     def folder(self) -> Path:
         """The folder of the report."""
-        return self.into or self.run / "report"
+        return self.into or self.run.path / "report"
 
     def write_beside(self, name: str, text: str) -> Path:
         """Write a document of its own into the report; return its file.
@@ -66,19 +66,18 @@ class Report:
         from reports.render.documents import documents
         from reports.result.metrics import cell_metrics
 
-        with reading(self.run), writing(self.folder, _ELSEWHERE):
-            found = api.load(self.run, every=self.every)
+        with reading(self.run.path), writing(self.folder, _ELSEWHERE):
+            found = self.run.tables(every=self.every)
             metrics = cell_metrics(found, decision.rule.l4s, decision.rule.classic)
             texts = documents(decision, regrets, metrics)
-            verdicts = (self.run / "tables" if self.into is None else self.into) / "verdicts.parquet"
+            verdicts = (self.run.path / "tables" if self.into is None else self.into) / "verdicts.parquet"
             if self.into is not None:
                 refuse_others(self.folder, (*texts, verdicts.name))
             self.folder.mkdir(parents=True, exist_ok=True)
             write("verdicts", [decision.frame().lazy()], verdicts)
             for name, text in texts.items():
                 write_whole(self.folder / name, text)
-            matrix = api.load_matrix(self.run / "matrix.yaml")
-            heading = pages.Heading(matrix.name, matrix.description)
+            heading = pages.Heading(self.run.matrix.name, self.run.matrix.description)
             remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
             return pages.write(
                 found, decision, heading, self.folder, metrics=metrics, remarks=remarks, panels=panels

@@ -17,7 +17,6 @@ from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from l4sbench.app.prepare import RunOptions
-    from l4sbench.matrix import Matrix
 
     # the type that argparse's add_subparsers returns has no public name
     Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
@@ -204,13 +203,13 @@ def run_options(args: argparse.Namespace) -> RunOptions:
 
 def run_command(
     run: Path,
-    matrix: Matrix,
+    matrix: str,
     runs: Path,
     filters: Sequence[str] = (),
     on: str = "virtual",
     lab: str = DEFAULT_LAB,
 ) -> str:
-    """Return the command that resumes a run, also where a bundle of it was unpacked.
+    """Return the command that resumes a run of a matrix, also where a bundle of it was unpacked.
 
     The latest run of a matrix that ships with l4sbench is called by its name, any other by the run's copy
     beside its catalog.
@@ -219,12 +218,12 @@ def run_command(
     from l4sbench.cli.terminal import as_command
     from l4sbench.store import Run
 
-    shipped = assets.folder("matrices") / f"{matrix.name}.yaml"
+    shipped = assets.folder("matrices") / f"{matrix}.yaml"
     same = shipped.is_file() and shipped.read_bytes() == (run / "matrix.yaml").read_bytes()
     if same:
-        latest = Run.latest(runs, matrix.name)
+        latest = Run.latest(runs, matrix)
         same = latest is not None and latest.path == run.resolve()
-    words: list[str | Path] = ["l4sbench", "run", matrix.name if same else run / "matrix.yaml", *filters]
+    words: list[str | Path] = ["l4sbench", "run", matrix if same else run / "matrix.yaml", *filters]
     words += ["--on", on] if on != "virtual" else []
     words += ["--lab", lab] if lab != DEFAULT_LAB else []
     words += ["--dir", runs] if runs != _RUNS else []

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from l4sbench.app.reporting import Report
+    from l4sbench.app.stored import StoredRun
     from l4sbench.matrix import Matrix
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
@@ -120,11 +121,11 @@ def _catch_up(run: Path) -> None:
 
 
 def _decision(args: argparse.Namespace) -> int:
-    from l4sbench.app import api
+    from l4sbench.app.stored import StoredRun
 
-    path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs, every=args.all)
-    matrix = api.load_matrix(path / "matrix.yaml")
-    command = run_command(path, matrix, args.runs, args.filters, _testbed_of(decision))
+    run = StoredRun(args.run)
+    decision = run.decide(args.filters, rule=args.rule, every=args.all)
+    command = run_command(run.path, run.matrix.name, args.runs, args.filters, _testbed_of(decision))
     if args.json:
         from l4sbench.app.reporting import regrets
         from reports.render.data import document
@@ -134,7 +135,7 @@ def _decision(args: argparse.Namespace) -> int:
     if args.filters:
         show(decision, command, args.prevalence)
         return 0
-    page = show_decision(path, decision, command, args.prevalence, args.output, every=args.all)
+    page = show_decision(run, decision, command, args.prevalence, args.output, every=args.all)
     if page:
         say(f"report: {as_path(page)}")
         if args.open:
@@ -158,22 +159,20 @@ def _open(page: Path) -> None:
 
 def _against(args: argparse.Namespace) -> int:
     """Print the run's cells beside published ones; without filters, also add them to the report."""
-    from l4sbench.app import api
     from l4sbench.app.reporting import regrets
+    from l4sbench.app.stored import StoredRun
     from reports import page as pages
     from reports.published import as_document, compare, markdown
-    from reports.result.load import load
 
-    path, matrix, cells = _selected(args)
-    groups = {role: matrix.roles.get(role, role) for role in ("l4s", "classic")}
-    found = compare(load(path, cells), args.against, **groups)
-    text = markdown(found, _command(matrix, args))
-    target = None if args.filters else _target(path, args.output, every=args.all)
+    run = StoredRun(args.run)
+    groups = {role: run.matrix.roles.get(role, role) for role in ("l4s", "classic")}
+    found = compare(run.tables(args.filters, every=args.all), args.against, **groups)
+    text = markdown(found, _command(run.matrix, args))
+    target = None if args.filters else _target(run, args.output, every=args.all)
     if target:
         document = target.write_beside(f"against-{args.against}.md", text)
-        _, decision = api.decide(path, rule=args.rule, every=args.all)
-        costs = regrets(decision, args.prevalence)
-        page = target.write(decision, costs, [pages.beside_published(found)])
+        decision = run.decide(rule=args.rule, every=args.all)
+        page = target.write(decision, regrets(decision, args.prevalence), [pages.beside_published(found)])
         say(f"report: {as_path(document)}\npage:   {as_path(page)}")
     if args.json:
         answer_json(as_document(found))
@@ -184,13 +183,13 @@ def _against(args: argparse.Namespace) -> int:
 
 def _claims(args: argparse.Namespace) -> int:
     """Print a study's claims and measures; without filters, also write them beside the report."""
+    from l4sbench.app.stored import StoredRun
     from reports.published import claims
-    from reports.result.load import load
 
-    path, matrix, cells = _selected(args)
-    found = claims.check(load(path, cells), claims.load_study(args.claims))
-    text = claims.markdown(found, _command(matrix, args))
-    target = None if args.filters else _target(path, args.output)
+    run = StoredRun(args.run)
+    found = claims.check(run.tables(args.filters, every=args.all), claims.load_study(args.claims))
+    text = claims.markdown(found, _command(run.matrix, args))
+    target = None if args.filters else _target(run, args.output)
     document = target.write_beside(f"claims-{found.study.study}.md", text) if target else None
     if args.json:
         answer_json(claims.as_document(found))
@@ -201,23 +200,13 @@ def _claims(args: argparse.Namespace) -> int:
     return 0
 
 
-def _selected(args: argparse.Namespace) -> tuple[Path, Matrix, frozenset[str] | None]:
-    """Return the run directory, its matrix, and the ids of the cells that pass the filters (None: all)."""
-    from l4sbench.app import api
-
-    path = api.find_run(args.run, args.runs)
-    matrix = api.load_matrix(path / "matrix.yaml")
-    cells = api.cells_of(path, matrix, args.filters, every=args.all)
-    return path, matrix, cells
-
-
 def _command(matrix: Matrix, args: argparse.Namespace) -> str:
     """Return the command that runs the cells which a document is about."""
     return as_command("l4sbench", "run", matrix.name, *args.filters)
 
 
 def show_decision(
-    run: Path,
+    run: StoredRun,
     decision: Decision,
     command: str,
     prevalence: Path | None = None,
@@ -235,18 +224,19 @@ def show_decision(
     return target.write(decision, costs) if target else None
 
 
-def _target(run: Path, output: Path | None, *, every: bool = False) -> Report | None:
+def _target(run: StoredRun, output: Path | None, *, every: bool = False) -> Report | None:
     """Return where the report is written; None, with a warning, for a run directory that cannot be."""
     from l4sbench.app.reading import writable
     from l4sbench.app.reporting import Report
 
-    if output is not None or writable(run):
+    if output is not None or writable(run.path):
         return Report(run, output, every)
-    warn(f"{as_path(run)} cannot be written, so that its report is not; -o DIR writes it into another folder")
+    place, hint = as_path(run.path), "-o DIR writes it into another folder"
+    warn(f"{place} cannot be written, so that its report is not; {hint}")
     return None
 
 
-def preliminary(run: Path, command: str) -> RenderableType:
+def preliminary(run: StoredRun, command: str) -> RenderableType:
     """Return the decision table of a run that goes on, from the trials that have ended so far.
 
     `command` runs its matrix again.
@@ -254,8 +244,8 @@ def preliminary(run: Path, command: str) -> RenderableType:
     from l4sbench.app import api
     from reports.render.terminal import terminal
 
-    api.catch_up(run)
-    return terminal(api.decide(run)[1], command)
+    api.catch_up(run.path)
+    return terminal(run.decide(), command)
 
 
 def show(decision: Decision, command: str, prevalence: Path | None = None) -> tuple[Regret, ...]:

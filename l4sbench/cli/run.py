@@ -60,6 +60,8 @@ def add_parser(commands: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run, and print the decision table and the paths of the results."""
     from l4sbench.app import api
+    from l4sbench.app.prepare import prepare
+    from l4sbench.app.stored import StoredRun
     from l4sbench.cli.plan import warn_of
     from l4sbench.cli.progress import run_progress, wants_bar
     from l4sbench.cli.report import preliminary, show_decision
@@ -69,26 +71,20 @@ def run(args: argparse.Namespace) -> int:
     if args.watch and not wants_bar():
         say("note: --watch redraws the table on a terminal; here it is printed at the end")
 
+    prepared = prepare(args.matrix, args.filters, run_options(args))
+
     def command(run: Path) -> str:
-        return run_command(
-            run, api.load_matrix(run / "matrix.yaml"), args.runs, args.filters, args.on, args.lab
-        )
+        return run_command(run, prepared.matrix.name, args.runs, args.filters, args.on, args.lab)
 
     def table_of(run: Path) -> RenderableType:
-        return preliminary(run, command(run))
+        return preliminary(StoredRun(run, prepared.whole), command(run))
 
     with run_progress(table_of if args.watch else None) as on_event:
-        ended = api.run_matrix(
-            args.matrix,
-            args.filters,
-            run_options(args),
-            on_state=say,
-            on_plan=warn_of,
-            on_event=on_event,
-        )
+        ended = api.run_prepared(prepared, on_state=say, on_plan=warn_of, on_event=on_event)
     report = None
     if ended.decision:
-        report = show_decision(ended.path, ended.decision, command(ended.path))
+        stored = StoredRun(ended.path, prepared.whole)
+        report = show_decision(stored, ended.decision, command(ended.path))
     for problem in ended.problems:
         warn(problem)
     _sum_up(ended.result, ended.path, report)

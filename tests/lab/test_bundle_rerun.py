@@ -6,10 +6,12 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from l4sbench.cli import main
+from l4sbench.matrix import Matrix
 from l4sbench.testbeds.virtual.lab import Lab
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-thing.md"
@@ -42,7 +44,15 @@ def test_run_bundle_unpack_report_and_run_again(
     (here / "queues/codel-slow/module.yml").write_text(entry, encoding="utf-8")
     (here / "mine.yaml").write_text(MATRIX, encoding="utf-8")
     monkeypatch.chdir(here)
+    load, parsed = Matrix.load, list[Path]()
+
+    def counting(path: Path, *args: Any, **kwargs: Any) -> Matrix:
+        parsed.append(path)
+        return load(path, *args, **kwargs)
+
+    monkeypatch.setattr(Matrix, "load", counting)
     assert main(["run", "mine.yaml"]) == 0
+    assert parsed == [Path("mine.yaml")], "a run parses its matrix once"
     table = capsys.readouterr().out
     assert "CoDel for low rates" in table
     assert main(["bundle", "mine", "-o", str(tmp_path / "mine.tar.gz")]) == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench import assets
-from l4sbench.app.prepare import load_matrix
+from l4sbench.app.prepare import load_matrix, until_decided
 from l4sbench.app.rules import find_rule
 from l4sbench.cli import main
 from l4sbench.matrix import Matrix, Trials
@@ -173,7 +173,7 @@ def test_intervals_decide_unless_a_study_is_reproduced() -> None:
 )
 def test_sure_adds_trials_where_they_are_needed(stated: str, most: int | None, expected: Trials) -> None:
     text = stated + TWO + "roles: {l4s: new, classic: old}\n"
-    matrix = load_matrix(write(text), trials=most, sure=True)
+    matrix = load_matrix(write(text), change_trials=until_decided(most))
     assert matrix.trials == expected
     kept = Path("kept.yaml")
     kept.write_bytes(matrix.source)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""A run directory to read from: its matrix, which is parsed once, its tables, and its decision table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from l4sbench.app.notebook import shown
+from l4sbench.app.prepare import RUNS, find_run, load_matrix
+from l4sbench.app.rules import require_rule
+from l4sbench.errors import InputError
+
+if TYPE_CHECKING:
+    from l4sbench.matrix import Matrix
+    from reports.result.load import RunTables
+    from reports.result.rules import Rule
+    from reports.result.verdicts import Decision, Former
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run directory, and its matrix where that was read already.
+
+    Everywhere, `filters` are `FACTOR=PATTERN` and choose cells of the matrix, and `every` takes in former
+    cells, which the matrix no longer has.
+    """
+
+    path: Path
+    known: Matrix | None = None
+
+    @classmethod
+    def find(cls, run: str | Path, runs: str | Path = RUNS) -> StoredRun:
+        """Return a run, given as its directory or as a matrix's name for its latest run below `runs`.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        return cls(find_run(run, Path(runs)))
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """Its matrix. Raises InputError if that is not valid."""
+        return self.known or load_matrix(self.path / "matrix.yaml")
+
+    def cells(self, filters: Sequence[str] = (), *, every: bool = False) -> frozenset[str] | None:
+        """Return the ids of the cells that count; None for all in the tables, where there are no others.
+
+        Raises:
+            InputError: a filter is wrong, or former cells are to pass it.
+        """
+        if filters and every:
+            raise InputError(
+                "filters choose from the matrix's cells", "leave out either the filters or --all"
+            )
+        if filters:
+            return frozenset(cell.id for cell in self.matrix.select(filters).cells)
+        return None if every or not self._former.trials else self._ids
+
+    def tables(self, filters: Sequence[str] = (), *, every: bool = False) -> RunTables:
+        """Return its tables, of the cells that count. Raises InputError if there are none."""
+        from reports.result.load import load
+
+        return load(self.path, self.cells(filters, every=every))
+
+    def decide(
+        self, filters: Sequence[str] = (), *, rule: Rule | str | None = None, every: bool = False
+    ) -> Decision:
+        """Return the decision table, by default by the rule of the matrix.
+
+        Raises:
+            InputError: there is no such rule, or nothing to decide on.
+        """
+        from l4sbench.app.adaptive import looks_taken
+        from reports.render.notebook import decision_html
+        from reports.result.verdicts import Former, decide
+
+        by = require_rule(self.matrix, rule) if rule is None or isinstance(rule, str) else rule
+        tables = self.tables(filters, every=every)
+        former = Former() if every else self._former
+        if filters and not tables.trials.height:
+            raise InputError("the run has no trial of a cell that matches all filters")
+        if former.trials and not tables.trials.height:
+            raise InputError(
+                f"the run has no trial of its matrix's cells, but {former.trials} of former cells",
+                "--all reports them",
+            )
+        begun = set(tables.trials["cell"])
+        not_run = sum(cell.id not in begun for cell in self.matrix.select(filters).asked)
+        decision = decide(tables, by, looks_taken(self.matrix, tables))
+        return shown(replace(decision, former=former, not_run=not_run), decision_html)
+
+    @property
+    def _ids(self) -> frozenset[str]:
+        return frozenset(cell.id for cell in self.matrix.cells)
+
+    @property
+    def _former(self) -> Former:
+        """How many trials in the tables are of cells that the matrix does not have."""
+        from reports.result.load import load
+        from reports.result.verdicts import Former
+
+        ids = self._ids
+        counts = load(self.path).scan("trials").select("cell").collect()["cell"].value_counts()
+        former = [count for cell, count in counts.iter_rows() if cell not in ids]
+        return Former(sum(former), len(former))
