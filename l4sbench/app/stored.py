@@ -100,7 +100,7 @@ class StoredRun:
 
     @property
     def _former(self) -> Former:
-        """How many trials in the tables are of cells that the matrix does not have."""
+        """Trials in the tables that are of cells which the matrix does not have."""
         from reports.result.load import load
         from reports.result.verdicts import Former
 
