@@ -36,7 +36,8 @@ from l4sbench.store import TrialFolder
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
-    from l4sbench.cell import Cell, Group
+    from l4sbench.cell import Cell
+    from l4sbench.groups import Group
     from l4sbench.program.trial import EndedTrial
     from l4sbench.store import Run
 

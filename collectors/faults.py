@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from collectors.reader import FlowResult
-    from l4sbench.cell import Cell, Group
+    from l4sbench.cell import Cell
+    from l4sbench.groups import Group
     from l4sbench.program.trial import EndedTrial
 
 MOST_LEFT_OUT: Final = 0.05

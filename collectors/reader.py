@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from collectors.result import Result
-    from l4sbench.cell import Cell, Group
+    from l4sbench.cell import Cell
+    from l4sbench.groups import Group
     from l4sbench.program import FlowRun, Program
 
 HOST_LIMITED: Final = 0.01

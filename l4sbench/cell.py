@@ -9,8 +9,8 @@ factors, on the notation of quantities, or on factors that are added to l4sbench
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast
 
@@ -25,8 +25,9 @@ from l4sbench.factors import (
     event_parts,
     factor_of,
 )
+from l4sbench.groups import Group
 from l4sbench.parameters import plain
-from l4sbench.traffic import DEFAULT, OF_SEND, SENDS, Send
+from l4sbench.traffic import DEFAULT, SENDS, Send
 from l4sbench.units import (
     KINDS,
     UNITS,
@@ -46,46 +47,6 @@ if TYPE_CHECKING:
 
 _V = TypeVar("_V")
 _NOTHING: Final[Mapping[str, Value]] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class Group:
-    """A named group of flows that differ only in their ports: a view of the factors `<name>.*`.
-
-    `nodes` are the factors `<name>.from` and `<name>.to`, None if the group runs on its own pair of nodes.
-    `params` are the parameters of its congestion control, without the group's name. `cc` and `ecn` are None
-    for what TCP does not send. `of_send` are the factors that its kind of traffic has, from which `sends` is
-    made. The others are as in `l4sbench.factors.GROUP_FACTORS`, None where not stated.
-    """
-
-    name: str
-    send: str
-    cc: str | None
-    count: int
-    ecn: str | None
-    start: Duration
-    nodes: tuple[str | None, str | None]
-    params: Mapping[str, Value]
-    every: Duration | None = None
-    lifetime: Duration | None = None
-    stop: Duration | None = None
-    rtt: Duration | None = None
-    of_send: Mapping[str, Value] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> type[Send]:
-        """The kind of traffic that it sends."""
-        return SENDS[self.send]
-
-    @property
-    def complete(self) -> bool:
-        """True if it has all factors that its kind of traffic needs."""
-        return all(name in self.of_send for name in self.kind.needs())
-
-    @cached_property
-    def sends(self) -> Send:
-        """Its traffic. Raises KeyError if it is not complete."""
-        return self.kind.of(self.of_send)
 
 
 @dataclass(frozen=True)
@@ -261,7 +222,7 @@ class Cell:
     @property
     def groups(self) -> tuple[Group, ...]:
         """The flow groups in the order of the matrix."""
-        return self._kept("groups", lambda: tuple(self._group(name) for name in self.group_names))
+        return self._kept("groups", self._groups)
 
     @property
     def events(self) -> tuple[PathEvent, ...]:
@@ -277,6 +238,9 @@ class Cell:
         if name not in views:
             views[name] = make()
         return cast("_V", views[name])
+
+    def _groups(self) -> tuple[Group, ...]:
+        return tuple(Group.of(name, self._below(name)) for name in self.group_names)
 
     def _events(self) -> tuple[PathEvent, ...]:
         found: dict[str, dict[str, Value]] = {}
@@ -327,24 +291,6 @@ class Cell:
     def nodes(self) -> Mapping[str, tuple[str | None, str | None]]:
         """The factors `from` and `to` of every flow group, as `Topology.place` takes them."""
         return {group.name: group.nodes for group in self.groups}
-
-    def _group(self, name: str) -> Group:
-        own = self._below(name)
-        return Group(
-            name=name,
-            send=cast("str", own.get("send", DEFAULT)),
-            cc=cast("str | None", own.get("cc")),
-            count=cast("int", own["count"]),
-            ecn=cast("str | None", own.get("ecn")),
-            start=cast("Duration", own["start"]),
-            nodes=cast("tuple[str | None, str | None]", (own.get("from"), own.get("to"))),
-            params=MappingProxyType({key: v for key, v in own.items() if key not in GROUP_FACTORS}),
-            every=cast("Duration | None", own.get("every")),
-            lifetime=cast("Duration | None", own.get("lifetime")),
-            stop=cast("Duration | None", own.get("stop")),
-            rtt=cast("Duration | None", own.get("rtt")),
-            of_send=MappingProxyType({key: v for key, v in own.items() if key in OF_SEND}),
-        )
 
     def _below(self, prefix: str) -> Mapping[str, Value]:
         start = f"{prefix}."

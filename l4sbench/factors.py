@@ -15,8 +15,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from l4sbench.parameters import Parameter, Reference
-from l4sbench.traffic import DEFAULT, OF_SEND, SENDS
+from l4sbench.groups import Group
+from l4sbench.parameters import DAY, HOUR, Parameter, Reference, declared
+from l4sbench.traffic import OF_SEND
 from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Size, Value
 
 GROUP_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
@@ -30,9 +31,6 @@ DEFAULT_LAB: Final = "default"
 
 LAB_NAME: Final = r"[a-z][a-z0-9-]{0,31}"
 """Names of labs."""
-
-_HOUR: Final = Duration(3600 * 10**9)
-_DAY: Final = Duration(24 * 3600 * 10**9)
 
 
 def _table(*factors: Parameter) -> Mapping[str, Parameter]:
@@ -58,7 +56,7 @@ FACTORS: Final = _table(
     ),
     Parameter("rate", "rate", "Rate of the bottleneck.", required=True, positive=True, maximum=Rate(10**12)),
     Parameter(
-        "rtt", "duration", "Round-trip time without queues.", required=True, positive=True, maximum=_HOUR
+        "rtt", "duration", "Round-trip time without queues.", required=True, positive=True, maximum=HOUR
     ),
     Parameter(
         "duration",
@@ -66,7 +64,7 @@ FACTORS: Final = _table(
         "Measured time, after warm-up.",
         required=True,
         positive=True,
-        maximum=_DAY,
+        maximum=DAY,
         unit="s",
     ),
     Parameter(
@@ -74,7 +72,7 @@ FACTORS: Final = _table(
         "duration",
         "Time before the measured time; kept out of the metrics.",
         default=Duration(0),
-        maximum=_DAY,
+        maximum=DAY,
         unit="s",
     ),
     Parameter(
@@ -112,7 +110,7 @@ FACTORS: Final = _table(
         "Length of a host's pauses, in which it neither receives nor sends; 0 turns them off. "
         "Only the virtual testbed applies it.",
         default=Duration(0),
-        maximum=_HOUR,
+        maximum=HOUR,
         source="l4sbench docs results/hosts",
     ),
     Parameter(
@@ -121,7 +119,7 @@ FACTORS: Final = _table(
         "Mean time from the start of a pause to the start of the next.",
         default=Duration(330_000_000),
         positive=True,
-        maximum=_HOUR,
+        maximum=HOUR,
     ),
     Parameter(
         "path.pause_at",
@@ -136,7 +134,7 @@ FACTORS: Final = _table(
         "By how much the delay towards the receivers differs from its mean: bound of a walk and of uniform "
         "values, standard deviation of normal ones; 0 turns it off. Only the virtual testbed applies it.",
         default=Duration(0),
-        maximum=_HOUR,
+        maximum=HOUR,
     ),
     Parameter(
         "path.jitter_model",
@@ -151,7 +149,7 @@ FACTORS: Final = _table(
         "Time from one step of the walk, a tenth of its bound up or down, to the next.",
         default=Duration(10_000_000),
         minimum=Duration(1_000),
-        maximum=_HOUR,
+        maximum=HOUR,
     ),
     Parameter(
         "path.jitter_order",
@@ -221,7 +219,7 @@ FACTORS: Final = _table(
         "Time between two samples of sockets and queues.",
         default=Duration(100_000_000),
         minimum=Duration(1_000_000),
-        maximum=_HOUR,
+        maximum=HOUR,
     ),
     Parameter(
         "capture",
@@ -257,76 +255,7 @@ FACTORS: Final = _table(
 )
 """Factors of every cell, by name."""
 
-ECN_MODES: Final = ("off", "classic", "accecn", "dctcp")
-
-GROUP_FACTORS: Final = _table(
-    Parameter(
-        "send",
-        "str",
-        f"Kind of traffic: {', '.join(f'{send.name} ({send.about})' for send in SENDS.values())}.",
-        default=DEFAULT,
-        choices=tuple(SENDS),
-    ),
-    Parameter(
-        "cc",
-        "str",
-        "Congestion control of the group, by its name in the catalog; required of what TCP sends.",
-        required=True,
-        refers="cc",
-    ),
-    Parameter("count", "int", "Number of flows.", default=1, minimum=1, maximum=1000),
-    Parameter(
-        "ecn",
-        "str",
-        "How its flows use ECN: off, classic (RFC 3168), accecn, dctcp (the receiver echoes as DCTCP). "
-        "Default: what its congestion control declares.",
-        choices=ECN_MODES,
-        source="RFC 3168, RFC 9768, RFC 8257",
-    ),
-    Parameter(
-        "start",
-        "duration",
-        "When it starts, after the trial's start.",
-        default=Duration(0),
-        maximum=_DAY,
-        unit="s",
-    ),
-    Parameter(
-        "every",
-        "duration",
-        "Time from the start of one flow of the group to the start of the next; all then start equally late.",
-        positive=True,
-        maximum=_DAY,
-        unit="s",
-    ),
-    Parameter(
-        "lifetime",
-        "duration",
-        "How long each flow lasts; default: warmup and duration.",
-        positive=True,
-        maximum=_DAY,
-        unit="s",
-    ),
-    Parameter(
-        "stop",
-        "duration",
-        "When all flows of the group end that have not ended before, after the trial's start.",
-        positive=True,
-        maximum=_DAY,
-        unit="s",
-    ),
-    Parameter(
-        "rtt",
-        "duration",
-        "Round-trip time of the group without queues, at least that of the cell: its senders delay what they "
-        "send by the difference.",
-        positive=True,
-        maximum=_HOUR,
-    ),
-    *OF_SEND.values(),
-    Parameter("from", "str", "Node its flows come from; default: its own."),
-    Parameter("to", "str", "Node its flows go to; default: its own."),
-)
+GROUP_FACTORS: Final = _table(*declared(Group).values(), *OF_SEND.values())
 """Factors of every flow group, by the part of the name after the group's."""
 
 COMMANDS: Final = tuple(factor.name for factor in GROUP_FACTORS.values() if factor.refers == "program")
@@ -347,7 +276,7 @@ EVENT_FACTORS: Final = _table(
         "duration",
         "When it takes effect, after the trial's start.",
         required=True,
-        maximum=_DAY,
+        maximum=DAY,
         unit="s",
     ),
     *(

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Literal, TypeAlias
 
 from l4sbench.errors import BadValueError, did_you_mean
 from l4sbench.expressions import matches
@@ -29,6 +29,11 @@ Condition: TypeAlias = Mapping[str, tuple[Value, ...]]
 """Parameter -> values it may have; holds if every parameter has one of its values."""
 
 Reference: TypeAlias = Literal["", "queue", "cc", "topology", "workload", "program"]
+
+HOUR: Final = Duration(3600 * 10**9)
+DAY: Final = Duration(24 * 3600 * 10**9)
+
+_DECLARED: Final = "parameter"
 
 OWN: Final = "default"
 """The word that leaves a parameter to the queue itself, as in `aqm.limit: default`."""
@@ -164,6 +169,20 @@ class Parameter:
             limit = f"at most {plain(self.maximum)}"
         if limit is not None:
             raise BadValueError(f"{plain(value)} is out of range; it must be {limit}")
+
+
+def declares(parameter: Parameter, **default: Any) -> Any:
+    """Return a field of a dataclass that declares a parameter, which has the field's name unless it has one.
+
+    `default` is the field's, if it has one.
+    """
+    return field(metadata={_DECLARED: parameter}, **default)
+
+
+def declared(kind: type) -> Mapping[str, Parameter]:
+    """Return the parameters that the fields of a dataclass declare, by the fields' names."""
+    found = {one.name: one.metadata.get(_DECLARED) for one in fields(kind)}
+    return {name: replace(one, name=one.name or name) for name, one in found.items() if one is not None}
 
 
 def plain(value: Value) -> Plain:

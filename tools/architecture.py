@@ -42,6 +42,7 @@ PLACES: Final = {
     "topology": (4.6, "nodes, networks"),
     "common": (1.8, "shared factors"),
     "factors": (2.7, "names, meanings"),
+    "groups": (2.7, "flow groups"),
     "traffic": (2.7, "kinds of flows"),
     "executables": (2.2, "own senders"),
     "workloads": (3.5, "sizes, arrivals"),

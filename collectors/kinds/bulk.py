@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from collectors.reader import FlowResult, TrialView
-    from l4sbench.cell import Group
+    from l4sbench.groups import Group
 
 START_LIMITED: Final = 0.02
 """A flow may also be limited at its start for this share of its busy time, while the receiver's window grows:

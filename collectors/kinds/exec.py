@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from collectors.reader import TrialView
-    from l4sbench.cell import Group
+    from l4sbench.groups import Group
     from l4sbench.program import FlowRun, Program
     from l4sbench.program.trial import EndedTrial
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from collectors.reader import FlowResult, TrialView
-    from l4sbench.cell import Group
+    from l4sbench.groups import Group
     from l4sbench.units import Rate
 
 MOST_FRAME_BYTES: Final = 65_549

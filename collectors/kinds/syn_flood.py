@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from collectors.reader import FlowResult, TrialView
-    from l4sbench.cell import Group
     from l4sbench.faults import Fault
+    from l4sbench.groups import Group
 
 
 class SynFloodReader(Reader):

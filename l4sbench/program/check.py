@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from l4sbench.catalog import Catalog, CongestionControl
     from l4sbench.catalog.entries import Queue
-    from l4sbench.cell import Cell, Group
+    from l4sbench.cell import Cell
+    from l4sbench.groups import Group
     from l4sbench.units import Rate, Value
 
 _IMPAIRING = frozenset({"path.jitter", "path.loss", "path.loss_burst", "path.wifi_loss"})

@@ -17,7 +17,8 @@ from l4sbench.units import Duration
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, Exports
     from l4sbench.catalog.entries import EcnMode
-    from l4sbench.cell import Cell, Group
+    from l4sbench.cell import Cell
+    from l4sbench.groups import Group
     from l4sbench.topology import NodePair, Topology
 
 FIRST_PORT = 5001

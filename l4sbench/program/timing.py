@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
+from l4sbench.parameters import DAY
 from l4sbench.program.trial import START_SPREAD_NS
 from l4sbench.traffic import OF_SEND, SENDS, Asked
 from l4sbench.traffic.tools import IPERF3, LEAN, whole_seconds
@@ -21,13 +22,13 @@ from l4sbench.units import Duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from l4sbench.cell import Cell, Group
+    from l4sbench.cell import Cell
+    from l4sbench.groups import Group
 
 START_SPREAD: Final = Duration(START_SPREAD_NS)
 SHORTEST: Final = Duration(100_000_000)
 """A flow must have at least this long between its latest start and its group's `stop`."""
 NOT_BY_IPERF3: Final = "iperf3 cannot do this, or does not report what came of it"
-_DAY: Final = Duration(24 * 3600 * 10**9)
 _FACTORS: Final = frozenset({"every", "lifetime", "stop", "rtt", "send", *OF_SEND})
 
 
@@ -133,7 +134,7 @@ def _of_kind(cell: Cell, group: Group) -> Iterator[Problem]:
 
 def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:
     last = nominal_start(group, group.count - 1)
-    if last > _DAY:
+    if last > DAY:
         message = f"flow {group.count} of {group.name} would start {last} after the trial's start"
         yield Problem("", f"{group.name}.every", f"{message}; at most 24h are possible")
     lifetime = group.lifetime or Duration(cell.warmup.ns + cell.duration.ns)

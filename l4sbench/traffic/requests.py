@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from l4sbench.traffic.send import HOUR, SIZE, Send, factor, shared
+from l4sbench.parameters import HOUR
+from l4sbench.traffic.send import SIZE, Send, factor, shared
 from l4sbench.traffic.tools import lean
 from l4sbench.units import Duration, Size
 

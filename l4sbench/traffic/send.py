@@ -9,12 +9,12 @@ only some kinds have, each declared once, and an instance holds the values of a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from l4sbench.parameters import Parameter
+from l4sbench.parameters import Parameter, declared, declares
 from l4sbench.units import Duration, Rate, Size
 
 if TYPE_CHECKING:
@@ -33,11 +33,7 @@ FOLDER: Final = "%folder"
 EXECUTABLE: Final = "%exec/"
 """Beginning of the first word of a command: the folder of programs of the user's own."""
 
-HOUR: Final = Duration(3600 * 10**9)
-
 Transport: TypeAlias = Literal["tcp", "udp"]
-
-_PARAMETER: Final = "parameter"
 
 
 @dataclass(frozen=True)
@@ -132,8 +128,7 @@ def factor(kind: Kind, meaning: str, *, optional: bool = False, **limits: Any) -
 
 def shared(parameter: Parameter, *, optional: bool = False) -> Any:
     """Return a field whose factor several kinds of traffic have."""
-    about = {_PARAMETER: parameter}
-    return field(default=None, metadata=about) if optional else field(metadata=about)
+    return declares(parameter, default=None) if optional else declares(parameter)
 
 
 RATE: Final = Parameter(
@@ -208,8 +203,7 @@ class Send(ABC):
     @cache
     def factors(cls) -> tuple[Parameter, ...]:
         """Return the factors that it has beside those of every group."""
-        own = (one for one in fields(cls) if _PARAMETER in one.metadata)
-        return tuple(replace(one.metadata[_PARAMETER], name=one.name) for one in own)
+        return tuple(declared(cls).values())
 
     @classmethod
     @cache

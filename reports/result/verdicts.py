@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from l4sbench.factors import ECN_MODES
+from l4sbench.groups import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
 from reports.result.cells import (
     CellResult,

@@ -95,6 +95,14 @@ for program in programs.values():
         print(flow.group, flow.send, reader_of(flow.send).receiver_counts, *flow.argv)
 """
 
+COLOURS = """
+import sys
+from l4sbench.matrix import Matrix
+from pathlib import Path
+
+print(*(group.colour for group in Matrix.load(Path(sys.argv[1])).cells[0].groups))
+"""
+
 ELSE = {"dctcp": "an ECN mode too", "red": "a colour too", "fq": "a family of queues too"}
 """Names of catalog entries that are words of their own as well."""
 
@@ -173,41 +181,53 @@ def test_a_topology_is_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [flow.receiver for program in programs.values() for flow in program.flows] == ["rx-a", "rx-b"]
 
 
-def test_a_kind_of_traffic_is_one_module(tmp_path: Path) -> None:
-    """In a copy of the code, as the module belongs among the others."""
-    copy = tmp_path / "copy"
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the code, to which modules can be added where they belong."""
+    place = tmp_path / "copy"
     for part in ("l4sbench", "collectors", "reports"):
-        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
     for part in ("docs", "kernels", "matrices", "p4", "playbooks", "roles", "workloads", "pyproject.toml"):
-        (copy / part).symlink_to(ROOT / part)
+        (place / part).symlink_to(ROOT / part)
+    return place
+
+
+def ran(copy: Path, group: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    """What Python does there with the path of a matrix whose group `l4s` has these factors."""
+    mine = copy / "mine.yaml"
+    text = MATRIX.replace("{cc: prague}", f"{{cc: prague, {group}}}") + "rule: none\n"
+    mine.write_text(text, encoding="utf-8")
+    words = [sys.executable, *argv, str(mine)]
+    return subprocess.run(words, cwd=copy, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def test_a_kind_of_traffic_is_one_module(copy: Path) -> None:
     (copy / "l4sbench" / "traffic" / "sips.py").write_text(KIND, encoding="utf-8")
     (copy / "collectors" / "kinds" / "sips.py").write_text(READER, encoding="utf-8")
-    mine = tmp_path / "mine.yaml"
-
-    def state(group: str) -> None:
-        text = MATRIX.replace("{cc: prague}", f"{{cc: prague, {group}}}") + "rule: none\n"
-        mine.write_text(text, encoding="utf-8")
-
-    def ran(*argv: str) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, *argv]
-        return subprocess.run(
-            words, cwd=copy, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
-
-    state("send: sips, sip: 20kB")
-    done = ran("-c", SIPS, str(mine))
+    done = ran(copy, "send: sips, sip: 20kB", "-c", SIPS)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first.startswith("l4s sips True lab-traffic send --to ")
     assert first.endswith(" --cc prague --bytes 20000 --flow l4s-0")
     assert second.startswith("classic bulk False lab-traffic send ")
-    state("send: sips")
-    done = ran("-m", "l4sbench", "plan", str(mine))
+    plan = ("-m", "l4sbench", "plan")
+    done = ran(copy, "send: sips", *plan)
     assert done.returncode == 2
     assert "l4s.sip: is missing; l4s.send: sips needs it" in done.stderr
-    state("sip: 1kB")
-    done = ran("-m", "l4sbench", "plan", str(mine))
+    done = ran(copy, "sip: 1kB", *plan)
     assert "l4s.sip: does not apply to l4s.send: bulk; it applies to sips" in done.stderr
+
+
+def test_a_factor_of_groups_is_one_field(copy: Path) -> None:
+    file = copy / "l4sbench" / "groups.py"
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    (place,) = (number for number, line in enumerate(lines) if line.startswith("    to: str"))
+    lines.insert(place, '    colour: str | None = _factor("str", "Its colour.", choices=("red", "blue"))\n')
+    file.write_text("".join(lines), encoding="utf-8")
+    done = ran(copy, "colour: red", "-c", COLOURS)
+    assert done.stdout.split() == ["red", "None"], done.stderr
+    done = ran(copy, "colour: rd", "-m", "l4sbench", "plan")
+    assert 'l4s.colour: expected one of red, blue, not "rd"; did you mean red?' in done.stderr
 
 
 def test_no_code_knows_a_kind_of_traffic() -> None:
