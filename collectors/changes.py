@@ -43,7 +43,7 @@ def parse_events(trial: EndedTrial) -> Rows | None:
                 "event": change.event,
                 "factor": change.factor,
                 "node": node,
-                "port": next((word[1:] for word in change.readback.argv if word.startswith("@")), ""),
+                "port": change.readback.network,
                 "at_ms": change.at.ms,
                 "t_ms": taken.get((change.event, change.factor)),
                 "value": change.value,

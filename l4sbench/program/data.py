@@ -170,6 +170,7 @@ class ReadKind(StrEnum):
     OFFLOADS = "offloads"
     PARAMETERS = "parameters"
     QDISCS = "qdiscs"
+    CLASSES = "classes"
     SWITCH = "switch"
 
 
@@ -196,10 +197,12 @@ class Readback:
 
     def __post_init__(self) -> None:
         """Take from the command what programs of earlier versions do not say."""
-        if self.kind is None and self.argv[:1] and (self.argv[0] != "tc" or "qdisc" in self.argv):
-            object.__setattr__(self, "kind", _BEFORE_KINDS.get(self.argv[0]))
-            network = next((word[1:] for word in self.argv if word.startswith("@")), "")
-            object.__setattr__(self, "network", network)
+        if self.kind is not None or not self.argv:
+            return
+        network = next((word[1:] for word in self.argv if word.startswith("@")), "")
+        object.__setattr__(self, "network", network)
+        known = (_BEFORE_KINDS.get(word) for word in self.argv)
+        object.__setattr__(self, "kind", next((kind for kind in known if kind is not None), None))
 
 
 _BEFORE_KINDS: Final = {
@@ -208,7 +211,8 @@ _BEFORE_KINDS: Final = {
     "ip": ReadKind.ROUTES,
     "ethtool": ReadKind.OFFLOADS,
     "grep": ReadKind.PARAMETERS,
-    "tc": ReadKind.QDISCS,
+    "qdisc": ReadKind.QDISCS,
+    "class": ReadKind.CLASSES,
     "control.py": ReadKind.SWITCH,
 }
 

@@ -132,7 +132,7 @@ def _class(verb: str, network: str, rate: Rate) -> tuple[str, ...]:
 
 def _show_classes(network: str, output: str) -> Readback:
     argv = ("tc", "-s", "-j", "class", "show", "dev", port_name(network))
-    return Readback(f"class {network}", argv, output)
+    return Readback(f"class {network}", argv, output, kind=ReadKind.CLASSES, network=network)
 
 
 def _rate_expected(network: str, rate: Rate, output: str) -> Expected:
