@@ -29,6 +29,7 @@ from collectors.reader import HOST_LIMITED
 from l4sbench import tables
 from l4sbench.errors import InputError
 from l4sbench.events import Status
+from l4sbench.factors import name_of
 from l4sbench.faults import Fault, FaultKind
 from l4sbench.files import unfinished_folder
 from l4sbench.plain import is_real_folder
@@ -577,7 +578,7 @@ def _write_catalog(folder: Path, catalog: Catalog, *, full: bool) -> list[str]:
         if queue is not None:
             own = {"label": queue.label, "family": queue.family, "l4s": queue.l4s, "panels": None}
             rows.append({"kind": "queue", "name": name, **own, "about": queue.about, "digest": queue.digest})
-    for name in _names(trials, [column for column in trials.columns if column.endswith(".cc")]):
+    for name in _names(trials, [column for column in trials.columns if name_of(column).key == "cc"]):
         cc = catalog.congestion_controls.get(name)
         if cc is not None:
             panels = json.dumps(dict(cc.exports.panels)) if cc.exports and cc.exports.panels else None

@@ -18,12 +18,12 @@ from l4sbench.common import Common
 from l4sbench.factors import (
     DEFAULT_LAB,
     EVENT_AT,
-    EVENTS,
     FACTORS,
     GROUP_FACTORS,
     HOSTS,
-    event_parts,
+    Owner,
     factor_of,
+    name_of,
 )
 from l4sbench.groups import Group
 from l4sbench.parameters import plain
@@ -142,12 +142,12 @@ class Cell:
             KeyError: a required factor is missing.
         """
         if group_names is None:
-            named = (n.rpartition(".") for n in stated)
-            group_names = tuple(dict.fromkeys(group for group, _, rest in named if rest in {"cc", "send"}))
+            named = map(name_of, stated)
+            group_names = tuple(dict.fromkeys(one.group for one in named if one.key in {"cc", "send"}))
         declared = dict(FACTORS)
         for group in group_names:
             declared |= {f"{group}.{name}": factor for name, factor in GROUP_FACTORS.items()}
-        declared |= {name: f for name in stated if event_parts(name) and (f := factor_of(name)) is not None}
+        declared |= {name: f for name in stated if _is_of_event(name) and (f := factor_of(name)) is not None}
         defaults = {name: f.default for name, f in declared.items() if f.default is not None}
         defaults |= HOSTS.get(str(stated.get("host")), {})
         sends = {group: SENDS[str(stated.get(f"{group}.send", DEFAULT))] for group in group_names}
@@ -244,9 +244,9 @@ class Cell:
 
     def _events(self) -> tuple[PathEvent, ...]:
         found: dict[str, dict[str, Value]] = {}
-        for name, value in self._below(EVENTS).items():
-            event, _, key = name.partition(".")
-            found.setdefault(event, {})[key] = value
+        for name, value in self.factors.items():
+            if _is_of_event(name):
+                found.setdefault(name_of(name).owner, {})[name_of(name).key] = value
         events = [
             PathEvent(name, cast("Duration", keys.pop(EVENT_AT)), MappingProxyType(keys))
             for name, keys in found.items()
@@ -369,12 +369,17 @@ def _value(data: Plain, kind: str) -> Value:
     return value
 
 
+def _is_of_event(name: str) -> bool:
+    return name_of(name).kind is Owner.EVENT
+
+
 @lru_cache(maxsize=4096)
 def _has_events(names: frozenset[str]) -> bool:
-    return any(event_parts(name) for name in names)
+    return any(map(_is_of_event, names))
 
 
 @lru_cache(maxsize=4096)
 def _rtts(names: frozenset[str]) -> tuple[str, ...]:
     """Return the factors that are round-trip times of events or groups."""
-    return tuple(name for name in names if name.endswith(".rtt"))
+    found = ((name, name_of(name)) for name in names)
+    return tuple(name for name, own in found if own.key == "rtt" and own.kind in {Owner.GROUP, Owner.EVENT})

@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from l4sbench.groups import Group
 from l4sbench.parameters import DAY, HOUR, Parameter, Reference, declared
@@ -289,10 +291,56 @@ EVENT_FACTORS: Final = _table(
 FACTOR_NAMES: Final = frozenset({*FACTORS, *GROUP_FACTORS, *EVENT_FACTORS})
 """All of them; those of groups and events without the name of the group or event."""
 
+
+class Owner(StrEnum):
+    """Kinds of things that have factors."""
+
+    CELL = "cell"
+    QUEUE = "queue"
+    GROUP = "group"
+    EVENT = "event"
+
+
+class Name(NamedTuple):
+    """A dotted name of a factor or parameter, or the column of a table that is named after it.
+
+    Attributes:
+        kind: The kind of thing that has it.
+        owner: That thing's name: `aqm`, a flow group, an event; empty for factors of the cell.
+        key: Its name without that: `rate`, `path.loss`, `target`, `cc`, `at`.
+    """
+
+    kind: Owner
+    owner: str
+    key: str
+
+    @property
+    def group(self) -> str:
+        """The flow group that has it; empty if none has."""
+        return self.owner if self.kind is Owner.GROUP else ""
+
+
+_QUEUE: Final = "aqm"
+
 RESERVED: Final = frozenset({name.partition(".")[0] for name in FACTORS} | {EVENTS})
 """Words that are not valid names of flow groups, because factors begin with them."""
 
 _SECONDS: Final = frozenset({"duration", "warmup", "start", "stop", "every", "lifetime"})
+
+
+@lru_cache(maxsize=16384)
+def name_of(dotted: str) -> Name:
+    """Take a dotted name apart, whether there is such a factor or not: matrices define the groups."""
+    head, dot, rest = dotted.partition(".")
+    if head == EVENTS:
+        event, _, key = rest.partition(".")
+        if key and GROUP_NAME.fullmatch(event):
+            return Name(Owner.EVENT, event, key)
+    if dot and head == _QUEUE:
+        return Name(Owner.QUEUE, head, rest)
+    if not dot or head in RESERVED:
+        return Name(Owner.CELL, "", dotted)
+    return Name(Owner.GROUP, head, rest)
 
 
 def factor_of(name: str) -> Parameter | None:
@@ -300,28 +348,15 @@ def factor_of(name: str) -> Parameter | None:
 
     Any group name is accepted in `<group>.cc`, `<group>.count` ...: matrices define the groups.
     """
-    if (factor := FACTORS.get(name)) is not None:
-        return factor
-    if (parts := event_parts(name)) is not None:
-        return EVENT_FACTORS.get(parts[1])
-    group, _, rest = name.partition(".")
-    return None if group in RESERVED else GROUP_FACTORS.get(rest)
+    kind, _, key = name_of(name)
+    tables = {Owner.CELL: FACTORS, Owner.EVENT: EVENT_FACTORS, Owner.GROUP: GROUP_FACTORS}
+    return tables[kind].get(key) if kind in tables else None
 
 
 def refers(name: str, to: Reference) -> bool:
     """Return True if values of the factor with this dotted name are names of such things."""
     factor = factor_of(name)
     return factor is not None and factor.refers == to
-
-
-def event_parts(name: str) -> tuple[str, str] | None:
-    """Return the event and the key of `events.<event>.<key>`; None for every other name.
-
-    The key is `at` or the factor that the event changes; it need not be one that events have.
-    """
-    head, _, rest = name.partition(".")
-    event, _, key = rest.partition(".")
-    return (event, key) if head == EVENTS and key and GROUP_NAME.fullmatch(event) else None
 
 
 def column_of(name: str, value: Value) -> tuple[str, Plain]:
@@ -331,11 +366,11 @@ def column_of(name: str, value: Value) -> tuple[str, Plain]:
     durations and instants at the scale of a trial (`duration`, `<group>.start`, `events.<event>.at`) are in
     seconds.
     """
-    parts = event_parts(name)
+    own = name_of(name)
     match value:
         case Rate():
             return f"{name}_mbps", value.mbps
-        case Duration() if name.rpartition(".")[2] in _SECONDS or (parts and parts[1] == EVENT_AT):
+        case Duration() if own.key in _SECONDS or (own.kind is Owner.EVENT and own.key == EVENT_AT):
             return f"{name}_s", value.s
         case Duration():
             return f"{name}_ms", value.ms

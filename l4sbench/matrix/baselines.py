@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from l4sbench.cell import Cell
 from l4sbench.common import Common
 from l4sbench.errors import BadValueError
+from l4sbench.factors import name_of
 from l4sbench.matrix.expand import MAX_CELLS
 
 if TYPE_CHECKING:
@@ -178,5 +179,5 @@ def _typed(values: Mapping[str, Value]) -> tuple[object, ...]:
 
 def _below(key: str, group: str) -> str:
     """Return the factor's name without the group's; empty if it is not a factor of the group."""
-    head, dot, rest = key.partition(".")
-    return rest if dot and head == group else ""
+    name = name_of(key)
+    return name.key if name.group == group else ""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
-from l4sbench.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, event_parts
+from l4sbench.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, Owner, name_of
 from l4sbench.topology import is_path
 from l4sbench.wording import quoted
 
@@ -88,26 +88,19 @@ class Names:
     def _find(self, name: str) -> Meaning | Problem:
         if (factor := FACTORS.get(name)) is not None:
             return Meaning(factor)
+        kind, owner, key = name_of(name)
+        if kind is Owner.EVENT:
+            if (factor := EVENT_FACTORS.get(key)) is not None:
+                return Meaning(factor)
+            return Problem("", name, f"an event cannot change {quoted(key)}", suggest(key, EVENT_FACTORS))
+        if key and (kind is Owner.QUEUE or owner in self.groups):
+            if kind is Owner.GROUP and (factor := GROUP_FACTORS.get(key)) is not None:
+                return Meaning(factor, owner=owner)
+            return Meaning(owner=owner, param=key)
         head, dot, rest = name.partition(".")
         if dot and head == EVENTS:
-            return self._of_event(name)
-        if dot and rest and head == "aqm":
-            return Meaning(owner=head, param=rest)
-        if dot and rest and head in self.groups:
-            if (factor := GROUP_FACTORS.get(rest)) is not None:
-                return Meaning(factor, owner=head)
-            return Meaning(owner=head, param=rest)
-        return self._unknown(name, head, rest)
-
-    def _of_event(self, name: str) -> Meaning | Problem:
-        parts = event_parts(name)
-        if parts is None:
             return Problem("", name, "is not a factor of an event", "write it as events.step.rate")
-        if (factor := EVENT_FACTORS.get(parts[1])) is not None:
-            return Meaning(factor)
-        return Problem(
-            "", name, f"an event cannot change {quoted(parts[1])}", suggest(parts[1], EVENT_FACTORS)
-        )
+        return self._unknown(name, head, rest)
 
     def _unknown(self, name: str, head: str, rest: str) -> Problem:
         """Return the problem of an unknown name, with similar names as a hint."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from l4sbench.catalog import CongestionControl
 from l4sbench.common import Common
 from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.factors import EVENT_AT, EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, event_parts
+from l4sbench.factors import EVENT_AT, EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, Owner, name_of
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
 from l4sbench.traffic import DEFAULT, SENDS
 from l4sbench.wording import quoted
@@ -229,8 +229,9 @@ class ShapeMaker:
         """Set the factors of the events that these cells have: those of which a factor is stated."""
         keys: dict[str, set[str]] = {}
         for name in draft.chosen.keys() | self._plain_names:
-            if (parts := event_parts(name)) is not None:
-                keys.setdefault(parts[0], set()).add(parts[1])
+            kind, event, key = name_of(name)
+            if kind is Owner.EVENT:
+                keys.setdefault(event, set()).add(key)
         for event, stated in sorted(keys.items()):
             for key, factor in EVENT_FACTORS.items():
                 self._declared(draft, f"{EVENTS}.{event}.{key}", factor.default, required=False)
@@ -249,7 +250,8 @@ class ShapeMaker:
         """Return the position of the first factor that is stated of an event."""
         axes = (resolved for axis in self._plain for point in axis for resolved in point)
         for resolved in (*draft.chosen.values(), *axes):
-            if (parts := event_parts(resolved.name)) is not None and parts[0] == event:
+            kind, owner, _ = name_of(resolved.name)
+            if kind is Owner.EVENT and owner == event:
                 return resolved.statement.key_where
         return f"{self._source.path}:1:1"
 
@@ -261,8 +263,7 @@ class ShapeMaker:
         if resolved is not None and resolved.value is not None:
             draft.values[name] = resolved.value
         elif required and name not in self._plain_names | self._broken and not self._source.incomplete:
-            group = name.partition(".")[0]
-            where = self._source.groups.get(group, f"{self._source.path}:1:1")
+            where = self._source.groups.get(name_of(name).owner, f"{self._source.path}:1:1")
             draft.problems.append(Problem(where, name, "is missing; every cell needs it"))
 
     def _params(self, draft: _Draft, owner: str, entry: CatalogEntry) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
 from l4sbench.executables import command_of
-from l4sbench.factors import DEFAULT_LAB, EVENTS, FACTORS, refers
+from l4sbench.factors import DEFAULT_LAB, EVENTS, FACTORS, Owner, name_of, refers
 from l4sbench.program.timing import tools
 from l4sbench.program.trial import seed_of, tool_of
 from l4sbench.traits import Needs
@@ -301,7 +301,8 @@ def _only_of_hosts(cells: Iterable[Cell]) -> Iterator[str]:
 @lru_cache(maxsize=4096)
 def _stated(given: frozenset[str]) -> tuple[tuple[str, ...], bool]:
     """Return which factors of `_WIRES` are given, and whether events are."""
-    return tuple(name for name in _WIRES if name in given), any(n.startswith(f"{EVENTS}.") for n in given)
+    events = any(name_of(name).kind is Owner.EVENT for name in given)
+    return tuple(name for name in _WIRES if name in given), events
 
 
 @lru_cache(maxsize=1024)

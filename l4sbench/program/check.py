@@ -18,7 +18,7 @@ from l4sbench.catalog import Bottleneck
 from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
-from l4sbench.factors import EVENTS, event_parts
+from l4sbench.factors import EVENTS, Owner, name_of
 from l4sbench.program import changes, timing
 from l4sbench.program.placement import Placement
 from l4sbench.program.wires import loss_chances
@@ -91,7 +91,7 @@ def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
 
 @lru_cache(maxsize=1024)
 def _impairs(given: frozenset[str]) -> bool:
-    return any(name in _IMPAIRING or event_parts(name) for name in given)
+    return any(name in _IMPAIRING or name_of(name).kind is Owner.EVENT for name in given)
 
 
 def _of_path(cell: Cell, parts: int) -> Iterator[Problem]:
@@ -255,7 +255,7 @@ def _decisive(given: frozenset[str], groups: tuple[str, ...]) -> Callable[[Mappi
     """Select the given values that make a shape: topology, queue and parameters, everything of the groups."""
     always = {"topology", "aqm"}
     owners = {"aqm", *groups}
-    return itemgetter(*sorted(always.union(name for name in given if name.partition(".")[0] in owners)))
+    return itemgetter(*sorted(always.union(name for name in given if name_of(name).owner in owners)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
+from l4sbench.factors import name_of
 from l4sbench.parameters import DAY
 from l4sbench.program.trial import START_SPREAD_NS
 from l4sbench.traffic import OF_SEND, SENDS, Asked
@@ -58,7 +59,7 @@ def problems(cell: Cell) -> tuple[Problem, ...]:
 
 @lru_cache(maxsize=1024)
 def _concerns(given: frozenset[str]) -> bool:
-    return any(name.partition(".")[2] in _FACTORS for name in given)
+    return any(name_of(name).group and name_of(name).key in _FACTORS for name in given)
 
 
 def tools(cell: Cell, default: str) -> tuple[str, ...]:

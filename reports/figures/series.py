@@ -18,6 +18,7 @@ import altair as alt
 import polars as pl
 
 from l4sbench.errors import InputError
+from l4sbench.factors import name_of
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered
 from reports.figures.style import DASHES, Theme, config
@@ -288,7 +289,7 @@ def _flows(sockets: pl.DataFrame) -> pl.DataFrame:
 
 def _ccs(about: Mapping[str, Any]) -> frozenset[str]:
     """Return the congestion controls of a trial."""
-    return frozenset(value for name, value in about.items() if name.endswith(".cc") and value)
+    return frozenset(value for name, value in about.items() if name_of(name).key == "cc" and value)
 
 
 def _wanted(tables: RunTables, ccs: frozenset[str]) -> dict[str, dict[str, str]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from l4sbench.errors import InputError
+from l4sbench.factors import Owner, name_of
 from reports.published.look import ORDER
 from reports.result.cells import columns_of, varying
 from reports.result.grid import Grid, Panel, across_of, grid
@@ -148,10 +149,11 @@ def sheets(decision: Decision, across: str | None = None) -> tuple[Sheet, ...]:
     if not all(_is_number(result.value(across)) for result in results):
         raise InputError(f"{across} is not a numeric factor of these cells", "such as buffer_bdp or rtt_ms")
     groups = decision.rule.l4s, decision.rule.classic
-    named = (*(f"{group}." for group in groups), "aqm.")
     columns = columns_of(results)
-    in_rows = varying(results, [name for name in columns if name.startswith("aqm.")], within="aqm")
-    free = [name for name in columns if not name.startswith(named) and name not in {"aqm", across}]
+    of_queues = [name for name in columns if name_of(name).kind is Owner.QUEUE]
+    in_rows = varying(results, of_queues, within="aqm")
+    drawn = {"aqm", across, *of_queues}
+    free = [name for name in columns if name not in drawn and name_of(name).group not in groups]
     apart = varying(results, free)
     found: dict[tuple[str, tuple[int, int], tuple[Setting, ...]], list[JudgedCell]] = {}
     for cell in decision.cells:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import polars as pl
 
 from l4sbench.errors import InputError
+from l4sbench.factors import name_of
 from reports.published.data import (
     Erratum,
     PrintedEntry,
@@ -306,8 +307,8 @@ def _factors(cell: CellResult, names: Iterable[str], groups: Mapping[str, str]) 
     """Return the values of a study's factors, given the run's names of the groups `l4s` and `classic`."""
     found: dict[str, object] = {}
     for name in names:
-        group, dot, rest = name.partition(".")
-        value = cell.value(f"{groups[group]}.{rest}" if dot else name)
+        own = name_of(name)
+        value = cell.value(f"{groups[own.group]}.{own.key}" if own.group else name)
         found[name] = _DEFAULTS.get(name) if value is None else value
     return found
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.factors import name_of
 from l4sbench.wording import counted
 from reports.result.judging import OPEN, Word
 
@@ -75,7 +76,7 @@ def scope_text(decision: Decision) -> str:
 
 def _other_than_bulk(factors: Factors) -> bool:
     """Return True if some flow group sends other than bulk transfers, or only so long or so much."""
-    settings = ((name.partition(".")[2], setting.value) for name, setting in factors.items())
+    settings = ((name_of(name).key, setting.value) for name, setting in factors.items())
     return any(
         name in {"bytes_bytes", "lifetime_s"} or (name == "send" and value != "bulk")
         for name, value in settings

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 import polars as pl
 
 from l4sbench.errors import InputError
+from l4sbench.factors import name_of
 from l4sbench.tables import empty
 from reports.result.labels import Setting
 from reports.result.stats import (
@@ -189,7 +190,7 @@ def factors_of(tables: RunTables) -> dict[str, Factors]:
         for kind, name, label in tables.catalog.select("kind", "name", "label").iter_rows()
     }
     names = tables.factors
-    kinds = {name: "queue" if name == "aqm" else "cc" if name.endswith(".cc") else "" for name in names}
+    kinds = {name: "queue" if name == "aqm" else "cc" if name_of(name).key == "cc" else "" for name in names}
     first = tables.trials.unique("cell", keep="first", maintain_order=True).select("cell", *names)
     return {
         row["cell"]: {
@@ -203,9 +204,8 @@ def factors_of(tables: RunTables) -> dict[str, Factors]:
 
 def groups_of(factors: Mapping[str, Setting]) -> list[str]:
     """Return the flow groups of a cell, those without a congestion control as well."""
-    return [
-        name.removesuffix(".count") for name in factors if name.endswith(".count") and name != "aqm.count"
-    ]
+    names = map(name_of, factors)
+    return [name.group for name in names if name.group and name.key == "count"]
 
 
 def captured(tables: RunTables) -> pl.DataFrame:
@@ -345,9 +345,9 @@ def is_own_kind(factors: Factors, l4s: str, classic: str, l4s_ccs: frozenset[str
         return False
     kinds = [
         {
-            name.removeprefix(f"{group}."): setting.value
+            name_of(name).key: setting.value
             for name, setting in factors.items()
-            if name.startswith(f"{group}.") and name.removeprefix(f"{group}.") not in _SIZE | _PLACE
+            if name_of(name).group == group and name_of(name).key not in _SIZE | _PLACE
         }
         for group in (l4s, classic)
     ]
@@ -392,7 +392,7 @@ def _key_alone(factors: Factors, group: str) -> _Key:
     return frozenset(
         (name, setting.value)
         for name, setting in factors.items()
-        if name.partition(".")[0] not in groups and name not in places
+        if name_of(name).group not in groups and name not in places
     )
 
 
@@ -402,7 +402,7 @@ def _key_same(factors: Factors, l4s: str) -> _Key:
     return frozenset(
         (name, setting.value)
         for name, setting in factors.items()
-        if not name.startswith(f"{l4s}.") or name in sizes
+        if name_of(name).group != l4s or name in sizes
     )
 
 

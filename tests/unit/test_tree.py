@@ -131,6 +131,62 @@ def test_docstrings_begin_with_a_verb_or_a_noun(path: Path) -> None:
     assert re.findall(r'"""(?:What|Whether|Who|How|Where|When|Which) .*', text) == []
 
 
+def _is_of_dotted_name(node: ast.expr) -> bool:
+    if isinstance(node, ast.JoinedStr):
+        last = node.values[-1]
+        return isinstance(last, ast.Constant) and last.value == "."
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return text == "." or re.fullmatch(r"\.[a-z_]+|[a-z_]+\.", text) is not None
+
+
+CUTTING = frozenset(
+    {"partition", "rpartition", "split", "rsplit", "startswith", "endswith", "removeprefix", "removesuffix"}
+)
+
+BORDERS = {
+    "l4sbench/factors.py": "takes dotted names apart, for all others",
+    "l4sbench/matrix/": "reads matrix files and filters",
+    "l4sbench/document.py": "shows the paths of keys in a file",
+    "l4sbench/errors.py": "finds what a misspelled name may mean",
+    "l4sbench/wording.py": "quotes a name part by part",
+    "l4sbench/app/words.py": "takes what a user asks about",
+    "l4sbench/program/readback.py": "keys of JSON that tc prints",
+    "collectors/validity.py": "names of sysctls",
+    "collectors/pcap.py": "an instant that tshark prints",
+    "l4sbench/topology/model.py": "an address",
+    "l4sbench/testbeds/dask/worker.py": "a release",
+    "l4sbench/testbeds/ssh/facts.py": "a release",
+    "l4sbench/testbeds/virtual/lab/source.py": "a release",
+    "l4sbench/testbeds/virtual/lab/linuxmodules.py": "names of files",
+    "l4sbench/testbeds/dask/address.py": "names of files",
+    "l4sbench/app/pages.py": "names of files",
+    "l4sbench/store/bundle.py": "names of files",
+    "l4sbench/trust.py": "names of files",
+    "reports/figures/gallery.py": "names of files",
+    "reports/figures/save.py": "names of files",
+}
+"""Modules that cut up texts with dots, and what those are."""
+
+
+def test_no_module_learns_a_fact_by_cutting_up_the_name_of_a_factor() -> None:
+    """`l4sbench.factors.name_of` tells what a dotted name is about."""
+    found: set[str] = set()
+    for part in ("l4sbench", "collectors", "reports"):
+        for file in sorted((ROOT / part).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr in CUTTING
+                    and node.args
+                    and _is_of_dotted_name(node.args[0])
+                ):
+                    found.add(file.relative_to(ROOT).as_posix())
+    assert {file for file in found if not file.startswith(tuple(BORDERS))} == set()
+    unused = {border for border in BORDERS if not any(file.startswith(border) for file in found)}
+    assert unused == set()
+
+
 def test_no_two_classes_have_one_name() -> None:
     """Whoever searches for a public name finds one thing."""
     places: dict[str, list[str]] = {}
