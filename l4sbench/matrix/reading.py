@@ -29,18 +29,14 @@ _STAND_INS = {"matrix": "unnamed"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """One value that a file gives to one factor; statements are compared by identity."""
+    """One value that a file gives to one factor, and where; statements are compared by identity."""
 
     name: str
     raw: Any
     where: str
     key_where: str
     origin: Origin
-
-    @property
-    def file(self) -> Path:
-        """The file that states it."""
-        return Path(self.where.rsplit(":", 2)[0])
+    file: Path
 
     def problem(self, error: BadValueError) -> Problem:
         """Return an error of the value with its position."""
@@ -210,6 +206,7 @@ class _Collector:
         self.document = document
         self.model = model
         self.source = MatrixSource(document.name, incomplete=incomplete)
+        self._file = Path(document.name)
 
     def collect(self) -> MatrixSource:
         """Return the source with the file's own statements."""
@@ -261,7 +258,7 @@ class _Collector:
 
     def _statement(self, name: str, raw: object, path: KeyPath, origin: Origin) -> Statement:
         where = self.document.where(path)
-        return Statement(name, raw, where, self.document.where(path, key=True), origin)
+        return Statement(name, raw, where, self.document.where(path, key=True), origin, self._file)
 
     def _fix(self, stated: Mapping[str, object], path: KeyPath, prefix: str) -> None:
         for key, raw in stated.items():
@@ -293,7 +290,8 @@ class _Collector:
                 )
                 continue
             if stated is None:
-                points.append({name: Statement(name, raw, self.document.where(path), where, "axis")})
+                place = self.document.where(path)
+                points.append({name: Statement(name, raw, place, where, "axis", self._file)})
             else:
                 points.append({n: self._statement(n, v, (*path, n), "axis") for n, v in stated.items()})
         if points:
