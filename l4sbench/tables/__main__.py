@@ -26,6 +26,10 @@ _KINDS: Final = {
 }
 
 
+_OF_FLOWS: Final = {"flow": "id of the flow", "group": "flow group"}
+"""Columns that are explained once for all tables."""
+
+
 def document() -> str:
     """Return the text of `docs/tables.md`."""
     lines = [
@@ -39,7 +43,8 @@ def document() -> str:
         "polars frames; DuckDB, pandas and everything else that reads Parquet reads them, too.",
         "",
         "Tables of trials have the columns `cell`, the cell's id, and `trial`, the trial's number in its",
-        "cell, from 1. A column is null only where its type says so.",
+        "cell, from 1; those of flows `flow`, the flow's id, and `group`, its flow group. A column is null",
+        "only where its type says so.",
     ]
     common = OfTrial.columns()
     for table, documented in SCHEMAS.items():
@@ -47,7 +52,9 @@ def document() -> str:
         lines += ["", f"Key: {', '.join(f'`{name}`' for name in key(table))}.", ""]
         lines += ["| column | type | meaning |", "|---|---|---|"]
         lines += [
-            _row(name, column) for name, column in schema(table).columns().items() if name not in common
+            _row(name, column)
+            for name, column in schema(table).columns().items()
+            if name not in common and column.description != _OF_FLOWS.get(name)
         ]
     return "\n".join(lines) + "\n"
 
