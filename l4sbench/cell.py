@@ -27,7 +27,7 @@ from l4sbench.factors import (
 )
 from l4sbench.groups import Group
 from l4sbench.parameters import plain
-from l4sbench.traffic import DEFAULT, SENDS, Send
+from l4sbench.traffic import DEFAULT_SEND, SENDS, Send
 from l4sbench.units import (
     KINDS,
     UNITS,
@@ -150,7 +150,7 @@ class Cell:
         declared |= {name: f for name in stated if _is_of_event(name) and (f := factor_of(name)) is not None}
         defaults = {name: f.default for name, f in declared.items() if f.default is not None}
         defaults |= HOSTS.get(str(stated.get("host")), {})
-        sends = {group: SENDS[str(stated.get(f"{group}.send", DEFAULT))] for group in group_names}
+        sends = {group: SENDS[str(stated.get(f"{group}.send", DEFAULT_SEND))] for group in group_names}
         optional = {f"{group}.cc" for group, kind in sends.items() if not kind.by_tcp}
         needed = [name for name, factor in declared.items() if factor.required and name not in optional]
         needed += [f"{group}.ecn" for group, kind in sends.items() if kind.by_tcp]
@@ -217,7 +217,8 @@ class Cell:
     @property
     def kinds(self) -> Iterator[type[Send]]:
         """The kinds of traffic of its flow groups; cheaper than `groups`."""
-        return (SENDS[str(self.get(f"{name}.send"))] for name in self.group_names)
+        stated = (self.get(f"{name}.send") for name in self.group_names)
+        return (SENDS[str(send or DEFAULT_SEND)] for send in stated)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -316,7 +317,8 @@ class Cell:
         """Return the cell that `to_json` wrote.
 
         Raises:
-            ValueError: the data are damaged: the stored id is not that of the factors.
+            ValueError: the data are damaged: the stored id is not that of the factors, or a group's kind of
+                traffic is not known.
         """
         kinds = cast("Mapping[str, str]", data["kinds"])
         factors = _values(cast("Mapping[str, Plain]", data["factors"]), kinds)
@@ -326,6 +328,9 @@ class Cell:
         cell = cls.whole(Common(factors, given, defaults, tuple(cast("Iterable[str]", data["groups"]))))
         if cell.id != data["id"]:
             raise ValueError(f"cell {data['id']} does not have the factors it was written with")
+        for group in cell.groups:
+            if group.send not in SENDS or not group.complete:
+                raise ValueError(f"flow group {quoted(group.name)} sends nothing that is known")
         return cell
 
     def __eq__(self, other: object) -> bool:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from l4sbench.parameters import DAY, HOUR, Parameter, declared, declares
-from l4sbench.traffic import DEFAULT, OF_SEND, SENDS, Send
+from l4sbench.traffic import DEFAULT_SEND, OF_SEND, SENDS, Send
 from l4sbench.units import Duration
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Group:
     send: str = _factor(
         "str",
         f"Kind of traffic: {', '.join(f'{send.name} ({send.about})' for send in SENDS.values())}.",
-        default=DEFAULT,
+        default=DEFAULT_SEND,
         choices=tuple(SENDS),
     )
     cc: str | None = _factor(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from collectors.reader import HOST_LIMITED, NEGOTIATED, Limit, Reader
 from l4sbench.faults import Fault, FaultKind
+from l4sbench.traffic.bulk import Bulk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ with the whole link for that time its share of the link would be at most two poi
 class BulkReader(Reader):
     """Reads bulk transfers, and judges what limited them."""
 
-    send = "bulk"
+    send = Bulk.name
 
     def faults(self, flow: FlowResult, group: Group, trial: TrialView) -> Iterator[Fault]:
         """Yield another congestion control or ECN than asked for, and limits by a host."""

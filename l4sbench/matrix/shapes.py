@@ -18,7 +18,7 @@ from l4sbench.common import Common
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.factors import EVENT_AT, EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, Owner, name_of
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
-from l4sbench.traffic import DEFAULT, SENDS
+from l4sbench.traffic import DEFAULT_SEND, SENDS
 from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class ShapeMaker:
             self._params(draft, "aqm", queue)
 
     def _group(self, draft: _Draft, group: str) -> None:
-        by_tcp, sends = True, SENDS[DEFAULT]
+        by_tcp, sends = True, SENDS[DEFAULT_SEND]
         for rest, factor in GROUP_FACTORS.items():
             self._declared(draft, f"{group}.{rest}", factor.default, required=factor.required and by_tcp)
             if rest == "send":  # it is the first: the others depend on it

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from l4sbench.catalog import Expectation, Exports  # noqa: TC001  (pydantic reads it)
-from l4sbench.traffic import DEFAULT, SENDS, Ready, Send
+from l4sbench.traffic import DEFAULT_SEND, SENDS, Ready, Send
 from l4sbench.units import Duration
 from l4sbench.wording import quoted
 
@@ -127,7 +127,7 @@ class FlowRun:
     port: int
     cc: str
     ecn: str
-    send: str = DEFAULT
+    send: str = DEFAULT_SEND
     bytes: int | None = None
     sampled: bool = True
     close_s: float = 10.0

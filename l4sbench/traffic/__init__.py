@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CODEPOINTS",
-    "DEFAULT",
+    "DEFAULT_SEND",
     "EXECUTABLE",
     "FOLDER",
     "INPUT",
@@ -49,7 +49,7 @@ __all__ = [
     "Send",
 ]
 
-DEFAULT: Final = "bulk"
+DEFAULT_SEND: Final = "bulk"
 """The kind of groups that state none."""
 
 

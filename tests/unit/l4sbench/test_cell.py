@@ -10,12 +10,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from l4sbench.cell import Cell
+from l4sbench.common import Common
 from l4sbench.units import Duration, Packets, Rate, Size, Value
 from tests.patience import PATIENCE_S
 
@@ -168,6 +170,16 @@ def test_a_factor_of_another_kind_is_refused(value: object) -> None:
     name = next(name for name, kind in data["kinds"].items() if kind == "int" and name in data["at_default"])
     data["factors"][name] = value
     with pytest.raises(ValueError, match="a factor is not of kind int"):
+        Cell.from_json(data)
+
+
+@pytest.mark.parametrize("send", ["avian", "paced"])
+def test_a_kind_of_traffic_that_is_unknown_or_lacks_its_factors_is_refused(send: str) -> None:
+    stated = Common(
+        MappingProxyType({**cell().factors, "l4s.send": send}), frozenset({*STATED, "l4s.send"}), {}, GROUPS
+    )
+    data = Cell.whole(stated).to_json()
+    with pytest.raises(ValueError, match="flow group l4s sends nothing that is known"):
         Cell.from_json(data)
 
 
