@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Packet captures as columns: pcap and pcapng files, plain or gzipped, of TCP and UDP over IP over Ethernet.
+"""Packet captures as columns: pcap files, plain or gzipped, of TCP and UDP over IP over Ethernet.
 
 Capture libraries make an object per packet, which takes minutes for the millions of packets of a trial. Here
 only the chain of record lengths is followed packet by packet; each header field is then read for all packets
-at once. Files that this cannot read, such as those of other links than Ethernet, are left to tshark.
+at once.
 
-Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng (section header, interface description and enhanced
-packet blocks; other blocks are skipped); IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP
+Formats: draft-ietf-opsawg-pcap; IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP
 (RFC 9293) with the AccECN option (RFC 9768 section 3.2.3), UDP (RFC 768).
 """
 
@@ -24,7 +23,6 @@ import polars as pl
 from numpy.lib.stride_tricks import sliding_window_view
 
 from collectors.collector import BadRawError
-from collectors.tshark import NoTshark, by_tshark
 from l4sbench.plain import is_plain, open_plain, read_plain
 
 if TYPE_CHECKING:
@@ -53,12 +51,6 @@ _MOST_EXTENSIONS: Final = 8
 
 _MICRO: Final = 0xA1B2C3D4
 _NANO: Final = 0xA1B23C4D
-_SECTION: Final = 0x0A0D0D0A
-_BYTE_ORDER: Final = 0x1A2B3C4D
-_INTERFACE: Final = 1
-_ENHANCED: Final = 6
-_ENHANCED_BYTES: Final = 32
-_TSRESOL: Final = 9
 
 SCHEMA: Final = pl.Schema(
     {
@@ -158,10 +150,6 @@ class _Ip(NamedTuple):
         return _Ip(*(column[which] for column in self))
 
 
-class _Refused(ValueError):  # noqa: N818  it names what this reader does
-    """A capture that is whole, but of a kind that this reader does not know."""
-
-
 def find_capture(folder: Path, name: str) -> Path | None:
     """Return the capture of that name in a folder, plain or gzipped; None when there is none."""
     for path in (folder / name, folder / (name + GZIPPED)):
@@ -173,22 +161,16 @@ def find_capture(folder: Path, name: str) -> Path | None:
 def read_capture(path: Path) -> pl.DataFrame:
     """Read the TCP and UDP packets of a capture in file order, with the columns of `SCHEMA`.
 
-    Other packets are skipped, as is a last record that is cut short. A capture of another kind, such as one
-    of all interfaces (Linux cooked), is read by tshark.
+    Other packets are skipped, as is a last record that is cut short.
 
     Raises:
-        BadRawError: the file is not a capture or is damaged, or it needs tshark, which is missing or fails.
+        BadRawError: the file is not a capture of Ethernet in the format pcap, or is damaged.
     """
     data = _read(path)
     if len(data) < 8:
         raise BadRawError(f"{path.name}: the capture is empty")
     try:
-        records = _pcapng(data) if struct.unpack("<I", data[:4])[0] == _SECTION else _pcap(data)
-    except _Refused as refused:
-        try:
-            return columns_of(by_tshark(path))
-        except NoTshark:
-            raise BadRawError(f"{path.name}: {refused}; tshark can read it and is not installed") from refused
+        records = _pcap(data)
     except (struct.error, ValueError) as error:
         raise BadRawError(f"{path.name}: {error}") from error
     return _columns(np.frombuffer(data, np.uint8), records)
@@ -213,9 +195,10 @@ def _pcap(data: bytes) -> _Records:
         if magic in {_MICRO, _NANO}:
             break
     else:
-        raise ValueError("neither pcap nor pcapng")
+        raise ValueError("it is not pcap, to which editcap -F nsecpcap converts captures")
     (link,) = struct.unpack(f"{order}I", data[20:24])
-    _check_link(link & 0xFFFF)
+    if link & 0xFFFF != _ETHERNET:
+        raise ValueError(f"link type {link & 0xFFFF} is not Ethernet")
     starts: list[int] = []
     length = struct.Struct(f"{order}I").unpack_from
     at, end = 24, len(data)
@@ -230,65 +213,6 @@ def _pcap(data: bytes) -> _Records:
     found = _at(np.frombuffer(data, np.uint8), head, np.dtype([(name, f"{order}u4") for name in names]))
     second, fraction, captured = (found[name].astype(np.int64) for name in names[:3])
     return _Records(head + 16, captured, second * 1_000_000_000 + fraction * (1000 if magic == _MICRO else 1))
-
-
-def _pcapng(data: bytes) -> _Records:
-    order = "<"
-    ticks_per_s: list[int] = []
-    starts: list[int] = []
-    resolution: list[int] = []
-    at, end = 0, len(data)
-    while at + 12 <= end:
-        if data[at : at + 4] == b"\n\r\r\n":
-            order = "<" if struct.unpack_from("<I", data, at + 8)[0] == _BYTE_ORDER else ">"
-            ticks_per_s = []
-        kind, length = struct.unpack_from(f"{order}II", data, at)
-        if length < 12 or length % 4:
-            raise ValueError(f"a block of {length} bytes at byte {at}")
-        if at + length > end:
-            break
-        if kind == _INTERFACE:
-            _check_link(struct.unpack_from(f"{order}H", data, at + 8)[0])
-            ticks_per_s.append(_ticks_per_s(data[at + 16 : at + length - 4], order))
-        elif kind == _ENHANCED:
-            if length < _ENHANCED_BYTES:
-                raise ValueError(f"a packet block of {length} bytes at byte {at}")
-            (interface,) = struct.unpack_from(f"{order}I", data, at + 8)
-            if interface >= len(ticks_per_s):
-                raise ValueError(f"a packet of interface {interface}, which the file does not declare")
-            starts.append(at)
-            resolution.append(ticks_per_s[interface])
-        at += length
-    head = np.array(starts, np.int64)
-    names = ("high", "low", "captured")
-    found = _at(np.frombuffer(data, np.uint8), head + 12, np.dtype([(name, f"{order}u4") for name in names]))
-    high, low, captured = (found[name].astype(np.int64) for name in names)
-    per_s = np.array(resolution, np.int64)
-    ticks = (high << 32) + low
-    second, rest = np.divmod(ticks, per_s) if len(head) else (ticks, ticks)
-    return _Records(
-        head + 28, captured, second * 1_000_000_000 + (rest * 1_000_000_000 // per_s if len(head) else rest)
-    )
-
-
-def _ticks_per_s(options: bytes, order: str) -> int:
-    """Ticks per second of an interface's times: 10^n or 2^n by its option, microseconds by default."""
-    at = 0
-    while at + 4 <= len(options):
-        code, length = struct.unpack_from(f"{order}HH", options, at)
-        if code == _TSRESOL and length == 1:
-            value = options[at + 4]
-            ticks: int = 2 ** (value & 0x7F) if value & 0x80 else 10**value
-            if ticks > 1_000_000_000:
-                raise _Refused("times finer than nanoseconds")
-            return ticks
-        at += 4 + (length + 3) // 4 * 4
-    return 1_000_000
-
-
-def _check_link(link: int) -> None:
-    if link != _ETHERNET:
-        raise _Refused(f"link type {link} is not Ethernet")
 
 
 def _at(raw: NDArray[np.uint8], start: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:
@@ -429,48 +353,3 @@ def _accecn(
 def _known(values: NDArray[np.int64]) -> pl.Series:
     """Return a column with null for -1."""
     return pl.Series(values).replace(-1, None)
-
-
-def columns_of(text: pl.DataFrame) -> pl.DataFrame:
-    """Return tshark's fields as the columns of `SCHEMA`; packets without TCP and UDP are left out."""
-    options = [bytes.fromhex(value or "") for value in text["tcp.options"]]
-    sizes = np.array([len(value) for value in options], np.int64)
-    begin = np.cumsum(sizes) - sizes
-    raw = np.frombuffer(b"".join(options), np.uint8)
-    counters = _accecn(raw, begin, begin + sizes, begin + sizes, sizes > 0)
-
-    def number(name: str) -> pl.Expr:
-        whole = pl.col(name)
-        return (
-            pl.when(whole.str.starts_with("0x"))
-            .then(whole.str.strip_prefix("0x").str.to_integer(base=16, strict=False))
-            .otherwise(whole.str.to_integer(strict=False))
-        )
-
-    seconds, fraction = (
-        pl.col("frame.time_epoch").str.split(".").list.get(part, null_on_oob=True) for part in (0, 1)
-    )
-    tcp, udp = pl.col("tcp.srcport").is_not_null(), pl.col("udp.srcport").is_not_null()
-    udp_bytes = number("udp.length") - _UDP_BYTES
-    return (
-        text.with_columns(**counters)
-        .filter(tcp | udp)
-        .select(
-            (
-                seconds.cast(pl.Int64) * 1_000_000_000
-                + fraction.str.pad_end(9, "0").str.head(9).cast(pl.Int64)
-            ).alias("time_ns"),
-            pl.when(tcp).then(TCP).otherwise(UDP).alias("protocol"),
-            pl.coalesce(number("tcp.srcport"), number("udp.srcport")).alias("src_port"),
-            pl.coalesce(number("tcp.dstport"), number("udp.dstport")).alias("dst_port"),
-            pl.coalesce(number("ip.len"), number("ipv6.plen") + _IPV6_BYTES).alias("ip_bytes"),
-            number("ip.id").fill_null(0).alias("ip_id"),
-            pl.coalesce(number("ip.dsfield.ecn"), number("ipv6.tclass.ecn")).alias("ecn"),
-            number("tcp.seq_raw").fill_null(0).alias("seq"),
-            number("tcp.ack_raw").fill_null(0).alias("ack"),
-            (number("tcp.flags").fill_null(0) & 0x1FF).alias("flags"),
-            pl.coalesce(number("tcp.len"), pl.max_horizontal(udp_bytes, pl.lit(0))).alias("payload_bytes"),
-            *_COUNTERS,
-        )
-        .cast(SCHEMA)
-    )

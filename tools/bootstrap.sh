@@ -112,7 +112,7 @@ if test "$kind" = dev && test "${fresh-no}" = yes; then
 	missing=
 	has_browser || missing=chromium
 	# their packages have the same names
-	for tool in tshark zsh irtt dkms; do
+	for tool in zsh irtt dkms; do
 		on_path "$tool" || missing="$missing $tool"
 	done
 	if test -n "$missing"; then

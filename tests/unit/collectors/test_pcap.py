@@ -2,19 +2,18 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Captures of a real trial (tests/cases/trials/captured-dualpi2) against tshark's reading of the same files.
 
-tests/cases/pcap/*.tsv are by tshark 4.0.17, the other two files by editcap from net-mid.pcap.gz:
+tests/cases/pcap/net-*.tsv are by tshark 4.0.17, net-mid-us.pcap by editcap from net-mid.pcap.gz:
 
     tshark -r net-mid.pcap.gz -T fields -E header=y -e frame.time_epoch -e tcp.srcport -e tcp.dstport \\
         -e ip.len -e ip.id -e ip.dsfield.ecn -e tcp.seq_raw -e tcp.ack_raw -e tcp.flags -e tcp.len
-    editcap -F pcapng net-mid.pcap net-mid.pcapng; editcap -F pcap net-mid.pcap net-mid-us.pcap
+    editcap -F pcap net-mid.pcap net-mid-us.pcap
 
-ipv6.pcapng and cooked.pcapng are by dumpcap on a loopback interface and on `any` at the same time, of TCP and
-UDP over IPv6 and IPv4: with fragments (MTU 1500), an extension header, ECN. Beside them are the fields that
-`collectors.tshark` asks tshark for.
+ipv6.pcap and cooked.pcap are by dumpcap on a loopback interface and on `any` at the same time, of TCP and UDP
+over IPv6 and IPv4: with fragments (MTU 1500), an extension header, ECN. ipv6.tsv is tshark's reading of the
+former, in the columns of `SCHEMA`.
 """
 
 import gzip
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -22,8 +21,7 @@ import pytest
 
 from collectors import pcap
 from collectors.collector import BadRawError
-from collectors.pcap import SCHEMA, TCP, UDP, columns_of, find_capture, read_capture
-from collectors.tshark import parse_fields
+from collectors.pcap import SCHEMA, TCP, UDP, find_capture, read_capture
 
 NANOSECONDS, MICROSECONDS = 1, 1000
 READ = (
@@ -60,8 +58,8 @@ def test_every_field_as_tshark_reads_it(router: Path, cases: Path, network: str)
 
 def test_ipv6_udp_fragments_and_extension_headers(cases: Path) -> None:
     folder = cases / "pcap"
-    found = read_capture(folder / "ipv6.pcapng")
-    assert found.equals(columns_of(parse_fields((folder / "ipv6.tsv").read_bytes())))
+    found = read_capture(folder / "ipv6.pcap")
+    assert found.equals(pl.read_csv(folder / "ipv6.tsv", separator="\t", schema=SCHEMA))
     by_ip6 = found.filter(pl.col("dst_port").is_in([5001, 5002]))
     assert set(by_ip6["ip_id"]) == {0}
     udp = found.filter(pl.col("protocol") == UDP)
@@ -85,43 +83,32 @@ def test_accecn_options(router: Path, network: str) -> None:
         assert (found["e0_bytes"][0], found["ce_bytes"][0]) == (1, 0)
 
 
-def test_what_this_reader_refuses_tshark_reads(cases: Path) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark (a package of Debian)")
-    folder = cases / "pcap"
-    found = read_capture(folder / "cooked.pcapng")
-    assert found.equals(columns_of(parse_fields((folder / "cooked.tsv").read_bytes())))
-
-
-def test_the_same_packets_as_tshark_reads_them_elsewhere(cases: Path) -> None:
-    """Linux cooked capture and Ethernet: two interfaces, with times of their own, saw the same packets."""
-    folder = cases / "pcap"
-    cooked = columns_of(parse_fields((folder / "cooked.tsv").read_bytes()))
-    assert cooked.drop("time_ns").equals(read_capture(folder / "ipv6.pcapng").drop("time_ns"))
-
-
-def test_a_capture_of_another_kind_needs_tshark(
-    cases: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BadRawError, match="link type 113 is not Ethernet; tshark can read it and is not"):
-        read_capture(cases / "pcap" / "cooked.pcapng")
-
-
 @pytest.mark.parametrize(
-    ("name", "unit_ns"), [("net-mid.pcapng", NANOSECONDS), ("net-mid-us.pcap", MICROSECONDS)]
+    ("content", "what"),
+    [(None, "link type 113 is not Ethernet"), (b"\n\r\r\n" + bytes(40), "it is not pcap")],
 )
-def test_other_formats_of_the_same_packets(cases: Path, name: str, unit_ns: int) -> None:
+def test_a_capture_of_another_kind_is_refused(
+    cases: Path, tmp_path: Path, content: bytes | None, what: str
+) -> None:
+    path = cases / "pcap" / "cooked.pcap"
+    if content is not None:
+        path = tmp_path / "x.pcapng"
+        path.write_bytes(content)
+    with pytest.raises(BadRawError, match=what):
+        read_capture(path)
+
+
+def test_times_in_microseconds(cases: Path) -> None:
     folder = cases / "pcap"
-    assert read_capture(folder / name).select(READ).equals(by_tshark(folder / "net-mid.tsv", unit_ns))
+    found = read_capture(folder / "net-mid-us.pcap").select(READ)
+    assert found.equals(by_tshark(folder / "net-mid.tsv", MICROSECONDS))
 
 
-@pytest.mark.parametrize("name", ["net-mid.pcapng", "net-mid-us.pcap"])
-def test_a_file_cut_short_ends_with_its_last_whole_packet(cases: Path, tmp_path: Path, name: str) -> None:
-    whole = read_capture(cases / "pcap" / name)
-    cut = tmp_path / name
-    cut.write_bytes((cases / "pcap" / name).read_bytes()[:-7])
-    assert 0 < whole.height - read_capture(cut).height <= 3  # pcapng ends with statistics
+def test_a_file_cut_short_ends_with_its_last_whole_packet(cases: Path, tmp_path: Path) -> None:
+    file = cases / "pcap" / "net-mid-us.pcap"
+    whole, cut = read_capture(file), tmp_path / file.name
+    cut.write_bytes(file.read_bytes()[:-7])
+    assert whole.height - read_capture(cut).height == 1
     assert whole.head(500).equals(read_capture(cut).head(500))
 
 
@@ -138,7 +125,7 @@ def test_a_capture_without_packets(cases: Path, tmp_path: Path) -> None:
     ("content", "what"),
     [
         (b"", "empty"),
-        (b"PK\x03\x04 and so on", "neither pcap nor pcapng"),
+        (b"PK\x03\x04 and so on", "it is not pcap"),
         (b"\xd4\xc3\xb2\xa1\x02\x00", "empty"),
     ],
 )
