@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collectors.result import Result
     from l4sbench.cell import Cell
     from l4sbench.groups import Group
-    from l4sbench.program import FlowRun, Program
+    from l4sbench.program import FlowRun, Program, Server
 
 HOST_LIMITED: Final = 0.01
 """Share of its busy time, after the warm-up, in which a flow may be limited by its host's buffers."""
@@ -136,10 +136,9 @@ class Reader:
     def read(self, programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str) -> FlowResult:
         """Return the results of a flow that `node` sends. Never raises for what is in the files."""
         sender, faults = _read(raw / node / run.output, run.flow, "sender")
-        output = receiver_output(programs, run)
-        receiver = None
-        if output is not None:
-            path = raw / run.receiver / output
+        server, receiver = receiver_of(programs, run), None
+        if server is not None:
+            path = raw / run.receiver / server.output
             reported = sender is not None and sender.far is not None
             if not reported or is_plain(path):
                 receiver, more = _read(path, run.flow, "receiver")
@@ -165,10 +164,10 @@ class Reader:
         return []
 
 
-def receiver_output(programs: Mapping[str, Program], run: FlowRun) -> str | None:
-    """Return the raw file of a flow's receiver; None if it has no receiver."""
+def receiver_of(programs: Mapping[str, Program], run: FlowRun) -> Server | None:
+    """Return the receiver of a flow; None if it has none."""
     servers = programs[run.receiver].servers if run.receiver in programs else ()
-    return next((server.output for server in servers if server.id == run.flow), None)
+    return next((server for server in servers if server.id == run.flow), None)
 
 
 def _read(path: Path, flow: str, side: str) -> tuple[Result | None, tuple[Fault, ...]]:

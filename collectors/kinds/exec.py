@@ -17,7 +17,7 @@ import polars as pl
 
 from collectors.collector import BadRawError, Collector, Rows
 from collectors.packets import read_packets
-from collectors.reader import OFF_RATE, FlowResult, Reader
+from collectors.reader import OFF_RATE, FlowResult, Reader, receiver_of
 from collectors.result import Interval, Result, rate_mbps
 from l4sbench.faults import Fault, FaultKind
 from l4sbench.plain import read_plain
@@ -178,8 +178,8 @@ def _promised(
     """Yield the sides of a flow whose commands have {json}, with the files that should be there."""
     if run.send != Exec.name:
         return
-    servers = programs[run.receiver].servers if run.receiver in programs else ()
-    receiver = next((server.argv for server in servers if server.id == run.flow), ())
+    server = receiver_of(programs, run)
+    receiver = () if server is None else server.argv
     for side, at, argv in (("sender", node, run.argv), ("receiver", run.receiver, receiver)):
         name = json_file(run.flow, side)
         if any(f"{FOLDER}/{name}" in word for word in argv):

@@ -94,11 +94,11 @@ class StoredRun:
         decision = decide(tables, by, looks_taken(self.matrix, tables))
         return shown(replace(decision, former=former, not_run=not_run), decision_html)
 
-    @property
+    @cached_property
     def _ids(self) -> frozenset[str]:
         return frozenset(cell.id for cell in self.matrix.cells)
 
-    @property
+    @cached_property
     def _former(self) -> Former:
         """Trials in the tables that are of cells which the matrix does not have."""
         from reports.result.load import load

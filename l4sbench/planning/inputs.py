@@ -23,6 +23,7 @@ from l4sbench.executables import command_of
 from l4sbench.factors import DEFAULT_LAB, EVENTS, FACTORS, Owner, name_of, refers
 from l4sbench.program.timing import tools
 from l4sbench.program.trial import seed_of, tool_of
+from l4sbench.traffic.tools import LEAN
 from l4sbench.traits import Needs
 from l4sbench.workloads import digest as digest_of_workload
 
@@ -43,7 +44,6 @@ AUTHORS: Final = ("catalog", "executables.py", "program", "topology", "traffic",
 READERS: Final = frozenset({"check.py", "describe.py", "outside.py", "readback.py", "__main__.py"})
 """Files there that only inspect cells and results, or describe: better words do not make a trial new."""
 
-LEAN: Final = "lean"
 _AND: Final = ","
 """Between the traffic tools that `uses` names."""
 _WIRES: Final = (

@@ -193,7 +193,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def ran(copy: Path, group: str, *argv: str) -> subprocess.CompletedProcess[str]:
-    """What Python does there with the path of a matrix whose group `l4s` has these factors."""
+    """Run Python there, with the path of a matrix whose group `l4s` has these factors."""
     mine = copy / "mine.yaml"
     text = MATRIX.replace("{cc: prague}", f"{{cc: prague, {group}}}") + "rule: none\n"
     mine.write_text(text, encoding="utf-8")

@@ -168,7 +168,7 @@ BORDERS = {
 
 
 def test_no_module_learns_a_fact_by_cutting_up_the_name_of_a_factor() -> None:
-    """`l4sbench.factors.name_of` tells what a dotted name is about."""
+    """`l4sbench.factors.name_of` returns the parts of a dotted name."""
     found: set[str] = set()
     for part in ("l4sbench", "collectors", "reports"):
         for file in sorted((ROOT / part).rglob("*.py")):
