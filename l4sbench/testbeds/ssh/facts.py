@@ -67,7 +67,8 @@ class Interface(_Reported):
 class HostFacts(_Reported):
     """Facts that a host reported (roles/helper, `facts`). `config` is None where it is not readable.
 
-    `queues` are those kinds that its tc knows, of the kinds for which we have tc's part.
+    `queues` are those kinds that its tc knows, of the kinds for which we have tc's part. Its clock showed
+    `time_s` between the two instants `asked_s` of this machine's clock.
     """
 
     kernel_release: Word
@@ -78,6 +79,7 @@ class HostFacts(_Reported):
     root: bool = True
     boot_id: Word = ""
     time_s: float = 0.0
+    asked_s: tuple[float, float] | None = None
     accecn: bool = True
     tools: dict[Word, Word] = {}
     config: dict[Word, Word] | None = None
@@ -236,13 +238,8 @@ def unfit(
     topology: Topology,
     wanted: Mapping[str, NodeNeeds],
     needs: Needs,
-    *,
-    now_s: float | None,
 ) -> list[Problem]:
-    """Return every problem that prevents these hosts from running cells with these needs.
-
-    `now_s` is the correct time when the facts were queried; None for older facts.
-    """
+    """Return every problem that prevents these hosts from running cells with these needs."""
     found: list[Problem] = []
     for host in hosts:
         seen = facts[host.name]
@@ -255,16 +252,19 @@ def unfit(
             tools |= wanted.get(node, NodeNeeds()).tools
         if needs.capture and topology.capture in host.nodes:
             tools["tcpdump"] = "capture"
-        found += _host_problems(host, seen, tools, now_s)
+        found += _host_problems(host, seen, tools)
         found += _interface_problems(host, seen, topology)
         for node in host.nodes:
             found += _node_problems(host, seen, node, wanted.get(node, NodeNeeds()), topology)
     return list(dict.fromkeys(found))
 
 
-def _host_problems(
-    host: Host, seen: HostFacts, tools: Mapping[str, str], now_s: float | None
-) -> Iterator[Problem]:
+def clock_off_s(shown_s: float, after_s: float, before_s: float) -> float:
+    """Return how far a clock was off that showed an instant between two of this machine's."""
+    return min(shown_s - after_s, 0.0) + max(shown_s - before_s, 0.0)
+
+
+def _host_problems(host: Host, seen: HostFacts, tools: Mapping[str, str]) -> Iterator[Problem]:
     if not seen.root:
         hint = "let its user become root without a password, or set ansible_become_password"
         yield Problem("", host.name, "the helper does not run as root on it", hint)
@@ -272,8 +272,9 @@ def _host_problems(
         if tool not in seen.tools:
             hint = _MEND.get(tool, "playbooks/prepare.yml installs it if the host has package sources")
             yield Problem("", host.name, f"{tool} is missing ({purpose} needs it)", hint)
-    if now_s is not None and abs(seen.time_s - now_s) > CLOCK_S:
-        message = f"its clock is {seen.time_s - now_s:+.0f} s off"
+    off_s = clock_off_s(seen.time_s, *seen.asked_s) if seen.asked_s else 0.0
+    if abs(off_s) > CLOCK_S:
+        message = f"its clock is {off_s:+.0f} s off"
         yield Problem("", host.name, message, "synchronize it by chrony or systemd-timesyncd")
     if seen.free_mb < FREE_MB:
         message = f"{seen.free_mb} MB are free in /var/lib"

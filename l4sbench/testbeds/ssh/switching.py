@@ -14,7 +14,7 @@ from l4sbench import assets
 from l4sbench.errors import InputError, Problem, TestbedError, TrialFailed
 from l4sbench.program.switches import READBACK_FILE
 from l4sbench.testbeds.ssh import ansible
-from l4sbench.testbeds.ssh.facts import SwitchFacts, older, read_switch_facts
+from l4sbench.testbeds.ssh.facts import SwitchFacts, clock_off_s, older, read_switch_facts
 from l4sbench.testbeds.ssh.results import unpack
 from l4sbench.testbeds.ssh.switches import (
     Switch,
@@ -227,7 +227,7 @@ class Switching:
 
 def require_clock(whose: str, shown_s: float, after_s: float, before_s: float) -> None:
     """Raise TrialFailed if a clock showed an instant that was not between two others of this machine."""
-    off_s = min(shown_s - after_s, 0.0) + max(shown_s - before_s, 0.0)
+    off_s = clock_off_s(shown_s, after_s, before_s)
     if abs(off_s) > CLOCK_S:
         raise TrialFailed(f"{whose} is {off_s:+.1f} s off: synchronize it, and this machine, by NTP")
 

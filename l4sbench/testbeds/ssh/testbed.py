@@ -214,8 +214,7 @@ class SshTestbed:
                     )
 
     def _unfit(self, topology: Topology, wanted: Mapping[str, NodeNeeds], needs: Needs) -> list[Problem]:
-        now_s = time.time() if self._contact else None
-        return unfit(self._hosts, self._facts, topology, wanted, needs, now_s=now_s)
+        return unfit(self._hosts, self._facts, topology, wanted, needs)
 
     # ---- kernels
     def stages(self) -> Stages | None:

@@ -102,10 +102,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         words = [command, *(str(args[name]) for name in WORDS.get(command, ()))]
         if command == "teardown" and self._execute(["test", "-e", STATE], b"")["rc"]:
             return {**result, "changed": False, "changes": []}
+        began_s = time.time()
         answer = self._helper(words, given)
         if "failed" in answer:
             return {**result, "failed": True, "msg": str(answer["failed"])}
         kept = {key: value for key, value in answer.items() if key in ANSWERS.get(command, ())}
+        if command == "facts":
+            kept["asked_s"] = [began_s, time.time()]
         listed = answer.get("changed") if command in CHANGING else None
         changes = [str(line) for line in listed] if isinstance(listed, list) else []
         return {**result, **kept, "changed": bool(changes), "changes": changes}

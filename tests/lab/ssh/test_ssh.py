@@ -27,6 +27,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.testbeds.nodes import NodesStatus, halt, up
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.ansible import play as play_books
+from l4sbench.testbeds.ssh.memory import Memory
 from l4sbench.testbeds.ssh.pauses import pauses_on
 from tests.lab.nodes.hosts import check_only_busy, on
 from tests.lab.playbooks import ON_NODES, Played, play
@@ -157,8 +158,9 @@ def state_of(hosts: NodesStatus) -> dict[str, str]:
 
 
 def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> None:
-    wanted = matrix(tmp_path, "codel, dualpi2")
-    where = f"ssh:{hosts.inventory}"
+    wanted, inventory = matrix(tmp_path, "codel, dualpi2"), hosts.inventory
+    assert inventory is not None
+    where = f"ssh:{inventory}"
     ended = api.run(wanted, on=where, runs=tmp_path, capture=True)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
     assert ended.problems == ()
@@ -185,6 +187,9 @@ def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> 
     assert set(told) == {on(hosts, "router", "uname", "-r").strip()}
     loaded = hosts_told.filter(kind="module", name="tcp_prague")
     assert set(loaded["node"]) == {"tx-l4s", "rx-l4s"}
+    asked = Memory(inventory).load().facts
+    assert set(asked) == {node.name for node in hosts.nodes}
+    assert all(seen.asked_s and 0 < seen.asked_s[1] - seen.asked_s[0] < PATIENCE_S for seen in asked.values())
     # nothing is left to do, and a plan knows so without asking a host
     again = api.run(wanted, on=where, runs=tmp_path)
     assert again.result.exit_code == 0
