@@ -7,25 +7,15 @@ A kind without a reader here is read as what its traffic tool reports (`collecto
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from collectors.reader import Reader
+from l4sbench.traffic import classes_in
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-def _found() -> Mapping[str, Reader]:
-    modules = sorted(iter_modules(__path__), key=lambda module: module.name)
-    defined = [one for module in modules for one in vars(import_module(f"{__name__}.{module.name}")).values()]
-    readers = (one for one in defined if isinstance(one, type) and issubclass(one, Reader) and one.send)
-    return MappingProxyType({reader.send: reader() for reader in readers})
-
-
-READERS: Final = _found()
+READERS: Final = MappingProxyType(
+    {one.send: one() for one in classes_in(__name__, __path__, Reader) if one.send}
+)
 """Readers by kind of traffic."""
 
 _OTHERS: Final = Reader()

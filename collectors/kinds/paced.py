@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 from collectors.reader import OFF_RATE, Reader
 from l4sbench.faults import Fault, FaultKind
 from l4sbench.traffic.paced import Paced
+from l4sbench.traffic.syn_flood import SynFlood
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from collectors.reader import FlowResult, TrialView
     from l4sbench.groups import Group
-    from l4sbench.units import Rate
 
 MOST_FRAME_BYTES: Final = 65_549
 """Length of the longest frame that a paced flow may consist of."""
@@ -30,16 +30,11 @@ class PacedReader(Reader):
     def faults(self, flow: FlowResult, group: Group, trial: TrialView) -> Iterator[Fault]:
         """Yield another rate than asked for."""
         yield from super().faults(flow, group, trial)
-        if isinstance(group.sends, Paced):
-            yield from off_rate(flow, group.sends.rate)
-
-
-def off_rate(flow: FlowResult, rate: Rate) -> Iterator[Fault]:
-    """Yield the fault of a sender that did not send at this rate."""
-    sender = flow.sender
-    if sender is None or sender.frames_mbps is None:
-        return
-    off = abs(sender.frames_mbps / rate.mbps - 1)
-    # a packet is sent or not: one more or less is no error of the rate
-    if off > OFF_RATE and off * rate.mbps * 1e6 * sender.seconds > 2 * 8 * MOST_FRAME_BYTES:
-        yield Fault.of(FaultKind.RATE, flow.run.flow, mbps=sender.frames_mbps, wanted_mbps=rate.mbps)
+        sender, sends = flow.sender, group.sends
+        if sender is None or sender.frames_mbps is None or not isinstance(sends, Paced | SynFlood):
+            return
+        wanted_mbps = sends.rate.mbps
+        off = abs(sender.frames_mbps / wanted_mbps - 1)
+        # a packet is sent or not: one more or less is no error of the rate
+        if off > OFF_RATE and off * wanted_mbps * 1e6 * sender.seconds > 2 * 8 * MOST_FRAME_BYTES:
+            yield Fault.of(FaultKind.RATE, flow.run.flow, mbps=sender.frames_mbps, wanted_mbps=wanted_mbps)

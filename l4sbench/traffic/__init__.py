@@ -12,7 +12,7 @@ from importlib import import_module
 from inspect import isabstract
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from l4sbench.traffic.send import (
     CODEPOINTS,
@@ -28,7 +28,7 @@ from l4sbench.traffic.send import (
 from l4sbench.traffic.tools import SYN_BYTES, UDP_HEADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from l4sbench.parameters import Parameter
 
@@ -47,19 +47,21 @@ __all__ = [
     "FlowCommands",
     "Ready",
     "Send",
+    "classes_in",
 ]
+
+_Base = TypeVar("_Base")
 
 DEFAULT_SEND: Final = "bulk"
 """The kind of groups that state none."""
 
 
-def _found() -> Mapping[str, type[Send]]:
-    found: dict[str, type[Send]] = {}
-    for module in sorted(iter_modules(__path__), key=lambda module: module.name):
-        for one in vars(import_module(f"{__name__}.{module.name}")).values():
-            if isinstance(one, type) and issubclass(one, Send) and not isabstract(one):
-                found[one.name] = one
-    return MappingProxyType(found)
+def classes_in(package: str, path: Iterable[str], base: type[_Base]) -> Iterator[type[_Base]]:
+    """Yield the classes of a package that derive from `base`, in the order of its modules' names."""
+    for module in iter_modules(path):
+        for one in vars(import_module(f"{package}.{module.name}")).values():
+            if isinstance(one, type) and issubclass(one, base):
+                yield one
 
 
 def _factors() -> Mapping[str, Parameter]:
@@ -71,7 +73,10 @@ def _factors() -> Mapping[str, Parameter]:
     return MappingProxyType(found)
 
 
-SENDS: Final = _found()
+SENDS: Final = MappingProxyType(
+    # mypy takes no abstract class as a type
+    {one.name: one for one in classes_in(__name__, __path__, Send) if not isabstract(one)}  # type: ignore[type-abstract]
+)
 """Kinds of traffic by name."""
 
 OF_SEND: Final = _factors()

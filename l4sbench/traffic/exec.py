@@ -93,11 +93,6 @@ class Exec(Send):
                 message = "has {ecn} or {codepoint}, and the group states no codepoint"
                 yield Problem("", f"{asked.group}.{name}", message, f"write {asked.group}.codepoint: ect1")
 
-    @property
-    def is_l4s(self) -> bool:
-        """True if it is asked to send packets with ECT(1)."""
-        return self.codepoint == "ect1"
-
 
 def json_file(flow: str, side: str) -> str:
     """Return the raw file in which a program leaves its JSON; `side`: sender, receiver."""

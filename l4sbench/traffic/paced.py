@@ -55,8 +55,3 @@ class Paced(Send):
     def frame_bytes(self) -> int:
         """Length of a frame."""
         return self.payload_bytes + UDP_HEADERS
-
-    @property
-    def is_l4s(self) -> bool:
-        """True if its packets have ECT(1)."""
-        return self.codepoint == "ect1"

@@ -249,8 +249,8 @@ class Send(ABC):
 
     @property
     def is_l4s(self) -> bool:
-        """True if it sends packets with ECT(1) that are not TCP's own."""
-        return False
+        """True if it is asked to send packets with ECT(1) that are not TCP's own."""
+        return getattr(self, CODEPOINT.name, None) == "ect1"
 
     @property
     def host_tools(self) -> HostTools:

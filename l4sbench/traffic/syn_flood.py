@@ -35,11 +35,6 @@ class SynFlood(Send):
         return lean(flow, ("pace", "--syn", *frames, *code), ("count", "--syn"), Ready.COUNTS)
 
     @property
-    def is_l4s(self) -> bool:
-        """True if its packets have ECT(1)."""
-        return self.codepoint == "ect1"
-
-    @property
     def each_per_s(self) -> float:
         """Number of SYNs in a second."""
         return self.rate.bits_per_s / (8 * SYN_BYTES)

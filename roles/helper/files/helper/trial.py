@@ -111,6 +111,8 @@ class _Performer:
         self._raw = raw
         self._result = result
         self._program = part["programs"][node]
+        # how each server shows that flows may begin (`l4sbench.traffic.Ready`)
+        self._ready = {server["id"]: server["ready"] for server in self._program["servers"]}
         self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
         self._samplers: list[Recorder | Watch] = []
@@ -123,18 +125,14 @@ class _Performer:
         self._host_file()
         for server in self._program["servers"]:
             self._servers.append((server["id"], self._spawn(server["argv"], server["output"])))
-        by_tcp = self._servers_that("listens")
-        _await_listening({port for flow, port in self._received().items() if flow in by_tcp})
+        received = self._received()
+        _await_listening({port for flow, port in received.items() if self._ready.get(flow) == "listens"})
         for name, process in self._servers:
-            if name in self._servers_that("counts"):
+            if self._ready[name] == "counts":
                 _await_counting(name, process)
-            if name in self._servers_that("own"):
-                _await_bound(self._received()[name], process)
-        self._require_running(self._servers_that("own"))
-
-    def _servers_that(self, ready: str) -> set[str]:
-        """Return the servers that show in this way that flows may begin (`l4sbench.traffic.Ready`)."""
-        return {server["id"] for server in self._program["servers"] if server["ready"] == ready}
+            if self._ready[name] == "own":
+                _await_bound(received[name], process)
+        self._require_running()
 
     def go(self, start: Start) -> None:
         """Run the trial from the start instant to the read-back."""
@@ -246,18 +244,17 @@ class _Performer:
             reported = ""
         return str(reported or read_text(self._raw / f"{output}.stderr")[-300:] or "no output")
 
-    def _require_running(self, names: set[str]) -> None:
+    def _require_running(self) -> None:
         """Raise Failed if a receiver of the user's own has failed."""
         outputs = {server["id"]: server["output"] for server in self._program["servers"]}
         for name, process in self._servers:
-            if name in names and process.poll():
+            if self._ready[name] == "own" and process.poll():
                 said = self._said(outputs[name])
                 raise Failed(f"{name}: its receiver ended with code {process.returncode}: {said}")
 
     def _stop_servers(self) -> None:
         """End the servers: receivers of flows end by themselves, others such as captures by a signal."""
-        own = self._servers_that("own")
-        self._require_running(own)
+        self._require_running()
         deadline = time.monotonic() + SERVER_CLOSE_S
         flows = self._received()
         for name, process in self._servers:
@@ -266,11 +263,12 @@ class _Performer:
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGINT)  # iperf3 and tcpdump then write their results
         for name, process in self._servers:
-            if name not in flows or name in own:
+            own = self._ready[name] == "own"
+            if name not in flows or own:
                 try:
                     process.wait(SERVER_CLOSE_S)
                 except subprocess.TimeoutExpired:
-                    if name not in own:
+                    if not own:
                         raise
                     process.kill()
                     process.wait()
