@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from collectors.collector import BadRawError, Rows
 from l4sbench.plain import is_plain, read_plain
-from l4sbench.traits import LATE_MS
+from l4sbench.traits import late_share
 
 if TYPE_CHECKING:
     from l4sbench.program.trial import EndedTrial
@@ -44,7 +44,7 @@ class NodeLateness:
     @property
     def late(self) -> float:
         """Share of instants that were late."""
-        return sum(late > LATE_MS for late in self.late_ms) / len(self.late_ms)
+        return late_share(self.late_ms)
 
     def quantile(self, q: float) -> float | None:
         """Return quantile q in milliseconds; None with fewer than 10/(1-q) instants."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 Traffic = Literal["lean", "iperf3"]
@@ -20,6 +20,11 @@ LATE_MS: Final = 5.0
 
 MOST_LATE: Final = 0.1
 """Share of late timers of any node above which a trial is invalid; docs/nodes.md explains the choice."""
+
+
+def late_share(late_ms: Sequence[float]) -> float:
+    """Return the share of timers that fired late; where none fired, all of them did."""
+    return sum(late > LATE_MS for late in late_ms) / len(late_ms) if late_ms else 1.0
 
 
 @dataclass(frozen=True)

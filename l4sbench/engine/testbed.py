@@ -26,7 +26,7 @@ class Outcome:
     """The cost of a trial that ended by itself, in wall-clock values, none of which goes into a table.
 
     `fixed_s` is the part of `wall_s` that does not grow with the trial's length, if the testbed knows it.
-    `skew_ms` is the time between the first and the last node's start.
+    `skew_ms` is the time between the first and the last node's start, 0 in virtual time.
     """
 
     wall_s: float

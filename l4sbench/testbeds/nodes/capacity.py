@@ -25,7 +25,7 @@ from l4sbench.models import Strict
 from l4sbench.testbeds.nodes import carrying
 from l4sbench.testbeds.nodes.plan import BASTION
 from l4sbench.testbeds.ssh.layout import CARRIES_NOTHING
-from l4sbench.traits import LATE_MS, MOST_LATE
+from l4sbench.traits import MOST_LATE, late_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,7 +146,7 @@ def measure(ssh_config: Path, topology: Topology, nodes: Sequence[NodePlan]) -> 
     receiver = topology.pairs[0].receiver
     tries = []
     for place, rate_mbps in enumerate(RATES_MBPS, start=1):
-        late = {name: _late(answer[place].late_ms) for name, answer in found.items()}
+        late = {name: late_share(answer[place].late_ms) for name, answer in found.items()}
         worst = max(late, key=late.__getitem__)
         arrived = found[receiver][place].received_mbps * _ETHERNET / rate_mbps
         tries.append(
@@ -204,8 +204,3 @@ def _failure(name: str, process: subprocess.Popen[str]) -> TestbedError:
     process.kill()
     said = process.stderr.read().strip().splitlines() if process.stderr and not process.stderr.closed else []
     return TestbedError(f"cannot measure what the lab carries: {name}: {said[-1] if said else 'no answer'}")
-
-
-def _late(late_ms: Sequence[float]) -> float:
-    """Return the share of instants that came late; a node that saw none was late throughout."""
-    return sum(late > LATE_MS for late in late_ms) / len(late_ms) if late_ms else 1.0

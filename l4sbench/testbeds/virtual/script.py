@@ -76,10 +76,6 @@ class GuestScript:
             (folder / name).write_text(text, encoding="utf-8")
         (folder / "script").write_text(self.text, encoding="utf-8")
 
-    def offset_ns(self, line: int) -> int:
-        """Return the offset from the start instant of the `at` instruction on this line (from 1)."""
-        return int(self.text.splitlines()[line - 1].split("\t")[2])
-
     def explain(self, reason: str) -> str:
         """Return init's reason for a failure, with node and command instead of the line of the script."""
         at = re.match(r"line (\d+): ", reason)

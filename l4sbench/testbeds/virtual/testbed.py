@@ -164,12 +164,12 @@ class VirtualTestbed:
         if left := tidy(raw):  # before anything there is read, or written through a link
             raise TrialFailed(left)
         try:
-            skew_ms = _read_status(raw, steps, f"the guest {_manner(ended.returncode)}: {_tail(console)}")
+            _read_status(raw, steps, f"the guest {_manner(ended.returncode)}: {_tail(console)}")
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise TrialFailed(f"the guest's status cannot be read: {type(error).__name__} {error}") from error
         compress_captures(raw)
         virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
-        return Outcome(wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s, skew_ms=skew_ms)
+        return Outcome(wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s)
 
     @contextlib.contextmanager
     def _own_programs(self, spec: TrialSpec, folder: Path) -> Iterator[None]:
@@ -206,8 +206,8 @@ class VirtualTestbed:
         (raw / "host.json").write_text(json.dumps(host, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _read_status(raw: Path, steps: script.GuestScript, ended: str) -> float:
-    """Write what the status of a guest has for the collectors; return how far apart the nodes started.
+def _read_status(raw: Path, steps: script.GuestScript, ended: str) -> None:
+    """Write what the status of a guest has for the collectors.
 
     Raises:
         TrialFailed: the guest did not come to the end of its script (`ended` says how it ended), or a step
@@ -222,7 +222,6 @@ def _read_status(raw: Path, steps: script.GuestScript, ended: str) -> float:
         raise TrialFailed(steps.explain(str(last.get("reason") or "the guest gave no reason")))
     _write_start(raw, last["t0_ns"])
     _write_changes(raw, steps, status)
-    return _skew_ms(steps, status)
 
 
 def _write_start(raw: Path, t0_ns: int) -> None:
@@ -249,17 +248,6 @@ def _status(path: Path) -> list[dict[str, Any]]:
         # what was read before a truncated line stays
         found.extend(map(json.loads, plain_text(path).splitlines()))
     return found
-
-
-def _skew_ms(steps: script.GuestScript, status: list[dict[str, Any]]) -> float:
-    """Return how far apart the nodes started: the range of the flows' delays behind their planned starts."""
-    t0_ns = status[-1]["t0_ns"]
-    late_ns = [
-        step["start_ns"] - t0_ns - steps.offset_ns(step["line"])
-        for step in status
-        if step.get("step") == "at"
-    ]
-    return (max(late_ns) - min(late_ns)) / 1e6 if late_ns else 0.0
 
 
 def _manner(returncode: int) -> str:

@@ -36,8 +36,6 @@ class Recorder(threading.Thread):
         self._interval_ns = interval_ns
         self._start_ns = start_ns
         self._end = threading.Event()
-        self.missed = 0
-        """Samples left out because the previous one took too long."""
 
     def end(self) -> None:
         """Stop after the current sample."""
@@ -55,9 +53,8 @@ class Recorder(threading.Thread):
                     return
                 out.write(self._sample((time.monotonic_ns() - self._start_ns) / 1e6))
                 out.flush()
-                due = max(tick + 1, (time.monotonic_ns() - self._start_ns) // self._interval_ns)
-                self.missed += due - tick - 1
-                tick = due
+                # instants that this sample took are left out
+                tick = max(tick + 1, (time.monotonic_ns() - self._start_ns) // self._interval_ns)
 
 
 def printed(argv: list[str]) -> Callable[[float], str]:

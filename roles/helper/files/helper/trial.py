@@ -140,8 +140,10 @@ class _Performer:
         self._result.update(offset_ns=start.offset_ns, round_trip_ns=start.round_trip_ns, flows=[])
         # the start by the clock of captures
         self._result["start_epoch_ns"] = time.time_ns() - time.monotonic_ns() + start.at_ns
-        taking = samplers(self._part, self._node, self._raw, start.at_ns)
-        self._samplers = [*taking, Watch(self._raw / LATENESS_FILE, start.at_ns)]
+        self._samplers = [
+            *samplers(self._part, self._node, self._raw, start.at_ns),
+            Watch(self._raw / LATENESS_FILE, start.at_ns),
+        ]
         for sampler in self._samplers:
             sampler.start()
         self._announce(start.at_ns)
@@ -156,7 +158,6 @@ class _Performer:
         _sleep_until(start.at_ns + late + int(DRAIN_S * 1e9))
         for sampler in self._samplers:
             sampler.end()
-        self._result["missed_samples"] = sum(sampler.missed for sampler in taking)
         self._stop_servers()
         self._read_back()
 
