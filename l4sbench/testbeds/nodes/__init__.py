@@ -17,7 +17,6 @@ from l4sbench.testbeds.nodes.lab import (
     status,
     up,
 )
-from l4sbench.testbeds.nodes.plan import plan_lab
 
 __all__ = [
     "MEMORY_MB",
@@ -27,7 +26,6 @@ __all__ = [
     "halt",
     "labs",
     "measured",
-    "plan_lab",
     "status",
     "up",
 ]
