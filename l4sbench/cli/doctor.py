@@ -15,7 +15,7 @@ from l4sbench.cli.terminal import Styled, answer, answer_json, as_table, say
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
-    from l4sbench.testbeds.ssh.pauses import GapSeries, Pauses
+    from l4sbench.testbeds.ssh.pauses import Pauses
 
 _SECONDS: Final = 10
 _MOST_SECONDS: Final = 60
@@ -45,13 +45,13 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--pauses",
         action="store_true",
-        help="measure gaps of at least 1 ms in a timer and in a UDP stream of 10 kHz, instead of the checks",
+        help="measure gaps of at least 1 ms in a timer of 10 kHz, instead of the checks",
     )
     parser.add_argument(
         "--seconds",
         type=_seconds,
         metavar="N",
-        help=f"with --pauses: measure each of them for N seconds (default: {_SECONDS})",
+        help=f"with --pauses: measure for N seconds (default: {_SECONDS})",
     )
     parser.add_argument(
         "--on",
@@ -107,36 +107,30 @@ def _pauses(args: argparse.Namespace) -> int:
     seconds = args.seconds or _SECONDS
     found: Mapping[str, Pauses]
     if args.on is None:
-        say(f"measuring for {2 * seconds} s")
+        say(f"measuring for {seconds} s")
         found = {_HERE: pauses_here(seconds)}
     else:
         kind, _, inventory = args.on.partition(":")
         if kind != "ssh" or not inventory:
             hint = "--on ssh:hosts.yml; `l4sbench slice inventory NAME` prints the inventory of a slice"
             raise InputError(f"{args.on} is not a valid place for --pauses; it must be ssh:INVENTORY", hint)
-        say(f"measuring every host for {2 * seconds} s, one after the other")
+        say(f"measuring every host for {seconds} s, one after the other")
         found = pauses_on(Path(inventory), seconds)
     if args.json:
         answer_json({host: pauses.as_values() for host, pauses in found.items()})
         return 0
-    rows = [row for host, pauses in found.items() for row in _rows(host, pauses)]
-    for line in as_table(rows, right=frozenset(rows[0]) - {"host", "10 kHz"}):
+    rows = [_row(host, pauses) for host, pauses in found.items()]
+    for line in as_table(rows, right=frozenset(rows[0]) - {"host"}):
         answer(line)
     return 0
 
 
-def _rows(host: str, pauses: Pauses) -> list[Mapping[str, object]]:
-    series = {"timer": pauses.timer, "UDP, sent": pauses.sent, "UDP, received": pauses.received}
-    return [_row(host, name, gaps) for name, gaps in series.items()]
-
-
-def _row(host: str, name: str, gaps: GapSeries) -> Mapping[str, object]:
-    sizes = {"median, ms": gaps.median_ms, "99 %, ms": gaps.p99_ms, "longest, ms": gaps.max_ms}
+def _row(host: str, found: Pauses) -> Mapping[str, object]:
+    sizes = {"median, ms": found.median_ms, "99 %, ms": found.p99_ms, "longest, ms": found.max_ms}
     return {
         "host": host,
-        "10 kHz": name,
-        "pauses": gaps.pauses,
-        "per s": f"{gaps.per_s:.1f}",
+        "pauses": found.pauses,
+        "per s": f"{found.per_s:.1f}",
         **{title: "-" if size is None else f"{size:.1f}" for title, size in sizes.items()},
-        "of the time, %": f"{100 * gaps.share:.1f}",
+        "of the time, %": f"{100 * found.share:.1f}",
     }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The pauses of hosts: gaps of at least 1 ms where something should happen every 0.1 ms.
+"""The pauses of hosts: gaps of at least 1 ms in a timer that should fire every 0.1 ms.
 
 The helper measures them (roles/helper/files/helper/pauses.py), here or on the hosts of an inventory.
 Their sizes and rate are what `path.pause` and `path.pause_every` give the lab.
@@ -36,11 +36,11 @@ _BEYOND_S: Final = 60.0
 _Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class GapSeries(Strict):
-    """GapSeries of one series of events.
+class Pauses(Strict):
+    """The pauses of one host.
 
     Attributes:
-        events: Number of timers that fired, or of datagrams.
+        events: Number of timers that fired.
         seconds: Time between the first and the last one.
         pauses: Number of gaps of at least 1 ms.
         sizes_ms: Their sizes in the order in which they came; at most 20,000.
@@ -76,50 +76,27 @@ class GapSeries(Strict):
         """Share of the time that pauses take."""
         return min(1.0, sum(self.sizes_ms) / 1000 / self.seconds) if self.seconds else 0.0
 
+    def as_values(self) -> dict[str, object]:
+        """Return the figures and all sizes as plain data, units in the names."""
+        return {
+            "events": self.events,
+            "seconds": self.seconds,
+            "pauses": self.pauses,
+            "pauses_per_s": round(self.per_s, 3),
+            "median_ms": self.median_ms,
+            "p99_ms": self.p99_ms,
+            "max_ms": self.max_ms,
+            "paused_share": round(self.share, 4),
+            "sizes_ms": self.sizes_ms,
+        }
+
     def _quantile(self, q: float) -> float | None:
         ordered = sorted(self.sizes_ms)
         return ordered[math.ceil(q * len(ordered)) - 1] if ordered else None
 
 
-class Pauses(Strict):
-    """The pauses of one host.
-
-    Attributes:
-        timer: Of a process that sleeps until every instant of a 10 kHz grid.
-        sent: Of a UDP stream on that grid, where it is sent.
-        received: Of the same stream, where a second process on the host reads it.
-        lost: Datagrams that were sent and not read.
-    """
-
-    timer: GapSeries
-    sent: GapSeries
-    received: GapSeries
-    lost: int
-
-    def as_values(self) -> dict[str, object]:
-        """Return the figures and all sizes as plain data, units in the names."""
-        series = {"timer": self.timer, "udp_sent": self.sent, "udp_received": self.received}
-        return {
-            **{
-                name: {
-                    "events": gaps.events,
-                    "seconds": gaps.seconds,
-                    "pauses": gaps.pauses,
-                    "pauses_per_s": round(gaps.per_s, 3),
-                    "median_ms": gaps.median_ms,
-                    "p99_ms": gaps.p99_ms,
-                    "max_ms": gaps.max_ms,
-                    "paused_share": round(gaps.share, 4),
-                    "sizes_ms": gaps.sizes_ms,
-                }
-                for name, gaps in series.items()
-            },
-            "udp_lost": self.lost,
-        }
-
-
 def pauses_here(seconds: float) -> Pauses:
-    """Measure this machine, the timer and then the stream, for this long each.
+    """Measure this machine for this long.
 
     Raises:
         TestbedError: The measurement failed.
@@ -130,7 +107,7 @@ def pauses_here(seconds: float) -> Pauses:
             [sys.executable, "-I", str(program), str(seconds)],
             capture_output=True,
             text=True,
-            timeout=2 * seconds + _BEYOND_S,
+            timeout=seconds + _BEYOND_S,
             check=True,
         )
         return Pauses.model_validate_json(done.stdout)
@@ -149,7 +126,7 @@ def pauses_on(inventory: Path, seconds: float) -> Mapping[str, Pauses]:
         TestbedError: A host cannot be reached, or its measurement failed.
     """
     names = [host.name for host in hosts_of(read_inventory(inventory), str(inventory))]
-    limit_s = len(names) * 2 * seconds + _BEYOND_S
+    limit_s = len(names) * seconds + _BEYOND_S
     variables = {"l4sbench_seconds": seconds}
     played = ansible.play("pauses.yml", inventory, names, variables, limit_s=limit_s)
     found, wrong = dict[str, Pauses](), list[str]()

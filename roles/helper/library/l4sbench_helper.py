@@ -25,7 +25,7 @@ options:
     description: Id of a trial, for C(fetch) and C(stop).
     type: str
   seconds:
-    description: How long C(pauses) measures the timer, and then the stream.
+    description: How long C(pauses) measures.
     type: float
   results:
     description: File on the controller that C(trial) and C(fetch) write.

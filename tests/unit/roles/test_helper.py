@@ -323,27 +323,15 @@ def test_no_sysctl_but_the_networks_is_read_or_written(
     assert (tmp_path / "kernel" / "core_pattern").read_text() == "core"
 
 
-def test_a_gap_of_a_millisecond_is_a_pause() -> None:
-    gaps = pauses.Gaps()
-    for at_us in (0, 100, 1099, 2099, 2199, 5199):
-        gaps.add(at_us * 1000)
-    assert gaps.report() == {"events": 6, "seconds": 0.005, "pauses": 2, "sizes_ms": [1.0, 3.0]}
-
-
-def test_instants_that_a_pause_covers_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_of_a_millisecond_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the instants that it covers are left out."""
     now_ns = 10**9
-    at: list[int] = []
+    late_us = iter([0, 0, 899, 0, 900, 0, 20_000])
 
     def sleep(seconds: float) -> None:
         nonlocal now_ns
-        now_ns += round(seconds * 1e9)
-
-    def late(seen_ns: int) -> None:
-        at.append(seen_ns)
-        if len(at) == 5:
-            sleep(0.02)
+        now_ns += round(seconds * 1e9) + next(late_us, 0) * 1000
 
     monkeypatch.setattr(pauses, "time", SimpleNamespace(sleep=sleep, monotonic_ns=lambda: now_ns))
-    pauses.on_grid(0.05, late)
-    assert at[5] - at[4] == 20_000_000
-    assert len(at) == 302  # of 500 instants 198 passed during the sleep
+    found = pauses.pauses(0.05)
+    assert (found["pauses"], found["sizes_ms"]) == (2, [1.0, 20.1])

@@ -116,13 +116,6 @@ def _files() -> dict[str, Any]:
     return {"changed": changed}
 
 
-def _pauses(seconds: str) -> dict[str, Any]:
-    try:
-        return {"pauses": pauses(float(seconds))}
-    except OSError as error:
-        raise Failed(str(error)) from error
-
-
 def _teardown() -> dict[str, Any]:
     running = read_text(host.CURRENT)
     if running:
@@ -149,7 +142,7 @@ _COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {
     "stop": host.stop,
     "trials": lambda: {"trials": host.trials()},
     "files": _files,
-    "pauses": _pauses,
+    "pauses": lambda seconds: {"pauses": pauses(float(seconds))},
     "teardown": _teardown,
 }
 

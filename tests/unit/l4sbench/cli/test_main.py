@@ -77,15 +77,13 @@ def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_pauses_are_printed_as_a_table_or_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--pauses", "--seconds", "1"]) == 0
     shown = capsys.readouterr()
-    heading, *rows = shown.out.splitlines()
+    heading, row = shown.out.splitlines()
     assert heading.startswith("host ")
-    assert [re.split("  +", row)[:2] for row in rows] == [
-        ["this machine", name] for name in ("timer", "UDP, sent", "UDP, received")
-    ]
-    assert shown.err == "measuring for 2 s\n"
+    assert row.startswith("this machine ")
+    assert shown.err == "measuring for 1 s\n"
     assert main(["doctor", "--pauses", "--seconds", "1", "--json"]) == 0
     (here,) = json.loads(capsys.readouterr().out).values()
-    assert here.keys() == {"timer", "udp_sent", "udp_received", "udp_lost"}
+    assert here["pauses"] == len(here["sizes_ms"])
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@
 import pytest
 from pydantic import ValidationError
 
-from l4sbench.testbeds.ssh.pauses import GapSeries, Pauses, pauses_here
+from l4sbench.testbeds.ssh.pauses import Pauses, pauses_here
 
 
-def gaps(*sizes_ms: float, seconds: float = 10.0) -> GapSeries:
-    """Return these pauses of a series of 10 s."""
-    return GapSeries(events=1000, seconds=seconds, pauses=len(sizes_ms), sizes_ms=sizes_ms)
+def gaps(*sizes_ms: float, seconds: float = 10.0) -> Pauses:
+    """Return these pauses of 10 s."""
+    return Pauses(events=1000, seconds=seconds, pauses=len(sizes_ms), sizes_ms=sizes_ms)
 
 
 def test_figures_of_pauses() -> None:
@@ -28,10 +28,7 @@ def test_a_host_without_pauses_has_no_sizes() -> None:
 
 
 def test_plain_values_have_units_in_their_names() -> None:
-    values = Pauses(timer=gaps(2.0), sent=gaps(), received=gaps(1.5, 2.5), lost=3).as_values()
-    assert list(values) == ["timer", "udp_sent", "udp_received", "udp_lost"]
-    assert values["udp_lost"] == 3
-    assert values["timer"] == {
+    assert gaps(2.0).as_values() == {
         "events": 1000,
         "seconds": 10.0,
         "pauses": 1,
@@ -50,15 +47,13 @@ def test_plain_values_have_units_in_their_names() -> None:
 )
 def test_answers_of_hosts_are_checked(changed: dict[str, object]) -> None:
     plain = gaps(2.0).model_dump()
-    GapSeries.model_validate(plain)
+    Pauses.model_validate(plain)
     with pytest.raises(ValidationError):
-        GapSeries.model_validate({**plain, **changed})
+        Pauses.model_validate({**plain, **changed})
 
 
 def test_this_machine_is_measured_without_root() -> None:
     found = pauses_here(0.2)
-    for series in (found.timer, found.sent):
-        assert 0 < series.events <= 2001  # 10 kHz at most, fewer where the machine was busy
-        assert series.pauses == len(series.sizes_ms)
-        assert all(size >= 1 for size in series.sizes_ms)
-    assert found.received.events + found.lost == found.sent.events
+    assert 0 < found.events <= 2001  # 10 kHz at most, fewer where the machine was busy
+    assert found.pauses == len(found.sizes_ms)
+    assert all(size >= 1 for size in found.sizes_ms)
