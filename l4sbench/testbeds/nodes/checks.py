@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from l4sbench.testbeds.virtual.lab.doctor import Check, install_command
+from l4sbench.testbeds.virtual.lab.doctor import Check, program_checks
 
 PROGRAMS = {
     "ssh": "openssh-client",
@@ -28,23 +28,15 @@ _TRY_S = 20
 
 def node_checks(nodes: int = 6, memory_mb: int = TYPICAL_MB) -> list[Check]:
     """Check what booting this many nodes needs, each with at most this much memory; change nothing."""
-    programs = _programs()
+    programs = program_checks(PROGRAMS, lambda name: shutil.which(name, path=_path()))
     if not all(check.ok for check in programs):
         return programs
     tun = _tun()
     return [*programs, tun, _namespaces(taps=tun.ok), _memory(nodes, min(memory_mb, TYPICAL_MB))]
 
 
-def _programs() -> list[Check]:
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-    lacking = {name: package for name, package in PROGRAMS.items() if shutil.which(name, path=path) is None}
-    mend = install_command(sorted(set(lacking.values())))
-    return [
-        Check(name, False, "not found", mend, (lacking[name],))
-        if name in lacking
-        else Check(name, True, "found")
-        for name in PROGRAMS
-    ]
+def _path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
 def _tun() -> Check:
@@ -61,7 +53,6 @@ def _namespaces(*, taps: bool) -> Check:
     name = "user namespaces"
     argv = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork"]
     links = "link add l4sbench0 type bridge\n" + ("tuntap add dev l4sbench1 mode tap\n" if taps else "")
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     try:
         done = subprocess.run(
             [*argv, "ip", "-batch", "-"],
@@ -70,7 +61,7 @@ def _namespaces(*, taps: bool) -> Check:
             text=True,
             timeout=_TRY_S,
             check=False,
-            env={**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"},
+            env={**os.environ, "PATH": _path(), "LC_ALL": "C.UTF-8"},
         )
     except (OSError, subprocess.SubprocessError) as error:
         return Check(name, False, str(error))

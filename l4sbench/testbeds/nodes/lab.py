@@ -92,11 +92,11 @@ class NodesStatus:
     topology: str
     folder: Path
     up: bool
-    inventory: Path | None
-    ssh_config: Path | None
-    bastion: tuple[str, int] | None
-    nodes: tuple[NodeStatus, ...]
-    fresh: bool
+    inventory: Path | None = None
+    ssh_config: Path | None = None
+    bastion: tuple[str, int] | None = None
+    nodes: tuple[NodeStatus, ...] = ()
+    fresh: bool = False
     capacity: Capacity | None = None
 
 
@@ -204,17 +204,7 @@ def status(name: str, *, cache: Path | None = None) -> NodesStatus:
     home = Home.of(name, cache)
     state = home.state()
     if state is None:
-        return NodesStatus(
-            name=name,
-            topology="",
-            folder=home.folder,
-            up=False,
-            inventory=None,
-            ssh_config=None,
-            bastion=None,
-            nodes=(),
-            fresh=False,
-        )
+        return NodesStatus(name=name, topology="", folder=home.folder, up=False)
     reports = _nodes_of(state)
     nodes = tuple(
         NodeStatus(

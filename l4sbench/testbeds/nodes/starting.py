@@ -24,6 +24,7 @@ from l4sbench.testbeds.nodes.keeper import GO, RESTART, Order
 from l4sbench.testbeds.nodes.plan import BASTION
 from l4sbench.testbeds.nodes.process import Process
 from l4sbench.testbeds.nodes.userland import USER, NodeUserland
+from l4sbench.testbeds.virtual.guest import memory_dir
 from l4sbench.testbeds.virtual.lab.cache import digest_of
 
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ def _start(
         ssh.make_key(folder / name, "ecdsa")
     (folder / "host-keys").mkdir(exist_ok=True)
     home.consoles.mkdir(exist_ok=True)
-    needed = len(plan.nodes) * memory_mb << 20
-    run = Path(tempfile.mkdtemp(prefix="l4sbench-nodes-", dir=memory_dir(needed)))
+    run = Path(tempfile.mkdtemp(prefix="l4sbench-nodes-", dir=memory_dir(len(plan.nodes) * memory_mb)))
     # from here on the next command knows what to remove, however this process ends
     write_whole(home.note, Remains(keeper=None, run=run).model_dump_json(indent=1))
     for node in plan.nodes:
@@ -163,14 +163,6 @@ def _furnish(folder: Path, plan: LabPlan, lab: Lab, userland: NodeUserland, run:
             f"ADDRESSES='{node.address}/24 {node.address_6}/64'\n",
             encoding="utf-8",
         )
-
-
-def memory_dir(needed_bytes: int) -> str | None:
-    """Return the folder for the nodes' memory; on a disk every touched page would be written back."""
-    shm = Path("/dev/shm")  # noqa: S108  (a folder of its own is made in it)
-    if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > needed_bytes:
-        return str(shm)
-    return None
 
 
 def _listen(host: str, port: int) -> socket.socket:

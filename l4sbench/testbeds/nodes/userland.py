@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import TestbedError
-from l4sbench.files import remove_tree, write_whole
+from l4sbench.files import write_whole
 from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
-from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
 from l4sbench.testbeds.virtual.lab.userland import (
     PACKAGES,
     Userland,
+    fill,
     find_userland,
-    open_modes,
-    unpack_package,
+    obtain,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from l4sbench.testbeds.virtual.lab import Lab
     from l4sbench.testbeds.virtual.lab.command import Commands
+    from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt
 
     Say = Callable[[str, float | None], None]
 
@@ -190,54 +190,25 @@ def _cached(cache: Cache, base: Userland) -> Path | None:
 
 
 def _build(cache: Cache, base: Userland, say: Say) -> Path:
-    failures = []
-    suite = base.info.suite
-    for archive in debian_archives(read_sources()):
-        say(f"fetching the package lists of {suite}", None)
-        try:
-            apt = ScratchApt.open(cache.root / "apt", archive, suite, cache.logs / "node-userland.log")
-            packages = apt.resolve((*PACKAGES, *NODE_PACKAGES))
-        except TestbedError as error:
-            failures.append(f"{suite} at {archive.uri}: {why(error)}")
-            continue
-        return _unpack(cache, apt, base, packages, say)
-    tried = "".join(f"\n  {line}" for line in failures) or "\n  no Debian archive in the apt configuration"
-    raise TestbedError(
-        f"could not obtain packages for the nodes' userland; tried:{tried}",
-        hint="add a Debian mirror to the machine's apt sources",
-    )
-
-
-def _unpack(cache: Cache, apt: ScratchApt, base: Userland, packages: tuple[Package, ...], say: Say) -> Path:
+    archives, wanted = debian_archives(read_sources()), (*PACKAGES, *NODE_PACKAGES)
+    apt, suite, packages = obtain(cache, archives, (base.info.suite,), wanted, "the nodes'", say)
     lacking = tuple(p for p in packages if base.info.packages.get(p.name) != p.version)
     listed = (f"{p.name} {p.version} {p.digest}" for p in packages)
     digest = digest_of([_RECIPE, base.path.name, *listed])
     info = LayerInfo(
         recipe=_RECIPE,
         below=base.path.name,
-        suite=base.info.suite,
+        suite=suite,
         packages={p.name: p.version for p in packages},
     )
-    say(f"downloading {len(lacking)} packages of {base.info.suite}", None)
+    say(f"downloading {len(lacking)} packages of {suite}", None)
     with cache.stage(KIND, digest) as stage:
-        root, downloads = stage / "root", stage / "downloads"
-        root.mkdir()
-        downloads.mkdir()
+        root = stage / "root"
         for name, target in _LINKS.items():
             (root / target).mkdir(parents=True)
             (root / name).symlink_to(target)
-        debs = apt.download(lacking, downloads)
-        for number, deb in enumerate(debs):
-            say("unpacking packages", number / len(debs))
-            unpack_package(apt.commands, deb, root)
         _note_packages(apt, packages, root)
-        remove_tree(downloads)
-        open_modes(root)
-        for name in _MOUNT_POINTS:
-            (root / name).mkdir(parents=True, exist_ok=True)
-        for name, text in _FILES.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
+        fill(root, apt, lacking, _MOUNT_POINTS, _FILES, say)
         _compile_python(apt.commands, root, base.root, say)
         write_whole(stage / "info.json", info.model_dump_json(indent=1))
     return cache.part(KIND, digest)

@@ -242,7 +242,7 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _run_dir(memory_mb: int) -> Iterator[Path]:
-    memory = _memory_dir(memory_mb)
+    memory = memory_dir(memory_mb)
     _keep(memory)
     with unfinished_folder(memory) as path:
         path.chmod(0o700)
@@ -270,7 +270,7 @@ def _keep(memory: Path) -> None:
         )
 
 
-def _memory_dir(memory_mb: int) -> Path:
+def memory_dir(memory_mb: int) -> Path:
     """Return a folder in memory for guest memory, as a disk would write every touched page back."""
     shm = Path("/dev/shm")  # noqa: S108  (a folder of its own is made in it)
     if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > memory_mb * 1024 * 1024:

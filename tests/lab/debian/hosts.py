@@ -28,7 +28,8 @@ from l4sbench.testbeds.nodes.connect import ask
 from l4sbench.testbeds.nodes.keeper import GO, RESTART, SOCKET, Order
 from l4sbench.testbeds.nodes.lab import answers
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_members
-from l4sbench.testbeds.nodes.starting import launch, memory_dir
+from l4sbench.testbeds.nodes.starting import launch
+from l4sbench.testbeds.virtual.guest import memory_dir
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.topology import topology
 from tests.lab.debian import loader
@@ -145,7 +146,7 @@ def _booted(
     plan = plan_members(LINE6.name, members, list(shared))
     consoles = folder / "consoles"
     consoles.mkdir(parents=True)
-    run = Path(tempfile.mkdtemp(prefix="l4sbench-debian-", dir=memory_dir(len(held) * memory_mb << 20)))
+    run = Path(tempfile.mkdtemp(prefix="l4sbench-debian-", dir=memory_dir(len(held) * memory_mb)))
     hosts = DebianHosts(plan, run, consoles, folder / "inventory.json", folder / "ssh_config")
     process: subprocess.Popen[bytes] | None = None
     try:

@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,8 @@ PROGRAMS = {
     "setpriv": "util-linux",
 }
 """Programs that building and running start -> the Debian packages that contain them."""
+
+_STATIC_LIBC = "libc.a"
 
 _TO_RUN = ("machine", "setpriv")
 """Checks that a finished lab depends on too."""
@@ -77,7 +79,8 @@ def _excused(check: Check) -> Check:
 
 def build_checks(cache: Path | None = None) -> list[Check]:
     """Check everything that building needs."""
-    return [_machine(), *_programs(), _place(Cache.open(cache).root), _archive()]
+    packages = {**PROGRAMS, _STATIC_LIBC: "libc6-dev"}
+    return [_machine(), *program_checks(packages, _is_there), _place(Cache.open(cache).root), _archive()]
 
 
 def require(checks: list[Check], what_for: str = "build the lab") -> None:
@@ -100,19 +103,15 @@ def _machine() -> Check:
     return Check("machine", right, detail if right else f"{detail}; the lab needs Linux on x86_64")
 
 
-def _programs() -> list[Check]:
-    found = {name: shutil.which(name) is not None for name in PROGRAMS}
-    lacking = {name: (package,) for name, package in PROGRAMS.items() if not found[name]}
-    if not found["gcc"] or not _has_static_libc():
-        lacking["libc.a"] = (
-            "libc6-dev",
-        )  # the C library's headers and its static form; gcc only recommends it
-    mend = install_command(sorted({package for named in lacking.values() for package in named}))
+def program_checks(packages: Mapping[str, str], is_there: Callable[[str], object]) -> list[Check]:
+    """Check programs, each with the Debian package that brings it; one command installs all that lack."""
+    lacking = {name: package for name, package in packages.items() if not is_there(name)}
+    mend = install_command(sorted(set(lacking.values())))
     return [
-        Check(name, False, "not found", mend, lacking[name])
+        Check(name, False, "not found", mend, (lacking[name],))
         if name in lacking
         else Check(name, True, "found")
-        for name in (*PROGRAMS, "libc.a")
+        for name in packages
     ]
 
 
@@ -123,8 +122,10 @@ def install_command(packages: Sequence[str]) -> str:
     return f"{sudo}apt-get update && {install}"  # fresh machines have no package lists
 
 
-def _has_static_libc() -> bool:
-    try:
+def _is_there(name: str) -> bool:
+    if name != _STATIC_LIBC:
+        return shutil.which(name) is not None
+    try:  # the C library's headers and its static form; gcc only recommends it
         done = subprocess.run(
             ["gcc", "-print-file-name=libc.a"], capture_output=True, text=True, timeout=20, check=True
         )

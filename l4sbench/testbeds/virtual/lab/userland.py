@@ -6,8 +6,10 @@ PID 1 of a guest is the lab's own static program, so nothing has to be installed
 their libraries, and the kernel needs a root to mount.
 """
 
+import itertools
 import os
 import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,25 +112,39 @@ def build_userland(cache: Cache, archives: tuple[Archive, ...], say: Say, *, for
     Raises:
         TestbedError: No suite has packages that are new enough, or a step failed.
     """
+    apt, suite, packages = obtain(cache, archives, GUEST_SUITES, PACKAGES, "the guest's", say)
+    return _unpack(cache, apt, suite, packages, say, force)
+
+
+def obtain(
+    cache: Cache,
+    archives: tuple[Archive, ...],
+    suites: tuple[str, ...],
+    names: tuple[str, ...],
+    whose: str,
+    say: Say,
+) -> tuple[ScratchApt, str, tuple[Package, ...]]:
+    """Return apt on the first suite that has these packages, the suite, and them with what they depend on.
+
+    Raises:
+        TestbedError: No suite has packages that are new enough.
+    """
     failures: list[str] = []
-    for archive in archives:
-        for suite in GUEST_SUITES:
-            say(f"fetching the package lists of {suite}", None)
-            try:
-                apt = ScratchApt.open(
-                    cache.root / "apt", archive, suite, cache.logs / f"userland-{suite}.log"
-                )
-                packages = apt.resolve(PACKAGES)
-            except TestbedError as error:
-                failures.append(f"{suite} at {archive.uri}: {why(error)}")
-                continue
-            found = [package.version for package in packages if package.name == "iproute2"]
-            if found and version_key(found[0]) >= OLDEST_IPROUTE2:
-                return _unpack(cache, apt, suite, packages, say, force)
-            failures.append(f"{suite} at {archive.uri}: its iproute2 is too old for dualpi2")
+    for archive, suite in itertools.product(archives, suites):
+        say(f"fetching the package lists of {suite}", None)
+        try:
+            apt = ScratchApt.open(cache.root / "apt", archive, suite, cache.logs / f"userland-{suite}.log")
+            packages = apt.resolve(names)
+        except TestbedError as error:
+            failures.append(f"{suite} at {archive.uri}: {why(error)}")
+            continue
+        found = [package.version for package in packages if package.name == "iproute2"]
+        if found and version_key(found[0]) >= OLDEST_IPROUTE2:
+            return apt, suite, packages
+        failures.append(f"{suite} at {archive.uri}: its iproute2 is too old for dualpi2")
     tried = "".join(f"\n  {line}" for line in failures) or "\n  no Debian archive in the apt configuration"
     raise TestbedError(
-        f"could not obtain packages for the guest's userland; tried:{tried}",
+        f"could not obtain packages for {whose} userland; tried:{tried}",
         hint="add a Debian mirror to the machine's apt sources",
     )
 
@@ -144,27 +160,46 @@ def _unpack(
         return Userland(part, info)
     say(f"downloading {len(packages)} packages of {suite}", None)
     with cache.stage("userland", digest) as stage:
-        root, downloads = stage / "root", stage / "downloads"
+        root = stage / "root"
         root.mkdir()
-        downloads.mkdir()
-        debs = apt.download(packages, downloads)
-        # base-files first: it contains the links /bin -> usr/bin ..., which other packages unpack through
-        ordered = sorted(debs, key=lambda deb: (not deb.name.startswith("base-files_"), deb.name))
-        for number, deb in enumerate(ordered):
-            say("unpacking packages", number / len(ordered))
-            unpack_package(apt.commands, deb, root)
-        remove_tree(downloads)
+        fill(root, apt, packages, _MOUNT_POINTS, _FILES, say)
         _complete(apt.commands, root)
         write_whole(stage / "info.json", info.model_dump_json(indent=1))
     return Userland(part, info)
 
 
-def unpack_package(commands: Commands, deb: Path, root: Path) -> None:
-    """Unpack a package's files below a root, without those that no guest reads.
+def fill(
+    root: Path,
+    apt: ScratchApt,
+    packages: tuple[Package, ...],
+    mount_points: Iterable[str],
+    files: Mapping[str, str],
+    say: Say,
+) -> None:
+    """Unpack packages below a root, and add folders and files that nothing installs there.
 
     Raises:
-        TestbedError: A program failed.
+        TestbedError: A download or a program failed.
     """
+    downloads = root.with_name("downloads")
+    downloads.mkdir()
+    debs = apt.download(packages, downloads)
+    # base-files first: it contains the links /bin -> usr/bin ..., which other packages unpack through
+    ordered = sorted(debs, key=lambda deb: (not deb.name.startswith("base-files_"), deb.name))
+    for number, deb in enumerate(ordered):
+        say("unpacking packages", number / len(ordered))
+        _unpack_package(apt.commands, deb, root)
+    remove_tree(downloads)
+    _open_modes(root)
+    for name in mount_points:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+
+
+def _unpack_package(commands: Commands, deb: Path, root: Path) -> None:
+    """Unpack a package's files below a root, without those that no guest reads."""
     left_out = [f"--exclude=./usr/share/{name}/*" for name in _LEFT_OUT]
     commands.pipe(
         ["dpkg-deb", "--fsys-tarfile", deb],
@@ -175,12 +210,7 @@ def unpack_package(commands: Commands, deb: Path, root: Path) -> None:
 
 
 def _complete(commands: Commands, root: Path) -> None:
-    """Do the work of maintainer scripts, as far as the guest needs it."""
-    open_modes(root)
-    for name in _MOUNT_POINTS:
-        (root / name).mkdir(parents=True, exist_ok=True)
-    for name, text in _FILES.items():
-        (root / name).write_text(text, encoding="utf-8")
+    """Do the rest of the work of maintainer scripts, as far as the guest needs it."""
     _link_busybox(commands, root)
     # The loader finds libraries in its standard folders without a cache, but programs start faster with one.
     ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
@@ -191,7 +221,7 @@ def _complete(commands: Commands, root: Path) -> None:
             (root / "etc" / "ld.so.cache").unlink(missing_ok=True)
 
 
-def open_modes(root: Path) -> None:
+def _open_modes(root: Path) -> None:
     """Make all files below a root readable for everybody, and remove set-id bits.
 
     A guest runs as the user who starts it; set-id files in a user's cache would let others act as that user.
