@@ -15,12 +15,12 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from l4sbench.groups import Group
 from l4sbench.parameters import DAY, HOUR, Parameter, Reference, declared
 from l4sbench.traffic import OF_SEND
-from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Size, Value
+from l4sbench.units import Duration, Kind, Packets, Percent, Plain, Rate, Size, Value, kind_of
 
 GROUP_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 """Names of flow groups and events; they become part of factor, file and column names."""
@@ -359,26 +359,62 @@ def refers(name: str, to: Reference) -> bool:
     return factor is not None and factor.refers == to
 
 
+class FactorColumn(NamedTuple):
+    """A column of table `trials` with the values of a factor.
+
+    Attributes:
+        name: In the table; of quantities, their unit is its end: `rate_mbps`, `aqm.target_ms`.
+        factor: Dotted name of the factor: `rate`, `aqm.target`.
+        unit: Unit of the values: `Mbit/s`, `ms`; empty for words and bare numbers.
+    """
+
+    name: str
+    factor: str
+    unit: str = ""
+
+    @classmethod
+    def of(cls, factor: str, kind: Kind) -> Self:
+        """Return the column of a factor's values of this kind.
+
+        Durations and instants at the scale of a trial (`duration`, `<group>.start`, `events.<event>.at`) are
+        in seconds.
+        """
+        own = name_of(factor)
+        end, unit = COLUMN_ENDS.get(kind, ("", _BARE.get(factor, "")))
+        if kind == "duration" and (own.key in _SECONDS or (own.kind is Owner.EVENT and own.key == EVENT_AT)):
+            end = unit = "s"
+        return cls(f"{factor}_{end}" if end else factor, factor, unit)
+
+
+COLUMN_ENDS: Final[Mapping[Kind, tuple[str, str]]] = {
+    "rate": ("mbps", "Mbit/s"),
+    "duration": ("ms", "ms"),
+    "size": ("bytes", "bytes"),
+    "packets": ("packets", "packets"),
+    "percent": ("percent", "%"),
+}
+"""Kind of quantities -> end of the names of columns that hold them, behind `_`, and their unit there."""
+
+_BARE: Final = {"buffer_bdp": "BDP"}
+"""Units of numbers that are written without one."""
+
+
 def column_of(name: str, value: Value) -> tuple[str, Plain]:
     """Return the table column of a factor, with its unit in the name, and the value stored there.
 
-    `rate` = 100mbit gives `("rate_mbps", 100.0)`, `aqm.target` = 5ms gives `("aqm.target_ms", 5.0)`;
-    durations and instants at the scale of a trial (`duration`, `<group>.start`, `events.<event>.at`) are in
-    seconds.
+    `rate` = 100mbit gives `("rate_mbps", 100.0)`, `aqm.target` = 5ms gives `("aqm.target_ms", 5.0)`.
     """
-    own = name_of(name)
+    column = FactorColumn.of(name, kind_of(value))
     match value:
         case Rate():
-            return f"{name}_mbps", value.mbps
-        case Duration() if own.key in _SECONDS or (own.kind is Owner.EVENT and own.key == EVENT_AT):
-            return f"{name}_s", value.s
+            return column.name, value.mbps
         case Duration():
-            return f"{name}_ms", value.ms
+            return column.name, value.s if column.unit == "s" else value.ms
         case Size():
-            return f"{name}_bytes", value.bytes
+            return column.name, value.bytes
         case Packets():
-            return f"{name}_packets", value.count
+            return column.name, value.count
         case Percent():
-            return f"{name}_percent", value.percent
+            return column.name, value.percent
         case _:
-            return name, value
+            return column.name, value

@@ -15,6 +15,7 @@ from l4sbench.catalog.entries import CatalogEntry, CongestionControl, Queue
 from l4sbench.catalog.reader import read_entry
 from l4sbench.document import read
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, FactorColumn, Owner, name_of
 from l4sbench.topology import topology
 from l4sbench.userfiles import is_file, is_folder
 from l4sbench.wording import quoted
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog.entries import KernelModule
     from l4sbench.catalog.exports import Exports
     from l4sbench.executables import Executable
+    from l4sbench.parameters import Parameter
     from l4sbench.topology import Topology
 
 MODULE_FILE = "module.yml"
@@ -132,6 +134,27 @@ class Catalog:
             *self.congestion_controls.values(),
         )
         return MappingProxyType({e.exports.source: e.exports for e in entries if e.exports is not None})
+
+    def column(self, name: str) -> FactorColumn:
+        """Return what a column of table `trials` holds, given its name: factor and unit.
+
+        A column that is no factor's with a unit is named like its factor.
+        """
+        own = name_of(name)
+        prefix = name.removesuffix(own.key)
+        declared = (FactorColumn.of(f"{prefix}{one.name}", one.kind) for one in self._parameters[own.kind])
+        return next((column for column in declared if column.name == name), FactorColumn(name, name))
+
+    @cached_property
+    def _parameters(self) -> Mapping[Owner, tuple[Parameter, ...]]:
+        """What cells, queues, flow groups and events may have, whatever it is called."""
+        of_ccs = (one for entry in self.congestion_controls.values() for one in entry.params.values())
+        return {
+            Owner.CELL: tuple(FACTORS.values()),
+            Owner.QUEUE: tuple(one for entry in self.queues.values() for one in entry.params.values()),
+            Owner.GROUP: (*GROUP_FACTORS.values(), *of_ccs),
+            Owner.EVENT: tuple(EVENT_FACTORS.values()),
+        }
 
     def digest(self) -> str:
         """Return the digest of all entries."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 import dataframely as dy
 
 from l4sbench.catalog import Catalog
+from l4sbench.factors import COLUMN_ENDS
 from l4sbench.tables.columns import OfTrial, count, real, text, texts, time
 
 if TYPE_CHECKING:
@@ -500,10 +501,7 @@ def schema(table: str) -> type[dy.Schema]:
 
 
 def _exported(column: Column) -> dy.Column:
-    unit = next((unit for end, unit in _UNITS.items() if column.name.endswith(end)), "")
+    unit = next((unit for end, unit in COLUMN_ENDS.values() if column.name.endswith(f"_{end}")), "")
     if column.kind == "str":
         return text(column.doc, null=True)
     return count(column.doc, unit, null=True) if column.kind == "int" else real(column.doc, unit)
-
-
-_UNITS: Final = {"_mbps": "Mbit/s", "_ms": "ms", "_bytes": "bytes", "_packets": "packets", "_percent": "%"}

@@ -18,7 +18,7 @@ import altair as alt
 import polars as pl
 
 from l4sbench.errors import InputError
-from l4sbench.factors import name_of
+from l4sbench.factors import COLUMN_ENDS, name_of
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered
 from reports.figures.style import DASHES, Theme, config
@@ -160,7 +160,7 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
         if not flows.height:
             continue
         yield TrialSeries(
-            title=f"{_cell_words(labels, about)}, trial {span.trial}",
+            title=f"{_cell_words(tables, labels, about)}, trial {span.trial}",
             cell=span.cell,
             trial=span.trial,
             groups=tuple(legends.of(at)["name"]),
@@ -240,7 +240,7 @@ def _group_names(
         about = abouts[at]
         cc = about.get(f"{group}.cc") or about[f"{group}.send"]
         mode = about.get(f"{group}.ecn")
-        ecn = f", {Setting('ecn', mode)}" if mode else ""
+        ecn = f", ECN {mode}" if mode else ""
         classic = not ccs.get(about.get(f"{group}.cc"), {}).get("l4s", False)
         rows.append((at, classic, group, f"{group}: {ccs.get(cc, {}).get('label', cc)}{ecn}"))
     kinds = {"at": pl.UInt32, "classic": pl.Boolean, "group": pl.String, "name": pl.String}
@@ -252,11 +252,10 @@ def _queue_labels(tables: RunTables) -> dict[str, str]:
     return dict(queues.select("name", "label").iter_rows())
 
 
-def _cell_words(labels: Mapping[str, str], about: Mapping[str, Any]) -> str:
+def _cell_words(tables: RunTables, labels: Mapping[str, str], about: Mapping[str, Any]) -> str:
     named = ("buffer_bdp", "rate_mbps", "rtt_ms")
-    return ", ".join(
-        [str(labels.get(about["aqm"], about["aqm"])), *(str(Setting(name, about[name])) for name in named)]
-    )
+    settings = (Setting(tables.factors[name], about[name]) for name in named)
+    return ", ".join([labels.get(about["aqm"], about["aqm"]), *map(str, settings)])
 
 
 def _flows(sockets: pl.DataFrame) -> pl.DataFrame:
@@ -315,8 +314,8 @@ def _plain(text: str) -> dict[str, list[str]]:
 def _words(column: str) -> str:
     """Return what a column holds, without the name that it begins with and the unit: `max bw`."""
     own = column.partition("_")[2] or column
-    for end in ("_mbps", "_packets", "_ms", "_bytes", "_percent"):
-        own = own.removesuffix(end)
+    for end, _ in COLUMN_ENDS.values():
+        own = own.removesuffix(f"_{end}")
     return own.replace("_", " ")
 
 

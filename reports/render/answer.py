@@ -76,11 +76,8 @@ def scope_text(decision: Decision) -> str:
 
 def _other_than_bulk(factors: Factors) -> bool:
     """Return True if some flow group sends other than bulk transfers, or only so long or so much."""
-    settings = ((name_of(name).key, setting.value) for name, setting in factors.items())
-    return any(
-        name in {"bytes_bytes", "lifetime_s"} or (name == "send" and value != "bulk")
-        for name, value in settings
-    )
+    settings = ((name_of(setting.of.factor).key, setting.value) for setting in factors.values())
+    return any(key in {"bytes", "lifetime"} or (key == "send" and value != "bulk") for key, value in settings)
 
 
 def _head(entries: Sequence[Verdict]) -> str:

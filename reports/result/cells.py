@@ -41,7 +41,7 @@ Estimates: TypeAlias = Mapping[str, Estimate]
 _Key: TypeAlias = "frozenset[tuple[str, Plain]]"
 
 _PLACE: Final = frozenset({"from", "to"})
-_SIZE: Final = frozenset({"count", "start_s", "every_s", "lifetime_s", "stop_s"})
+_SIZE: Final = frozenset({"count", "start", "every", "lifetime", "stop"})
 _BASELINE_SHARE: Final = 0.1
 """Part of the error of a harm's interval that the baseline's mean has, the cell's mean having the rest
 (Bonferroni). A flow alone hardly differs between trials, so its interval may be the surer one."""
@@ -194,8 +194,8 @@ def factors_of(tables: RunTables) -> dict[str, Factors]:
     first = tables.trials.unique("cell", keep="first", maintain_order=True).select("cell", *names)
     return {
         row["cell"]: {
-            name: Setting(name, row[name], labels.get((kinds[name], row[name]), ""))
-            for name in names
+            name: Setting(column, row[name], labels.get((kinds[name], row[name]), ""))
+            for name, column in names.items()
             if row[name] is not None
         }
         for row in first.iter_rows(named=True)
@@ -343,12 +343,9 @@ def is_own_kind(factors: Factors, l4s: str, classic: str, l4s_ccs: frozenset[str
     cc = factors.get(f"{l4s}.cc")
     if cc is None or cc.value in l4s_ccs:
         return False
+    named = [(name_of(setting.of.factor), setting.value) for setting in factors.values()]
     kinds = [
-        {
-            name_of(name).key: setting.value
-            for name, setting in factors.items()
-            if name_of(name).group == group and name_of(name).key not in _SIZE | _PLACE
-        }
+        {own.key: value for own, value in named if own.group == group and own.key not in _SIZE | _PLACE}
         for group in (l4s, classic)
     ]
     return kinds[0] == kinds[1]
@@ -398,11 +395,9 @@ def _key_alone(factors: Factors, group: str) -> _Key:
 
 def _key_same(factors: Factors, l4s: str) -> _Key:
     """Return the factors that a cell shares with that of its classic group beside its own kind."""
-    sizes = {f"{l4s}.{end}" for end in _SIZE}
+    named = ((name_of(setting.of.factor), setting) for setting in factors.values())
     return frozenset(
-        (name, setting.value)
-        for name, setting in factors.items()
-        if name_of(name).group != l4s or name in sizes
+        (setting.column, setting.value) for own, setting in named if own.group != l4s or own.key in _SIZE
     )
 
 

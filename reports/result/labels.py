@@ -8,17 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from l4sbench.factors import FactorColumn
     from l4sbench.units import Plain
-
-_UNITS: Final = {
-    "_mbps": "Mbit/s",
-    "_ms": "ms",
-    "_s": "s",
-    "_bytes": "bytes",
-    "_packets": "packets",
-    "_percent": "%",
-}
-"""Endings of the columns of table `trials` (`l4sbench.factors.column_of`), and their units."""
 
 BUFFER: Final = "buffer_bdp"
 
@@ -28,29 +19,31 @@ class Setting:
     """A factor with its value.
 
     Attributes:
-        column: The factor as a column of table `trials`, its unit included: `rtt_ms`, `aqm.target_ms`.
-        value: Its value in that unit.
+        of: The factor as a column of table `trials`.
+        value: Its value in the unit of that column.
         label: The catalog's label for the value, for a queue or a congestion control; else empty.
-        under: A prefix of the column that is not printed, such as `l4s.`.
+        under: A prefix of the factor's name that is not printed, such as `l4s.`.
     """
 
-    column: str
+    of: FactorColumn
     value: Plain
     label: str = ""
     under: str = ""
 
     @property
+    def column(self) -> str:
+        """The name of the column, its unit included: `rtt_ms`, `aqm.target_ms`."""
+        return self.of.name
+
+    @property
     def unit(self) -> str:
         """The unit of the value: `ms`, `Mbit/s`; empty for a word or a bare number."""
-        if self.column == BUFFER:
-            return "BDP"
-        return next((unit for end, unit in _UNITS.items() if self.column.endswith(end)), "")
+        return self.of.unit
 
     @property
     def name(self) -> str:
-        """The factor without unit and without the prefix `under`: `rtt`, `target`."""
-        end = next((end for end in _UNITS if self.column.endswith(end)), "")
-        return self.column.removesuffix(end).removeprefix(self.under)
+        """The factor without the prefix `under`: `rtt`, `target`."""
+        return self.of.factor.removeprefix(self.under)
 
     @property
     def amount(self) -> float:
@@ -80,7 +73,7 @@ class Setting:
         return self.text
 
     def below(self, prefix: str) -> Setting:
-        """Return the setting, to be printed without this prefix of its column."""
+        """Return the setting, to be printed without this prefix of its name."""
         return replace(self, under=prefix)
 
 

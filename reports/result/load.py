@@ -9,12 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import polars as pl
 
 from l4sbench import tables
+from l4sbench.catalog import Catalog
+from l4sbench.catalog.outside import CATALOG
 from l4sbench.errors import InputError
+
+if TYPE_CHECKING:
+    from l4sbench.factors import FactorColumn
 
 PART_ROWS: Final = 250_000
 """Number of rows of a table that are in memory together where a table is worked through."""
@@ -124,10 +129,11 @@ class RunTables:
     verdicts = _table("verdicts")
 
     @cached_property
-    def factors(self) -> tuple[str, ...]:
-        """The columns of `trials` that are factors, in order."""
-        own = tables.SCHEMAS["trials"].columns()
-        return tuple(name for name in self.trials.columns if name not in own)
+    def factors(self) -> Mapping[str, FactorColumn]:
+        """The columns of `trials` that are factors, in order; the run's catalog declares their units."""
+        own, kept = tables.SCHEMAS["trials"].columns(), self.folder.parent / CATALOG
+        catalog = Catalog.load([kept] if kept.is_dir() else [])
+        return {name: catalog.column(name) for name in self.trials.columns if name not in own}
 
     @cached_property
     def l4s_ccs(self) -> frozenset[str]:

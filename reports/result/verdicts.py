@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from l4sbench.factors import FactorColumn
 from l4sbench.groups import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
 from reports.result.cells import (
@@ -224,6 +225,9 @@ class Decision:
         return conform("verdicts", pl.DataFrame(rows, schema=SCHEMAS["verdicts"].create_empty().schema))
 
 
+_APART: Final = FactorColumn("cell", "cell")
+
+
 def heat_grid(cells: Sequence[JudgedCell], across: str) -> Grid[None, Label, Setting | None, JudgedCell]:
     """Place cells with queues and their settings down and the values of one factor across.
 
@@ -232,7 +236,7 @@ def heat_grid(cells: Sequence[JudgedCell], across: str) -> Grid[None, Label, Set
     """
 
     def apart(_: JudgedCell, cell: JudgedCell, row: Label) -> Label:
-        return Label(row.head, (*row.settings, Setting("cell", cell.id.rpartition("-")[2])))
+        return Label(row.head, (*row.settings, Setting(_APART, cell.id.rpartition("-")[2])))
 
     return grid(
         cells,
@@ -305,7 +309,7 @@ def _placed(results: Sequence[CellResult], tables: RunTables, rule: Rule) -> lis
         shown, further = settings(cell, [ecn], classic), settings(cell, rest)
         if cell.value(ecn) in together:
             further += shown
-            shown = (Setting(ecn, " or ".join(together), under=classic),)
+            shown = (replace(shown[0], value=" or ".join(together)),)
         found.append(
             JudgedCell(
                 result=cell,

@@ -192,6 +192,28 @@ def test_bbr_states_the_parameters_and_defaults_of_its_module(name: str, module:
             assert str(param.default) == values.get(stated[key].strip(), stated[key]), key
 
 
+@pytest.mark.parametrize(
+    ("column", "factor", "unit"),
+    [
+        ("rate_mbps", "rate", "Mbit/s"),
+        ("duration_s", "duration", "s"),
+        ("buffer_bdp", "buffer_bdp", "BDP"),
+        ("path.loss_percent", "path.loss", "%"),
+        ("path.loss_burst_packets", "path.loss_burst", "packets"),
+        ("events.step.at_s", "events.step.at", "s"),
+        ("events.step.rate_mbps", "events.step.rate", "Mbit/s"),
+        ("mice.period_ms", "mice.period", "ms"),
+        ("l4s.segsize_high_rate_mbps", "l4s.segsize_high_rate", "Mbit/s"),
+        ("aqm.target_ms", "aqm.target", "ms"),
+        ("aqm.limit_bytes", "aqm.limit", "bytes"),
+        ("aqm.limit", "aqm.limit", ""),
+        ("aqm.nobodys_ms", "aqm.nobodys_ms", ""),
+    ],
+)
+def test_parameters_say_what_columns_of_trials_hold(column: str, factor: str, unit: str) -> None:
+    assert CATALOG.column(column) == (column, factor, unit)
+
+
 def test_an_entry_may_name_the_module_of_another(tmp_path: Path) -> None:
     text = (KERNELS / "bbr2-l4s" / "module.yml").read_text().replace("name: bbr2-l4s", "name: mine")
     entry(tmp_path / "mine", text)

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from l4sbench.factors import FactorColumn
 from reports.result.cells import CellResult, cells, varying
 from reports.result.labels import Setting
 from reports.result.load import RunTables
@@ -67,7 +68,7 @@ def test_factors_have_values_units_and_labels(make: Make) -> None:
         *("aqm", "buffer_bdp", "rate_mbps", "rtt_ms", "duration_s"),
         *(f"{group}.{name}" for group in ("l4s", "classic") for name in ("cc", "ecn", "count")),
     }
-    assert cell.queue == Setting("aqm", "fifo", "FIFO")
+    assert cell.queue == Setting(FactorColumn("aqm", "aqm"), "fifo", "FIFO")
     rtt = cell.factors["rtt_ms"]
     assert (rtt.name, rtt.value, rtt.unit, rtt.text) == ("rtt", 10.0, "ms", "rtt 10 ms")
     assert [str(cell.factors["classic.ecn"].below("classic.")), str(cell.factors["buffer_bdp"])] == [
