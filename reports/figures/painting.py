@@ -139,13 +139,7 @@ def panel_of(
 def _row(painted: Painted, sheet: Sheet, number_y: float, bracket_y: float) -> dict[str, Any]:
     result, row, x = painted.cell.result, painted.row, painted.x
     low, high = ends(result.share)
-    estimates = {
-        "percent": result.share,
-        "l4s_mbps": result.l4s.goodput,
-        "classic_mbps": result.classic.goodput,
-        "delay_ms": result.l4s.delay,
-        "classic_delay_ms": result.classic.delay,
-    }
+    means = {"percent": result.share, **result.means}
     return {
         "cell": result.id,
         "queue": sheet.rows[row],
@@ -153,7 +147,7 @@ def _row(painted: Painted, sheet: Sheet, number_y: float, bracket_y: float) -> d
         "valid": result.valid,
         "low": low,
         "high": high,
-        **{name: mean and mean.value for name, mean in estimates.items()},
+        **{name: mean and mean.value for name, mean in means.items() if name in _NUMBERS},
         "x": x + 0.5,
         "number_y": row + number_y,
         "bracket_y": row + bracket_y,
@@ -165,24 +159,23 @@ def _row(painted: Painted, sheet: Sheet, number_y: float, bracket_y: float) -> d
     }
 
 
+_NUMBERS: Final = {
+    "percent": "L4S goodput, % of the rate",
+    "low": "95 % interval from",
+    "high": "to",
+    "l4s_mbps": "L4S goodput, Mbit/s",
+    "classic_mbps": "classic goodput, Mbit/s",
+    "delay_ms": "L4S delay, ms",
+    "classic_delay_ms": "classic delay, ms",
+}
+"""Numbers of a cell that its tooltip shows, with their titles."""
+
+
 def _tooltip() -> list[alt.Tooltip]:
-    shown = {
-        "queue": "queue",
-        "at": "at",
-        "percent": "L4S goodput, % of the rate",
-        "low": "95 % interval from",
-        "high": "to",
-        "l4s_mbps": "L4S goodput, Mbit/s",
-        "classic_mbps": "classic goodput, Mbit/s",
-        "delay_ms": "L4S delay, ms",
-        "classic_delay_ms": "classic delay, ms",
-        "valid": "valid trials",
-        "cell": "cell",
-    }
-    numbers = {"percent", "low", "high", "l4s_mbps", "classic_mbps", "delay_ms", "classic_delay_ms"}
+    shown = {"queue": "queue", "at": "at", **_NUMBERS, "valid": "valid trials", "cell": "cell"}
     return [
         alt.Tooltip(f"{field}:Q", title=title, format=".2f")
-        if field in numbers
+        if field in _NUMBERS
         else alt.Tooltip(f"{field}:N", title=title)
         for field, title in shown.items()
     ]

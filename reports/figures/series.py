@@ -151,7 +151,12 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
     names = _group_names(tables, abouts, sockets)
     sockets = sockets.join(names, on=["at", "group"], maintain_order="left").drop("group")
     sockets = sockets.rename({"name": "group"})
-    columns = {name for name, _ in _MEASURES if name != _BACKLOG} | {*_PLACE, "kind", "t_ms", "backlog_bytes"}
+    columns = {name for name, *_ in _MEASURES if name != _BACKLOG} | {
+        *_PLACE,
+        "kind",
+        "t_ms",
+        "backlog_bytes",
+    }
     by_trial = _ByTrial(_flows(sockets)), _ByTrial(_queue(_samples(tables, "queues", frame, columns)))
     panels = _panels(wanted, sockets)
     legends = _ByTrial(names.select("at", "name"))
@@ -375,19 +380,13 @@ def _with_differences(frame: pl.DataFrame, counters: Sequence[str]) -> pl.DataFr
 
 
 _BACKLOG: Final = "backlog_ms"
-_MEASURES: Final = (
-    ("delay_l4s_ms", "delay of the L4S queue"),
-    ("delay_classic_ms", "delay of the classic queue"),
-    ("delay_ms", "delay of the queue, as it reports"),
-    (_BACKLOG, "backlog at the link's rate"),
+_MEASURES: Final[tuple[tuple[str, str, str, list[int]], ...]] = (
+    ("delay_l4s_ms", "delay of the L4S queue", OKABE_ITO[0], DASHES[0]),
+    ("delay_classic_ms", "delay of the classic queue", OKABE_ITO[1], DASHES[1]),
+    ("delay_ms", "delay of the queue, as it reports", OKABE_ITO[2], DASHES[0]),
+    (_BACKLOG, "backlog at the link's rate", OKABE_ITO[7], DASHES[0]),
 )
-# colours that are visible on white paper and on a dark page
-_QUEUE_LOOKS: Final[dict[str, tuple[str, list[int]]]] = {
-    _MEASURES[0][1]: (OKABE_ITO[0], DASHES[0]),
-    _MEASURES[1][1]: (OKABE_ITO[1], DASHES[1]),
-    _MEASURES[2][1]: (OKABE_ITO[2], DASHES[0]),
-    _MEASURES[3][1]: (OKABE_ITO[7], DASHES[0]),
-}
+"""Columns with the delay of a queue; their names, colours and dashes, seen on white and on a dark page."""
 
 
 def _queue(queues: pl.DataFrame) -> pl.DataFrame:
@@ -398,10 +397,10 @@ def _queue(queues: pl.DataFrame) -> pl.DataFrame:
     own = queues.join(fullest.unique("at", keep="last").select(place), on=place, how="semi").with_columns(
         (pl.col("backlog_bytes") * 8 / pl.col("rate_mbps") / 1000).alias(_BACKLOG)
     )
-    known = own.group_by("at").agg(pl.col(name).is_not_null().any() for name, _ in _MEASURES)
-    shown: dict[str, list[int]] = {name: [] for name, _ in _MEASURES}
+    known = own.group_by("at").agg(pl.col(name).is_not_null().any() for name, *_ in _MEASURES)
+    shown: dict[str, list[int]] = {name: [] for name, *_ in _MEASURES}
     for at, *there in known.iter_rows():
-        says = [name for (name, _), reported in zip(_MEASURES, there, strict=True) if reported]
+        says = [name for (name, *_), reported in zip(_MEASURES, there, strict=True) if reported]
         for name in [name for name in says if name in {"delay_l4s_ms", "delay_classic_ms"}] or says[:1]:
             shown[name].append(at)
     frames = [
@@ -409,7 +408,7 @@ def _queue(queues: pl.DataFrame) -> pl.DataFrame:
         .group_by("at", "bin_ms", maintain_order=True)
         .agg(pl.col(name).cast(pl.Float64).mean().alias("delay_ms"))
         .with_columns(queue=pl.lit(label))
-        for name, label in _MEASURES
+        for name, label, *_ in _MEASURES
     ]
     found = pl.concat(frames)
     return found.select(
@@ -530,10 +529,10 @@ def _lines(
 
 def _queue_panel(series: TrialSeries) -> alt.Chart:
     shown = set(series.queue["queue"].to_list())
-    looks = [(label, *look) for label, look in _QUEUE_LOOKS.items() if label in shown]
-    kinds = [label for label, _, _ in looks]
-    colours = alt.Scale(domain=kinds, range=[colour for _, colour, _ in looks])
-    dashes = alt.Scale(domain=kinds, range=[dash for _, _, dash in looks])
+    looks = [look for look in _MEASURES if look[1] in shown]
+    kinds = [label for _, label, *_ in looks]
+    colours = alt.Scale(domain=kinds, range=[colour for *_, colour, _ in looks])
+    dashes = alt.Scale(domain=kinds, range=[dash for *_, dash in looks])
     return _lines("queue", "delay_ms", "queue, ms", series).encode(
         color=alt.Color("queue:N", scale=colours, legend=_LEGEND),
         strokeDash=alt.StrokeDash("queue:N", scale=dashes, legend=_LEGEND),

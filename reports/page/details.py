@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from l4sbench.tables import columns
 from reports.render.words import GLYPHS, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
@@ -42,34 +43,7 @@ _ROWS_AT_ONCE: Final = 30_000
 
 _LONG_NUMBER: Final = r"[0-9]{9,}"
 
-TRIAL_COLUMNS: Final = (
-    "trial",
-    "status",
-    "reasons",
-    "flags",
-    "seed",
-    "testbed",
-    "traffic",
-    "kernels",
-    "modules",
-    "skew_ms",
-    "inputs",
-    "folder",
-)
-GROUP_COLUMNS: Final = (
-    "group",
-    "cc",
-    "flows",
-    "goodput_mbps",
-    "srtt_minus_base_ms",
-    "srtt_p50_ms",
-    "srtt_p95_ms",
-    "srtt_p99_ms",
-    "ce_percent",
-    "retransmits_packets",
-    "ecn",
-)
-
+TRIAL_COLUMNS: Final = tuple(name for name in columns("trials") if name not in ("cell", "faults"))
 
 FURTHER: Final = (
     "flows",
@@ -101,7 +75,7 @@ def details(
     for part in tables.parts("programs", _ROWS_AT_ONCE):
         ran |= _texts(part.programs, ("phase", "command"), programs)
         read_back |= _texts(_readable(part.hosts), ("kind", "name", "value"), hosts)
-    groups = _groups(tables)
+    group_columns, groups = _groups(tables)
     trials: dict[str, list[object]] = {}
     for row in tables.trials.select("cell", *TRIAL_COLUMNS).iter_rows():
         key = (row[0], row[1])
@@ -118,7 +92,7 @@ def details(
         "groups": [decision.rule.l4s, decision.rule.classic],
         "fixed": {name: _short(first[name].value) for name in first if name in fixed},
         "trial_columns": [*TRIAL_COLUMNS, "groups", "programs", "hosts"],
-        "group_columns": list(GROUP_COLUMNS),
+        "group_columns": group_columns,
         "programs": list(programs),
         "hosts": list(hosts),
         "cells": [
@@ -258,8 +232,11 @@ def _options(queue: str) -> str:
     return " ".join([words.pop("kind", "?"), *(f"{name} {value}" for name, value in words.items())])
 
 
-def _groups(tables: RunTables) -> dict[tuple[str, int], list[list[object]]]:
-    """Return the flow groups of every valid trial: sums of goodput, means of delay, worst quantiles."""
+def _groups(tables: RunTables) -> tuple[list[str], dict[tuple[str, int], list[list[object]]]]:
+    """Return the flow groups of every valid trial: sums of goodput, means of delay, worst quantiles.
+
+    The names of their values come first.
+    """
     per_group = tables.flows.group_by("cell", "trial", "group", maintain_order=True).agg(
         pl.col("cc").first(),
         pl.len().alias("flows"),
@@ -271,9 +248,9 @@ def _groups(tables: RunTables) -> dict[tuple[str, int], list[list[object]]]:
         pl.col("ecn").unique(maintain_order=True).drop_nulls().str.join(", "),
     )
     found: dict[tuple[str, int], list[list[object]]] = {}
-    for cell, trial, *rest in per_group.select("cell", "trial", *GROUP_COLUMNS).iter_rows():
+    for cell, trial, *rest in per_group.iter_rows():
         found.setdefault((cell, trial), []).append([_short(value) for value in rest])
-    return found
+    return per_group.columns[2:], found
 
 
 def _short(value: Any) -> Any:

@@ -82,14 +82,10 @@ class Pair:
     @property
     def figures(self) -> Mapping[str, tuple[float | None, float | None]]:
         """Means of the run and of the publication by name: goodput and delay of the L4S and classic flow."""
-        ours = {
-            "l4s_mbps": self.cell.l4s.goodput,
-            "classic_mbps": self.cell.classic.goodput,
-            "delay_ms": self.cell.l4s.delay,
-            "classic_delay_ms": self.cell.classic.delay,
-        }
         return {
-            name: (mean.value if mean else None, getattr(self.published, name)) for name, mean in ours.items()
+            name: (mean.value if mean else None, getattr(self.published, name))
+            for name, mean in self.cell.means.items()
+            if hasattr(self.published, name)
         }
 
 

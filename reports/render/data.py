@@ -56,21 +56,13 @@ def cell_rows(decision: Decision) -> list[dict[str, object]]:
 
 def figures(cell: CellResult) -> dict[str, object]:
     """Return all figures of a cell by names that carry units; None for what is not known."""
-    means = {
-        "l4s{}_mbps": cell.l4s.goodput,
-        "classic{}_mbps": cell.classic.goodput,
-        "delay{}_ms": cell.l4s.delay,
-        "classic_delay{}_ms": cell.classic.delay,
-        "sojourn_p99{}_ms": cell.l4s.sojourn_p99,
-    }
-    ends = {name: (mean and mean.low, mean and mean.high) for name, mean in means.items()}
     row: dict[str, object] = {"valid": cell.valid}
-    row |= {name.format(""): mean and mean.value for name, mean in means.items()}
-    row |= {name.format("_sd"): mean and mean.sd for name, mean in means.items()}
-    row |= {name.format("_median"): mean and mean.median for name, mean in means.items()}
+    row |= {name: mean and mean.value for name, mean in cell.means.items()}
+    row |= {_of(name, "sd"): mean and mean.sd for name, mean in cell.means.items()}
+    row |= {_of(name, "median"): mean and mean.median for name, mean in cell.means.items()}
     row |= {"left_out": cell.left_out, "percent": cell.share and cell.share.value}
-    for name, (low, high) in ends.items():
-        row |= {name.format("_low"): low, name.format("_high"): high}
+    for name, mean in cell.means.items():
+        row |= {_of(name, "low"): mean and mean.low, _of(name, "high"): mean and mean.high}
     row |= {"percent_low": cell.share and cell.share.low, "percent_high": cell.share and cell.share.high}
     row["bimodal"] = cell.bimodal
     for name, group in (("l4s", cell.l4s), ("classic", cell.classic)):
@@ -78,6 +70,12 @@ def figures(cell: CellResult) -> dict[str, object]:
         row |= _with_ends(f"{name}_harm", group.harm)
         row[f"{name}_delay_harm_percent"] = group.delay_harm and group.delay_harm.value
     return row | _with_ends("classic_same_harm", cell.classic.same_harm)
+
+
+def _of(name: str, statistic: str) -> str:
+    """Return the name of a statistic of a mean, such as `l4s_sd_mbps`."""
+    stem, _, unit = name.rpartition("_")
+    return f"{stem}_{statistic}_{unit}"
 
 
 def _with_ends(name: str, found: Estimate | None) -> dict[str, object]:

@@ -105,6 +105,17 @@ class CellResult:
         return None if setting is None else setting.value
 
     @property
+    def means(self) -> Mapping[str, Estimate | None]:
+        """Goodputs, delays and what else reports show of a cell, by names with their unit."""
+        return {
+            "l4s_mbps": self.l4s.goodput,
+            "classic_mbps": self.classic.goodput,
+            "delay_ms": self.l4s.delay,
+            "classic_delay_ms": self.classic.delay,
+            "sojourn_p99_ms": self.l4s.sojourn_p99,
+        }
+
+    @property
     def queue(self) -> Setting:
         """The queue at the bottleneck; `queue.called` is its label."""
         return self.factors["aqm"]

@@ -17,17 +17,9 @@ if TYPE_CHECKING:
     from reports.published.claims.samples import Windows
     from reports.result.load import RunTables
 
-_MEANS: Final = (
-    *("length_mean_bytes", "length_sd_bytes", "rtt_mean_ms", "gap_mean_ms", "gap_sd_ms"),
-    *("ack_gap_mean_ms", "ack_gap_sd_ms", "packets_per_rtt", "acks_per_rtt", "throughput_cv"),
-    *("sojourn_mean_ms", "sojourn_p50_ms", "sojourn_p95_ms", "sojourn_p99_ms", "sojourn_p999_ms"),
-)
-
-PACKETS: Final[Mapping[str, str]] = {
+_MEANS: Final[Mapping[str, str]] = {
     "length_mean_bytes": "mean packet length, bytes",
     "length_sd_bytes": "standard deviation of packet lengths, bytes",
-    "retransmits_packets": "packets sent again",
-    "retransmits_percent": "packets sent again, % of data packets",
     "rtt_mean_ms": "mean RTT, ms",
     "gap_mean_ms": "mean time between packets, ms",
     "gap_sd_ms": "standard deviation of the time between packets, ms",
@@ -41,6 +33,13 @@ PACKETS: Final[Mapping[str, str]] = {
     "sojourn_p99_ms": "queuing delay, 99 %, ms",
     "sojourn_p999_ms": "queuing delay, 99.9 %, ms",
     "sojourn_mean_ms": "mean queuing delay, ms",
+}
+"""Columns of table `packet_flows` whose means over the flows are measures."""
+
+PACKETS: Final[Mapping[str, str]] = {
+    "retransmits_packets": "packets sent again",
+    "retransmits_percent": "packets sent again, % of data packets",
+    **_MEANS,
 }
 """Measures of a flow group in a trial whose packets were captured, with their names in tables."""
 
@@ -132,9 +131,5 @@ def _packets(tables: RunTables, mine: pl.Expr) -> pl.DataFrame:
     return (
         tables.packet_flows.filter(mine)
         .group_by(["cell", "trial"], maintain_order=True)
-        .agg(
-            again,
-            (again / data * 100).alias("retransmits_percent"),
-            *[pl.col(name).mean() for name in _MEANS],
-        )
+        .agg(again, (again / data * 100).alias("retransmits_percent"), pl.col(*_MEANS).mean())
     )

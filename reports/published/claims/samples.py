@@ -25,12 +25,26 @@ BIN_MS: Final = 80.0
 FARTHEST_MS: Final = BIN_MS / 2
 """Samples that are farther apart than this do not say what a flow got in a bin."""
 
-SHORT: Final[Mapping[str, tuple[int, int]]] = {
-    "completed_to_100B_ms": (0, 100),
-    "completed_to_1500B_ms": (100, 1_500),
-    "completed_to_15kB_ms": (1_500, 15_000),
+_FIRST: Final[Mapping[str, str]] = {
+    "first_segments_ms": "time to deliver a flow's first 20,000 segments, ms",
+    "first_segments_retransmits_packets": "packets sent again until then",
+}
+_FAIRNESS: Final[Mapping[str, str]] = {
+    "jain_80ms_mean": "Jain's index per 80 ms, mean",
+    "jain_80ms_p05": "Jain's index per 80 ms, exceeded by 95 % of bins",
+    "jain_80ms_p50": "Jain's index per 80 ms, median",
+}
+_SMOOTHED: Final[Mapping[str, str]] = {"srtt_p95_ms": "smoothed RTT, 95 % of samples, ms"}
+_COMPLETED: Final[Mapping[str, tuple[int, int, str]]] = {
+    "completed_to_100B_ms": (0, 100, "completion time of connections of at most 100 bytes, median, ms"),
+    "completed_to_1500B_ms": (100, 1_500, "the same, of 100 to 1,500 bytes, ms"),
+    "completed_to_15kB_ms": (1_500, 15_000, "the same, of 1,500 to 15,000 bytes, ms"),
 }
 """Measures of short connections: more than the first, and at most the second number of bytes."""
+_CONNECTIONS: Final[Mapping[str, str]] = {
+    "handshake_p50_ms": "RTT of new connections, median, ms",
+    **{name: words for name, (_, _, words) in _COMPLETED.items()},
+}
 
 OF_WINDOWS: Final[Mapping[str, str]] = {
     "first_window_mbps": "goodput in the first window, Mbit/s",
@@ -39,19 +53,7 @@ OF_WINDOWS: Final[Mapping[str, str]] = {
 }
 """Measures that need the study's `windows`, with their names in tables."""
 
-SAMPLES: Final[Mapping[str, str]] = {
-    "first_segments_ms": "time to deliver a flow's first 20,000 segments, ms",
-    "first_segments_retransmits_packets": "packets sent again until then",
-    "jain_80ms_mean": "Jain's index per 80 ms, mean",
-    "jain_80ms_p05": "Jain's index per 80 ms, exceeded by 95 % of bins",
-    "jain_80ms_p50": "Jain's index per 80 ms, median",
-    "srtt_p95_ms": "smoothed RTT, 95 % of samples, ms",
-    "handshake_p50_ms": "RTT of new connections, median, ms",
-    "completed_to_100B_ms": "completion time of connections of at most 100 bytes, median, ms",
-    "completed_to_1500B_ms": "the same, of 100 to 1,500 bytes, ms",
-    "completed_to_15kB_ms": "the same, of 1,500 to 15,000 bytes, ms",
-    **OF_WINDOWS,
-}
+SAMPLES: Final[Mapping[str, str]] = {**_FIRST, **_FAIRNESS, **_SMOOTHED, **_CONNECTIONS, **OF_WINDOWS}
 """Measures from the samples of a trial, with their names in tables."""
 
 _KEY: Final = ("cell", "trial")
@@ -95,15 +97,14 @@ def samples(
     trials = ended.select(*_KEY, (stated.fill_null(0.0) * 1000).alias("warmup_ms"))
     found = trials.select(_KEY)
     parts = (
-        (("first_segments_ms", "first_segments_retransmits_packets"), _first_segments),
-        (("jain_80ms_mean", "jain_80ms_p05", "jain_80ms_p50"), _fairness),
-        (("srtt_p95_ms",), _smoothed),
-        (("handshake_p50_ms", *SHORT), _connections),
+        (_FIRST, _first_segments),
+        (_FAIRNESS, _fairness),
+        (_SMOOTHED, _smoothed),
+        (_CONNECTIONS, _connections),
     )
     for names, measure in parts:
-        if not names_asked(names, asked):
-            continue
-        found = found.join(measure(tables, group, trials), on=_KEY, how="left")
+        if names_asked(names, asked):
+            found = found.join(measure(tables, group, trials), on=_KEY, how="left")
     if windows and names_asked(OF_WINDOWS, asked):
         found = found.join(_windows(tables, group, windows), on=_KEY, how="left")
     missing = [pl.lit(None, pl.Float64).alias(name) for name in SAMPLES if name not in found.columns]
@@ -117,6 +118,10 @@ def names_asked(names: Collection[str], asked: Collection[str]) -> bool:
 
 def _of(group: str) -> pl.Expr:
     return pl.lit(value=True) if group == "all" else pl.col("group") == group
+
+
+def _schema(trials: pl.DataFrame, names: Collection[str]) -> dict[str, pl.DataType]:
+    return {name: trials.schema[name] for name in _KEY} | dict.fromkeys(names, pl.Float64())
 
 
 def _flows(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
@@ -151,12 +156,10 @@ def _first_segments(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.D
         start_ms = own["start_ms"][0]
         at = _reached(start_ms, own.select("t_ms", "delivered_packets", "retransmits_packets").rows())
         rows.append((*key[:2], at and at[0] - start_ms, at and at[1]))
-    names = ("first_segments_ms", "first_segments_retransmits_packets")
-    schema = {name: trials.schema[name] for name in _KEY} | dict.fromkeys(names, pl.Float64)
-    each = pl.DataFrame(rows, schema=schema, orient="row")
+    each = pl.DataFrame(rows, schema=_schema(trials, _FIRST), orient="row")
     expected = flows.group_by(_KEY).agg(pl.len().alias("flows"))
     whole = pl.col("first_segments_ms").count() == pl.col("flows").first()
-    return each.join(expected, on=_KEY).group_by(_KEY).agg(pl.when(whole).then(pl.col(names).mean()))
+    return each.join(expected, on=_KEY).group_by(_KEY).agg(pl.when(whole).then(pl.col(*_FIRST).mean()))
 
 
 def _reached(start_ms: float, counts: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
@@ -178,9 +181,7 @@ def _fairness(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFra
         low = float(np.quantile(indexes, 0.05)) if indexes.size >= needed(0.95) else None
         middle = float(np.median(indexes)) if indexes.size >= needed(0.5) else None
         rows.append((*key, float(indexes.mean()) if indexes.size else None, low, middle))
-    names = ("jain_80ms_mean", "jain_80ms_p05", "jain_80ms_p50")
-    schema = {name: trials.schema[name] for name in _KEY} | dict.fromkeys(names, pl.Float64)
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=_schema(trials, _FAIRNESS), orient="row")
 
 
 def _indexes(flows: Sequence[pl.DataFrame]) -> np.ndarray:
@@ -228,7 +229,7 @@ def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.Data
         pl.col("handshake_ms").median().alias("handshake_p50_ms"),
         *[
             took.filter((payload > above) & (payload <= most)).median().alias(name)
-            for name, (above, most) in SHORT.items()
+            for name, (above, most, _) in _COMPLETED.items()
         ],
     )
 
