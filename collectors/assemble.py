@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import polars as pl
 
 from collectors import COLLECTORS, BadRawError, queues, sockets
-from collectors.collector import SEPARATOR, Collector, Content, together
+from collectors.collector import Collector, Content, together
 from collectors.faults import limited_at_start
 from collectors.hostinfo import read_kernel
 from collectors.kinds import READERS
@@ -490,7 +490,7 @@ def _gathered(
     ]
     if flags:
         trials = found["trials"]
-        noted = SEPARATOR.join(dict.fromkeys(flags))
+        noted = list(dict.fromkeys(flags))
         if isinstance(trials, pl.DataFrame):
             found["trials"] = trials.with_columns(pl.lit(noted).alias("flags"))
         else:

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from reports.result.load import joined
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
@@ -106,7 +108,7 @@ def flent_names(tables: RunTables) -> Iterator[str]:
 
 def _valid(tables: RunTables) -> Iterator[Mapping[str, object]]:
     """Yield the valid trials, by cell and trial."""
-    trials = tables.trials.sort("cell", "trial").iter_rows(named=True)
+    trials = joined(tables.trials).sort("cell", "trial").iter_rows(named=True)
     return (trial for trial in trials if trial["status"] == "ok")
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the tables' format, in the metadata of every file. Readers refuse newer versions."""
 
 _ROOM_BYTES: Final = 1 << 20
@@ -82,6 +82,9 @@ _LATER: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     }
 )
 """Columns that tables of older versions of l4sbench lack."""
+
+_JOINED: Final[Mapping[str, str]] = MappingProxyType({"flags": "; ", "kernels": ", ", "modules": ", "})
+"""Columns of `trials` that are lists since format 2, and what joined their items before."""
 
 
 def shape(table: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -211,6 +214,8 @@ def scan(path: Path) -> pl.LazyFrame:
             "install a newer l4sbench",
         )
     frame = pl.scan_parquet(path)
+    if version == 1 and path.stem == "trials":
+        frame = frame.with_columns(pl.col(name).str.split(by) for name, by in _JOINED.items())
     later = _LATER.get(path.stem)
     if not later:
         return frame

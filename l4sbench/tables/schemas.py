@@ -40,16 +40,15 @@ class TrialsTable(OfTrial):
     status = text("`ok`, `invalid` (the setup was not as its cell says) or `failed` (the trial broke)")
     reasons = text("reasons why a trial is invalid or failed, joined by `; `", null=True)
     faults = texts("kinds of these reasons, in the same order; null in tables of older versions")
-    flags = text(
+    flags = texts(
         "remarks that do not make a trial invalid: `low-utilisation`, `busy-host`, `limited-start`, "
-        "`left-out-flows`, `unread-<table>`",
-        null=True,
+        "`left-out-flows`, `unread-<table>`"
     )
     seed = text("seed of the trial, as a decimal number")
     testbed = text("testbed of the trial: `virtual`, `ssh`, `fabric`", null=True)
     traffic = text("traffic tools, each once, joined by `, `: `lean`, `iperf3`, `flent`", null=True)
-    kernels = text("kernel releases of the nodes, each once, joined by `, `", null=True)
-    modules = text("loaded kernel modules of l4sbench as `name=srcversion`, joined by `, `", null=True)
+    kernels = texts("kernel releases of the nodes, each once")
+    modules = texts("loaded kernel modules of l4sbench as `name=srcversion`")
     skew_ms = real("difference between the first and the last start of a node", "ms")
     inputs = text("digest of the inputs of the trial: programs, kernel, modules, tools")
     folder = text("folder of the trial below `cells/<cell>/`")

@@ -21,7 +21,7 @@ from l4sbench.tables import columns
 from reports.render.words import GLYPHS, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
-from reports.result.load import COUNTED, sum_of_all
+from reports.result.load import COUNTED, joined, sum_of_all
 from reports.result.stats import Estimate
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def details(
         read_back |= _texts(_readable(part.hosts), ("kind", "name", "value"), hosts)
     group_columns, groups = _groups(tables)
     trials: dict[str, list[object]] = {}
-    for row in tables.trials.select("cell", *TRIAL_COLUMNS).iter_rows():
+    for row in joined(tables.trials).select("cell", *TRIAL_COLUMNS).iter_rows():
         key = (row[0], row[1])
         own = [*map(_short, row[1:]), groups.get(key, []), ran.get(key, []), read_back.get(key, [])]
         trials.setdefault(row[0], []).append(own)

@@ -279,7 +279,7 @@ def compare(
         unmatched=len(every) - len(pairs),
         unrun=len(asked) - len(run),
         duration_s=tuple(sorted({pair.cell.factors["duration_s"].amount for pair in pairs})),
-        kernels=tuple(sorted(tables.trials["kernels"].drop_nulls().unique().to_list())),
+        kernels=tuple(tables.listed("kernels", tables.trials)),
         limits=limits,
         labels=labels,
     )

@@ -31,6 +31,11 @@ BULK: Final = pl.col("send").is_null() | (pl.col("send") == "bulk")
 """Condition that a flow of table `flows` sends as fast as it can; null in tables older than other kinds."""
 
 
+def joined(trials: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of table `trials` with texts in place of lists, as they are printed."""
+    return trials.with_columns(pl.col("flags").list.join("; "), pl.col("kernels", "modules").list.join(", "))
+
+
 def sum_of_all(name: str) -> pl.Expr:
     """Return the sum of a column over a group's flows, each that is left out with the mean of the others."""
     counted = pl.col(name).filter(COUNTED)
@@ -153,12 +158,9 @@ class RunTables:
 
     @staticmethod
     def listed(column: str, trials: pl.DataFrame) -> dict[str, int]:
-        """Return the items that a column of `trials` lists as text, sorted, with their numbers of trials.
-
-        Collectors join the items of `kernels`, `modules` and `testbed` by commas, of `flags` by semicolons.
-        """
-        items = trials[column].drop_nulls().str.split("; " if column == "flags" else ", ")
-        return dict(sorted(Counter(items.explode().to_list()).items()))
+        """Return the items of a column of `trials`, alone or in lists, sorted, with numbers of trials."""
+        items = trials.select(pl.concat_list(column).explode().drop_nulls()).to_series()
+        return dict(sorted(Counter(items).items()))
 
     @cached_property
     def groups(self) -> pl.DataFrame:

@@ -38,7 +38,7 @@ class Wanted:
 
     factors: Mapping[str, Any]
     percents: Sequence[float | None]
-    flags: str | None = None
+    flags: Sequence[str] | None = None
     reasons: str = "queue read back otherwise"
     id: str = field(default="")
     sampled: bool = True
@@ -69,7 +69,7 @@ def small() -> list[Wanted]:
         if (aqm, buffer, ecn) == ("codel-drop", 1.0, "off"):
             percents = [24.5, 26.5, 25.5]
         if (aqm, buffer, ecn) == ("codel-drop", 4.0, "classic"):
-            percents, flags = [36.0, None, 37.0], "low-utilisation"
+            percents, flags = [36.0, None, 37.0], ["low-utilisation"]
         found.append(Wanted({"aqm": aqm, "buffer_bdp": buffer, "classic.ecn": ecn}, percents, flags))
     return found
 

@@ -222,7 +222,7 @@ def test_low_utilisation_is_flagged(run: Run, captured: Load, catalog: Catalog) 
     trial.having(rate="100mbit").store(run)
     collect(run, catalog)
     flags = dict(read(run, "trials").select("rate_mbps", "flags").rows())
-    assert flags == {10.0: None, 100.0: "low-utilisation"}
+    assert flags == {10.0: None, 100.0: ["low-utilisation"]}
     assert read(run, "flows").height == 4, "a result all the same"
 
 

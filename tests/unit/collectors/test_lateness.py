@@ -85,4 +85,4 @@ def test_the_table_and_the_flag(captured: Load) -> None:
     assert "busy-host" in frames["trials"]["flags"][0]
     put(trial, router="quiet")
     frames, _ = rows_of(trial.ended)
-    assert "busy-host" not in (frames["trials"]["flags"][0] or "")
+    assert "busy-host" not in (frames["trials"]["flags"].to_list()[0] or [])

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from collectors.assemble import rows_of
-from collectors.collector import SEPARATOR
 from l4sbench.events import Status
 from l4sbench.faults import FaultKind, stored_fault
 from l4sbench.program import Readback
@@ -123,7 +122,7 @@ def test_drops_elsewhere(captured: Load) -> None:
 def flags(trial: Any) -> list[str]:
     frames, problems = rows_of(trial.ended)
     assert not problems
-    return (frames["trials"]["flags"].item() or "").split(SEPARATOR)
+    return frames["trials"]["flags"].to_list()[0] or []
 
 
 LIMITS = [("rwnd_limited", "its receiver's window"), ("sndbuf_limited", "its send buffer")]

@@ -60,7 +60,7 @@ def make(tmp_path: Path) -> Make:
             for trial in range(1, count + 1):
                 key = {"cell": f"cell-{number:04d}", "trial": trial}
                 about = {"status": status[trial - 1], "seed": "1", "inputs": "i", "folder": f"{trial}-i"}
-                about |= {"kernels": "7.3.4", "testbed": "virtual", "modules": "tcp_prague=ABC"}
+                about |= {"kernels": ["7.3.4"], "testbed": "virtual", "modules": ["tcp_prague=ABC"]}
                 about["reasons"] = None if about["status"] == "ok" else "the apparatus was wrong"
                 trials.append(key | own | about)
                 if about["status"] != "ok":

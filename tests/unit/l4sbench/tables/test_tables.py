@@ -131,6 +131,17 @@ def test_empty_tables(tmp_path: Path) -> None:
         assert tables.scan(path).collect().equals(tables.empty(table))
 
 
+def test_lists_were_texts_in_format_1(tmp_path: Path) -> None:
+    path = tmp_path / "trials.parquet"
+    before = pl.DataFrame({"flags": ["busy-host; limited-start", None], "kernels": ["6.1, 7.3", "7.3"]})
+    before = before.with_columns(modules=pl.lit("tcp_prague=1"))
+    before.write_parquet(path, metadata={FORMAT_KEY: "1"})
+    found = tables.scan(path).collect()
+    assert found["flags"].to_list() == [["busy-host", "limited-start"], None]
+    assert found["kernels"].to_list() == [["6.1", "7.3"], ["7.3"]]
+    assert found["modules"].to_list() == [["tcp_prague=1"]] * 2
+
+
 def test_format_versions(tmp_path: Path) -> None:
     path = tmp_path / "intervals.parquet"
     with pytest.raises(InputError, match="does not exist"):

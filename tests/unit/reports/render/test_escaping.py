@@ -46,9 +46,13 @@ def hostile(make: Make) -> RunTables:
     for name, columns in (("catalog", ["label", "family"]), ("trials", ["reasons", "modules", "kernels"])):
         path = made.folder / f"{name}.parquet"
         frame = pl.read_parquet(path)
-        changed = [
-            pl.when(pl.col(column).is_not_null()).then(pl.lit(HOSTILE)).otherwise(None).alias(column)
+        texts = {
+            column: pl.lit(HOSTILE) if frame[column].dtype == pl.String else pl.concat_list(pl.lit(HOSTILE))
             for column in columns
+        }
+        changed = [
+            pl.when(pl.col(column).is_not_null()).then(text).otherwise(None).alias(column)
+            for column, text in texts.items()
         ]
         tables.write(name, [frame.with_columns(changed).lazy()], path)
     for name in tables.OF_TRIALS:
