@@ -147,7 +147,7 @@ class Catalog:
 
     @cached_property
     def _parameters(self) -> Mapping[Owner, tuple[Parameter, ...]]:
-        """What cells, queues, flow groups and events may have, whatever it is called."""
+        """Parameters that cells, queues, flow groups and events may have, whatever they are called."""
         of_ccs = (one for entry in self.congestion_controls.values() for one in entry.params.values())
         return {
             Owner.CELL: tuple(FACTORS.values()),

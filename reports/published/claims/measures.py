@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from reports.published.claims.samples import Windows
     from reports.result.load import RunTables
 
-_MEANS: Final[Mapping[str, str]] = {
+PACKETS: Final[Mapping[str, str]] = {
     "length_mean_bytes": "mean packet length, bytes",
     "length_sd_bytes": "standard deviation of packet lengths, bytes",
+    "retransmits_packets": "packets sent again",
+    "retransmits_percent": "packets sent again, % of data packets",
     "rtt_mean_ms": "mean RTT, ms",
     "gap_mean_ms": "mean time between packets, ms",
     "gap_sd_ms": "standard deviation of the time between packets, ms",
@@ -34,14 +36,10 @@ _MEANS: Final[Mapping[str, str]] = {
     "sojourn_p999_ms": "queuing delay, 99.9 %, ms",
     "sojourn_mean_ms": "mean queuing delay, ms",
 }
-"""Columns of table `packet_flows` whose means over the flows are measures."""
-
-PACKETS: Final[Mapping[str, str]] = {
-    "retransmits_packets": "packets sent again",
-    "retransmits_percent": "packets sent again, % of data packets",
-    **_MEANS,
-}
 """Measures of a flow group in a trial whose packets were captured, with their names in tables."""
+
+_SUMS: Final = ("retransmits_packets", "retransmits_percent")
+"""Those of them that are about the packets of all flows; the others are means over the flows."""
 
 _OF_FLOWS: Final[Mapping[str, str]] = {
     "goodput_mbps": "goodput of all flows, Mbit/s",
@@ -131,5 +129,9 @@ def _packets(tables: RunTables, mine: pl.Expr) -> pl.DataFrame:
     return (
         tables.packet_flows.filter(mine)
         .group_by(["cell", "trial"], maintain_order=True)
-        .agg(again, (again / data * 100).alias("retransmits_percent"), pl.col(*_MEANS).mean())
+        .agg(
+            again,
+            (again / data * 100).alias("retransmits_percent"),
+            *[pl.col(name).mean() for name in PACKETS if name not in _SUMS],
+        )
     )

@@ -84,7 +84,7 @@ def test_trial_rows(captured: Load) -> None:
     assert (row["status"], row["reasons"], row["seed"], row["traffic"]) == ("ok", None, "7", "lean")
     assert (row["rate_mbps"], row["rtt_ms"], row["duration_s"], row["aqm"]) == (10.0, 10.0, 3.0, "dualpi2")
     assert (row["l4s.cc"], row["classic.ecn"]) == ("prague", "off")
-    assert row["modules"].startswith("tcp_prague=")
+    assert row["modules"][0].startswith("tcp_prague=")
     assert row["folder"] == "1-0123456789abcdef"
     assert (row["inputs"], row["testbed"]) == ("0123456789abcdef", "virtual")
 

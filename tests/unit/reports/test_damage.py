@@ -19,6 +19,7 @@ from xml.etree.ElementTree import fromstring
 import polars as pl
 import pytest
 
+from l4sbench import tables
 from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.store import Run
@@ -26,7 +27,7 @@ from tests.captured import as_matrix, captured_trial
 from tests.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parents[3]
-META: Final = {"l4sbench.format": "1"}
+META: Final = {"l4sbench.format": str(tables.FORMAT)}
 
 
 @pytest.fixture(scope="session")

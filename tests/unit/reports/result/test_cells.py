@@ -10,10 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from l4sbench import assets
 from l4sbench.factors import FactorColumn
 from reports.result.cells import CellResult, cells, varying
 from reports.result.labels import Setting
-from reports.result.load import RunTables
+from reports.result.load import RunTables, load
 from reports.result.stats import estimate
 from tests.unit.reports.conftest import write
 
@@ -75,6 +76,19 @@ def test_factors_have_values_units_and_labels(make: Make) -> None:
         "ECN off",
         "1 BDP",
     ]
+
+
+def test_the_catalog_of_a_run_tells_units_of_queues_from_outside(make: Make) -> None:
+    made = make([{"aqm": "mine", "aqm.most_bytes": 9000, "l4s": [50], "classic": [40]}])
+    (cell,) = of(made)
+    assert str(cell.factors["aqm.most_bytes"]) == "aqm.most_bytes 9000"
+    text = (assets.folder("kernels") / "fifo" / "module.yml").read_text(encoding="utf-8")
+    mine = made.folder.parent / "catalog" / "mine"
+    mine.mkdir(parents=True)
+    text = text.replace("name: fifo", "name: mine").replace("limit", "most")
+    (mine / "module.yml").write_text(text, encoding="utf-8")
+    (cell,) = of(load(made.folder))
+    assert str(cell.factors["aqm.most_bytes"].below("aqm.")) == "most 9000 bytes"
 
 
 def test_a_parameter_of_some_queues_alone_does_not_vary_within_a_queue(make: Make) -> None:
