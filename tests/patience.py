@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The time that tests give to whatever they wait for."""
+"""The time that tests give to whatever they wait for, and commands that end within it."""
 
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 PATIENCE_S: Final = 1800.0
@@ -10,3 +13,18 @@ PATIENCE_S: Final = 1800.0
 Commands of the suite need at most some 20 s of processor time: 150 s on two cores with a load of 15, and
 this is ten times as long.
 """
+
+
+def ran(
+    argv: Sequence[str | Path],
+    *,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    given: str = "",
+    limit_s: float = PATIENCE_S,
+    check: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, with `given` on its standard input; what it prints is kept as text."""
+    return subprocess.run(
+        argv, cwd=cwd, env=env, input=given, timeout=limit_s, check=check, capture_output=True, text=True
+    )

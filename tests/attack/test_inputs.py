@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.attack import command
 from tests.attack.hostile import KINDS, ROOT, make_case
 from tests.attack.oracle import HANG_S
 from tests.attack.worker import base_run
+from tests.patience import ran
 
 SEED: Final = int(os.environ.get("L4SBENCH_ATTACK_SEED") or 20260102)
 MANY: Final = 200
@@ -57,9 +57,7 @@ def in_one_process(kind: str, first: int, count: int, folder: Path) -> list[str]
     """Run cases in one process; return a text per case that the oracle objects to."""
     argv = [sys.executable, "-m", "tests.attack.worker", kind, str(SEED), str(first), str(count), str(folder)]
     env = command.environment(folder)
-    ended = subprocess.run(
-        argv, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=HANG_S + count * 10
-    )
+    ended = ran(argv, cwd=ROOT, env=env, limit_s=HANG_S + count * 10)
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
     found = [
         report(

@@ -22,7 +22,7 @@ import pytest
 
 from l4sbench.matrix import Matrix
 from l4sbench.store import Run, locked
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 from tests.unit.l4sbench import small
 
 ROOT = Path(small.__file__).parents[3]
@@ -55,14 +55,7 @@ def running(
 
 def finished(runs: Path, *options: str) -> dict[str, object]:
     """What the process says that runs the matrix to its end."""
-    done = subprocess.run(
-        [*SMALL, str(runs), *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = ran([*SMALL, str(runs), *options], cwd=ROOT)
     assert done.stdout, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]), exit=done.returncode)
 
@@ -247,9 +240,7 @@ def test_hanging_up_does_nothing_where_it_is_ignored(tmp_path: Path) -> None:
 def test_the_second_run_on_a_directory_is_refused(tmp_path: Path) -> None:
     with running(tmp_path, "--sleep", "20") as process:
         until(lambda: is_writing(tmp_path))
-        second = subprocess.run(
-            [*SMALL, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
+        second = ran([*SMALL, str(tmp_path)], cwd=ROOT)
         assert second.returncode != 0
         assert f"is in use by process {process.pid} on " in second.stderr
         assert "l4sbench run small" in second.stderr
@@ -317,7 +308,7 @@ def test_a_full_disk_stops_the_run_and_ended_trials_are_whole(tmp_path: Path, ma
     # 48 trials of 400 kB on a disk of 12 MB, of which 6 MB are taken at first and free for the second run.
     run_on_it = ["sh", "-c", MOUNTED, sys.executable, str(tmp_path), FULL, "400000", "6000000", manner]
     command = [*_own_mounts(), *run_on_it]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = ran(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     first, second = json.loads(done.stdout)
     for said in (first, second):
@@ -333,9 +324,7 @@ def test_a_full_disk_stops_the_run_and_ended_trials_are_whole(tmp_path: Path, ma
 
 def test_a_trial_that_may_not_write_so_much_fails_with_the_reason(tmp_path: Path) -> None:
     limit = f"ulimit -f 100; exec {' '.join(SMALL)} {tmp_path} --size 800000"
-    done = subprocess.run(
-        ["bash", "-c", limit], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    done = ran(["bash", "-c", limit], cwd=ROOT)
     assert json.loads(done.stdout.splitlines()[-1])["failed"] == 12, done.stderr
     (reason,) = next(iter(latest(tmp_path).ended())).reasons
     assert reason == f"ended by signal {signal.SIGXFSZ.value}"

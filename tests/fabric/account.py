@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.fabric.conftest import StandIn
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,16 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, in the account's home."""
-    return subprocess.run(
-        [sys.executable, "-m", "l4sbench", *arguments],
-        stdin=subprocess.DEVNULL,
-        env=dict(account),
-        cwd=account["HOME"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    return ran([sys.executable, "-m", "l4sbench", *arguments], cwd=account["HOME"], env=dict(account))
 
 
 def write_certificate(folder: Path, host: str) -> tuple[Path, Path]:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.fabric.account import ROOT, environment, l4sbench, may_serve, write_certificate
 from tests.fabric.conftest import StandIn
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 HOST = f"127.77.{os.getpid() % 250}.1"
 """fablib always talks to port 443, so that parallel test runs need addresses of their own."""
@@ -67,13 +67,9 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     assert "rehearsal: StableOK" in made.stderr
     # reserving works without a bastion, reaching machines does not
     assert "warning: the bastion refuses tester_0000000000@" in made.stderr
-    listed = subprocess.run(
+    listed = ran(
         [Path(sys.executable).with_name("ansible-inventory"), "-i", inventory, "--list"],
-        stdin=subprocess.DEVNULL,
         env=dict(account),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
         check=True,
     )
     hosts = json.loads(listed.stdout)["_meta"]["hostvars"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,14 +32,10 @@ def home() -> None:
 
 
 def l4sbench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return ran(
         [sys.executable, "-m", "l4sbench", *arguments],
-        stdin=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=3600,
-        check=False,
+        limit_s=3600,
     )
 
 
@@ -50,14 +46,7 @@ def test_reserve_reach_renew_and_give_back() -> None:
         up = l4sbench("slice", "up", name, *small)
         assert up.returncode == 0, up.stderr
         ansible = [str(Path(sys.executable).with_name("ansible")), "-i", up.stdout.strip(), "nodes"]
-        reached = subprocess.run(
-            [*ansible, "-m", "wait_for_connection", "-a", "timeout=600"],  # new machines take minutes
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        reached = ran([*ansible, "-m", "wait_for_connection", "-a", "timeout=600"])
         assert reached.stdout.count("SUCCESS") == 6, reached.stdout + reached.stderr
         renewed = l4sbench("slice", "renew", name, "--hours", "5")
         assert renewed.returncode == 0, renewed.stderr

@@ -5,7 +5,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 from l4sbench import assets
 from l4sbench.testbeds.ssh.environment import environment
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 ON_NODES = frozenset(
     {
@@ -94,15 +93,11 @@ def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = PATIEN
         }
         if not (folder / "ansible.cfg").exists():
             more["ANSIBLE_ROLES_PATH"] = str(assets.folder("roles"))
-        ended = subprocess.run(
+        ended = ran(
             [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), str(playbook), *given],
             cwd=folder,
             env={**os.environ, **more},
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-            stdin=subprocess.DEVNULL,
+            limit_s=timeout_s,
         )
         files = noted.read_text().splitlines()
     assert ended.returncode == 0, ended.stdout + ended.stderr

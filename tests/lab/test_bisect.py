@@ -18,7 +18,7 @@ from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.kernel import unpack
 from tests.lab.caches import copy_lab
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -43,9 +43,7 @@ flows:
 
 def git(tree: Path, *words: str, **options: object) -> subprocess.CompletedProcess[str]:
     own = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "core.hooksPath=/dev/null")
-    return subprocess.run(
-        ["git", "-C", str(tree), *own, *words], check=True, text=True, timeout=3600, capture_output=True
-    )
+    return ran(["git", "-C", str(tree), *own, *words], limit_s=3600, check=True)
 
 
 def change(tree: Path, file: str, old: str, new: str, subject: str) -> str:
@@ -92,9 +90,7 @@ def test_bisection_finds_the_wrong_commit(history: tuple[Path, str, str, str], t
     assert base.result.exit_code == 0
     git(tree, "bisect", "start", last, good)
     step = [sys.executable, "-m", "l4sbench", "lab", "bisect", str(base.path), "--kernel-tree", "."]
-    ended = subprocess.run(
-        ["git", "bisect", "run", *step], cwd=tree, text=True, timeout=3600, capture_output=True, check=False
-    )
+    ended = ran(["git", "bisect", "run", *step], cwd=tree, limit_s=3600)
     said = ended.stdout + ended.stderr
     assert ended.returncode == 0, said
     assert re.search(rf"^{wrong} is the first '?bad'? commit", said, re.MULTILINE), said
@@ -103,13 +99,11 @@ def test_bisection_finds_the_wrong_commit(history: tuple[Path, str, str, str], t
 
     # a commit that does not build is left out, and nothing else ends with a code that means bad
     (tree / CODEL).write_text("#error\n")
-    broken = subprocess.run(step, cwd=tree, text=True, timeout=3600, capture_output=True, check=False)
+    broken = ran(step, cwd=tree, limit_s=3600)
     assert broken.returncode == 125, broken.stderr
     assert "skip: this kernel does not build" in broken.stdout
     for words in (["--kernel-tree", "/nowhere"], ["--kernel-tree", ".", "aqm=nothing"]):
-        odd = subprocess.run(
-            [*step[:6], *words], cwd=tree, text=True, timeout=PATIENCE_S, capture_output=True, check=False
-        )
+        odd = ran([*step[:6], *words], cwd=tree)
         assert odd.returncode == 255, odd.stderr
 
     # what was compiled step by step is what is compiled at once

@@ -17,7 +17,7 @@ from l4sbench import assets
 from l4sbench.errors import TestbedError
 from l4sbench.files import remove_tree
 from l4sbench.testbeds.virtual.lab import BuildOptions, BuildStep, Lab, build, with_modules
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 pytestmark = pytest.mark.lab
 
@@ -77,15 +77,7 @@ def first_boot(kernel: Path, rootfs: Path, seed: int, prefix: Sequence[str] = ()
             "mem=256M", "con=null", "con0=fd:0,fd:1", "seccomp=on", f"uml_dir={home}", f"lab.seed={seed}",
             "time-travel=inf-cpu", "time-travel-start=1700000000000000000", "quiet", "panic=-1",
         ]  # fmt: skip
-        done = subprocess.run(
-            argv,
-            cwd=rootfs,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        done = ran(argv, cwd=rootfs)
     return done.stdout.replace("\r", "")
 
 
@@ -164,9 +156,7 @@ def test_a_seed_makes_the_guest_a_function_and_another_seed_another(lab: Lab) ->
 
 def test_a_seed_that_is_no_number_is_refused(lab: Lab) -> None:
     argv = [str(lab.kernel), "lab.seed=seven"]
-    done = subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    done = ran(argv)
     assert done.returncode == 1
     assert "lab.seed=seven is no 64-bit number" in done.stderr
 

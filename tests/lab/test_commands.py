@@ -21,7 +21,7 @@ import pytest
 
 from l4sbench.app import api
 from l4sbench.testbeds.virtual.lab import Lab
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 pytestmark = pytest.mark.lab
 
@@ -48,15 +48,7 @@ def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "l4sbench", *words],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    return ran([sys.executable, "-m", "l4sbench", *words], cwd=cwd)
 
 
 def test_a_report_takes_in_what_has_ended_while_the_run_goes_on(lab: Lab, matrix: Path) -> None:

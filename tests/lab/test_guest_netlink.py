@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench import assets
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 pytestmark = pytest.mark.lab
 
@@ -30,9 +30,7 @@ def netlink(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def dumped(netlink: Path, *answers: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [netlink, *answers], capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
+    return ran([netlink, *answers])
 
 
 def test_complete_dump_is_kept(netlink: Path) -> None:

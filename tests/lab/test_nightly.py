@@ -12,7 +12,7 @@ import pytest
 
 from l4sbench import tables
 from l4sbench.testbeds.virtual.lab import Lab
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,14 +35,10 @@ def night(folder: Path) -> subprocess.CompletedProcess[str]:
     command = folder / "l4sbench"
     command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m l4sbench "$@"\n')
     command.chmod(0o755)
-    return subprocess.run(
+    return ran(
         [ROOT / "tools" / "nightly.sh", "nights.yaml"],
         cwd=folder,
         env=os.environ | {"L4SBENCH": str(command)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
     )
 
 
@@ -74,9 +70,7 @@ def test_nights(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_usage_is_said(tmp_path: Path) -> None:
-    told = subprocess.run(
-        [ROOT / "tools" / "nightly.sh"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    told = ran([ROOT / "tools" / "nightly.sh"])
     assert told.returncode == 2
     assert "usage: tools/nightly.sh MATRIX [RUNS]" in told.stderr
 

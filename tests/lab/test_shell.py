@@ -14,22 +14,15 @@ import time
 import pytest
 
 from l4sbench.testbeds.virtual.lab import Lab
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 pytestmark = pytest.mark.lab
 
 SHELL = [sys.executable, "-m", "l4sbench", "lab", "shell", "quickstart", "aqm=dualpi2"]
 
 
-def run(*words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SHELL, *(["--", *words] if words else [])],
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+def run(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return ran([*SHELL, *(["--", *words] if words else [])], given=given)
 
 
 def test_a_command_runs_on_a_node_and_its_output_is_all_there_is(lab: Lab) -> None:

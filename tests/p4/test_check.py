@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "check_p4.py"
@@ -107,14 +107,7 @@ def check(path: Path, compiler: Compiler | None) -> subprocess.CompletedProcess[
             encoding="utf-8",
         )
         script.chmod(0o755)
-    return subprocess.run(
-        [sys.executable, str(TOOL)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-        env={**os.environ, "PATH": str(path), "PYTHONPATH": str(ROOT)},
-    )
+    return ran([sys.executable, str(TOOL)], env={**os.environ, "PATH": str(path), "PYTHONPATH": str(ROOT)})
 
 
 def test_without_a_compiler_the_reason_is_printed(tmp_path: Path) -> None:
@@ -183,14 +176,7 @@ def test_more_stages_than_one_chip_has_fail_for_that_one(tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_a_real_compiler_takes_the_program() -> None:
-    done = subprocess.run(
-        [sys.executable, str(TOOL)],
-        capture_output=True,
-        text=True,
-        timeout=7200,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = ran([sys.executable, str(TOOL)], env={**os.environ, "PYTHONPATH": str(ROOT)}, limit_s=7200)
     if done.returncode == 77:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr

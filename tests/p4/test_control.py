@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from tests.p4.packets import ALICE, BOB, HOSTS, Tcp
 from tests.p4.plane import NCF, PIPE, P4Plane, configuration, control
 from tests.p4.scenarios import DEEP, START, WINDOW, burst
 from tests.p4.vectors import drive
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 OTHER = Tcp(port=40_001)
 
@@ -108,12 +107,8 @@ def test_the_example_is_valid() -> None:
 
 
 def test_without_the_sde_the_error_says_what_to_set(ports_file: Path) -> None:
-    done = subprocess.run(
+    done = ran(
         [sys.executable, NCF / "control.py", "setup", ports_file],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
         env={**os.environ, "SDE_INSTALL": "/nonexistent"},
     )
     assert (done.returncode, done.stdout) == (2, "")

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from tests.p4.tiny import PAIR, text
 from tests.p4.tna.chips import CHIPS, TOFINO, TOFINO2, Chip
 from tests.p4.tna.limits import problems
 from tests.p4.tna.syntax import load, parse
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 BOTH = (TOFINO, TOFINO2)
 STRUCTS = (
@@ -387,12 +386,6 @@ def test_the_command_takes_the_chip(tmp_path: Path, name: str) -> None:
     program = tmp_path / "x.p4"
     (case,) = [one for one in CASES if one.refused.startswith("act has 3 comparisons")]
     program.write_text(text(**case.parts), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.p4.tna", "--target", name, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = ran([sys.executable, "-m", "tests.p4.tna", "--target", name, str(program)])
     assert done.returncode == (2 if name == "tofino" else 0)
     assert ("act has 3 comparisons" in done.stderr) == (name == "tofino")

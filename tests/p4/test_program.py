@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
 import sys
 
 import pytest
@@ -21,7 +20,7 @@ from tests.p4.tna.machine import Switch
 from tests.p4.tna.report import budget
 from tests.p4.tna.syntax import load
 from tests.p4.vectors import Arrival, Event, drive
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 PAPERS_STAGES = 8
 """Section IV of the paper."""
@@ -43,13 +42,7 @@ def test_readme_states_the_budget() -> None:
 
 
 def test_the_budget_is_printed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.p4.tna", str(PROGRAM)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    done = ran([sys.executable, "-m", "tests.p4.tna", str(PROGRAM)], check=True)
     assert done.stdout.splitlines() == budget(program()).lines()
 
 

@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 pytestmark = pytest.mark.long
 
@@ -19,9 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def checked(*argv: str | Path) -> str:
     """Run a command in the checkout; it must succeed."""
-    ended = subprocess.run(
-        [str(arg) for arg in argv], cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
+    ended = ran([str(arg) for arg in argv], cwd=ROOT)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 

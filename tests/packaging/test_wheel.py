@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 HOSTS = """\
 all:
@@ -37,15 +37,7 @@ STRAY = (
 def run(*argv: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a command without this process's Python settings; its output is in what a failure shows."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return subprocess.run(
-        [str(arg) for arg in argv],
-        cwd=cwd,
-        env={**kept, **env},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    return ran([str(arg) for arg in argv], cwd=cwd, env={**kept, **env})
 
 
 def checked(*argv: str | Path, cwd: Path, **env: str) -> str:

@@ -8,12 +8,11 @@ name of the same length, in all places where building it with another CONFIG_LOC
 
 import hashlib
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from l4sbench.testbeds.virtual.lab import Lab
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 _VERSION = "1"
 _NAMED = (
@@ -108,14 +107,7 @@ def index(packages: list[Path]) -> str:
     """Return the file `Packages` of a folder with packages, which apt reads."""
     stanzas = []
     for path in packages:
-        told = subprocess.run(
-            ["dpkg-deb", "--field", path],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=True,
-        ).stdout
+        told = ran(["dpkg-deb", "--field", path], check=True).stdout
         content = path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         stanzas.append(f"{told}Filename: ./{path.name}\nSize: {len(content)}\nSHA256: {digest}\n")
@@ -133,8 +125,6 @@ def _build(folder: Path, about: str, needs: str) -> Path:
     path = folder.with_name(f"{folder.name}_{_VERSION}_amd64.deb")
     # quickly: it travels from one file of this machine into another
     argv = ["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(folder), str(path)]
-    subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=True
-    )
+    ran(argv, check=True)
     shutil.rmtree(folder)
     return path

@@ -23,7 +23,7 @@ from l4sbench.files import remove_tree
 from l4sbench.testbeds.virtual.lab.aptsources import Archive, debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of
 from l4sbench.testbeds.virtual.lab.command import Commands
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 USER = "debian"
 
@@ -159,14 +159,7 @@ def archive() -> Archive:
 
 def reach() -> list[str]:
     """Return the settings of this machine's apt about access to archives."""
-    dump = subprocess.run(
-        ["apt-config", "dump"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    ).stdout
+    dump = ran(["apt-config", "dump"], check=True).stdout
     return [line for line in dump.splitlines() if _REACH.match(line)]
 
 

@@ -5,7 +5,6 @@
 import fcntl
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ import polars as pl
 
 from l4sbench.faults import FaultKind
 from l4sbench.testbeds import nodes
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 _BUSY: Final = frozenset(
     kind.code
@@ -114,13 +113,6 @@ class Reachable(Protocol):
 
 def on(lab: Reachable, node: str, *argv: str, check: bool = True, timeout_s: float = PATIENCE_S) -> str:
     """Run a command on a node and return its output; with `check` it must succeed."""
-    done = subprocess.run(
-        ["ssh", "-F", str(lab.ssh_config), node, *argv],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    done = ran(["ssh", "-F", str(lab.ssh_config), node, *argv], limit_s=timeout_s)
     assert done.returncode == 0 or not check, done.stdout + done.stderr
     return done.stdout

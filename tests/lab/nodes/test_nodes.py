@@ -23,7 +23,7 @@ from l4sbench.testbeds import nodes
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.topology import topology
 from tests.lab.nodes.hosts import booted, on
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 LINE6 = topology("line6")
 
@@ -88,9 +88,7 @@ def test_what_the_lab_carries_is_measured_once_and_nothing_is_left_over(up: node
 
 
 def test_nodes_come_before_other_processes_where_this_user_may_ask_for_it(up: nodes.NodesStatus) -> None:
-    allowed = subprocess.run(
-        ["nice", "-n", "-19", "nice"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    allowed = ran(["nice", "-n", "-19", "nice"])
     running = [int(path.name) for path in processes_in(run_folder(up))]
     assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in running} == {int(allowed.stdout)}
 
@@ -105,13 +103,8 @@ def test_a_host_key_that_changed_is_refused(up: nodes.NodesStatus, tmp_path: Pat
     known = (up.folder / "known_hosts").read_text().splitlines()
     swapped = [f"{a.split()[0]} {' '.join(b.split()[1:])}\n" for a, b in zip(known, known[::-1], strict=True)]
     (tmp_path / "known_hosts").write_text("".join(swapped))
-    done = subprocess.run(
-        ["ssh", "-F", up.ssh_config, "-o", f"UserKnownHostsFile={tmp_path / 'known_hosts'}", "delay", "true"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+    done = ran(
+        ["ssh", "-F", up.ssh_config, "-o", f"UserKnownHostsFile={tmp_path / 'known_hosts'}", "delay", "true"]
     )
     assert done.returncode == 255
     assert "Host key verification failed" in done.stderr
@@ -121,13 +114,8 @@ def test_ansible_reaches_all_of_them(up: nodes.NodesStatus, tmp_path: Path) -> N
     ansible = shutil.which("ansible", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if ansible is None:
         pytest.skip("no ansible: it comes with l4sbench[ansible]")
-    done = subprocess.run(
+    done = ran(
         [ansible, "-i", str(up.inventory), "nodes", "-m", "ping", "--become"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
         env={**os.environ, "ANSIBLE_LOCAL_TEMP": str(tmp_path), "ANSIBLE_HOME": str(tmp_path)},
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -26,7 +26,7 @@ from l4sbench.testbeds.virtual.lab.kernel import Kernel, find_kernel
 from l4sbench.testbeds.virtual.lab.lab import read_record
 from l4sbench.testbeds.virtual.lab.linuxmodules import build_linux_modules
 from l4sbench.testbeds.virtual.lab.source import Source, SourceInfo, cached, from_tarball
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -100,14 +100,10 @@ def l4sbench(home: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedPr
     """The command, with a cache and a working directory of its own."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return ran(
             [sys.executable, "-m", "l4sbench", *words],
             cwd=tmp_path,
             env=os.environ | {"XDG_CACHE_HOME": str(home), "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
         )
 
     return run

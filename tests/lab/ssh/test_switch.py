@@ -8,9 +8,7 @@ everything on the way of a trial is the real thing, but for the switch.
 """
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +21,7 @@ from l4sbench.app import api
 from l4sbench.testbeds.nodes import NodesStatus
 from tests.lab.nodes.hosts import check_only_busy, on
 from tests.lab.ssh.test_ssh import played, written
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 from tests.unit.roles.switch_stand_in import StandIn, switch_in
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -87,15 +85,7 @@ def test_a_run_through_a_switch(hosts: NodesStatus, switch: StandIn, tmp_path: P
 
     # as a user runs it
     command = [sys.executable, "-m", "l4sbench", "run", str(wanted), "--on", f"ssh:{inventory}"]
-    ended = subprocess.run(
-        [*command, "--dir", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-        env={**os.environ},
-        stdin=subprocess.DEVNULL,
-    )
+    ended = ran([*command, "--dir", str(tmp_path)])
     assert "NCF" in ended.stdout, ended.stdout + ended.stderr
     path = tmp_path / "through-a-switch" / "latest"
     trials = written(path, "trials")

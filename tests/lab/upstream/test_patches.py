@@ -12,7 +12,7 @@ from l4sbench import assets
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.testbeds.virtual.lab import source as sources
 from l4sbench.testbeds.virtual.lab.cache import Cache
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 pytestmark = pytest.mark.lab
 
@@ -41,21 +41,14 @@ def tree(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_patches_apply_in_order(tree: Path) -> None:
     for patch in PATCHES:
         strict = ["patch", "-p1", "--batch", "--forward", "--fuzz=0", "--no-backup-if-mismatch"]
-        done = subprocess.run(
-            [*strict, "-i", patch], cwd=tree, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
+        done = ran([*strict, "-i", patch], cwd=tree)
         assert (done.returncode, "offset" in done.stdout) == (0, False), (patch.name, done.stdout)
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda path: path.name)
 def test_checkpatch_has_no_remark_but_that_it_is_not_signed(tree: Path, patch: Path) -> None:
-    judged = subprocess.run(
-        ["perl", tree / "scripts" / "checkpatch.pl", "--strict", "--no-tree", "--terse", patch],
-        cwd=tree,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+    judged = ran(
+        ["perl", tree / "scripts" / "checkpatch.pl", "--strict", "--no-tree", "--terse", patch], cwd=tree
     )
     remarks = [line for line in judged.stdout.splitlines() if re.search(r"(ERROR|WARNING|CHECK): ", line)]
     # it looks for commits in the history of Linux, which no tarball has

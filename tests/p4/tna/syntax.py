@@ -9,14 +9,13 @@ lines `#include <...>` are left out, since the interpreter knows the architectur
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from tests.p4.tna.chips import TOFINO, Chip
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 T = TypeVar("T")
 
@@ -323,14 +322,7 @@ def preprocess(path: Path, *macros: str, chip: Chip = TOFINO) -> str:
     text = re.sub(
         r"^[ \t]*#[ \t]*include[ \t]*<.*>", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
-    done = subprocess.run(
-        ["cpp", "-undef", "-nostdinc", "-I", str(path.parent), *chip.macros, *macros],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = ran(["cpp", "-undef", "-nostdinc", "-I", str(path.parent), *chip.macros, *macros], given=text)
     if done.returncode:
         raise RefusedError(f"{path.name}: {done.stderr.strip()}")
     return done.stdout.replace('"<stdin>"', f'"{path.name}"')
