@@ -4,7 +4,6 @@
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("l4sbench", "collectors", "reports", "fablib_slices")
@@ -24,14 +23,7 @@ pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="looks at a
 
 def tracked() -> list[str]:
     """Every file that git has or would take."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    listed = ran(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True)
     return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
 
 

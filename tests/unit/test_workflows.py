@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
@@ -44,9 +44,7 @@ def pythons() -> list[str]:
 def run(
     argv: list[str], cwd: Path = ROOT, timeout_s: float = PATIENCE_S, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        argv, cwd=cwd, env=os.environ | env, capture_output=True, text=True, check=False, timeout=timeout_s
-    )
+    return ran(argv, cwd=cwd, env=os.environ | env, limit_s=timeout_s)
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in WORKFLOWS.glob("*.yml")))

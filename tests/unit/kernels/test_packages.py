@@ -14,7 +14,7 @@ import pytest
 from l4sbench.assets import folder
 from l4sbench.testbeds.ssh.dkms import package
 from l4sbench.trust import read_code
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 DKMS = shutil.which("dkms", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 """Debian 12 has it where only root's PATH leads."""
@@ -30,7 +30,7 @@ MODULES = {
 
 def build(module: str, tree: Path) -> subprocess.CompletedProcess[str]:
     argv = ["make", "-C", str(folder("kernels") / module), f"KDIR={tree}"]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    return ran(argv)
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make dkms-source` writes."""
     into = tmp_path_factory.mktemp("packages")
     argv = [sys.executable, str(DKMS_SOURCE), "--into", str(into)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    done = ran(argv, check=True)
     assert len(done.stdout.splitlines()) == len(MODULES)
     return into
 
@@ -128,13 +128,7 @@ def dkms(root: Path, release: str, *argv: str) -> subprocess.CompletedProcess[st
     ]
     for place in ("dkms", "src"):
         (root / place).mkdir(exist_ok=True)
-    return subprocess.run(
-        [str(DKMS), *argv, *options, f"--kernelsourcedir={build}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
+    return ran([str(DKMS), *argv, *options, f"--kernelsourcedir={build}"])
 
 
 @pytest.mark.skipif(DKMS is None, reason="dkms is not installed")
@@ -171,7 +165,7 @@ def test_which_kernels_ask_for_a_module(module: str, release: str, wanted: str) 
     )
     conf = folder("kernels") / module / "dkms.conf"
     argv = ["bash", "-c", "\n".join(read), "bash", str(conf), release]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    done = ran(argv, check=True)
     assert done.stdout == f"{wanted}\n"
     exclusive = re.search(r'^BUILD_EXCLUSIVE_KERNEL="(.*)"$', conf.read_text(), re.MULTILINE)
     assert exclusive

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import pickle
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from l4sbench.cell import Cell
 from l4sbench.common import Common
 from l4sbench.units import Duration, Packets, Rate, Size, Value
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 STATED: dict[str, Value] = {
     "rate": "100mbit",
@@ -85,13 +84,10 @@ def test_the_id_survives_the_store(extra: Mapping[str, Value]) -> None:
 def test_the_id_does_not_depend_on_the_hash_seed() -> None:
     code = f"from l4sbench.cell import Cell; print(Cell.of({ {**STATED, 'aqm.target': '5ms'}!r}).id)"
     found = {
-        subprocess.run(
+        ran(
             [sys.executable, "-c", code],
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True,
-            text=True,
             check=True,
-            timeout=PATIENCE_S,
         ).stdout
         for seed in ("1", "2")
     }

@@ -9,7 +9,6 @@ import gzip
 import json
 import os
 import shutil
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +22,7 @@ from l4sbench import tables
 from reports.flent import FlentFile, Origin, flent_files
 from reports.result.load import RunTables, load
 from tests.captured import CapturedTrial, captured_trial
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ORIGIN = Origin("mine", "20260102T030405Z", BEGAN, "1.2.3")
@@ -145,18 +144,9 @@ def flent() -> tuple[list[str], dict[str, str]]:
     return [installed], environment
 
 
-def ran(flent: tuple[list[str], dict[str, str]], folder: Path, *argv: str) -> str:
+def told(flent: tuple[list[str], dict[str, str]], folder: Path, *argv: str) -> str:
     command, environment = flent
-    ended = subprocess.run(
-        [*command, *argv],
-        cwd=folder,
-        env={**environment, "HOME": str(folder)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    ended = ran([*command, *argv], cwd=folder, env={**environment, "HOME": str(folder)})
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "ERROR" not in ended.stderr, ended.stderr
     return ended.stdout
@@ -165,7 +155,7 @@ def ran(flent: tuple[list[str], dict[str, str]], folder: Path, *argv: str) -> st
 def test_flent_reads_the_values(flent: tuple[list[str], dict[str, str]], tmp_path: Path) -> None:
     file, _ = exported(tmp_path, "lean-dualpi2")
     (tmp_path / file.name).write_bytes(file.content)
-    ran(flent, tmp_path, "-f", "csv", "-o", "out.csv", file.name)
+    told(flent, tmp_path, "-f", "csv", "-o", "out.csv", file.name)
     rows = list(csv.reader((tmp_path / "out.csv").read_text().splitlines()))
     results = plain(file)["results"]
     for name in ("TCP upload::1", "TCP upload::2", "TCP upload sum"):
@@ -178,6 +168,6 @@ def test_flent_reads_the_values(flent: tuple[list[str], dict[str, str]], tmp_pat
 def test_flent_draws_its_plots(flent: tuple[list[str], dict[str, str]], tmp_path: Path, plot: str) -> None:
     file, _ = exported(tmp_path, "lean-dualpi2")
     (tmp_path / file.name).write_bytes(file.content)
-    ran(flent, tmp_path, "-p", plot, "-o", "out.svg", file.name)
+    told(flent, tmp_path, "-p", plot, "-o", "out.svg", file.name)
     drawn = (tmp_path / "out.svg").read_text()
     assert drawn.count("<path") > 10

@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from collectors.queues import parse_tc_text
 from l4sbench import assets
 from l4sbench.testbeds.ssh.results import unpack
 from tests.lab.playbooks import ON_SWITCHES, Played
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 from tests.unit.roles.switch_stand_in import StandIn, switch_in
 
 NCF = assets.folder("p4") / "ncf"
@@ -192,15 +191,7 @@ def test_it_runs_on_python_3_8(file: Path) -> None:
 @pytest.mark.parametrize("name", ["../x", ".ssh", "a/b"])
 def test_files_come_into_one_folder(tmp_path: Path, name: str) -> None:
     program = assets.folder("roles") / "tofino/files/switch.py"
-    ended = subprocess.run(
-        [sys.executable, program, "put", tmp_path / "there"],
-        input=json.dumps({name: ""}),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-        env={**os.environ},
-    )
+    ended = ran([sys.executable, program, "put", tmp_path / "there"], given=json.dumps({name: ""}))
     assert ended.returncode == 1
     assert f"{name!r} is not a valid name of a file" in ended.stderr
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "there"]

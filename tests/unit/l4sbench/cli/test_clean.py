@@ -16,7 +16,7 @@ import pytest
 
 from l4sbench.cli import main
 from l4sbench.store import Run, locked
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 from tests.unit.l4sbench import small
 
 NOW = datetime.now(UTC)
@@ -92,14 +92,7 @@ def test_unfinished_trials_of_a_dead_process_are_removed(capsys: pytest.CaptureF
 
 def test_without_a_terminal_it_removes_nothing_unless_told() -> None:
     run = aged(1, ended=False)
-    ended = subprocess.run(
-        [sys.executable, "-m", "l4sbench", "clean"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    ended = ran([sys.executable, "-m", "l4sbench", "clean"])
     assert ended.returncode == 0
     assert run.path.name in ended.stdout
     assert "--yes removes them" in ended.stderr

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.cli import main
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 TRY = """\
 source ./completions
@@ -63,14 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_bash_completes(words: str, offered: list[str], folder: Path) -> None:
-    ended = subprocess.run(
-        ["bash", "--norc", "-c", TRY, "bash", *words.split()],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    ended = ran(["bash", "--norc", "-c", TRY, "bash", *words.split()], cwd=folder, check=True)
     assert sorted(ended.stdout.split()) == sorted(offered)
     assert ended.stderr == ""
 

@@ -10,20 +10,16 @@ import sys
 import time
 from pathlib import Path
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 ROOT = Path(__file__).parents[4]
 
 
 def run(folder: Path, *arguments: str, path: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return ran(
         [sys.executable, "-m", "l4sbench", "run", *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": f"{path}:{ROOT}", "XDG_CACHE_HOME": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
     )
 
 

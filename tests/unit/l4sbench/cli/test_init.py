@@ -16,7 +16,7 @@ from l4sbench.app.starter import CHOICES
 from l4sbench.cli import main
 from l4sbench.cli.init import _OPTIONS
 from l4sbench.matrix import Matrix
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 SHIPPED = Path(__file__).parents[4] / "matrices" / "quickstart.yaml"
 
@@ -106,9 +106,7 @@ def test_the_commands_that_it_prints_can_be_copied(
     assert main(["init", f"./{name}"]) == 0
     plan = capsys.readouterr().err.partition("; ")[2].partition(" lists them")[0]
     script = f'l4sbench() {{ {sys.executable} -m l4sbench "$@"; }}\n{plan}'
-    ended = subprocess.run(
-        ["sh", "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
+    ended = ran(["sh", "-c", script])
     assert ended.returncode == 0, ended.stderr
     assert "28 cells" in ended.stdout + ended.stderr
     assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.cli import main
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 HEAVY = ("altair", "polars", "numpy", "scipy", "rich", "dataframely", "jinja2", "asyncio")
 
@@ -30,15 +30,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run Python as a user would, with nothing on the standard input."""
-    return subprocess.run(
-        [sys.executable, *args],
-        env={**os.environ, **env},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    return ran([sys.executable, *args], env={**os.environ, **env})
 
 
 def wait_for_reader_of(file: Path, process: subprocess.Popen[str]) -> None:

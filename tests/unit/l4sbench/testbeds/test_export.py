@@ -21,7 +21,7 @@ from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of, misplaced
 from l4sbench.topology import topology
 from tests.attack.hostile import crossed
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 LINE6 = topology("line6")
 
@@ -70,15 +70,10 @@ def test_ansible_reads_what_was_exported(exported: Path) -> None:
 
 def ansible(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     """A command of Ansible in an exported folder; its hosts are not there."""
-    return subprocess.run(
+    return ran(
         [sys.executable, "-m", "ansible", *argv],
         cwd=folder,
         env={**os.environ, "PATH": environment()["PATH"], "ANSIBLE_NOCOLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
     )
 
 

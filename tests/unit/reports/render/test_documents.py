@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from reports.result.metrics import cell_metrics
 from reports.result.regret import regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
 
@@ -132,13 +131,6 @@ def test_latex_compiles(decision: Decision, tmp_path: Path) -> None:
         "\\documentclass{article}\n\\usepackage{booktabs,amssymb}\n"
         "\\begin{document}\n\\input{decision}\n\\end{document}\n"
     )
-    compiled = subprocess.run(
-        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    compiled = ran(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"], cwd=tmp_path)
     assert compiled.returncode == 0, compiled.stdout[-2000:]
     assert (tmp_path / "paper.pdf").stat().st_size > 1000

@@ -7,7 +7,6 @@ import os
 import pickle
 import socket
 import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ import pytest
 
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.testbeds.dask.guests import connect
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 distributed = pytest.importorskip("distributed", reason="needs the extra `scale`")
 
@@ -254,13 +253,7 @@ def test_the_process_ends_after_such_an_error_without_a_traceback(tmp_path: Path
     with scheduler(b"") as address:
         file = tmp_path / "scheduler.json"
         file.write_text(json.dumps({"address": address}))
-        ended = subprocess.run(
-            [sys.executable, "-c", script, str(file)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        ended = ran([sys.executable, "-c", script, str(file)])
     assert ended.returncode == 1
     assert ended.stderr.startswith("error: the Dask scheduler at ")
     assert ended.stderr.count("\n") == 1, ended.stderr

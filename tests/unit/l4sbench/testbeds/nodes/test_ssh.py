@@ -4,7 +4,6 @@
 
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from ruamel.yaml import YAML
 from l4sbench.testbeds.nodes import ssh
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_lab
 from l4sbench.topology import topology
-from tests.patience import PATIENCE_S
+from tests.patience import ran
 
 LINE6 = topology("line6")
 
@@ -30,9 +29,7 @@ def written(folder: Path, plan: LabPlan, bastion: tuple[str, int] | None = None)
 
 def understood(config: Path, host: str) -> dict[str, str]:
     """What ssh makes of the configuration for a host."""
-    done = subprocess.run(
-        ["ssh", "-F", config, "-G", host], capture_output=True, text=True, timeout=PATIENCE_S, check=True
-    )
+    done = ran(["ssh", "-F", config, "-G", host], check=True)
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, ran
 
 # In a network namespace of its own: guests of tests beside this one hold CPUs, too.
 ALONE: Final = ("unshare", "--user", "--map-root-user", "--net")
@@ -32,13 +32,7 @@ print(json.dumps([all_of(len(allowed) + 1), all_of(1), allowed]))
 def test_every_guest_has_one_of_its_own_while_there_are_any() -> None:
     if subprocess.run([*ALONE, "true"], check=False, capture_output=True, timeout=PATIENCE_S).returncode:
         pytest.skip("this user cannot make a network namespace")
-    done = subprocess.run(
-        [*ALONE, sys.executable, "-c", PROGRAM],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    done = ran([*ALONE, sys.executable, "-c", PROGRAM], check=True)
     held, again, allowed = json.loads(done.stdout)
     assert held[-1] is None
     assert sorted(held[:-1]) == allowed == sorted(os.sched_getaffinity(0))
