@@ -16,7 +16,7 @@ from typing import Any
 from collectors.validity import judge
 from l4sbench.cell import Cell
 from l4sbench.events import Status
-from l4sbench.faults import stored_fault
+from l4sbench.faults import FaultKind, stored_fault
 from l4sbench.matrix import Matrix
 from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
@@ -76,6 +76,21 @@ class CapturedTrial:
     def judged(self) -> Judgement:
         """Return what the validity checks find in the raw files."""
         return judge(self.spec(), self.raw)
+
+    def faults(self) -> list[str]:
+        """Return the faults that the validity checks find: the place, the kind's code, and the facts of each.
+
+        Each has a kind, and is the same once it is stored and read.
+        """
+        judged, told = self.judged(), []
+        assert (judged.status is Status.INVALID) == bool(judged.faults)
+        for fault in judged.faults:
+            plain = json.loads(json.dumps(fault.to_json()))
+            assert fault.kind is not FaultKind.OTHER
+            assert stored_fault("", plain["kind"], plain["at"], plain["facts"]) == fault
+            facts = (f"{fact:.4g}" if isinstance(fact, float) else str(fact) for _, fact in fault.facts)
+            told.append(" ".join(filter(None, (fault.at, fault.kind.code, *facts))))
+        return told
 
     def store(self, run: Run, number: int = 1, status: Status = Status.OK, inputs: str = INPUTS) -> Path:
         """Add the trial to a run as an ended one; return its folder."""

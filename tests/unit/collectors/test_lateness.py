@@ -20,6 +20,7 @@ from collectors import COLLECTORS, BadRawError
 from collectors.assemble import rows_of
 from collectors.lateness import FILE, REMARKABLE, NodeLateness, read_lateness
 from l4sbench import tables
+from l4sbench.faults import FaultKind
 from l4sbench.traits import MOST_LATE
 
 Load = Callable[[str], Any]
@@ -35,12 +36,10 @@ def put(trial: Any, **files: str) -> None:
 def test_a_quiet_host_is_valid_and_a_busy_one_is_not(captured: Load) -> None:
     trial = captured("iperf3-fifo")
     put(trial, router="quiet", tx_l4s="quiet")
-    assert trial.judged().reasons == ()
+    assert trial.faults() == []
     put(trial, router="busy")
-    (reason,) = trial.judged().reasons
-    assert reason == (
-        "router: its host was too busy: 50% of all instants were more than 5 ms late, 210 ms at most"
-    )
+    (fault,) = trial.judged().faults
+    assert (fault.kind, fault.at) == (FaultKind.BUSY, "router")
 
 
 def test_what_is_late_and_what_the_kernel_says(tmp_path: Path) -> None:

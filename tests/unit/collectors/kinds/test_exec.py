@@ -38,7 +38,7 @@ def flow(trial: CapturedTrial) -> dict[str, Any]:
 
 
 def test_a_flow_is_its_packets(trial: CapturedTrial) -> None:
-    assert trial.judged().reasons == ()
+    assert trial.faults() == []
     own, reported = flow(trial), json.loads((trial.raw / "tx-l4s/flow-l4s-0.sender.json").read_text())
     packets = parse_packet_flows(trial.ended)
     assert packets is not None
@@ -162,11 +162,11 @@ def test_a_sender_whose_packets_go_elsewhere_is_named(trial: CapturedTrial) -> N
 
 def test_another_codepoint_than_stated_makes_a_trial_invalid(trial: CapturedTrial) -> None:
     other = trial.having(l4s__codepoint="ect0")
-    assert other.judged().reasons == ("l4s-0: 100% of its packets are not ect0; most are ect1",)
+    assert other.faults() == ["l4s-0 codepoint 1 ect0 ect1"]
     factors = dict(trial.cell.factors) | {"path.ecn": "bleach", "l4s.codepoint": "ect0"}
-    assert replace(trial, cell=Cell.of(factors)).judged().reasons == ()
+    assert replace(trial, cell=Cell.of(factors)).faults() == []
 
 
 def test_without_captures_nothing_is_measured(trial: CapturedTrial) -> None:
     shutil.rmtree(trial.raw / "router")
-    assert any(reason == "l4s-0: its packets were not captured" for reason in trial.judged().reasons)
+    assert "l4s-0 not-captured" in trial.faults()
