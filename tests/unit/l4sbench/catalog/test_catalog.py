@@ -271,52 +271,40 @@ def exporting(tmp_path: Path, entry: str, exports: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("entry", "exports", "message"),
+    ("entry", "exports", "path"),
     [
+        ("red", "  columns: {marks_packets: marked}\n", "exports"),
         (
             "red",
-            "  columns: {marks_packets: marked}\n",
-            "exports: of is missing: the kind of queue with these",
+            "  of: red\n  statistics: {early: u33}\n  columns: {marks_packets: marked}\n",
+            "exports.statistics.early",
         ),
-        ("red", "  of: red\n  statistics: {early: u33}\n  columns: {marks_packets: marked}\n", "u33"),
-        (
-            "red",
-            "  of: mine\n  columns: {mark_packets: marked}\n",
-            "not a column that all entries share; begin it with mine_, or choose from marks_packets,",
-        ),
-        ("red", "  of: mine\n  columns: {mine_x: x}\n", "a column of its own needs kind and doc"),
+        ("red", "  of: mine\n  columns: {mark_packets: marked}\n", "exports.columns.mark_packets"),
+        ("red", "  of: mine\n  columns: {mine_x: x}\n", "exports.columns.mine_x"),
         (
             "red",
             "  of: mine\n  columns: {mine_x_ms: {from: x, unit: B/s, kind: float, doc: X}}\n",
-            "B/s does not fit the end of the column's name; choose from _ms: ns, us, ms, s; _mbps: bit/s,",
+            "exports.columns.mine_x_ms.unit",
         ),
-        (
-            "red",
-            "  of: codel\n  columns: {marks_packets: x}\n",
-            "describes the counters of codel differently",
-        ),
-        ("cubic", "  of: tcp_cubic\n  columns: {alpha: x}\n", "of and statistics are for queues only"),
+        ("red", "  of: codel\n  columns: {marks_packets: x}\n", "exports"),
+        ("cubic", "  of: tcp_cubic\n  columns: {alpha: x}\n", "exports"),
         (
             "red",
             "  of: mine\n  columns: {marks_packets: x}\n  panels: {marks: [marks_packets]}\n",
-            "exports.panels: panels are for congestion controls only",
+            "exports.panels",
         ),
-        (
-            "cubic",
-            "  columns: {alpha: x}\n  panels: {share: [alpha, alphas]}\n",
-            "exports.panels.share: alphas is not a column above; did you mean alpha",
-        ),
+        ("cubic", "  columns: {alpha: x}\n  panels: {share: [alpha, alphas]}\n", "exports.panels.share"),
         (
             "cubic",
             "  columns: {alpha: x, mine_m: {from: y, kind: str, doc: Y}}\n  panels: {all: [alpha, mine_m]}\n",
-            "exports.panels.all: words and numbers cannot share a panel",
+            "exports.panels.all",
         ),
     ],
 )
-def test_exports_that_make_no_sense(tmp_path: Path, entry: str, exports: str, message: str) -> None:
+def test_exports_that_make_no_sense(tmp_path: Path, entry: str, exports: str, path: str) -> None:
     with pytest.raises(InputError) as error:
         Catalog.load([exporting(tmp_path, entry, exports)])
-    assert message in str(error.value)
+    assert [problem.path for problem in error.value.problems] == [path]
 
 
 def test_lookup_lists_what_is_offered() -> None:

@@ -243,12 +243,6 @@ def test_packets_cost_every_node() -> None:
     assert {wires(program)["packet_cost_ns"] for program in made.values()} == {"2000"}
 
 
-def test_a_pause_ends_before_the_next_begins() -> None:
-    (problem,) = problems(cell(path__pause="20ms", path__pause_every="20ms"), CATALOG)
-    assert problem.path == "path.pause"
-    assert not problems(cell(path__pause="20ms", path__pause_every="21ms"), CATALOG)
-
-
 @pytest.mark.parametrize(
     ("cc", "ecn", "tcp_ecn", "route"),
     [
@@ -424,12 +418,9 @@ def test_samplers_are_told_what_is_exported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factors", "message"),
+    ("factors", "path"),
     [
-        (
-            {"classic__from": "tx-l4s", "classic__to": "rx-classic"},
-            "l4s (ECN accecn) and classic (ECN off) share tx-l4s, and net.ipv4.tcp_ecn cannot be both 3 and",
-        ),
+        ({"classic__from": "tx-l4s", "classic__to": "rx-classic"}, "classic.ecn"),
         (
             {
                 "classic__cc": "prague",
@@ -438,19 +429,16 @@ def test_samplers_are_told_what_is_exported() -> None:
                 "classic__from": "tx-l4s",
                 "classic__to": "rx-classic",
             },
-            "classic: l4s and classic share tx-l4s, and net.ipv4.prague_rtt_target cannot be both 25000 and",
+            "classic",
         ),
-        ({"l4s__ecn": "classic"}, "l4s.ecn: prague does not run with ECN classic; it runs with accecn"),
-        ({"l4s__cc": "prage"}, "l4s.cc: the catalog has no congestion control prage; did you mean prague?"),
-        (
-            {"flood__cc": "cubic", "flood__ecn": "off"},
-            "flood: line6 has 2 pairs of nodes, but this is group 3",
-        ),
+        ({"l4s__ecn": "classic"}, "l4s.ecn"),
+        ({"l4s__cc": "prage"}, "l4s.cc"),
+        ({"flood__cc": "cubic", "flood__ecn": "off"}, "flood"),
     ],
 )
-def test_cells_that_cannot_be_run(factors: dict[str, Value], message: str) -> None:
+def test_cells_that_cannot_be_run(factors: dict[str, Value], path: str) -> None:
     wanted = cell(**factors)
-    assert message in "\n".join(str(problem) for problem in problems(wanted, CATALOG))
+    assert [problem.path for problem in problems(wanted, CATALOG)] == [path]
     with pytest.raises(InputError) as error:
         build(wanted)
     assert error.value.problems == problems(wanted, CATALOG)
@@ -466,11 +454,6 @@ def test_groups_that_agree_share_a_node() -> None:
 def test_a_step_that_lone_packets_do_not_reach_is_not_odd() -> None:
     for factors in ({"rate": "24mbit"}, {"rate": "16mbit", "aqm__min_qlen_step": "1p"}):
         assert oddities(cell(aqm="dualpi2", **factors), CATALOG) == ()
-
-
-def test_iperf3_needs_whole_seconds() -> None:
-    wanted = cell(duration="1500ms", traffic__tool="iperf3")
-    assert [problem.path for problem in problems(wanted, CATALOG)] == ["duration"]
 
 
 def test_a_plain_cell_is_not_odd() -> None:
@@ -724,46 +707,27 @@ def test_an_event_changes_the_mcs_at_the_router() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factors", "path", "message"),
+    ("factors", "path"),
     [
-        (
-            {"path__wifi_loss": "1%"},
-            "path.wifi_loss",
-            "the cell has no Wi-Fi whose frames could be lost",
-        ),
-        (
-            {"events__x__at": "1s", "events__x__path.wifi_mcs": 4},
-            "events.x.path.wifi_mcs",
-            "the cell has no Wi-Fi before this event",
-        ),
-        (
-            {"path__wifi_mcs": 4, "events__x__at": "1s", "events__x__rate": "5mbit"},
-            "events.x.rate",
-            "the rate of Wi-Fi follows from path.wifi_mcs",
-        ),
-        (
-            {"path__jitter": "6ms"},
-            "path.jitter",
-            "6ms of jitter would need a delay below 0: one way is 10ms / 2",
-        ),
-        (
-            {"path__loss": "60%", "path__loss_burst": "1p"},
-            "path.loss_burst",
-            "losses of 1p in a row cannot be 60% of all packets",
-        ),
+        ({"duration": "1500ms", "traffic__tool": "iperf3"}, "duration"),
+        ({"path__pause": "20ms", "path__pause_every": "20ms"}, "path.pause"),
+        ({"path__wifi_loss": "1%"}, "path.wifi_loss"),
+        ({"events__x__at": "1s", "events__x__path.wifi_mcs": 4}, "events.x.path.wifi_mcs"),
+        ({"path__wifi_mcs": 4, "events__x__at": "1s", "events__x__rate": "5mbit"}, "events.x.rate"),
+        ({"path__jitter": "6ms"}, "path.jitter"),
+        ({"path__loss": "60%", "path__loss_burst": "1p"}, "path.loss_burst"),
         (
             {"path__loss_burst": "1p", "events__x__at": "1s", "events__x__path.loss": "60%"},
             "path.loss_burst",
-            "losses of 1p in a row cannot be 60% of all packets",
         ),
     ],
 )
-def test_paths_that_cannot_be(factors: dict[str, Value], path: str, message: str) -> None:
-    (problem,) = problems(cell(**factors), CATALOG)
-    assert (problem.path, problem.message) == (path, message)
+def test_what_cannot_be(factors: dict[str, Value], path: str) -> None:
+    assert [problem.path for problem in problems(cell(**factors), CATALOG)] == [path]
 
 
 def test_paths_that_can_just_be() -> None:
+    assert not problems(cell(path__pause="20ms", path__pause_every="21ms"), CATALOG)
     assert not problems(cell(path__jitter="5ms"), CATALOG)
     assert not problems(cell(path__jitter="6ms", path__jitter_model="normal"), CATALOG)
     assert not problems(cell(path__loss="100%", path__loss_burst="5p"), CATALOG)

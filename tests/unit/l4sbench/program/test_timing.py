@@ -96,24 +96,12 @@ def test_ids_of_cells_leave_out_what_is_usual() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factors", "message"),
+    ("factors", "path"),
     [
-        (
-            {"classic__count": 4, "classic__every": "5s", "classic__stop": "16s"},
-            "classic.stop: the last flow of classic starts at 15s, or up to 1 s later; make it at least",
-        ),
-        (
-            {"classic__start": "10s", "classic__stop": "47s"},
-            "classic.stop: all flows of classic have ended 41s after the trial's start by themselves",
-        ),
-        (
-            {"warmup": "5s", "classic__lifetime": "5s"},
-            "classic.lifetime: flows that last 5s end within the warm-up of 5s, so nothing is measured",
-        ),
-        (
-            {"classic__rtt": "9ms"},
-            "classic.rtt: 9ms is less than the path's own round-trip time of 10ms; state the shortest",
-        ),
+        ({"classic__count": 4, "classic__every": "5s", "classic__stop": "16s"}, "classic.stop"),
+        ({"classic__start": "10s", "classic__stop": "47s"}, "classic.stop"),
+        ({"warmup": "5s", "classic__lifetime": "5s"}, "classic.lifetime"),
+        ({"classic__rtt": "9ms"}, "classic.rtt"),
         (
             {
                 "classic__rtt": "20ms",
@@ -122,37 +110,22 @@ def test_ids_of_cells_leave_out_what_is_usual() -> None:
                 "m__from": "tx-classic",
                 "m__to": "rx-l4s",
             },
-            "m: classic and m share tx-classic, and the round-trip time cannot be both 20ms and 10ms",
+            "m",
         ),
-        (
-            {"classic__count": 1000, "classic__every": "100s"},
-            "classic.every: flow 1000 of classic would start 99900s after the trial's start; at most 24h",
-        ),
-        (
-            {"udp__send": "paced", "udp__rate": "5mbit"},
-            "udp.codepoint: is missing; udp.send: paced needs it",
-        ),
-        (
-            {"classic__period": "1s"},
-            "classic.period: does not apply to classic.send: bulk; it applies to requests; an axis",
-        ),
+        ({"classic__count": 1000, "classic__every": "100s"}, "classic.every"),
+        ({"udp__send": "paced", "udp__rate": "5mbit"}, "udp.codepoint"),
+        ({"classic__period": "1s"}, "classic.period"),
         (
             {"classic__send": "workload", "classic__workload": "facebook-hadoop", "classic__load": "900%"}
             | {"rate": "10gbit"},
-            "classic.load: classic would have about 2.8e+06 connections; at most 200000 are possible",
+            "classic.load",
         ),
-        (
-            {"traffic__tool": "iperf3", "classic__bytes": "1MB"},
-            "classic.bytes: iperf3 cannot do this, or does not report what came of it; use",
-        ),
-        (
-            {"traffic__tool": "iperf3", "classic__lifetime": "1500ms"},
-            "classic.lifetime: iperf3 runs for whole seconds, not for 1.5s; use traffic.tool: lean",
-        ),
+        ({"traffic__tool": "iperf3", "classic__bytes": "1MB"}, "classic.bytes"),
+        ({"traffic__tool": "iperf3", "classic__lifetime": "1500ms"}, "classic.lifetime"),
     ],
 )
-def test_what_cannot_be_is_refused(factors: dict[str, str | int], message: str) -> None:
-    assert message in "\n".join(map(str, problems(cell(**factors), CATALOG)))
+def test_what_cannot_be_is_refused(factors: dict[str, str | int], path: str) -> None:
+    assert path in [problem.path for problem in problems(cell(**factors), CATALOG)]
 
 
 def test_a_workload_is_drawn_from_the_seed() -> None:
