@@ -13,16 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from l4sbench.errors import InputError, L4sbenchError
 from l4sbench.files import remove_tree, temporary_name
 from l4sbench.store import Run, locked, steady, user_of
 from l4sbench.store.lock import making_runs
 from l4sbench.store.run import begun
-
-if TYPE_CHECKING:
-    from l4sbench.testbeds.virtual.lab import PartStatus
+from l4sbench.testbeds.virtual.lab.pruning import remove_parts, unused_parts
 
 YOUNG = timedelta(minutes=10)
 """A run without ended trials is unfinished only after this time: another process may be starting it."""
@@ -61,15 +59,13 @@ def litter_of_runs(
         for number, path in enumerate(found):
             if user_of(path) is not None:
                 continue
-            age = now - _begun(path)
+            age, why = now - _begun(path), ""
             if not _has_trials(path):
                 why = "no trial has ended" if age > YOUNG else ""
             elif keep is not None and number >= keep:
                 why = f"not among the newest {keep}" if keep > 1 else "not the newest"
             elif older_than_days is not None and number and age > timedelta(days=older_than_days):
                 why = f"{age.days} days old"
-            else:
-                why = ""
             if why:
                 yield Litter("run", path, _size([path]), why)
             elif partial := list((path / "cells").glob("*/*.partial")):
@@ -105,47 +101,31 @@ def _size(folders: Iterable[Path]) -> int:
 def litter_of_labs() -> tuple[Litter, ...]:
     """Return the parts of the cache that no lab of the current sources uses."""
     return tuple(
-        Litter("lab", part.path, part.size_bytes, f"{part.kind} of other sources") for part in _unused_parts()
+        Litter("lab", part.path, part.size_bytes, f"{part.kind} of other sources") for part in unused_parts()
     )
-
-
-def guests_run() -> bool:
-    """Return True if guests of the lab run; `litter_of_labs` finds nothing meanwhile."""
-    from l4sbench.testbeds.virtual.lab.pruning import guests_run as look
-
-    return look()
-
-
-def _unused_parts() -> tuple[PartStatus, ...]:
-    from l4sbench.testbeds.virtual.lab.pruning import unused_parts
-
-    return unused_parts()
 
 
 def remove(litter: Iterable[Litter]) -> tuple[int, tuple[str, ...]]:
     """Remove these things; return the number of bytes that this freed, and why some were kept."""
     freed, kept = 0, []
-    listed = list(litter)
-    for one in listed:
+    labs: set[Path] = set()
+    for one in litter:
         try:
-            match one.kind:
-                case "run":
-                    _remove_run(one.path)
-                case "unfinished trials":
-                    with locked(Run(one.path)):  # which removes them
-                        pass
-                case "lab":
-                    continue
+            if one.kind == "lab":
+                labs.add(one.path)
+                continue
+            if one.kind == "run":
+                _remove_run(one.path)
+            else:
+                with locked(Run(one.path)):  # which removes them
+                    pass
         except (L4sbenchError, OSError) as error:
             kept.append(f"{one.path} is kept: {error}")
         else:
             freed += one.size_bytes
-    labs = {one.path for one in listed if one.kind == "lab"}
     if labs:
-        from l4sbench.testbeds.virtual.lab.pruning import remove_parts
-
         try:
-            freed += remove_parts(part for part in _unused_parts() if part.path in labs)
+            freed += remove_parts(part for part in unused_parts() if part.path in labs)
         except (L4sbenchError, OSError) as error:
             kept.append(f"labs are kept: {error}")
     return freed, tuple(kept)

@@ -7,12 +7,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs, count
-from l4sbench.cli.terminal import answer, answer_json, as_path, as_table, say, warn
-from l4sbench.printable import printable
+from l4sbench.cli.terminal import answer, answer_json, as_path, as_table, ask, say, warn
 from l4sbench.wording import counted
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def clean(args: argparse.Namespace) -> int:
     """List what nobody needs, ask, and remove it."""
-    from l4sbench.app.cleaning import guests_run, litter_of_labs, litter_of_runs, remove
+    from l4sbench.app.cleaning import litter_of_labs, litter_of_runs, remove
+    from l4sbench.testbeds.virtual.lab.pruning import guests_run
 
     found: list[Litter] = []
     if args.only != "labs":
@@ -59,17 +60,12 @@ def clean(args: argparse.Namespace) -> int:
         if guests_run():
             say("note: guests of the lab run, so that labs are not looked at")
     if args.json:
-        rows = [
-            {"kind": one.kind, "path": str(one.path), "size_bytes": one.size_bytes, "why": one.why}
-            for one in found
-        ]
-        answer_json(rows)
+        answer_json([asdict(one) | {"path": str(one.path)} for one in found])
         return 0
     if not found:
         answer("nothing to remove")
         return 0
-    for line in as_table(_rows(found), right=frozenset({"size"})):
-        answer(line)
+    answer("\n".join(as_table(_rows(found), right=frozenset({"size"}))))
     total = f"{counted(len(found), 'thing')}, {_size(sum(one.size_bytes for one in found))}"
     if any(one.kind == "lab" for one in found):
         say(
@@ -107,8 +103,7 @@ def _agreed(total: str) -> bool:
     if not sys.stdin.isatty():
         say(f"{total}; --yes removes them")
         return False
-    print(printable(f"remove {total}? [y/N] "), end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return ask(f"remove {total}? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _size(size_bytes: int) -> str:

@@ -8,27 +8,16 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from l4sbench.app.starter import CHOICES, checked, defaults, require_new, write
 from l4sbench.cli.options import Subparsers, add_catalog, add_command
-from l4sbench.cli.terminal import Styled, answer, as_command, say
+from l4sbench.cli.terminal import Styled, answer, as_command, ask, say
 from l4sbench.errors import InputError, Problem
-from l4sbench.printable import printable
 from l4sbench.wording import counted
 
 if TYPE_CHECKING:
-    from l4sbench.app.starter import Starter
-
-_OPTIONS: Final = {
-    "cc": "the congestion control in question",
-    "against": "those that it competes with",
-    "queues": "queues at the bottleneck",
-    "rate": "rates of the bottleneck",
-    "rtt": "round-trip times",
-    "buffers": "buffers in bandwidth-delay products",
-    "duration": "measured time of a trial",
-    "trials": "trials per cell",
-}
+    from l4sbench.catalog import Catalog
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -44,59 +33,49 @@ def add_parser(commands: Subparsers) -> None:
         ),
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the matrix to write, such as mine.yaml")
-    for name, about in _OPTIONS.items():
-        parser.add_argument(f"--{name}", metavar=name.upper(), help=f"{about} (default: as quickstart)")
+    for choice in CHOICES:
+        about = f"{choice.about} (default: as quickstart)"
+        parser.add_argument(f"--{choice.name}", metavar=choice.name.upper(), help=about)
     add_catalog(parser)
 
 
 def init(args: argparse.Namespace) -> int:
     """Write the matrix and print its path."""
-    from l4sbench.app.starter import Starter
     from l4sbench.catalog import Catalog
 
-    starter = Starter(Catalog.load(args.catalog))
-    if args.file.exists() or args.file.is_symlink():
-        raise InputError(f"{args.file} exists already", "choose another name")
-    given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
-    if not given and sys.stdin.isatty():
-        starter = _asked(starter)
+    catalog = Catalog.load(args.catalog)
+    require_new(args.file)
+    given = {choice: getattr(args, choice.name) for choice in CHOICES}
+    chosen: dict[str, str] = {}
     problems: list[Problem] = []
-    for name, text in given.items():
+    for choice, text in given.items():
         try:
-            starter = starter.choose(name, text)
+            if text is not None:
+                chosen[choice.name] = checked(choice, text, catalog)
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    cells = starter.write(args.file)
+    if not chosen and sys.stdin.isatty():
+        chosen = _asked(catalog)
+    cells = write(args.file, chosen, catalog)
     answer(str(args.file))
     plan, run = (as_command("l4sbench", command, args.file) for command in ("plan", "run"))
     say(f"{counted(cells, 'cell')}; {plan} lists them, {run} runs them")
     return 0
 
 
-def _asked(starter: Starter) -> Starter:
-    """Return the starter with an answer to every question; Enter takes the default."""
-    from l4sbench.app.starter import CHOICES
-
-    defaults = starter.defaults
+def _asked(catalog: Catalog) -> dict[str, str]:
+    """Return an answer to every question; Enter takes the default."""
+    chosen, known = dict[str, str](), defaults()
     say("Enter takes what is in brackets; commas separate several values.")
     for choice in CHOICES:
-        while True:
-            print(
-                printable(f"{choice.question} [{defaults[choice.name]}]: "),
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-            line = sys.stdin.readline()
+        while choice.name not in chosen:
+            line = ask(f"{choice.about} [{known[choice.name]}]: ")
             if not line:
                 raise KeyboardInterrupt
             try:
-                starter = starter.choose(choice.name, line.strip() or defaults[choice.name])
+                chosen[choice.name] = checked(choice, line.strip() or known[choice.name], catalog)
             except InputError as error:
-                found = error.problems[0]
-                say(Styled("error:", "red"), f" {replace(found, path='')}")
-            else:
-                break
-    return starter
+                say(Styled("error:", "red"), f" {replace(error.problems[0], path='')}")
+    return chosen

@@ -68,6 +68,12 @@ def say(*parts: str | Styled) -> None:
         print(_line(parts, sys.stderr), file=sys.stderr, flush=True)
 
 
+def ask(prompt: str) -> str:
+    """Return a line from the standard input, with its end; the prompt goes to stderr."""
+    print(printable(prompt), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline()
+
+
 def warn(text: str) -> None:
     """Print a warning, to stderr."""
     say(Styled("warning:", "yellow"), f" {text}")

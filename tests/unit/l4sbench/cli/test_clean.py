@@ -22,12 +22,6 @@ from tests.unit.l4sbench import small
 NOW = datetime.now(UTC)
 
 
-@pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def aged(days: float, *, ended: bool) -> Run:
     """A run of this age, with or without results, as the latest."""
     wanted = small.matrix(Path())

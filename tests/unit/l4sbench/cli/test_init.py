@@ -12,18 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.app.starter import CHOICES
 from l4sbench.cli import main
-from l4sbench.cli.init import _OPTIONS
 from l4sbench.matrix import Matrix
 from tests.patience import PATIENCE_S, ran
 
 SHIPPED = Path(__file__).parents[4] / "matrices" / "quickstart.yaml"
-
-
-@pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_without_choices_the_cells_are_those_of_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,10 +61,6 @@ def test_a_file_is_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["init", "mine.yaml"]) == 2
     assert capsys.readouterr().err == "error: mine.yaml exists already; choose another name\n"
     assert Path("mine.yaml").read_text(encoding="utf-8") == "precious"
-
-
-def test_every_choice_has_an_option() -> None:
-    assert [choice.name for choice in CHOICES] == list(_OPTIONS)
 
 
 def test_a_terminal_is_asked(tmp_path: Path) -> None:

@@ -20,14 +20,6 @@ from tests.patience import PATIENCE_S, ran
 HEAVY = ("altair", "polars", "numpy", "scipy", "rich", "dataframely", "jinja2", "asyncio")
 
 
-@pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of this user's, no lab, no runs."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-
-
 def python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run Python as a user would, with nothing on the standard input."""
     return ran([sys.executable, *args], env={**os.environ, **env})
@@ -256,30 +248,13 @@ def test_a_plan_imports_nothing_heavy() -> None:
     assert ended.stderr.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "init",
-        "plan",
-        "run",
-        "collect",
-        "show",
-        "report",
-        "bundle",
-        "clean",
-        "doctor",
-        "lab",
-        "lab build",
-        "lab status",
-        "lab shell",
-        "lab up",
-        "lab down",
-        "list",
-        "explain",
-        "docs",
-        "completion",
-    ],
+COMMANDS = (
+    "init plan run collect show report bundle clean doctor lab lab-build lab-status lab-shell lab-up "
+    "lab-down list explain docs completion"
 )
+
+
+@pytest.mark.parametrize("command", [name.replace("-", " ") for name in COMMANDS.split()])
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*command.split(), "--help"])

@@ -22,14 +22,8 @@ from tests.unit.l4sbench import small
     ],
 )
 def test_too_few_trials_to_be_sure_are_noted(
-    trials: int,
-    note: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    trials: int, note: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert main(["plan", "quickstart", "--trials", str(trials)]) == 0
     shown = capsys.readouterr().err
     assert ("will be sure" in shown) is (note is not None)
@@ -47,11 +41,3 @@ def test_trials_that_are_not_tried_again_are_listed(
     warn_of(planned)
     shown = capsys.readouterr().err
     assert "1 trial failed 3 times and will not be tried again; --retry failed tries again" in shown
-
-
-def test_an_inventory_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    missing = tmp_path / "nosuch.yml"
-    assert main(["plan", "quickstart", "--on", f"ssh:{missing}"]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert str(missing) in shown.err

@@ -22,9 +22,8 @@ def fails(spec: TrialSpec, _: Path) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tmp_path: Path) -> Run:
     """A run of six cells in which fifo fails once and codel is invalid once, and a former cell."""
-    monkeypatch.chdir(tmp_path)
     former = small.matrix(tmp_path, "  aqm: [fifo-ecn]\n")
     made = small.new_run(tmp_path / "runs", former)
     small.run_matrix(former, made, small.SmallTestbed())

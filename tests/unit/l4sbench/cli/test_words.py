@@ -28,11 +28,6 @@ tc: [pfifo, [limit, "{limit}"]]
 """
 
 
-@pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def extra(tmp_path: Path) -> Path:
     (tmp_path / "mine" / "pfifo").mkdir(parents=True)
