@@ -4,14 +4,9 @@
 
 import ctypes
 import random
-import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-
-from l4sbench.assets import folder
-from tests.patience import PATIENCE_S
 
 WRAP = 1 << 32
 OWN, MOST = 4, 1024
@@ -69,18 +64,8 @@ class Bursts:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    target = tmp_path_factory.mktemp("ring") / "bbr_ring.so"
-    source = folder("kernels") / "tcp_bbr2" / "bbr_ring.c"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(target), str(source)],
-        check=True,
-        timeout=PATIENCE_S,
-    )
-    loaded = ctypes.CDLL(str(target))
+def library(compiled: Callable[[str], ctypes.CDLL]) -> ctypes.CDLL:
+    loaded = compiled("tcp_bbr2/bbr_ring.c")
     loaded.bbr_ring_find.restype = ctypes.POINTER(Sent)
     return loaded
 

@@ -3,16 +3,12 @@
 """Algorithm 2 in kernels/tcp_ncf/ncf_law.c: vectors, and a model over its whole range."""
 
 import ctypes
-import shutil
-import subprocess
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from l4sbench.assets import folder
-from tests.patience import PATIENCE_S
 
 INFINITE = 0x7FFFFFFF
 INTENDED, LITERAL = range(2)
@@ -70,18 +66,8 @@ class State:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    target = tmp_path_factory.mktemp("law") / "ncf_law.so"
-    source = folder("kernels") / "tcp_ncf" / "ncf_law.c"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(target), str(source)],
-        check=True,
-        timeout=PATIENCE_S,
-    )
-    loaded = ctypes.CDLL(str(target))
+def library(compiled: Callable[[str], ctypes.CDLL]) -> ctypes.CDLL:
+    loaded = compiled("tcp_ncf/ncf_law.c")
     loaded.ncf_law_due.argtypes = [
         *(ctypes.POINTER(Params), ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint32)
     ]

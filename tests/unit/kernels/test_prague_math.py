@@ -4,14 +4,9 @@
 
 import ctypes
 import math
-import shutil
-import subprocess
 from collections.abc import Callable
 
 import pytest
-
-from l4sbench.assets import folder
-from tests.patience import PATIENCE_S
 
 LOG_ONE = 1 << 24
 RTT, FIXED, LINEAR, LOG, EXP = range(5)
@@ -36,18 +31,8 @@ class Sizing(ctypes.Structure):
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    target = tmp_path_factory.mktemp("math") / "prague_math.so"
-    source = folder("kernels") / "tcp_prague" / "prague_math.c"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(target), str(source)],
-        check=True,
-        timeout=PATIENCE_S,
-    )
-    loaded = ctypes.CDLL(str(target))
+def library(compiled: Callable[[str], ctypes.CDLL]) -> ctypes.CDLL:
+    loaded = compiled("tcp_prague/prague_math.c")
     loaded.prague_log2.argtypes = [ctypes.c_uint64]
     loaded.prague_log2.restype = ctypes.c_uint32
     loaded.prague_score_term.argtypes = [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_bool]

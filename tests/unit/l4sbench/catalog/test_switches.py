@@ -17,6 +17,7 @@ from l4sbench.errors import InputError
 from l4sbench.testbeds.ssh.layout import Host, hosts_of
 from l4sbench.testbeds.ssh.switches import Switch, switch_config
 from l4sbench.topology import topology
+from tests.unit.l4sbench.testbeds.inventories import hosts_for
 
 ROOT = Path(__file__).parents[4]
 
@@ -42,20 +43,9 @@ flows: {l4s: {cc: prague}, classic: {cc: cubic}}
 
 def hosts() -> tuple[Host, ...]:
     """A host for each node but the router."""
-    return hosts_of(
-        {
-            f"host-{node.name}": {
-                "l4sbench_node": node.name,
-                "l4sbench_ports": {
-                    address.network: f"02:00:00:00:{number:02x}:{port:02x}"
-                    for port, address in enumerate(node.addresses)
-                },
-            }
-            for number, node in enumerate(LINE6.nodes, start=1)
-            if node.name != SWITCH.node
-        },
-        "hosts.yml",
-    )
+    others = hosts_for(LINE6, "host-")
+    del others[f"host-{SWITCH.node}"]
+    return hosts_of(others, "hosts.yml")
 
 
 @pytest.fixture

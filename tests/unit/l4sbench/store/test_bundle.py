@@ -71,9 +71,7 @@ def renamed(bundle: Path, run: str) -> Path:
                 edit[member.name] = json.dumps(json.loads(data) | {"run": run}).encode()
             else:
                 edit[member.name] = None
-                edit[f"{run}/{member.name.removeprefix(RUN)}" if run else member.name.removeprefix(RUN)] = (
-                    data
-                )
+                edit[f"{run}/{member.name.removeprefix(RUN)}".removeprefix("/")] = data
     return repacked(bundle, edit)
 
 
@@ -110,8 +108,6 @@ def test_unpacked_it_is_the_run_again(run: Path, tmp_path: Path) -> None:
     write_bundle(there, tmp_path / "again.tar.gz")
     assert (tmp_path / "again.tar.gz").read_bytes() == out.read_bytes()
     assert (there.parent / "latest").resolve() == there.resolve()
-    with pytest.raises(InputError, match="exists already"):
-        unpack_bundle(out, tmp_path / "elsewhere")
 
 
 def test_every_change_is_named(run: Path, tmp_path: Path) -> None:
@@ -150,19 +146,6 @@ def test_something_else_is_no_bundle(data: bytes, tmp_path: Path) -> None:
         check_bundle(other)
 
 
-def test_nothing_is_unpacked_outside_of_the_runs(run: Path, tmp_path: Path) -> None:
-    evil = run / "x"
-    evil.write_text("x", encoding="utf-8")
-    out = tmp_path / "first.tar.gz"
-    contents = write_bundle(run, out)
-    listed = contents.model_dump_json().replace('"x"', '"../../../../x"').encode()
-    at = contents.run
-    changed = repacked(out, {"bundle.json": listed, f"{at}/x": None, f"{at}/../../../../x": b"x"})
-    with pytest.raises(InputError, match="is not a valid name of a file"):
-        unpack_bundle(changed, tmp_path / "elsewhere")
-    assert not (tmp_path / "x").exists()
-
-
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a run directory"):
         write_bundle(tmp_path, tmp_path / "out")
@@ -185,6 +168,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         ".hidden/20260102T030405Z",
         "first/20260102T030405Z.partial",
         "first/20260102T030405Z\n",
+        "first/20261399T250000Z",  # no calendar has this date
         "x" * 300 + "/20260102T030405Z",
     ],
 )
@@ -194,8 +178,9 @@ def test_only_the_name_of_a_run_is_unpacked(run: Path, tmp_path: Path, name: str
     runs = tmp_path / "elsewhere"
     (runs / "other" / "20260102T030405Z" / "cells").mkdir(parents=True)
     before = everything(runs)
-    with pytest.raises(InputError, match=r"is not a valid name of a run; it is a matrix's name"):
-        unpack_bundle(renamed(out, name), runs)
+    for read in (check_bundle, lambda bundle: unpack_bundle(bundle, runs)):
+        with pytest.raises(InputError, match=r"is not a valid name of a run; it is a matrix's name"):
+            read(renamed(out, name))
     assert everything(runs) == before
 
 
@@ -206,6 +191,7 @@ def test_only_the_name_of_a_run_is_unpacked(run: Path, tmp_path: Path, name: str
         "cells//x",
         "cells/./x",
         "cells/../x",
+        "../../../../x",
         "/x",
         "cells/fifo-0123456789/3-abcdef.partial/trial.json",
         ".lock",
@@ -383,25 +369,6 @@ def test_a_name_that_checking_would_refuse_is_refused_at_once(run: Path, tmp_pat
     place.touch()
     with pytest.raises(InputError, match="is not a name that a bundle can hold"):
         write_bundle(run, tmp_path / "b.tar.gz")
-
-
-def test_a_date_that_no_calendar_has_is_no_name_of_a_run(run: Path, tmp_path: Path) -> None:
-    write_bundle(run, tmp_path / "b.tar.gz")
-    members = {}
-    with tarfile.open(tmp_path / "b.tar.gz") as old:
-        for member in old:
-            members[member.name] = old.extractfile(member).read()  # type: ignore[union-attr]
-    with tarfile.open(tmp_path / "odd.tar.gz", "w:gz") as new:
-        for name, data in members.items():
-            odd = tarfile.TarInfo(name.replace("20260102T030405Z", "20261399T250000Z"))
-            content = (
-                data.replace(b"20260102T030405Z", b"20261399T250000Z") if name == "bundle.json" else data
-            )
-            odd.size = len(content)
-            new.addfile(odd, io.BytesIO(content))
-    for read in (check_bundle, lambda bundle: unpack_bundle(bundle, tmp_path / "there")):
-        with pytest.raises(InputError, match="20261399T250000Z is not a valid name of a run"):
-            read(tmp_path / "odd.tar.gz")
 
 
 def test_only_a_bundle_is_replaced(run: Path, tmp_path: Path) -> None:

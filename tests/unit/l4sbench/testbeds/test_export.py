@@ -181,8 +181,9 @@ def test_a_plan_tells_what_is_wrong_with_an_inventory(
 
 
 def test_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["run", "quickstart", "--on", f"ssh:{tmp_path}/no.yml", "--dir", str(tmp_path)]) == 2
-    assert "does not exist" in capsys.readouterr().err
+    for command in ("plan", "run"):
+        assert main([command, "quickstart", "--on", f"ssh:{tmp_path}/no.yml", "--dir", str(tmp_path)]) == 2
+        assert f"{tmp_path}/no.yml does not exist" in capsys.readouterr().err
 
 
 def calls_of_export(folder: Path, *filters: str) -> tuple[int, int]:

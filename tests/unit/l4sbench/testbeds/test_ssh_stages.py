@@ -2,7 +2,6 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """What the ssh testbed makes of an inventory that allows kernels, and of what its hosts told before."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from l4sbench.testbeds.ssh.facts import HostFacts
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.topology import topology
 from l4sbench.traits import Stages
+from tests.unit.l4sbench.testbeds.inventories import hosts_for, write_inventory
 
 LINE6 = topology("line6")
 
@@ -32,21 +32,10 @@ def matrix() -> Matrix:
 
 def inventory(folder: Path, kernels: object) -> Path:
     """One host per node; the router may boot these kernels, and for DualPI2 alone a newer one."""
-    hosts: dict[str, dict[str, object]] = {
-        node.name: {
-            "l4sbench_node": node.name,
-            "l4sbench_ports": {
-                address.network: f"02:00:00:00:{place:02x}:{port:02x}"
-                for port, address in enumerate(node.addresses)
-            },
-        }
-        for place, node in enumerate(LINE6.nodes)
-    }
+    hosts = hosts_for(LINE6)
     if kernels is not None:
         hosts["router"]["l4sbench_kernels"] = kernels
-    path = folder / "hosts.json"
-    path.write_text(json.dumps({"all": {"hosts": hosts}}))
-    return path
+    return write_inventory(folder, hosts)
 
 
 def own(name: str, release: str, **offers: object) -> dict[str, object]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
 from l4sbench.app import api
 from l4sbench.app.prepare import load_matrix
@@ -25,6 +24,7 @@ from l4sbench.testbeds.ssh.switches import switches_of
 from l4sbench.testbeds.ssh.switching import Switching, require_clock
 from l4sbench.topology import topology
 from tests.p4.plane import NCF, control
+from tests.unit.l4sbench.testbeds.inventories import hosts_for, write_inventory
 
 LINE6 = topology("line6")
 MATRIX = """\
@@ -53,19 +53,9 @@ def mac(node: int, port: int) -> str:
 
 def inventory(folder: Path, switch: Any) -> Path:
     """A host for every node but the router, which is a switch."""
-    hosts: dict[str, Any] = {
-        f"host-{node.name}": {
-            "l4sbench_node": node.name,
-            "l4sbench_ports": {
-                address.network: mac(number, port) for port, address in enumerate(node.addresses)
-            },
-        }
-        for number, node in enumerate(LINE6.nodes)
-        if node.name != "router"
-    }
-    path = folder / "hosts.yml"
-    YAML().dump({"all": {"hosts": {**hosts, "tofino": {"l4sbench_switch": switch}}}}, path)
-    return path
+    hosts = hosts_for(LINE6, "host-")
+    del hosts["host-router"]
+    return write_inventory(folder, {**hosts, "tofino": {"l4sbench_switch": switch}})
 
 
 def exported(folder: Path, switch: Any, **changes: str) -> dict[str, Any]:

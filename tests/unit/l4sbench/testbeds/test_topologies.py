@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from l4sbench.testbeds.fabric.specs import specs_of
 from l4sbench.testbeds.ssh.facts import node_needs
 from l4sbench.testbeds.ssh.layout import meeting_place, trial_variables
 from l4sbench.topology import Topology, find_topology, topology
+from tests.unit.l4sbench.testbeds.inventories import hosts_for, write_inventory
 
 MATRIX = """\
 matrix: elsewhere
@@ -50,20 +50,7 @@ def matrix(folder: Path, name: str) -> Path:
 
 
 def inventory(folder: Path, place: Topology) -> Path:
-    """One host per node."""
-    hosts = {
-        f"host-{node.name}": {
-            "l4sbench_node": node.name,
-            "l4sbench_ports": {
-                address.network: f"02:00:00:00:{number:02x}:{port:02x}"
-                for port, address in enumerate(node.addresses)
-            },
-        }
-        for number, node in enumerate(place.nodes)
-    }
-    path = folder / "hosts.json"
-    path.write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")
-    return path
+    return write_inventory(folder, hosts_for(place, "host-"))
 
 
 @pytest.mark.parametrize("name", GROUPS)

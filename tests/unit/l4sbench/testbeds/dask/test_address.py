@@ -29,19 +29,10 @@ def test_a_scheduler_file_is_taken_if_it_is_there(tmp_path: Path) -> None:
     assert RunOptions(f"dask:{file}").testbed == ("dask", str(file))
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "head",
-        "http://head:8786",
-        "ws://head:8786",
-        "inproc://head:1",
-        "tcp://head",
-        "tcp://:8786",
-        "head:x",
-        "head:99999",
-    ],
-)
+NONE = "head http://head:8786 ws://head:8786 inproc://head:1 tcp://head tcp://:8786 head:x head:99999"
+
+
+@pytest.mark.parametrize("place", NONE.split())
 def test_what_cannot_be_one_is_refused(place: str) -> None:
     with pytest.raises(InputError) as wrong:
         _ = RunOptions(f"dask:{place}").testbed
