@@ -180,6 +180,7 @@ def run(
     trust: bool = False,
     sure: bool = False,
     lab: str = DEFAULT_LAB,
+    quick: bool = False,
     on_state: Callable[[str], None] = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
     on_event: OnEvent | None = None,
@@ -201,6 +202,7 @@ def run(
         trust: Trust the code that catalog entries from outside bring, now and in later runs.
         sure: Add trials to the cells in doubt until their verdicts are sure, up to `trials` or 10 each.
         lab: Lab for cells that do not set `lab`.
+        quick: Run the matrix's quick variant, which has a run directory of its own.
         on_state: Called with the state of the testbed while it is prepared, in words.
         on_plan: Called with the plan before anything runs.
         on_event: Called with every event of the run, see `l4sbench.events`; default: a bar in a notebook.
@@ -223,6 +225,7 @@ def run(
         retry=tuple(retry),
         sure=sure,
         lab=lab,
+        quick=quick,
     )
     told = listener() if on_event is None else on_event
     return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=told)

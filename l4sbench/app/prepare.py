@@ -56,6 +56,7 @@ class RunOptions:
         sure: Add trials to cells until the verdict is decided, instead of the matrix's number; `trials` is
             then the most that a cell gets.
         lab: Lab for cells that do not set `lab`, for the virtual testbed, also on a cluster.
+        quick: Run the matrix's quick variant, which its key `quick` describes.
     """
 
     on: str = "virtual"
@@ -70,6 +71,7 @@ class RunOptions:
     retry: Sequence[str] = ()
     sure: bool = False
     lab: str = DEFAULT_LAB
+    quick: bool = False
 
     @cached_property
     def testbed(self) -> tuple[str, str]:
@@ -223,7 +225,8 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
     trials = options.trials
     if trials is not None and not 1 <= trials <= MAX_TRIALS:
         raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
-    whole = load_matrix(matrix, options.catalog, until_decided(trials) if options.sure else None)
+    change = until_decided(trials) if options.sure else None
+    whole = load_matrix(matrix, options.catalog, change, quick=options.quick)
     loaded = whole.select(filters)
     if trials is not None and not options.sure:
         loaded = replace(loaded, trials=Trials(trials, trials, None))
@@ -301,8 +304,12 @@ def load_matrix(
     matrix: str | Path,
     catalog: Sequence[str | Path] = (),
     change_trials: Callable[[Trials], Trials] | None = None,
+    *,
+    quick: bool = False,
 ) -> Matrix:
-    """Load and expand a matrix by its file or name; `change_trials` changes its source, too.
+    """Load and expand a matrix by its file or name, or its `quick` variant.
+
+    `change_trials` changes the number of trials, in the matrix's source, too.
 
     Raises:
         InputError: it carries every problem of the file.
@@ -315,8 +322,9 @@ def load_matrix(
     if is_file(path.parent / "manifest.json"):
         refuse_links(path.parent)
         # a run directory has its own copies of the entries from outside
-        return Matrix.load(path, kept_catalog(path.parent, folders), change_trials=change_trials)
-    return Matrix.load(path, catalog_dirs=folders, change_trials=change_trials)
+        catalog_kept = kept_catalog(path.parent, folders)
+        return Matrix.load(path, catalog_kept, change_trials=change_trials, quick=quick)
+    return Matrix.load(path, catalog_dirs=folders, change_trials=change_trials, quick=quick)
 
 
 def until_decided(most: int | None) -> Callable[[Trials], Trials]:
@@ -359,8 +367,10 @@ def find_matrix(matrix: str | Path) -> Path:
         return shipped[str(matrix)]
     if os.path.lexists(path):
         return path  # reading it reports what it is: a folder, a device, a circle of links
+    parent = str(matrix).removesuffix("-quick")
     hint = (
-        did_you_mean(str(matrix), shipped)
+        (f"{parent} --quick is its quick variant" if parent in shipped else None)
+        or did_you_mean(str(matrix), shipped)
         or "`l4sbench list matrices` prints those that there are, or give a path"
     )
     raise InputError(f"there is no matrix {short(str(matrix))}", hint)

@@ -39,6 +39,7 @@ def plan(
     runs: str | Path = RUNS,
     sure: bool = False,
     lab: str = DEFAULT_LAB,
+    quick: bool = False,
 ) -> Planned:
     """Return what `run` would do with the same arguments. Nothing runs, and no host is contacted.
 
@@ -57,6 +58,7 @@ def plan(
         retry=tuple(retry),
         sure=sure,
         lab=lab,
+        quick=quick,
     )
     return api.plan_of(matrix, filters, options)
 

@@ -276,7 +276,11 @@ def rules() -> list[Row]:
 
 def matrices() -> list[Row]:
     """Return a row for every matrix that ships with l4sbench."""
-    return [{"matrix": file.stem, "description": _matrix(file).about} for file in _matrix_files()]
+    return [
+        {"matrix": file.stem, "quick": "yes" if "quick" in content else "", "description": _about(content)}
+        for file in _matrix_files()
+        for content in [_content(file)]
+    ]
 
 
 def _matrix_files() -> list[Path]:
@@ -284,12 +288,22 @@ def _matrix_files() -> list[Path]:
 
 
 def _matrix(file: Path) -> Term:
+    content = _content(file)
+    facts = [("file", str(file)), ("run", f"l4sbench run {file.stem}")]
+    if "quick" in content:
+        facts.append(("quick", f"l4sbench run {file.stem} --quick"))
+    return Term(file.stem, "matrix", _about(content), tuple(facts))
+
+
+def _content(file: Path) -> Mapping[str, object]:
     from l4sbench.document import read
 
     content = read(file).content
-    text = content.get("description") if isinstance(content, dict) else None
-    place = (("file", str(file)), ("run", f"l4sbench run {file.stem}"))
-    return Term(file.stem, "matrix", " ".join(str(text or "no description").split()), place)
+    return content if isinstance(content, dict) else {}
+
+
+def _about(content: Mapping[str, object]) -> str:
+    return " ".join(str(content.get("description") or "no description").split())
 
 
 def topologies() -> list[Row]:

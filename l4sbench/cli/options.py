@@ -157,6 +157,11 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
         help="capture the packets of every trial (pcap); trials that ended without run again",
     )
     add_lab(parser, "lab for cells that do not set `lab` (lab build --name), for the virtual testbed")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="the matrix's small variant, its key `quick`, with a run of its own",
+    )
     parser.add_argument("--new", action="store_true", help="start a new run directory")
     parser.add_argument(
         "--retry",

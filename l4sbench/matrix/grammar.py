@@ -230,21 +230,41 @@ class Axes(BaseModel):
     __pydantic_extra__: dict[str, Annotated[list[Point], BeforeValidator(_points)]]
 
 
-class MatrixFile(BaseModel):
+class Stated(BaseModel):
+    """Statements of a matrix that its quick variant can make, too: description, trials, factors, cells."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Scalar]
+
+    description: StrictStr | None = Field(None, description="Question of the experiment.")
+    trials: Annotated[TrialsRange, BeforeValidator(_trials)] | None = None
+    flows: dict[GroupName, Annotated[FlowGroup, BeforeValidator(_empty_if_none)]] | None = None
+    events: dict[EventName, Annotated[StatedEvent, BeforeValidator(_empty_if_none)]] | None = None
+    axes: Axes | None = None
+    exclude: list[Annotated[Patterns, WrapValidator(unless_cut)]] | None = Field(
+        None, description="Cells to leave out, after crossing."
+    )
+    include: list[Annotated[Assignment, WrapValidator(unless_cut)]] | None = Field(
+        None, description="Whole cells to add, each on top of the fixed factors."
+    )
+
+
+class Quick(Stated):
+    """The quick variant of a matrix: what it states differently."""
+
+
+class MatrixFile(Stated):
     """An experiment of l4sbench: fixed factors, axes, trials and a rule for verdicts."""
 
     model_config = ConfigDict(extra="allow", title="l4sbench matrix")
-    __pydantic_extra__: dict[str, Scalar]
 
     matrix: Name = Field(description="Name of the matrix and of its run directory.")
-    description: StrictStr | None = Field(None, description="Question of the experiment.")
     extends: Files | None = Field(
         None, description="Matrix files this one builds on, relative to it: maps merge, lists replace."
     )
     catalog: Files | None = Field(
         None, description="Folders, relative to this file, with more queues and congestion controls."
     )
-    trials: Annotated[TrialsRange, BeforeValidator(_trials)] | None = None
     rule: Name | None = Field(None, description="Rule for verdicts, or none. Default: l4sbench1.")
     roles: Roles | None = None
     baselines: Literal["none", "solo", "solo-and-same"] | None = Field(
@@ -260,14 +280,8 @@ class MatrixFile(BaseModel):
         description="Factors over whose combinations a run spreads: cell after cell with all its trials, "
         "so that however far it is, all combinations have equally many.",
     )
-    flows: dict[GroupName, Annotated[FlowGroup, BeforeValidator(_empty_if_none)]] | None = None
-    events: dict[EventName, Annotated[StatedEvent, BeforeValidator(_empty_if_none)]] | None = None
-    axes: Axes | None = None
-    exclude: list[Annotated[Patterns, WrapValidator(unless_cut)]] | None = Field(
-        None, description="Cells to leave out, after crossing."
-    )
-    include: list[Annotated[Assignment, WrapValidator(unless_cut)]] | None = Field(
-        None, description="Whole cells to add, each on top of the fixed factors."
+    quick: Quick | None = Field(
+        None, description="Changes for `--quick`, a small variant of the matrix: maps merge, lists replace."
     )
 
 
@@ -291,7 +305,9 @@ def json_schema() -> Schema:
         {pattern: _values_schema(one) for pattern, one in dotted.items()},
         others=_LINKED_SCHEMA,
     )
-    schema["properties"] |= {"trials": _TRIALS_SCHEMA, "flows": _FLOWS_SCHEMA, EVENTS: _EVENTS_SCHEMA}
+    _close(parts["Quick"], core, dotted)
+    for stated in (schema, parts["Quick"]):
+        stated["properties"] |= {"trials": _TRIALS_SCHEMA, "flows": _FLOWS_SCHEMA, EVENTS: _EVENTS_SCHEMA}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

@@ -118,6 +118,7 @@ class Matrix:
         *,
         catalog_dirs: Sequence[Path] = (),
         change_trials: Callable[[Trials], Trials] | None = None,
+        quick: bool = False,
     ) -> Self:
         """Read a matrix file and expand it.
 
@@ -128,11 +129,12 @@ class Matrix:
             catalog_dirs: folders with more entries, as with `--catalog`; ignored if `catalog` is given.
             change_trials: returns the number of trials from the one that the file states; the matrix's source
                 states it, too.
+            quick: read the variant that the file's key `quick` describes.
 
         Raises:
             InputError: all problems of the file and of the files and folders it names.
         """
-        source, data = read_source(path)
+        source, data = read_source(path, quick=quick)
         problems = list(source.problems)
         trials = _trials(source, problems)
         if catalog is None:

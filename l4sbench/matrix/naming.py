@@ -36,6 +36,7 @@ SETTINGS = (
     "baselines",
     "seed",
     "spread",
+    "quick",
     "flows",
     "events",
     "axes",

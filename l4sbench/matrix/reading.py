@@ -19,11 +19,13 @@ from l4sbench.userfiles import read_bytes
 from l4sbench.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
-    from l4sbench.matrix.grammar import MatrixFile
+    from l4sbench.matrix.grammar import MatrixFile, Stated
 
 Origin: TypeAlias = Literal["fixed", "axis", "include", "exclude"]
 
 _SECTIONS = frozenset({"flows", "axes", "exclude", "include"})
+_SETTINGS: Final = ("matrix", "description", "rule", "baselines", "seed", "catalog", "spread", "roles")
+_QUICK: Final = "quick"
 _STAND_INS = {"matrix": "unnamed"}
 
 
@@ -121,14 +123,16 @@ MAX_CHAIN: Final = 20
 """Number of files that extend each other in a row."""
 
 
-def read_source(path: Path) -> tuple[MatrixSource, bytes]:
+def read_source(path: Path, *, quick: bool = False) -> tuple[MatrixSource, bytes]:
     """Read a matrix file with everything it extends, each file once; return the source and the file's bytes.
+
+    With `quick`, what the file's key `quick` states is merged over it, as if another file extended this one.
 
     Raises:
         InputError: the file itself cannot be read. Problems of its content are in `MatrixSource.problems`.
     """
     data = read_bytes(path)
-    return _Reader().source(parse(data, str(path)), path, (path.resolve(),)), data
+    return _Reader().source(parse(data, str(path)), path, (path.resolve(),), quick=quick), data
 
 
 class _Reader:
@@ -137,12 +141,15 @@ class _Reader:
     def __init__(self) -> None:
         self._known: dict[Path, MatrixSource] = {}
 
-    def source(self, document: Document, path: Path, chain: tuple[Path, ...]) -> MatrixSource:
+    def source(
+        self, document: Document, path: Path, chain: tuple[Path, ...], *, quick: bool = False
+    ) -> MatrixSource:
         """Return the source of a document and of what it extends; `chain` are the files that led to it."""
         from l4sbench.matrix.grammar import MatrixFile
 
         salvaged = salvage(document, MatrixFile, name_of=factor_path, stand_ins=_STAND_INS)
-        own = _Collector(document, salvaged.model, not salvaged.complete).collect()
+        incomplete = not salvaged.complete
+        own = _Collector(document, salvaged.model, incomplete).collect()
         own.problems[:0] = [*document.problems, *salvaged.problems]
         own.incomplete |= bool(document.problems)
         source: MatrixSource | None = None
@@ -152,9 +159,9 @@ class _Reader:
             where = document.where(("extends", index))
             base = self._base(path.parent, name, where, chain)
             source = base if source is None else merge(source, base)
-        if source is None:
-            return own
-        return replace(merge(source, own), extended=True)
+        if source is not None:
+            own = replace(merge(source, own), extended=True)
+        return _quick(own, document, salvaged.model, incomplete) if quick else own
 
     def _base(self, folder: Path, name: str, where: str, chain: tuple[Path, ...]) -> MatrixSource:
         """Return the source of a file that another extends; `where` is the position of the reference."""
@@ -183,6 +190,21 @@ class _Reader:
         return source
 
 
+def _quick(own: MatrixSource, document: Document, model: MatrixFile, incomplete: bool) -> MatrixSource:
+    """Return the source of a matrix's quick variant, which has a name of its own."""
+    if model.quick is None:
+        if not incomplete:
+            hint = "write what it changes, such as quick: {duration: 10s, trials: 1}"
+            own.problems.append(
+                Problem(f"{document.name}:1:1", _QUICK, "is missing, and --quick needs it", hint)
+            )
+            own.incomplete = True
+        return own
+    changed = _Collector(document, model.quick, incomplete, (_QUICK,)).collect()
+    changed.settings["matrix"] = f"{own.settings['matrix']}-{_QUICK}"
+    return replace(merge(own, changed), extended=True)
+
+
 def _without(path: Path, where: str, message: str) -> MatrixSource:
     """Return the source of a file that is not read, with the reason at the position of the reference."""
     return MatrixSource(str(path), problems=[Problem(where, "extends", message)], incomplete=True)
@@ -194,38 +216,39 @@ def factor_path(path: KeyPath) -> str:
     `flows.l4s.cc` and `l4s.cc` are both `l4s.cc`, and `axes.pairing[0].classic.cc` is `classic.cc`.
     """
     keys = [part for part in path if isinstance(part, str) and part != "[key]"]
+    if keys[:1] == [_QUICK] and len(keys) > 1:
+        keys = keys[1:]
     if keys and keys[0] in _SECTIONS and len(keys) > 1:
         keys = keys[1:] if keys[0] == "flows" else keys[-1:]
     return quoted_name(".".join(keys), FACTOR_NAMES)
 
 
 class _Collector:
-    """Collects the statements of one checked file."""
+    """Collects the statements of one checked file, or of its part below the keys `within`."""
 
-    def __init__(self, document: Document, model: MatrixFile, incomplete: bool) -> None:
+    def __init__(self, document: Document, model: Stated, incomplete: bool, within: KeyPath = ()) -> None:
         self.document = document
         self.model = model
+        self._within = within
         self.source = MatrixSource(document.name, incomplete=incomplete)
         self._file = Path(document.name)
+
+    def _where(self, path: KeyPath, *, key: bool = False) -> str:
+        return self.document.where((*self._within, *path), key=key)
 
     def collect(self) -> MatrixSource:
         """Return the source with the file's own statements."""
         model, source = self.model, self.source
-        for name in ("matrix", "description", "rule", "baselines", "seed", "catalog", "spread"):
-            if (value := getattr(model, name)) is not None:
+        for name in _SETTINGS:
+            if (value := getattr(model, name, None)) is not None:
                 self._setting(name, value)
         if model.trials is not None:
             stated = model.trials.model_dump(exclude_none=True)
-            content = self.document.content
-            whole = isinstance(content, dict) and not isinstance(content.get("trials"), dict)
-            self._setting("trials", stated | {"whole": True} if whole else stated)
-        if model.roles is not None:
-            roles = model.roles.model_dump(exclude_none=True)
-            self._setting("roles", roles)
-            for role in roles:
-                source.places[f"roles.{role}"] = self.document.where(("roles", role))
+            self._setting("trials", stated | {"whole": True} if self._whole_trials() else stated)
+        for role in source.settings.get("roles", ()):
+            source.places[f"roles.{role}"] = self._where(("roles", role))
         for group, flows in (model.flows or {}).items():
-            source.groups[group] = self.document.where(("flows", group), key=True)
+            source.groups[group] = self._where(("flows", group), key=True)
             self._fix(flows.__pydantic_extra__ or {}, ("flows", group), f"{group}.")
         for event, changes in (model.events or {}).items():
             self._fix(changes.__pydantic_extra__ or {}, ("events", event), f"events.{event}.")
@@ -245,32 +268,41 @@ class _Collector:
         for event, changes in (self.model.events or {}).items():
             path = f"{EVENTS}.{event}"
             if not changes.__pydantic_extra__ and not any(name.startswith(f"{path}.") for name in others):
-                where = self.document.where((EVENTS, event), key=True)
+                where = self._where((EVENTS, event), key=True)
                 hint = "write when and what, such as {at: 20s, rate: 25mbit}"
                 self._problem(where, path, "changes nothing", hint)
 
-    def _setting(self, name: str, value: object) -> None:
+    def _whole_trials(self) -> bool:
+        """Return True if the file states a number of trials instead of a range."""
+        content: Any = self.document.content
+        for part in self._within:
+            content = content[part] if isinstance(content, dict) else None
+        return isinstance(content, dict) and not isinstance(content.get("trials"), dict)
+
+    def _setting(self, name: str, value: Any) -> None:
         if name == "catalog":
             folder = Path(self.document.name).parent
-            value = [folder / item for item in self.model.catalog or () if item is not CUT]
+            value = [folder / item for item in value if item is not CUT]
+        elif name == "roles":
+            value = value.model_dump(exclude_none=True)
         self.source.settings[name] = value
-        self.source.places[name] = self.document.where((name,))
+        self.source.places[name] = self._where((name,))
 
     def _statement(self, name: str, raw: object, path: KeyPath, origin: Origin) -> Statement:
-        where = self.document.where(path)
-        return Statement(name, raw, where, self.document.where(path, key=True), origin, self._file)
+        where = self._where(path)
+        return Statement(name, raw, where, self._where(path, key=True), origin, self._file)
 
     def _fix(self, stated: Mapping[str, object], path: KeyPath, prefix: str) -> None:
         for key, raw in stated.items():
             name = prefix + key
             if (other := self.source.fixed.get(name)) is not None:
-                where = self.document.where((*path, key), key=True)
+                where = self._where((*path, key), key=True)
                 self._problem(where, name, f"is stated twice; also at {other.key_where}")
                 continue
             self.source.fixed[name] = self._statement(name, raw, (*path, key), "fixed")
 
     def _axis(self, name: str, raw_points: Iterable[Any]) -> None:
-        where = self.document.where(("axes", name), key=True)
+        where = self._where(("axes", name), key=True)
         points: list[Point] = []
         linked: bool | None = None
         for index, raw in enumerate(raw_points):
@@ -281,16 +313,16 @@ class _Collector:
             is_linked = stated is not None
             if linked is not None and linked != is_linked:
                 message = "mixes values and maps; every point of a linked axis is a map of factors"
-                self._problem(self.document.where(path), name, message)
+                self._problem(self._where(path), name, message)
                 continue
             linked = is_linked
             if is_linked and not stated:
                 self._problem(
-                    self.document.where(path), name, "a point of a linked axis must set at least one factor"
+                    self._where(path), name, "a point of a linked axis must set at least one factor"
                 )
                 continue
             if stated is None:
-                place = self.document.where(path)
+                place = self._where(path)
                 points.append({name: Statement(name, raw, place, where, "axis", self._file)})
             else:
                 points.append({n: self._statement(n, v, (*path, n), "axis") for n, v in stated.items()})
@@ -306,7 +338,7 @@ class _Collector:
         for index, entry in enumerate(entries):
             if entry is CUT:
                 continue
-            where = self.document.where((key, index))
+            where = self._where((key, index))
             stated = entry.__pydantic_extra__ or {}
             if not stated and key == "exclude":
                 self._problem(where, key, "an empty map would exclude every cell")

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 HOST = f"127.82.{os.getpid() % 250}.1"
 NAME = f"study-{os.getpid()}"
-STUDY = "stress25-steps-quick"
+STUDY = "stress25-steps"
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +37,11 @@ def fabric(booted: nodes.NodesStatus, tmp_path: Path) -> Iterator[Place]:
 def test_a_step_of_the_rate_goes_over_fabric(fabric: Place) -> None:
     made = fabric.l4sbench("slice", "up", "study", "--cores", "2", "--image", "default_debian_12")
     assert made.returncode == 0, made.stderr
-    run = fabric.l4sbench("run", STUDY, "rate=25mbit", "flow.cc=cubic", "--on", "fabric:study")
+    run = fabric.l4sbench("run", STUDY, "--quick", "rate=25mbit", "flow.cc=cubic", "--on", "fabric:study")
     assert run.returncode in {0, 1}, run.stderr
     assert "FAILED" not in run.stderr
 
-    tables = fabric.home / "runs" / STUDY / "latest" / "tables"
+    tables = fabric.home / "runs" / f"{STUDY}-quick" / "latest" / "tables"
     trials = pl.read_parquet(tables / "trials.parquet")
     check_only_busy(trials)
     (trial,) = trials.iter_rows(named=True)

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 
 def ran(folder: Path, matrix: str) -> RunTables:
-    ended = api.run(matrix, runs=folder)
+    ended = api.run(matrix, runs=folder, quick=True)
     assert ended.result.failed == ended.result.invalid == 0
     return api.load(ended)
 
@@ -33,7 +33,7 @@ def outcomes(report: ClaimsReport, *words: str) -> set[ClaimOutcome]:
 
 
 def test_steps(lab: Lab, tmp_path: Path) -> None:
-    report = asked(ran(tmp_path, "stress25-steps-quick"), "stress25-steps")
+    report = asked(ran(tmp_path, "stress25-steps"), "stress25-steps")
     assert ClaimOutcome.NOT_ASKED not in outcomes(report)
     for words in (("MCS 4",), ("MCS 9 to 4", "Prague"), ("MCS 7 to 4", "Prague")):
         goodputs = {
@@ -46,13 +46,13 @@ def test_steps(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_losses_on_wifi(lab: Lab, tmp_path: Path) -> None:
-    report = asked(ran(tmp_path, "stress25-loss-quick"), "stress25-loss")
+    report = asked(ran(tmp_path, "stress25-loss"), "stress25-loss")
     assert outcomes(report, "Prague, ", "of frames") | outcomes(report, "CUBIC, ") == {ClaimOutcome.SEEN}
     assert outcomes(report, "nobody repairs") == {ClaimOutcome.SEEN}
 
 
 def test_mixes(lab: Lab, tmp_path: Path) -> None:
-    found = ran(tmp_path, "stress25-mixes-quick")
+    found = ran(tmp_path, "stress25-mixes")
     report = asked(found, "stress25-mixes")
     assert outcomes(report, "Prague's queue") == {ClaimOutcome.SEEN}
     ratios = measures(found).filter(pl.col("classic.cc") == "cubic")["ratio_per_flow"]
@@ -60,7 +60,7 @@ def test_mixes(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_jitter(lab: Lab, tmp_path: Path) -> None:
-    report = asked(ran(tmp_path, "stress25-jitter-quick"), "stress25-jitter")
+    report = asked(ran(tmp_path, "stress25-jitter"), "stress25-jitter")
     calm = {
         one.outcome
         for one in report.findings
@@ -70,7 +70,7 @@ def test_jitter(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_figure_of_reno_and_prague(lab: Lab, tmp_path: Path) -> None:
-    report = asked(ran(tmp_path, "anrw24-fig1-quick"), "anrw24-fig1")
+    report = asked(ran(tmp_path, "anrw24-fig1"), "anrw24-fig1")
     assert ClaimOutcome.NOT_ASKED not in outcomes(report)
     assert outcomes(report, "RTT") == {ClaimOutcome.SEEN}
     assert outcomes(report, "Prague", "utilisation") == {ClaimOutcome.SEEN}
@@ -99,12 +99,12 @@ SEEN = {
 
 @pytest.mark.parametrize(("matrix", "study"), SEEN)
 def test_quick_variants(lab: Lab, tmp_path: Path, matrix: str, study: str) -> None:
-    report = asked(ran(tmp_path, f"{matrix}-quick"), study)
+    report = asked(ran(tmp_path, matrix), study)
     seen = {one.claim.name for one in report.findings if one.outcome == ClaimOutcome.SEEN}
     assert set(SEEN[matrix, study]) <= seen
 
 
 @pytest.mark.parametrize("matrix", ["anrw24", "pam25-flows", "segsize26-bbr3"])
 def test_quick_variants_without_claims_of_single_trials(lab: Lab, tmp_path: Path, matrix: str) -> None:
-    found = ran(tmp_path, f"{matrix}-quick")
+    found = ran(tmp_path, matrix)
     assert found.trials["status"].to_list() == ["ok"] * found.trials.height

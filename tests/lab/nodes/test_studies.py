@@ -30,9 +30,9 @@ def quiet(able: None) -> None:
 
 
 def ran(folder: Path, topology: str, matrix: str, *filters: str) -> RunTables:
-    """Run cells of a matrix that ships on nodes of its topology."""
+    """Run cells of the quick variant of a matrix that ships on nodes of its topology."""
     with booted(f"test-{matrix}-{os.getpid()}", topology=topology) as up:
-        ended = api.run(matrix, *filters, on=f"ssh:{up.inventory}", runs=folder)
+        ended = api.run(matrix, *filters, on=f"ssh:{up.inventory}", runs=folder, quick=True)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
     found = api.load(ended)
     check_only_busy(found.trials)
@@ -50,7 +50,7 @@ def sent_mbps(found: RunTables, kind: str, first_s: int, last_s: int) -> float:
 
 def test_a_step_of_the_rate(tmp_path: Path) -> None:
     """stress25: CUBIC on FQ-CoDel from 25 to 100 Mbit/s; nodes on two cores need not carry all of it."""
-    found = ran(tmp_path, "line6", "stress25-steps-quick", "rate=25mbit", "flow.cc=cubic")
+    found = ran(tmp_path, "line6", "stress25-steps", "rate=25mbit", "flow.cc=cubic")
     (event,) = found.events.iter_rows(named=True)
     assert (event["event"], event["factor"], event["value"]) == ("step", "rate", "100mbit")
     assert event["t_ms"] >= 20_000
@@ -62,7 +62,7 @@ def test_a_step_of_the_rate(tmp_path: Path) -> None:
 def test_segment_sizes_on_a_throttled_link(tmp_path: Path) -> None:
     """segsize26, on the study's seven machines: full packets, and smaller ones by the rate alone."""
     filters = ("rate=400kbit", "rtt=80ms", "l4s.segsize=fixed,log")
-    found = ran(tmp_path, "segsize7", "segsize26-quick", *filters)
+    found = ran(tmp_path, "segsize7", "segsize26", *filters)
     schemes = found.trials.select("cell", "l4s.segsize")
     senders = found.sockets.filter((pl.col("side") == "sender") & (pl.col("t_ms") > 10_000))
     sockets = senders.join(schemes, on="cell")
