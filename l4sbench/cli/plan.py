@@ -102,17 +102,15 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _print_kernels(plan: Plan) -> None:
     """Print which kernels the hosts boot for which cells, in which order, and how many hosts restart."""
-    for batch in plan.batches:
-        if batch.stage is None:
-            continue
+    for batch in plan.staged:
         if not batch.to_run:
             restarts = "nothing to run"
         elif batch.changes:
             hosts = counted(len(batch.changes), "host")
             restarts = f"after a restart of {hosts}, about {as_duration(batch.change_s)}"
         else:
-            restarts = "running now" if batch is plan.batches[0] else "no restart"
-        known = "" if batch.inputs or not batch.changes else ", not booted here before"
+            restarts = "running now" if batch is plan.staged[0] else "no restart"
+        known = "" if batch.stage.known or not batch.changes else ", not booted here before"
         cells = counted(len(batch.cells), "cell")
         answer(f"kernels: {kernels_text(batch.stage.state)} ({cells}, {restarts}{known})")
 

@@ -37,12 +37,14 @@ from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Status
 from l4sbench.faults import texts
 from l4sbench.planning.cost import carried_mbps
+from l4sbench.planning.plan import ReadyBatch, StagedBatch
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from l4sbench.engine.testbed import Testbed
     from l4sbench.planning.cost import CostBook
+    from l4sbench.planning.inputs import TrialInputs
     from l4sbench.planning.plan import Batch, Plan
     from l4sbench.store import RunWriter
     from l4sbench.traits import Identity, Stage
@@ -125,16 +127,29 @@ def execute(
 
 @dataclass(eq=False)
 class _Waiting:
-    """The rest of a batch. `worker` is None until the testbed is in the state that the batch needs."""
+    """The rest of a batch."""
 
     batch: Batch
-    worker: Worker | None = None
     queue: deque[Task | CellLook] = field(default_factory=deque)
 
     @property
     def tasks(self) -> list[Task]:
         """Trials that wait."""
         return [work for work in self.queue if isinstance(work, Task)]
+
+
+@dataclass(eq=False)
+class _Ready(_Waiting):
+    """The rest of a batch that the testbed can run now."""
+
+    worker: Worker = field(kw_only=True)
+
+
+@dataclass(eq=False)
+class _Unready(_Waiting):
+    """The rest of a batch that the testbed has to be brought into a state for."""
+
+    batch: StagedBatch
 
 
 class _Loop:
@@ -150,7 +165,7 @@ class _Loop:
         jobs: int | None,
         costs: CostBook | None,
     ) -> None:
-        if any(batch.inputs is None and batch.stage is None for batch in plan.batches):
+        if not all(isinstance(batch, ReadyBatch | StagedBatch) for batch in plan.batches):
             raise ValueError("a plan that was made without a testbed's identity cannot be run")
         self._plan = plan
         self._writer = writer
@@ -162,8 +177,8 @@ class _Loop:
         self._jobs = testbed.traits.workers(jobs)
         self._looks = Looks(plan.matrix.trials, writer, decide)
         self._messages: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._waiting: deque[_Waiting] = deque()
-        self._batches: list[_Waiting] = []
+        self._waiting: deque[_Ready | _Unready] = deque()
+        self._given_up_before = sum(batch.given_up for batch in plan.batches)
         self._running: list[UnderWay] = []
         self._looking = 0
         self._counts = dict.fromkeys(Status, 0)
@@ -202,7 +217,7 @@ class _Loop:
             interrupted=self._interrupted,
             error=self._error,
             lost=tuple(self._lost),
-            given_up=sum(waiting.batch.given_up for waiting in self._batches),
+            given_up=self._given_up_before,
         )
 
     def _is_busy(self) -> bool:
@@ -215,20 +230,24 @@ class _Loop:
 
     def _fill(self) -> None:
         for batch in self._plan.batches:
-            ready = self._worker(batch.inputs.identity) if batch.inputs and batch.stage is None else None
-            self._waiting.append(_Waiting(batch, ready))
-            self._queue_up(self._waiting[-1])
-        self._batches = list(self._waiting)
+            if isinstance(batch, ReadyBatch):
+                self._waiting.append(self._ready(batch))
+            elif isinstance(batch, StagedBatch):
+                known = batch.stage.known
+                self._waiting.append(_Unready(batch, self._queue(batch, looks=known)))
         tasks = [task for waiting in self._waiting for task in waiting.tasks]
         cells = len({task.planned.cell.id for task in tasks})
         work_s = self._plan.work_s + self._jobs * self._plan.change_s
         self._emit(events.RunPlanned(self._now(), len(tasks), cells, self._jobs, work_s))
 
-    def _queue_up(self, waiting: _Waiting) -> None:
-        """Queue the trials of a batch, and before them looks at the cells that have all of theirs."""
-        todo = waiting.batch.in_order(self._writer.run.manifest.order_seed, self._plan.matrix.spread)
+    def _ready(self, batch: ReadyBatch) -> _Ready:
+        return _Ready(batch, self._queue(batch, looks=True), worker=self._worker(batch.inputs))
+
+    def _queue(self, batch: Batch, *, looks: bool) -> deque[Task | CellLook]:
+        """Return the trials of a batch, and before them looks at the cells that have all of theirs."""
+        todo = batch.in_order(self._writer.run.manifest.order_seed, self._plan.matrix.spread)
         tasks = (Task(planned, trial.trial) for planned, trial in todo)
-        waiting.queue = deque([*self._looks.begin(waiting.batch), *tasks])
+        return deque([*(self._looks.begin(batch) if looks else ()), *tasks])
 
     def _take_up(self) -> None:
         """Start what may start now."""
@@ -239,10 +258,9 @@ class _Loop:
             work = waiting.queue[0]
             if isinstance(work, CellLook):
                 self._looking += 1
-                assert waiting.batch.inputs is not None  # noqa: S101  (only then cells are looked at)
-                further = partial(self._looks.further, work, waiting.batch.inputs)
+                further = partial(self._looks.further, work, self._inputs(waiting))
                 self._start(further, partial(self._looked, work))
-            elif waiting.worker is not None:
+            elif isinstance(waiting, _Ready):
                 self._start_trial(work, waiting.worker)
             else:
                 if self._is_idle():
@@ -288,16 +306,20 @@ class _Loop:
                 self._fail(TestbedError(message, "look for processes that it left behind"))
 
     # ---- from batch to batch
-    def _start_entering(self, waiting: _Waiting) -> None:
+    def _inputs(self, waiting: _Ready | _Unready) -> TrialInputs:
+        if isinstance(waiting, _Ready):
+            return waiting.worker.inputs
+        return self._plan.inputs(waiting.batch.stage.identity)
+
+    def _start_entering(self, waiting: _Unready) -> None:
         stage = waiting.batch.stage
-        assert stage is not None  # noqa: S101  (only such a batch waits without a worker)
         assert self._enter is not None  # noqa: S101  (a testbed with stages can enter them)
         change = UnderWay("the change of its kernels", math.inf)
         self._running.append(change)
         self._emit(events.StageBegun(self._now(), stage.state, waiting.batch.changes, len(waiting.tasks)))
         self._start(partial(self._enter, stage, change.stop), partial(self._entered, waiting, change))
 
-    def _entered(self, waiting: _Waiting, change: UnderWay, answer: Identity | BaseException) -> None:
+    def _entered(self, waiting: _Unready, change: UnderWay, answer: Identity | BaseException) -> None:
         self._running.remove(change)
         if self._continues_without(answer):
             return  # and the batch is entered again, with the places that are left
@@ -306,32 +328,25 @@ class _Loop:
             return
         if change.stop.is_set():
             return
-        before, planned_s = len(waiting.tasks), waiting.batch.work_s
         reason = ""
-        if isinstance(answer, TrialFailed):
+        if isinstance(answer, TrialFailed):  # results of others stay
             reason = answer.reason
-            self._give_up(waiting, reason)
+            tasks = waiting.tasks
+            self._looks.give_up(tasks)
+            worker = self._worker(self._inputs(waiting), not_ready=reason)
+            ready = _Ready(waiting.batch, deque[Task | CellLook](tasks), worker=worker)
         else:
-            waiting.batch = self._plan.entered(waiting.batch, answer, self._writer.view)
-            waiting.worker = self._worker(answer)
-            self._queue_up(waiting)
-        more, more_s = len(waiting.tasks) - before, waiting.batch.work_s - planned_s
+            batch = self._plan.entered(waiting.batch, answer, self._writer.view)
+            self._given_up_before += batch.given_up - waiting.batch.given_up
+            ready = self._ready(batch)
+        self._waiting[0] = ready
+        more = len(ready.tasks) - len(waiting.tasks)
+        more_s = ready.batch.work_s - waiting.batch.work_s
         change_s = self._jobs * waiting.batch.change_s
         self._emit(events.StageEntered(self._now(), reason, more, more_s, change_s))
 
-    def _give_up(self, waiting: _Waiting, reason: str) -> None:
-        """Have the waiting trials of a batch fail with the reason; results of others stay."""
-        stage = waiting.batch.stage
-        assert stage is not None  # noqa: S101  (only such a batch is entered)
-        waiting.worker = self._worker(stage.identity, not_ready=reason)
-        tasks = waiting.tasks
-        self._looks.give_up(tasks)
-        waiting.queue = deque(tasks)
-
-    def _worker(self, identity: Identity, *, not_ready: str = "") -> Worker:
-        return Worker(
-            self._plan, self._writer, self._testbed, self._judge, self._plan.inputs(identity), not_ready
-        )
+    def _worker(self, inputs: TrialInputs, *, not_ready: str = "") -> Worker:
+        return Worker(self._plan, self._writer, self._testbed, self._judge, inputs, not_ready)
 
     # ---- trials and looks
     def _start_trial(self, task: Task, worker: Worker) -> None:

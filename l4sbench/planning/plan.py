@@ -146,21 +146,9 @@ class Caution:
 
 @dataclass(frozen=True)
 class Batch:
-    """Cells that run on the same kernels, without a restart in between.
-
-    Attributes:
-        cells: In the matrix's order.
-        inputs: Makes the digests of their trials; None while the testbed's software is unknown.
-        stage: The state of the testbed that they need; None for a testbed that never changes.
-        changes: Hosts that restart before them.
-        change_s: Estimated wall seconds that the restart takes.
-    """
+    """Cells, in the matrix's order, that run on the same software; it need not be known yet."""
 
     cells: tuple[CellPlan, ...]
-    inputs: TrialInputs | None
-    stage: Stage | None = None
-    changes: tuple[str, ...] = ()
-    change_s: float = 0.0
 
     @cached_property
     def to_run(self) -> int:
@@ -203,6 +191,28 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class ReadyBatch(Batch):
+    """A batch that can run now; `inputs` makes the digests of its trials."""
+
+    inputs: TrialInputs
+
+
+@dataclass(frozen=True)
+class StagedBatch(Batch):
+    """A batch that can run once the testbed is in the state that it needs.
+
+    Attributes:
+        stage: This state.
+        changes: Hosts that restart for it.
+        change_s: Estimated wall seconds that the restart takes.
+    """
+
+    stage: Stage
+    changes: tuple[str, ...] = ()
+    change_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that a run of a matrix would do.
 
@@ -210,7 +220,8 @@ class Plan:
         matrix: With the filters applied.
         cells: In the matrix's order.
         cautions: Warnings, each with the ids of all its cells.
-        batches: The same cells in running order; batches with nothing to run come last.
+        batches: The same cells in running order: as a `StagedBatch` each on a testbed that changes, where
+            those with nothing to run come last; otherwise as one `ReadyBatch`.
         traits: Of the testbed.
         capture: Packets of all trials are captured.
     """
@@ -274,10 +285,15 @@ class Plan:
         """Estimated wall seconds of one worker for all trials that would run."""
         return sum(batch.work_s for batch in self.batches)
 
+    @cached_property
+    def staged(self) -> tuple[StagedBatch, ...]:
+        """The batches of a testbed that changes, in running order; empty for any other."""
+        return tuple(batch for batch in self.batches if isinstance(batch, StagedBatch))
+
     @property
     def change_s(self) -> float:
         """Estimated wall seconds that hosts spend restarting with other kernels."""
-        return sum(batch.change_s for batch in self.batches)
+        return sum(batch.change_s for batch in self.staged)
 
     def wall_s(self, jobs: int) -> float:
         """Return the estimated wall seconds with this many workers."""
@@ -335,7 +351,7 @@ class Plan:
         """Return what makes the digests of trials on a testbed with this identity."""
         return TrialInputs(self.matrix.catalog, self.matrix.seed, identity, self.traits, capture=self.capture)
 
-    def entered(self, batch: Batch, identity: Identity, view: StoreView) -> Batch:
+    def entered(self, batch: Batch, identity: Identity, view: StoreView) -> ReadyBatch:
         """Return a batch with its digests, and so the trials that have ended, once the kernels are known."""
         inputs = self.inputs(identity)
         numbers = range(1, looks(self.matrix.trials)[0] + 1)
@@ -343,7 +359,7 @@ class Plan:
             planned._replace(trials=_trials(planned.cell, numbers, inputs, view.of(planned.cell.id)))
             for planned in batch.cells
         )
-        return replace(batch, cells=cells, inputs=inputs)
+        return ReadyBatch(cells, inputs)
 
 
 def plan(
@@ -389,26 +405,27 @@ def plan(
         if stages is None:
             inputs = inputs_of(identity)
             cells = tuple(planned(cell, inputs) for cell in matrix.cells)
-            return Plan(matrix, cells, _cautions(matrix), (Batch(cells, inputs),), traits, capture)
+            batch = Batch(cells) if inputs is None else ReadyBatch(cells, inputs)
+            return Plan(matrix, cells, _cautions(matrix), (batch,), traits, capture)
         of_stage: dict[str, CellPlan] = {}
-        batches: list[Batch] = []
+        batches: list[StagedBatch] = []
         for stage in stages.all:
             inputs = inputs_of(stage.identity if stage.known else None)
             own = tuple(planned(cell, inputs) for cell in matrix.cells if cell.id in stage.cells)
             of_stage |= {found.cell.id: found for found in own}
-            batches.append(Batch(own, inputs, stage))
+            batches.append(StagedBatch(own, stage))
         cells = tuple(of_stage.get(cell.id) or planned(cell, None) for cell in matrix.cells)
         ordered = _with_few_changes([batch for batch in batches if batch.cells], stages)
         return Plan(matrix, cells, _cautions(matrix), ordered, traits, capture)
 
 
-def _with_few_changes(batches: Sequence[Batch], stages: Stages) -> tuple[Batch, ...]:
+def _with_few_changes(batches: Sequence[StagedBatch], stages: Stages) -> tuple[StagedBatch, ...]:
     """Order the batches so that each next one restarts the fewest hosts, starting from what runs now.
 
     Batches with nothing to run need no restart and come last.
     """
     left = [batch for batch in batches if batch.to_run]
-    found: list[Batch] = []
+    found: list[StagedBatch] = []
     now = dict(stages.now)
     while left:
         changes = [_changes(batch, now) for batch in left]
@@ -416,14 +433,13 @@ def _with_few_changes(batches: Sequence[Batch], stages: Stages) -> tuple[Batch, 
         batch = left.pop(nearest)
         change_s = stages.change_s if changes[nearest] else 0.0
         found.append(replace(batch, changes=changes[nearest], change_s=change_s))
-        now |= batch.stage.state if batch.stage else {}
+        now |= batch.stage.state
     return (*found, *(batch for batch in batches if not batch.to_run))
 
 
-def _changes(batch: Batch, now: Mapping[str, str]) -> tuple[str, ...]:
+def _changes(batch: StagedBatch, now: Mapping[str, str]) -> tuple[str, ...]:
     """Hosts that have to restart before a batch."""
-    state = batch.stage.state if batch.stage else {}
-    return tuple(host for host, kernel in state.items() if now.get(host) != kernel)
+    return tuple(host for host, kernel in batch.stage.state.items() if now.get(host) != kernel)
 
 
 def looks(trials: Trials) -> tuple[int, ...]:
@@ -570,7 +586,7 @@ def as_json(plan: Plan, jobs: int, *, cells: bool = True) -> dict[str, object]:
         "work_s": round(plan.work_s, 1),
         "wall_s": round(plan.wall_s(jobs), 1),
         "memory_mb": plan.memory_mb(jobs),
-        "stages": [_batch_json(batch) for batch in plan.batches if batch.stage],
+        "stages": [_batch_json(batch) for batch in plan.staged],
         "notes": list(plan.notes),
         "warnings": [
             {"message": c.message, "figures": list(c.figures), "cells": list(c.cells)} for c in plan.cautions
@@ -584,10 +600,10 @@ def cells_as_json(plan: Plan) -> Iterator[dict[str, object]]:
         yield _cell_json(planned, plan.matrix.baseline_ids)
 
 
-def _batch_json(batch: Batch) -> dict[str, object]:
+def _batch_json(batch: StagedBatch) -> dict[str, object]:
     return {
-        "kernels": dict(batch.stage.state) if batch.stage else {},
-        "known": batch.inputs is not None,
+        "kernels": dict(batch.stage.state),
+        "known": batch.stage.known,
         "cells": [planned.cell.id for planned in batch.cells],
         "trials_to_run": batch.to_run,
         "restarts": list(batch.changes),

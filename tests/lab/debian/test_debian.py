@@ -187,5 +187,5 @@ def test_a_run_restarts_a_host_between_its_cells(lab: Lab, prepared: DebianHosts
     assert on(prepared, "middle", "cat", "/proc/sys/kernel/random/boot_id") == boot
     # more trials would begin with the kernel that runs now
     more = api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path, trials=2)).plan
-    assert [(batch.to_run, batch.changes) for batch in more.batches] == [(1, ()), (1, ("middle",))]
+    assert [(batch.to_run, batch.changes) for batch in more.staged] == [(1, ()), (1, ("middle",))]
     assert more.change_s > 0

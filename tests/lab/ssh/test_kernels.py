@@ -66,10 +66,10 @@ def test_a_kernel_that_cannot_be_had_fails_its_trials_alone(hosts: NodesStatus, 
     # what runs there is known now, so a plan knows without asking that one trial has ended
     after = api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path))
     assert (after.untested, after.plan.to_run) == ("", 1)
-    assert [(batch.to_run, batch.changes) for batch in after.plan.batches] == [(1, ("router",)), (0, ())]
+    assert [(batch.to_run, batch.changes) for batch in after.plan.staged] == [(1, ("router",)), (0, ())]
     release = on(hosts, "router", "uname", "-r").strip()
-    assert after.plan.batches[1].inputs is not None
-    assert release in after.plan.batches[1].inputs.identity.kernel_release
+    assert after.plan.staged[1].stage.known
+    assert release in after.plan.staged[1].stage.identity.kernel_release
 
 
 def with_own_modules(hosts: NodesStatus, lab: Lab, folder: Path) -> Path:

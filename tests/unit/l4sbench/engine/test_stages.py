@@ -147,7 +147,7 @@ def test_a_run_goes_on_with_the_part_that_needs_no_restart(wanted: Matrix, run: 
     again = TwoKernels(kernel="seven", told={"six", "seven"})
     with locked(run) as writer:
         found = planned(wanted, again, writer.view)
-        assert [(batch.to_run, batch.changes) for batch in found.batches] == [(2, ()), (4, ("router",))]
+        assert [(batch.to_run, batch.changes) for batch in found.staged] == [(2, ()), (4, ("router",))]
         assert found.trials[Reason.FAILED_BEFORE] == 6
     go(wanted, run, again)
     assert [kernel for _, kernel in again.ran_on] == ["seven"] * 2 + ["six"] * 4
@@ -271,7 +271,7 @@ def test_adaptive_cells_get_their_trials_before_the_next_restart(tmp_path: Path)
 
 def test_restarts_are_part_of_the_estimate(wanted: Matrix) -> None:
     found = planned(wanted, TwoKernels())
-    assert [batch.changes for batch in found.batches] == [(), ("router",)]
+    assert [batch.changes for batch in found.staged] == [(), ("router",)]
     assert found.change_s == CHANGE_S
     assert found.wall_s(1) == pytest.approx(found.work_s + CHANGE_S)
     plain = as_json(found, 1)["stages"]
