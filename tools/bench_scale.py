@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from collectors.validity import judge
 from l4sbench.app.prepare import RunOptions, prepare
-from l4sbench.engine.loop import execute
+from l4sbench.engine.loop import Order, execute
 from l4sbench.events import Event, TrialEnded
 from l4sbench.store import Run, locked
 from l4sbench.testbeds.dask.answers import Ran, RawFile, encode, new_files, write
@@ -152,7 +152,7 @@ def run(home: Path, lab: Lab, trials: int, guests: Guests) -> Measured:
     with locked(made) as writer:
         plan = prepared.plan(testbed.identity(), None, writer.view)
         cpu_s, wall_s = time.process_time(), time.monotonic()
-        result = execute(plan, writer, testbed, judge, on_event=measured.listen)
+        result = execute(Order(plan, writer, testbed, judge, on_event=measured.listen))
         measured.cpu_s = time.process_time() - cpu_s
         measured.wall_s = time.monotonic() - wall_s
     if result.error is not None:

@@ -256,10 +256,11 @@ def run_prepared(
     from collectors.assemble import collect as assemble
     from collectors.validity import judge
     from l4sbench.app.adaptive import decider
-    from l4sbench.engine.loop import execute
-    from l4sbench.engine.testbed import Staged
+    from l4sbench.app.stages import execute_stages
+    from l4sbench.engine.loop import Order, execute
     from l4sbench.store import DiskFull, Run, RunMoved, locked
     from l4sbench.store.files import room
+    from l4sbench.testbeds.staged import Staged
 
     options = prepared.options
     if prepared.settled.consented:
@@ -268,7 +269,8 @@ def run_prepared(
     enough = decider(loaded, prepared.rule)
     testbed = prepared.open_testbed(on_state=on_state)
     identity = testbed.identity()
-    stages, enter = (testbed.stages(), testbed.enter) if isinstance(testbed, Staged) else (None, None)
+    staged = testbed if isinstance(testbed, Staged) else None
+    stages = staged.stages() if staged else None
     # a new run directory is made only now, so that a testbed that cannot be used leaves none behind
     found = prepared.latest or Run.create(
         options.runs, loaded.name, loaded.source, loaded.seed, _provenance()
@@ -282,17 +284,9 @@ def run_prepared(
         on_plan(plan)
         writer.keep_matrix(loaded.source)
         keep_catalog(found.path, loaded.catalog)
-        result = execute(
-            plan,
-            writer,
-            testbed,
-            judge,
-            enter=enter,
-            decide=enough,
-            on_event=on_event,
-            jobs=options.jobs,
-            costs=prepared.costs(found),
-        )
+        costs = prepared.costs(found)
+        order = Order(plan, writer, testbed, judge, enough, on_event, options.jobs, costs)
+        result = execute_stages(order, staged.enter) if staged else execute(order)
         if result.interrupted or isinstance(result.error, DiskFull | RunMoved):
             return EndedRun(found.path, result, None)
         writer.check_place()
@@ -321,7 +315,7 @@ def plan_of(
         InputError: the matrix, a filter or an option is wrong.
     """
     from l4sbench.app.adaptive import forecast
-    from l4sbench.engine.testbed import Staged
+    from l4sbench.testbeds.staged import Staged
 
     prepared = prepare(matrix, filters, options)
     testbed, identity, stages, untested = None, None, None, ""

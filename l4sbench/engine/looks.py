@@ -59,11 +59,6 @@ class Looks:
         self._waiting |= {cell.cell.id: cell.to_run for cell in batch.cells}
         return [CellLook(cell, self._at[0]) for cell in batch.cells if not self._waiting[cell.cell.id]]
 
-    def give_up(self, tasks: Sequence[Task]) -> None:
-        """Never look at the cells of these tasks."""
-        for task in tasks:
-            self._waiting.pop(task.planned.cell.id, None)
-
     def ended(self, task: Task) -> CellLook | None:
         """Take note of an ended trial; returns a look when the cell waits for no other."""
         cell_id = task.planned.cell.id

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The Testbed protocol that the engine uses, and `Staged` for testbeds that can change kernels."""
+"""The Testbed protocol that the engine uses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import threading
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from l4sbench.errors import Problem
     from l4sbench.program.trial import TrialSpec
-    from l4sbench.traits import Identity, Needs, Stage, Stages, TestbedTraits
+    from l4sbench.traits import Identity, Needs, TestbedTraits
 
 
 class TrialStopped(Exception):  # noqa: N818  (not an error)
@@ -66,27 +66,5 @@ class Testbed(Protocol):
 
         Raises `TrialFailed` when this trial went wrong, `TrialStopped` when `stop` ended it, `PlaceLost` when
         it has to run again elsewhere on this testbed, `TestbedError` when no further trial can run.
-        """
-        ...
-
-
-@runtime_checkable
-class Staged(Testbed, Protocol):
-    """A testbed that may be able to change its kernels between trials."""
-
-    def stages(self) -> Stages | None:
-        """Return the states that its cells need; None for a testbed that never changes. Changes nothing."""
-        ...
-
-    def advice(self) -> tuple[str, ...]:
-        """Return changes that would let it run cells that it cannot run now, in words."""
-        ...
-
-    def enter(self, stage: Stage, stop: threading.Event) -> Identity:
-        """Bring the testbed into a state and return its identity; called before the first trial of the state.
-
-        Raises `TrialFailed` when the state cannot be reached, `TrialStopped` when `stop` ended it, which
-        takes a few seconds at most, `PlaceLost` when it has to be called again for the remaining places,
-        `TestbedError` when no further trial can run in any state.
         """
         ...

@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -24,6 +23,7 @@ from l4sbench.store import Ending, is_full
 from l4sbench.store.leavings import tidy
 
 if TYPE_CHECKING:
+    from l4sbench.engine.crew import UnderWay
     from l4sbench.engine.testbed import Testbed
     from l4sbench.planning.inputs import TrialInputs
     from l4sbench.planning.plan import CellPlan, Plan
@@ -47,36 +47,6 @@ class Task(NamedTuple):
     def limit_s(self) -> float:
         """Wall-clock seconds after which the trial has failed."""
         return max(LEAST_LIMIT_S, LIMIT_FACTOR * self.planned.trial_s)
-
-
-@dataclass(eq=False)
-class UnderWay:
-    """Work in a thread of its own, and the means to end it.
-
-    Attributes:
-        name: In messages.
-        limit_s: Wall-clock seconds after which it is ended.
-        task: The trial; None: the testbed is changing its kernels.
-        stop: Set to end the work.
-        stopped_s: When `stop` was set, by the monotonic clock; None before.
-        overran: It was ended because of its limit.
-        interrupted: Tells whether the run was interrupted, even if `stop` is not set yet.
-    """
-
-    name: str
-    limit_s: float
-    task: Task | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
-    began_s: float = field(default_factory=time.monotonic)
-    stopped_s: float | None = None
-    overran: bool = False
-    interrupted: Callable[[], bool] = lambda: False
-
-    def end(self) -> None:
-        """Have the work end soon."""
-        if self.stopped_s is None:
-            self.stopped_s = time.monotonic()
-            self.stop.set()
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Final
 
 import collectors.assemble
-from l4sbench.engine.loop import execute
+from l4sbench.engine.loop import Order, execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import L4sbenchError, TrialFailed
 from l4sbench.events import Status
@@ -119,7 +119,7 @@ def run_here(runs: Path, wanted: Matrix, sleep_s: float) -> int:
         writer.retry(("failed",))
         planned = plan(wanted, writer.view, testbed.identity(), testbed.traits, testbed.traits.cost)
         writer.keep_matrix(wanted.source)
-        result = execute(planned, writer, testbed, judge, jobs=3)
+        result = execute(Order(planned, writer, testbed, judge, jobs=3))
         if not result.interrupted and not isinstance(result.error, DiskFull | RunMoved):
             writer.check_place()
             collectors.assemble.collect(found, wanted.catalog)

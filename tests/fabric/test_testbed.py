@@ -22,8 +22,9 @@ import pytest
 from collectors.assemble import collect
 from collectors.validity import judge
 from fablib_slices import SliceFile, Slices, spec_of
+from l4sbench.app.stages import execute_stages
 from l4sbench.catalog import Catalog
-from l4sbench.engine.loop import RunResult, execute
+from l4sbench.engine.loop import Order, RunResult
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import InputError, TestbedError, TrialFailed
 from l4sbench.events import Event, TrialDiscarded, TrialEnded
@@ -142,7 +143,7 @@ class Sweep:
             cost = fabric.traits.cost
             planned = plan(self.matrix, writer.view, identity, fabric.traits, cost, stages=stages)
             assert not fabric.check(planned.needs)
-            return execute(planned, writer, fabric, judge, enter=fabric.enter, on_event=heard)
+            return execute_stages(Order(planned, writer, fabric, judge, on_event=heard), fabric.enter)
 
     def ended(self) -> Counter[str]:
         """Return the number of trials of every queue in the run directory, without failed ones."""

@@ -18,13 +18,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.engine.testbed import Staged, TrialStopped
+from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import InputError, L4sbenchError, PlaceLost, Problem, TestbedError, TrialFailed
 from l4sbench.testbeds.fabric.keeping import Held, LeaseKeeper
 from l4sbench.testbeds.fabric.specs import specs_of, switches_of
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.switches import addresses_of
+from l4sbench.testbeds.staged import Staged
 
 if TYPE_CHECKING:
     from fablib_slices import Slices, SliceSpec

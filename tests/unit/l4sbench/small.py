@@ -26,7 +26,7 @@ from pathlib import Path
 
 from l4sbench import events
 from l4sbench.catalog import Catalog
-from l4sbench.engine.loop import RunResult, execute
+from l4sbench.engine.loop import Order, RunResult, execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import Problem, TrialFailed
 from l4sbench.events import Status
@@ -171,7 +171,7 @@ def run_matrix(
         writer.retry(retry)
         traits = testbed.traits
         planned = plan(wanted, writer.view, testbed.identity(), traits, traits.cost, capture=capture)
-        return execute(planned, writer, testbed, judge, **options)  # type: ignore[arg-type]
+        return execute(Order(planned, writer, testbed, judge, **options))  # type: ignore[arg-type]
 
 
 def new_run(runs: Path, wanted: Matrix) -> Run:

@@ -17,8 +17,8 @@ import pytest
 
 from l4sbench import events
 from l4sbench.cell import Cell
-from l4sbench.engine import loop, worker
-from l4sbench.engine.loop import RunResult
+from l4sbench.engine import crew, worker
+from l4sbench.engine.loop import Order, RunResult, execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import InputError, PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Progress, Status
@@ -389,7 +389,7 @@ def test_a_testbed_that_forgets_the_limit_is_told(
 ) -> None:
     monkeypatch.setattr(worker, "LEAST_LIMIT_S", 0.2)
     monkeypatch.setattr(worker, "LIMIT_FACTOR", 0.0)
-    monkeypatch.setattr(loop, "GRACE_S", 0.3)
+    monkeypatch.setattr(crew, "GRACE_S", 0.3)
     stopped = []
 
     class Forgetful(small.SmallTestbed):
@@ -409,7 +409,7 @@ def test_a_testbed_that_forgets_the_limit_is_told(
 def test_a_testbed_that_does_not_stop_is_given_up(
     wanted: Matrix, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "GRACE_S", 0.3)
+    monkeypatch.setattr(crew, "GRACE_S", 0.3)
     release = threading.Event()
 
     def fault(spec: TrialSpec, raw: Path) -> None:
@@ -595,4 +595,4 @@ def test_costs_are_learnt_and_make_the_next_estimate(wanted: Matrix, run: Run, t
 def test_a_plan_without_a_testbed_cannot_be_run(wanted: Matrix, run: Run) -> None:
     planned = plan(wanted, run.view(), None, small.TRAITS, small.TRAITS.cost)
     with locked(run) as writer, pytest.raises(ValueError, match="identity"):
-        loop.execute(planned, writer, small.SmallTestbed(), small.judge)
+        execute(Order(planned, writer, small.SmallTestbed(), small.judge))

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from l4sbench import events
+from l4sbench.app.stages import execute_stages
 from l4sbench.cell import Cell
 from l4sbench.engine.looks import Decide
-from l4sbench.engine.loop import RunResult, execute
+from l4sbench.engine.loop import Order, RunResult
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.events import Progress, Status
@@ -100,10 +101,8 @@ def go(
 ) -> RunResult:
     with locked(run) as writer:
         found = planned(wanted, testbed, writer.view)
-        enter = testbed.enter
-        return execute(
-            found, writer, testbed, small.judge, enter=enter, decide=decide, jobs=jobs, on_event=on_event
-        )
+        order = Order(found, writer, testbed, small.judge, decide, on_event, jobs)
+        return execute_stages(order, testbed.enter)
 
 
 @pytest.mark.parametrize(("runs_now", "booted"), [("six", ["seven"]), ("seven", ["six"])])

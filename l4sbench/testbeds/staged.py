@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What testbeds offer that can change their kernels between trials."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from l4sbench.engine.testbed import Testbed
+
+if TYPE_CHECKING:
+    import threading
+
+    from l4sbench.traits import Identity, Stage, Stages
+
+
+@runtime_checkable
+class Staged(Testbed, Protocol):
+    """A testbed that may be able to change its kernels between trials."""
+
+    def stages(self) -> Stages | None:
+        """Return the states that its cells need; None for a testbed that never changes. Changes nothing."""
+        ...
+
+    def advice(self) -> tuple[str, ...]:
+        """Return changes that would let it run cells that it cannot run now, in words."""
+        ...
+
+    def enter(self, stage: Stage, stop: threading.Event) -> Identity:
+        """Bring the testbed into a state and return its identity; called before the first trial of the state.
+
+        Raises `TrialFailed` when the state cannot be reached, `TrialStopped` when `stop` ended it, which
+        takes a few seconds at most, `PlaceLost` when it has to be called again for the remaining places,
+        `TestbedError` when no further trial can run in any state.
+        """
+        ...
