@@ -117,7 +117,7 @@ def build(args: argparse.Namespace) -> int:
     """Build missing parts."""
     from l4sbench.catalog import Catalog
     from l4sbench.cli.progress import build_progress
-    from l4sbench.planning.inputs import kernel_options
+    from l4sbench.program.uses import kernel_options
     from l4sbench.testbeds.virtual.lab import BuildOptions
     from l4sbench.testbeds.virtual.lab import build as make
 
@@ -156,14 +156,14 @@ def status(args: argparse.Namespace) -> int:
 def shell(args: argparse.Namespace) -> int:
     """Boot the first matching cell; connect the terminal to its guest, or run commands in virtual time."""
     from l4sbench.app.api import load_matrix, programs_of
-    from l4sbench.planning.inputs import entries, kernel_options, uses
+    from l4sbench.program.uses import Uses, kernel_options
     from l4sbench.testbeds.virtual import TRAITS
     from l4sbench.testbeds.virtual import shell as shells
     from l4sbench.testbeds.virtual.lab import Lab
 
     cell, topology, programs = programs_of(args.matrix, args.filters, args.catalog)
     catalog = load_matrix(args.matrix, args.catalog).catalog
-    options = kernel_options(entries(catalog, uses(cell, TRAITS)))
+    options = kernel_options(Uses.of(cell, TRAITS).entries(catalog))
     lab = Lab.locate(needs=options, name=args.lab if cell.lab == DEFAULT_LAB else cell.lab)
     if args.words or not sys.stdin.isatty():
         commands = shells.commands_of(args.words) if args.words else shells.piped_commands()

@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench import assets
-from l4sbench.executables import command_of
 from l4sbench.factors import DEFAULT_LAB, EVENTS, FACTORS, Owner, name_of, refers
-from l4sbench.program.timing import tools
-from l4sbench.program.trial import seed_of, tool_of
-from l4sbench.traffic.tools import LEAN
+from l4sbench.program.trial import seed_of
+from l4sbench.program.uses import Uses, executables, kernel_options, modules
 from l4sbench.traits import Needs
 from l4sbench.workloads import digest as digest_of_workload
 
@@ -44,8 +42,6 @@ AUTHORS: Final = ("catalog", "executables.py", "program", "topology", "traffic",
 READERS: Final = frozenset({"check.py", "describe.py", "outside.py", "readback.py", "__main__.py"})
 """Files there that only inspect cells and results, or describe: better words do not make a trial new."""
 
-_AND: Final = ","
-"""Between the traffic tools that `uses` names."""
 _WIRES: Final = (
     *("path.pause", "host.packet_cost", "path.jitter", "path.loss", "path.ecn"),
     *("path.wifi_mcs", "path.wifi_loss", "lab"),
@@ -89,7 +85,7 @@ class TrialInputs:
         self.identity = identity
         self._traits = traits
         self._bases: dict[str, hashlib._Hash] = {}
-        self._parts: dict[tuple[str, ...], bytes] = {}
+        self._parts: dict[tuple[str, Uses], bytes] = {}
         self._seeds: dict[int, bytes] = {}
         self._topologies: dict[str, bytes] = {}
 
@@ -115,14 +111,13 @@ class TrialInputs:
 
     def _digests(self, cell: Cell, trials: Iterable[int], *, capture: bool) -> list[str]:
         total = self._base(cell.lab).copy()
-        total.update(self._part(cell.lab, uses(cell, self._traits)))
+        total.update(self._part(cell.lab, Uses.of(cell, self._traits)))
         total.update("\0".join((cell.id, *cell.group_names)).encode())
         total.update(self._topology(cell.topology))
         for workload in _workloads(cell.given):
             total.update(f"\0{digest_of_workload(str(cell.factors[workload]))}".encode())
-        for command in _commands(cell.given):
-            program = command_of(str(cell.factors[command])).program
-            total.update(f"\0{self._catalog.executable(program, command).digest}".encode())
+        for program in sorted(executables(cell)):
+            total.update(f"\0{self._catalog.executable(program).digest}".encode())
         if capture and cell.capture == "off":  # otherwise the cell's id says so
             total.update(b"\0capture")
         found = []
@@ -155,74 +150,39 @@ class TrialInputs:
             self._topologies[name] = f"\0{self._catalog.topology(name).digest}".encode()
         return self._topologies[name]
 
-    def _part(self, lab: str, names: tuple[str, ...]) -> bytes:
+    def _part(self, lab: str, names: Uses) -> bytes:
         """Digests of the queue, the traffic tool and the congestion controls, in catalog and testbed."""
-        key = (lab, *names)
+        key = (lab, names)
         if key not in self._parts:
             identity = self.identity.of(lab)
-            used = entries(self._catalog, names)
+            used = names.entries(self._catalog)
             loaded = sorted(modules(used) | {f"CONFIG_{name}" for name in kernel_options(used)})
             about = [
                 [entry.digest for entry in used],
                 {name: identity.modules[name] for name in loaded if name in identity.modules},
-                _AND.join(identity.tools.get(tool, "") for tool in names[1].split(_AND)),
-                names[1],
+                [identity.tools.get(tool, "") for tool in names.tools],
+                names.tools,
             ]
             self._parts[key] = _canonical(about)
         return self._parts[key]
-
-
-def uses(cell: Cell, traits: TestbedTraits) -> tuple[str, ...]:
-    """Return what a cell uses by name: queue, traffic tools, congestion controls in order of the groups."""
-    queue, asked, *ccs = _used(cell.group_names, cell.given)(cell.factors)
-    tool = tool_of(asked, traits)
-    return queue, tool if tool == LEAN else _AND.join(tools(cell, tool)), *ccs
-
-
-@lru_cache(maxsize=1024)
-def _used(groups: tuple[str, ...], given: frozenset[str]) -> Callable[[Mapping[str, Value]], tuple[str, ...]]:
-    ccs = (f"{group}.cc" for group in groups)
-    return itemgetter("aqm", "traffic.tool", *(cc for cc in ccs if cc in given))
-
-
-def entries(catalog: Catalog, names: tuple[str, ...]) -> list[Queue | CongestionControl]:
-    """Return the catalog entries that `uses` names.
-
-    Raises:
-        InputError: the catalog has no such entry.
-    """
-    queue, _, *ccs = names
-    return [catalog.queue(queue), *(catalog.congestion_control(cc) for cc in ccs)]
-
-
-def modules(used: Iterable[Queue | CongestionControl]) -> set[str]:
-    """Return the names of the kernel modules of these entries that are built from our own source."""
-    return {
-        entry.module.name for entry in used if entry.module is not None and entry.module.source is not None
-    }
-
-
-def kernel_options(used: Iterable[Queue | CongestionControl]) -> set[str]:
-    """Return the kernel options, without `CONFIG_`, that these entries need."""
-    return {option for entry in used for option in entry.needs.config}
 
 
 def entries_used(
     catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits
 ) -> list[Queue | CongestionControl]:
     """Return the catalog entries that these cells use, each once."""
-    return _entries_of(catalog, {uses(cell, traits) for cell in _samples(cells)})
+    return _entries_of(catalog, {Uses.of(cell, traits) for cell in _samples(cells)})
 
 
-def _entries_of(catalog: Catalog, names: Iterable[tuple[str, ...]]) -> list[Queue | CongestionControl]:
-    found = (entry for used in sorted(names) for entry in entries(catalog, used))
+def _entries_of(catalog: Catalog, names: Iterable[Uses]) -> list[Queue | CongestionControl]:
+    found = (entry for used in sorted(names) for entry in used.entries(catalog))
     return list({(type(entry), entry.name): entry for entry in found}.values())
 
 
 def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, capture: bool = False) -> Needs:
     """Return what these cells need from a testbed, with the packets of all trials captured or not."""
     listed = _samples(cells)
-    kinds = {(cell.factors["topology"], uses(cell, traits), cell.factors["capture"]) for cell in listed}
+    kinds = {(cell.factors["topology"], Uses.of(cell, traits), cell.factors["capture"]) for cell in listed}
     names = {used for _, used, _ in kinds}
     found = _entries_of(catalog, names)
     options: dict[str, frozenset[str]] = {}
@@ -230,9 +190,9 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         options[entry.name] = options.get(entry.name, frozenset()) | frozenset(entry.needs.config)
     return Needs(
         topologies=frozenset(str(topology) for topology, *_ in kinds),
-        queues=frozenset(queue for queue, *_ in names),
-        traffic=frozenset(tool for _, traffic, *_ in names for tool in traffic.split(_AND)),
-        congestion_controls=frozenset(cc for _, _, *ccs in names for cc in ccs),
+        queues=frozenset(used.queue for used in names),
+        traffic=frozenset(tool for used in names for tool in used.tools),
+        congestion_controls=frozenset(cc for used in names for cc in used.ccs),
         modules=frozenset(modules(found)),
         options=options,
         catalog=catalog.folders,
@@ -311,19 +271,9 @@ def _workloads(given: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in given if refers(name, "workload")))
 
 
-@lru_cache(maxsize=1024)
-def _commands(given: frozenset[str]) -> tuple[str, ...]:
-    """Return which factors are commands of the user's own programs, in order."""
-    return tuple(sorted(name for name in given if refers(name, "program")))
-
-
 def executables_used(cells: Iterable[Cell]) -> frozenset[str]:
     """Return the programs of the user's own that these cells run, by name."""
-    return frozenset(
-        command_of(str(cell.factors[name])).program
-        for cell in _samples(cells)
-        for name in _commands(cell.given)
-    )
+    return frozenset(name for cell in _samples(cells) for name in executables(cell))
 
 
 def labs_used(cells: Iterable[Cell]) -> frozenset[str]:

@@ -21,7 +21,7 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
-from l4sbench.planning.inputs import executables_used
+from l4sbench.program.uses import executables
 from l4sbench.traffic import Ready
 from l4sbench.units import Rate
 from l4sbench.wording import quoted, quoted_name
@@ -457,7 +457,8 @@ def parts(
 
 def executable_variables(cells: Iterable[Cell], catalog: Catalog) -> list[dict[str, str]]:
     """Return the programs of the user's own that hosts are given, as playbooks/prepare.yml takes them."""
-    own = (catalog.executable(name) for name in sorted(executables_used(cells)))
+    used = {name for cell in cells for name in executables(cell)}
+    own = (catalog.executable(name) for name in sorted(used))
     return [{"file": str(one.file.absolute()), "name": one.handle} for one in own]
 
 

@@ -19,9 +19,9 @@ from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem, TrialFailed
 from l4sbench.files import remove_tree
 from l4sbench.plain import is_real_folder, plain_text
-from l4sbench.planning.inputs import entries, executables_used, kernel_options, uses
 from l4sbench.program import CHANGES_FILE
 from l4sbench.program.memory import guest_mb, tcp_mb
+from l4sbench.program.uses import Uses, executables, kernel_options
 from l4sbench.store.leavings import tidy
 from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.captures import compress_captures
@@ -150,7 +150,7 @@ class VirtualTestbed:
             TestbedError: no guest can be started at all.
         """
         lab = self._labs.get(spec.cell.lab, self._lab)
-        used = entries(self._catalog, uses(spec.cell, TRAITS))
+        used = Uses.of(spec.cell, TRAITS).entries(self._catalog)
         linux = lab.provided_by(kernel_options(used))
         steps = script.guest_script(
             spec.programs, spec.topology, linux, seed=spec.seed, tcp_mb=tcp_mb(spec.cell)
@@ -174,7 +174,7 @@ class VirtualTestbed:
     @contextlib.contextmanager
     def _own_programs(self, spec: TrialSpec, folder: Path) -> Iterator[None]:
         """Put the user's own programs of a trial where the guest finds them, as long as it runs."""
-        used = [self._catalog.executable(name) for name in executables_used([spec.cell])]
+        used = [self._catalog.executable(name) for name in executables(spec.cell)]
         if used:
             folder.mkdir()
         for own in used:
