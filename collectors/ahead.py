@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import polars as pl
 
-from l4sbench.plain import is_plain, is_real_folder
+from l4sbench.disk.plain import is_plain, is_real_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

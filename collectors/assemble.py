@@ -27,18 +27,18 @@ from collectors.kinds import READERS
 from collectors.lateness import REMARKABLE
 from collectors.reader import HOST_LIMITED
 from l4sbench import tables
+from l4sbench.disk.files import unfinished_folder
+from l4sbench.disk.plain import is_real_folder
 from l4sbench.errors import InputError
-from l4sbench.events import Status
-from l4sbench.factors import name_of
-from l4sbench.faults import Fault, FaultKind
-from l4sbench.files import unfinished_folder
-from l4sbench.plain import is_real_folder
+from l4sbench.facts.events import Status
+from l4sbench.facts.factors import name_of
+from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.store import TrialFolder
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
-    from l4sbench.cell import Cell
-    from l4sbench.groups import Group
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.groups import Group
     from l4sbench.program.trial import EndedTrial
     from l4sbench.store import Run
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import polars as pl
 
 from l4sbench import tables
-from l4sbench.faults import Fault, FaultKind
+from l4sbench.facts.faults import Fault, FaultKind
 
 if TYPE_CHECKING:
     from l4sbench.program.trial import EndedTrial

@@ -18,14 +18,14 @@ from collectors.flows import read_flows
 from collectors.kinds import reader_of
 from collectors.reader import HOST_LIMITED, TrialView
 from collectors.sockets import socket_rows
-from l4sbench.faults import Fault, FaultKind
+from l4sbench.facts.faults import Fault, FaultKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from collectors.reader import FlowResult
-    from l4sbench.cell import Cell
-    from l4sbench.groups import Group
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.groups import Group
     from l4sbench.program.trial import EndedTrial
 
 MOST_LEFT_OUT: Final = 0.05

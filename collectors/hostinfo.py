@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from collectors.collector import BadRawError, Rows
-from l4sbench.plain import is_plain, plain_text, read_plain
+from l4sbench.disk.plain import is_plain, plain_text, read_plain
 from l4sbench.program import ReadKind
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from collectors.collector import BadRawError, Rows
-from l4sbench.plain import is_plain, read_plain
-from l4sbench.traits import late_share
+from l4sbench.disk.plain import is_plain, read_plain
+from l4sbench.facts.traits import late_share
 
 if TYPE_CHECKING:
     from l4sbench.program.trial import EndedTrial

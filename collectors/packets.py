@@ -21,7 +21,7 @@ import polars as pl
 from collectors.collector import BadRawError
 from collectors.pcap import TCP, UDP, find_capture, read_capture
 from collectors.sockets import socket_rows
-from l4sbench.plain import is_plain, read_plain
+from l4sbench.disk.plain import is_plain, read_plain
 from l4sbench.traffic import SENDS
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import polars as pl
 from numpy.lib.stride_tricks import sliding_window_view
 
 from collectors.collector import BadRawError
-from l4sbench.plain import is_plain, open_plain, read_plain
+from l4sbench.disk.plain import is_plain, open_plain, read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from collectors.collector import BadRawError
 from collectors.exported import counters, exports_of, merged, values
 from collectors.timed import timed_rows
 from l4sbench import tables
-from l4sbench.plain import is_plain, plain_text
+from l4sbench.disk.plain import is_plain, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

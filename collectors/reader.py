@@ -15,16 +15,16 @@ import polars as pl
 from collectors.collector import BadRawError, Collector, ToolError
 from collectors.iperf3 import parse_iperf3
 from collectors.lean import parse_lean
-from l4sbench.faults import Fault, FaultKind
-from l4sbench.plain import is_plain, plain_text
+from l4sbench.disk.plain import is_plain, plain_text
+from l4sbench.facts.faults import Fault, FaultKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from collectors.result import Result
-    from l4sbench.cell import Cell
-    from l4sbench.groups import Group
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.groups import Group
     from l4sbench.program import FlowRun, Program, Server
 
 HOST_LIMITED: Final = 0.01

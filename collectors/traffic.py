@@ -15,7 +15,7 @@ from collectors.flows import read_flows
 from collectors.kinds import reader_of
 from collectors.result import Interval, Result, goodput_mbps
 from collectors.sockets import socket_rows
-from l4sbench.faults import texts
+from l4sbench.facts.faults import texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

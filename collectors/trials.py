@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from collectors.collector import SEPARATOR, BadRawError, Rows
 from collectors.hostinfo import read_kernel
-from l4sbench.factors import column_of
+from l4sbench.facts.factors import column_of
 from l4sbench.traffic.tools import LEAN
 
 if TYPE_CHECKING:

@@ -32,16 +32,16 @@ from collectors.lateness import read_lateness
 from collectors.pcap import find_capture
 from collectors.queues import queue_rows
 from collectors.sockets import socket_rows
-from l4sbench.events import Status
-from l4sbench.faults import Fault, FaultKind
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import Fault, FaultKind
+from l4sbench.facts.traits import LATE_MS, MOST_LATE
 from l4sbench.program import DROPS, ReadKind, differences
 from l4sbench.program.trial import Judgement
 from l4sbench.traffic import Ready
-from l4sbench.traits import LATE_MS, MOST_LATE
 
 if TYPE_CHECKING:
     from collectors.reader import FlowResult
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.program import Expected, Program
     from l4sbench.program.trial import TrialSpec
 

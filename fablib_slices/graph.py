@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from platformdirs import user_cache_path
 
-from l4sbench.assets import install_command
+from l4sbench.disk.assets import install_command
 from l4sbench.errors import InputError, TestbedError
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from ruamel.yaml import YAML
 from fablib_slices.access import BASTION_HOSTS, Access, inventory
 from fablib_slices.graph import slice_graph
 from fablib_slices.spec import NetSpec, PortSpec, SliceSpec, SwitchSpec, VmSpec
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import InputError
-from l4sbench.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

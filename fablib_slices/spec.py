@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from l4sbench.document import Document, Flaw, KeyPath, load_model
+from l4sbench.disk.document import Document, Flaw, KeyPath, load_model
 from l4sbench.errors import BadValueError, InputError, suggest
-from l4sbench.models import Strict
+from l4sbench.text.models import Strict
+from l4sbench.text.wording import quoted
 from l4sbench.topology import find_topology, is_path, mac_of, topology
-from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from l4sbench.topology import Topology

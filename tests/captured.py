@@ -14,15 +14,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from collectors.validity import judge
-from l4sbench.cell import Cell
-from l4sbench.events import Status
-from l4sbench.faults import FaultKind, stored_fault
+from l4sbench.facts.cell import Cell
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import FaultKind, stored_fault
+from l4sbench.facts.traits import Identity
 from l4sbench.matrix import Matrix
 from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
 from l4sbench.store import Ending, Run, locked
 from l4sbench.topology import topology
-from l4sbench.traits import Identity
 
 INPUTS = "0123456789abcdef"
 SEED = 7

@@ -25,7 +25,7 @@ DRAWING: Final = ROOT / "docs" / "architecture.svg"
 
 PLACES: Final = {
     "cli": (2.7, "commands"),
-    "app": (2.7, "one call per command"),
+    "app": (2.7, "a call per command"),
     "testbeds": (1.0, "where trials run"),
     "collectors": (4.0, "raw files to rows"),
     "reports": (5.6, "tables to verdicts"),
@@ -37,17 +37,11 @@ PLACES: Final = {
     "tables": (5.6, "schemas"),
     "matrix": (4.95, "YAML to cells"),
     "catalog": (4.95, "queues, cc"),
-    "traits": (0.6, "needs and facts"),
-    "cell": (1.8, "factors, id"),
     "topology": (4.6, "nodes, networks"),
-    "common": (1.8, "shared factors"),
-    "factors": (2.7, "names, meanings"),
-    "groups": (2.7, "flow groups"),
-    "traffic": (2.7, "kinds of flows"),
-    "executables": (2.2, "own senders"),
-    "workloads": (3.5, "sizes, arrivals"),
-    "document": (4.2, "YAML, positions"),
-    "parameters": (3.1, "types, ranges"),
+    "facts": (4.6, "cells, factors"),
+    "traffic": (4.6, "kinds of flows"),
+    "disk": (4.6, "safe files, trust"),
+    "text": (4.6, "units, parameters"),
 }
 """Column and caption of each part that gets a box. Its row is that of its floor."""
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from collectors.validity import judge
 from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.engine.loop import Order, execute
-from l4sbench.events import Event, TrialEnded
+from l4sbench.facts.events import Event, TrialEnded
 from l4sbench.store import Run, locked
 from l4sbench.testbeds.dask.answers import Ran, RawFile, encode, new_files, write
 from l4sbench.testbeds.dask.guests import DaskGuests

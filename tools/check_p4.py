@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from l4sbench import assets
+from l4sbench.disk import assets
 
 COMPILERS = ("bf-p4c", "p4c")
 CANNOT = 77

@@ -8,10 +8,10 @@ Each is a folder without links, whose version changes with the source.
 import argparse
 from pathlib import Path
 
-from l4sbench import assets
-from l4sbench.files import new_folder
+from l4sbench.disk import assets
+from l4sbench.disk.files import new_folder
+from l4sbench.disk.trust import read_code
 from l4sbench.testbeds.ssh.dkms import DkmsPackage, package
-from l4sbench.trust import read_code
 
 
 def packages() -> list[DkmsPackage]:

@@ -23,15 +23,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from l4sbench import assets
+from l4sbench.disk import assets
+from l4sbench.disk.files import remove_tree
+from l4sbench.disk.trust import read_code
 from l4sbench.errors import TestbedError
-from l4sbench.files import remove_tree
 from l4sbench.testbeds.ssh.dkms import package
 from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.scratchapt import ScratchApt
-from l4sbench.trust import read_code
 
 SUITES = {"trixie-backports": "trixie trixie-backports", "sid": "sid"}
 """Suites that apt reads, by the name of the suite under test."""

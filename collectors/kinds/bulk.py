@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from collectors.reader import HOST_LIMITED, NEGOTIATED, Limit, Reader
-from l4sbench.faults import Fault, FaultKind
+from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.traffic.bulk import Bulk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from collectors.reader import FlowResult, TrialView
-    from l4sbench.groups import Group
+    from l4sbench.facts.groups import Group
 
 START_LIMITED: Final = 0.02
 """A flow may also be limited at its start for this share of its busy time, while the receiver's window grows:

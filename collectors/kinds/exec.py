@@ -19,18 +19,18 @@ from collectors.collector import BadRawError, Collector, Rows
 from collectors.packets import read_packets
 from collectors.reader import OFF_RATE, FlowResult, Reader, receiver_of
 from collectors.result import Interval, Result, rate_mbps
-from l4sbench.faults import Fault, FaultKind
-from l4sbench.plain import read_plain
+from l4sbench.disk.plain import read_plain
+from l4sbench.disk.userfiles import short
+from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.traffic import CODEPOINTS, FOLDER
 from l4sbench.traffic.exec import Exec, json_file
-from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from collectors.reader import TrialView
-    from l4sbench.groups import Group
+    from l4sbench.facts.groups import Group
     from l4sbench.program import FlowRun, Program
     from l4sbench.program.trial import EndedTrial
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from collectors.collector import BadRawError, Collector, Rows
 from collectors.reader import FlowResult, Reader
 from collectors.result import Result
-from l4sbench.plain import open_plain
+from l4sbench.disk.plain import open_plain
+from l4sbench.disk.userfiles import short
 from l4sbench.traffic.flent import FLENT
-from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from collectors.reader import OFF_RATE, Reader
-from l4sbench.faults import Fault, FaultKind
+from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.traffic.paced import Paced
 from l4sbench.traffic.syn_flood import SynFlood
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from collectors.reader import FlowResult, TrialView
-    from l4sbench.groups import Group
+    from l4sbench.facts.groups import Group
 
 MOST_FRAME_BYTES: Final = 65_549
 """Length of the longest frame that a paced flow may consist of."""

@@ -19,8 +19,8 @@ from l4sbench.planning.plan import looks
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from l4sbench.cell import Cell
     from l4sbench.engine.looks import Decide
+    from l4sbench.facts.cell import Cell
     from l4sbench.matrix import Matrix
     from l4sbench.planning.plan import Plan
     from l4sbench.program.trial import EndedTrial
@@ -76,7 +76,7 @@ class _Decider:
     looks: int
 
     def __call__(self, cell: Cell, ended: Sequence[EndedTrial]) -> Literal["more", "enough"]:
-        from l4sbench.events import Status
+        from l4sbench.facts.events import Status
         from reports.result.adaptive import decided
 
         # A baseline has no verdict, and where all trials are invalid, more of them would be invalid too.

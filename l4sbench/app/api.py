@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from l4sbench import assets
 from l4sbench.app.notebook import listener, shown
 from l4sbench.app.plans import as_html
 from l4sbench.app.prepare import (
@@ -33,21 +32,22 @@ from l4sbench.app.reading import copy_description, reading, writable, writing
 from l4sbench.app.rules import require_rule
 from l4sbench.app.stored import StoredRun
 from l4sbench.catalog.outside import keep_catalog
+from l4sbench.disk import assets
 from l4sbench.errors import InputError, TestbedError
-from l4sbench.factors import DEFAULT_LAB
+from l4sbench.facts.factors import DEFAULT_LAB
 from l4sbench.printable import html_text
 
 if TYPE_CHECKING:
     from collectors.assemble import Collected
     from l4sbench.app.adaptive import Forecast
-    from l4sbench.cell import Cell
     from l4sbench.engine.loop import RunResult
     from l4sbench.errors import Problem
-    from l4sbench.events import OnEvent
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.events import OnEvent
+    from l4sbench.facts.traits import TestbedTraits
     from l4sbench.planning.plan import Plan
     from l4sbench.program import Program
     from l4sbench.topology import Topology
-    from l4sbench.traits import TestbedTraits
     from reports.compare import Comparison
     from reports.result.load import RunTables
     from reports.result.verdicts import Decision
@@ -205,7 +205,7 @@ def run(
         quick: Run the matrix's quick variant, which has a run directory of its own.
         on_state: Called with the state of the testbed while it is prepared, in words.
         on_plan: Called with the plan before anything runs.
-        on_event: Called with every event of the run, see `l4sbench.events`; default: a bar in a notebook.
+        on_event: Called with every event of the run (`l4sbench.facts.events`); default: a bar in a notebook.
 
     Raises:
         InputError: the matrix, a filter or a folder is wrong, or a cell needs code that is not trusted yet.

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from l4sbench.app import api
 from l4sbench.app.prepare import RUNS, RunOptions, find_run, load_matrix
+from l4sbench.disk.userfiles import is_folder, short
 from l4sbench.errors import InputError, TestbedError
-from l4sbench.userfiles import is_folder, short
 
 if TYPE_CHECKING:
-    from l4sbench.events import OnEvent
+    from l4sbench.facts.events import OnEvent
     from l4sbench.testbeds.virtual.lab import BuildStep
     from reports.compare import Comparison
 

@@ -15,8 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from l4sbench.disk.files import remove_tree, temporary_name
 from l4sbench.errors import InputError, L4sbenchError
-from l4sbench.files import remove_tree, temporary_name
 from l4sbench.store import Run, locked, steady, user_of
 from l4sbench.store.lock import making_runs
 from l4sbench.store.run import begun

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import InputError
-from l4sbench.parameters import plain
+from l4sbench.text.parameters import plain
 
 if TYPE_CHECKING:
     from l4sbench.matrix import Matrix
-    from l4sbench.units import Value
+    from l4sbench.text.units import Value
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from l4sbench import events
+from l4sbench.facts import events
 from l4sbench.printable import html_text
-from l4sbench.wording import as_duration
+from l4sbench.text.wording import as_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from l4sbench.events import OnEvent
+    from l4sbench.facts.events import OnEvent
 
 _Shown = TypeVar("_Shown")
 

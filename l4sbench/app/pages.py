@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from l4sbench import assets
+from l4sbench.disk import assets
+from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, suggest
-from l4sbench.userfiles import short
 
 _HEADING: Final = re.compile(r"^(#+) (.*)$", re.MULTILINE)
 _ROW: Final = re.compile(r"^\| (.*?) \| (.*) \|$", re.MULTILINE)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.printable import html_table, html_text
-from l4sbench.wording import as_duration, counted
+from l4sbench.text.wording import as_duration, counted
 
 if TYPE_CHECKING:
     from l4sbench.planning.plan import CellPlan, Plan, PlanRow, Reason, Spread

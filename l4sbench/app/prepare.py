@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench import assets
 from l4sbench.catalog.outside import CATALOG, settle, settle_executables
+from l4sbench.disk import assets
+from l4sbench.disk.userfiles import is_file, short
 from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.factors import DEFAULT_LAB, MAX_TRIALS
-from l4sbench.userfiles import is_file, short
+from l4sbench.facts.factors import DEFAULT_LAB, MAX_TRIALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.catalog.outside import Settled
     from l4sbench.engine.testbed import Testbed
+    from l4sbench.facts.traits import Identity, Stages, TestbedTraits
     from l4sbench.matrix import Matrix, Trials
     from l4sbench.planning.cost import CostBook
     from l4sbench.planning.plan import Plan
     from l4sbench.store import Run, StoreView
-    from l4sbench.traits import Identity, Stages, TestbedTraits
     from reports.result.rules import Rule
 
 RUNS: Final = Path("runs")

@@ -15,7 +15,7 @@ from l4sbench.app import api
 from l4sbench.app.api import Planned, RunLike, load, run
 from l4sbench.app.notebook import shown
 from l4sbench.app.prepare import RUNS, RunOptions
-from l4sbench.factors import DEFAULT_LAB
+from l4sbench.facts.factors import DEFAULT_LAB
 
 if TYPE_CHECKING:
     from reports.compare import Comparison

@@ -97,7 +97,7 @@ def refuse_other(file: Path, mark: bytes, what: str) -> None:
 
 def _has(file: Path, *marks: bytes) -> bool:
     """Return True if a file begins with one of the marks, more or less."""
-    from l4sbench.plain import read_plain
+    from l4sbench.disk.plain import read_plain
 
     try:
         head = read_plain(file, _HEAD_BYTES)
@@ -121,7 +121,7 @@ def copy_description(run: Path, folder: Path) -> Path:
         OSError: it cannot be written.
     """
     from l4sbench.catalog.outside import CATALOG, EXECUTABLES, TOPOLOGIES
-    from l4sbench.files import new_folder, write_whole
+    from l4sbench.disk.files import new_folder, write_whole
 
     manifest = (run / "manifest.json").read_bytes()
     kept = folder / "manifest.json"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.app.reading import reading, refuse_other, refuse_others, writing
-from l4sbench.files import write_whole
+from l4sbench.disk.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.app.prepare import load_matrix
+from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, suggest
 from l4sbench.store import Run, user_of
 from l4sbench.store.run import begun
-from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,11 +10,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from l4sbench import events
 from l4sbench.engine.loop import Engine, Order, RunResult, execute, under_way
 from l4sbench.errors import PlaceLost, TrialFailed
+from l4sbench.facts import events
+from l4sbench.facts.traits import Identity, Stage
 from l4sbench.planning.plan import ReadyBatch, StagedBatch
-from l4sbench.traits import Identity, Stage
 
 if TYPE_CHECKING:
     from l4sbench.planning.plan import Plan

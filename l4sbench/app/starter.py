@@ -52,8 +52,8 @@ CHOICES: Final = (
 
 def defaults() -> dict[str, str]:
     """Return the choices of the matrix `quickstart`."""
-    from l4sbench import assets
-    from l4sbench.document import read
+    from l4sbench.disk import assets
+    from l4sbench.disk.document import read
 
     found: Any = read(assets.folder("matrices") / "quickstart.yaml").content
     groups = zip(("cc", "against"), found["flows"].values(), strict=True)
@@ -71,8 +71,8 @@ def checked(choice: Option, text: str, catalog: Catalog) -> str:
     Raises:
         InputError: it is not valid.
     """
-    from l4sbench.factors import FACTORS, MAX_TRIALS
-    from l4sbench.parameters import Parameter
+    from l4sbench.facts.factors import FACTORS, MAX_TRIALS
+    from l4sbench.text.parameters import Parameter
 
     values, place = _split(text), f"--{choice.name}"
     problems = [] if values else [Problem("", place, "needs a value")]
@@ -103,7 +103,7 @@ def write(file: Path, chosen: Mapping[str, str], catalog: Catalog) -> int:
     Raises:
         InputError: the file exists, or the choices do not fit together.
     """
-    from l4sbench.files import write_whole
+    from l4sbench.disk.files import write_whole
     from l4sbench.matrix import Matrix
 
     require_new(file)
@@ -128,7 +128,7 @@ def require_new(file: Path) -> None:
 
 
 def _text(matrix: str, made: Mapping[str, str], catalog: Catalog) -> str:
-    from l4sbench import assets
+    from l4sbench.disk import assets
 
     against = _split(made["against"])
     controls = [catalog.congestion_control(name) for name in against]

@@ -10,13 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from l4sbench import assets
 from l4sbench.app.pages import glossary
 from l4sbench.catalog.describe import Description, described, facts
+from l4sbench.disk import assets
+from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, did_you_mean
-from l4sbench.factors import FACTORS, GROUP_FACTORS, RESERVED
+from l4sbench.facts.factors import FACTORS, GROUP_FACTORS, RESERVED
 from l4sbench.topology import find_topology, is_path, offered, topology
-from l4sbench.userfiles import short
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CatalogEntry
@@ -296,7 +296,7 @@ def _matrix(file: Path) -> Term:
 
 
 def _content(file: Path) -> Mapping[str, object]:
-    from l4sbench.document import read
+    from l4sbench.disk.document import read
 
     content = read(file).content
     return content if isinstance(content, dict) else {}

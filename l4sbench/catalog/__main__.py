@@ -14,13 +14,13 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from l4sbench import assets
 from l4sbench.catalog import Catalog, CatalogEntry
 from l4sbench.catalog.describe import described, facts
-from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS
+from l4sbench.disk import assets
+from l4sbench.facts.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS
 
 if TYPE_CHECKING:
-    from l4sbench.parameters import Parameter
+    from l4sbench.text.parameters import Parameter
 
 _HEAD: Final = """\
 # Catalog

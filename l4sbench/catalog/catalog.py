@@ -10,15 +10,15 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from l4sbench import assets
 from l4sbench.catalog.entries import CatalogEntry, CongestionControl, Queue
 from l4sbench.catalog.reader import read_entry
-from l4sbench.document import read
+from l4sbench.disk import assets
+from l4sbench.disk.document import read
+from l4sbench.disk.userfiles import is_file, is_folder
 from l4sbench.errors import InputError, Problem, suggest
-from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, FactorColumn, Owner, name_of
+from l4sbench.facts.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, FactorColumn, Owner, name_of
+from l4sbench.text.wording import quoted
 from l4sbench.topology import topology
-from l4sbench.userfiles import is_file, is_folder
-from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from l4sbench.catalog.entries import KernelModule
     from l4sbench.catalog.exports import Exports
-    from l4sbench.executables import Executable
-    from l4sbench.parameters import Parameter
+    from l4sbench.disk.executables import Executable
+    from l4sbench.text.parameters import Parameter
     from l4sbench.topology import Topology
 
 MODULE_FILE = "module.yml"

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.catalog.entries import Queue
-from l4sbench.parameters import plain
-from l4sbench.units import EXPECTED
+from l4sbench.text.parameters import plain
+from l4sbench.text.units import EXPECTED
 
 if TYPE_CHECKING:
     from l4sbench.catalog.entries import CatalogEntry, KernelNeeds
-    from l4sbench.parameters import Parameter
-    from l4sbench.units import Value
+    from l4sbench.text.parameters import Parameter
+    from l4sbench.text.units import Value
 
 _KINDS: Final = {"int": "whole number", "float": "number", "bool": "true or false", "str": "word"}
 _DERIVED: Final = {"buffer": "from buffer_bdp", "rate": "the rate of the bottleneck"}

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench.catalog.template import Field, Item, Text, holds, number, render, render_text
-from l4sbench.parameters import OWN, Condition, Parameter
-from l4sbench.units import Duration, Packets, Percent, Rate, Size, Value
+from l4sbench.text.parameters import OWN, Condition, Parameter
+from l4sbench.text.units import Duration, Packets, Percent, Rate, Size, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -21,9 +21,9 @@ from pydantic import (
 
 from l4sbench.catalog.exports import ColumnKind  # noqa: TC001  (pydantic reads it)
 from l4sbench.errors import BadValueError
-from l4sbench.expressions import valid_expression
-from l4sbench.parameters import as_word, shown
-from l4sbench.units import Kind  # noqa: TC001  (pydantic reads it)
+from l4sbench.text.expressions import valid_expression
+from l4sbench.text.parameters import as_word, shown
+from l4sbench.text.units import Kind  # noqa: TC001  (pydantic reads it)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]

@@ -10,14 +10,14 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from l4sbench import assets
 from l4sbench.catalog.entries import Queue
+from l4sbench.disk import assets
+from l4sbench.disk.executables import Executable
+from l4sbench.disk.files import new_folder, sync_folder
+from l4sbench.disk.trust import is_code, read_code, trust, trust_program, trusted_copy, trusted_program
+from l4sbench.disk.userfiles import read_bytes
 from l4sbench.errors import InputError, Problem
-from l4sbench.executables import Executable
-from l4sbench.files import new_folder, sync_folder
 from l4sbench.topology import read_topology
-from l4sbench.trust import is_code, read_code, trust, trust_program, trusted_copy, trusted_program
-from l4sbench.userfiles import read_bytes
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CatalogEntry

@@ -24,11 +24,11 @@ from l4sbench.catalog.entries import (
 )
 from l4sbench.catalog.exports import SHARED, UNITS, Column, Exports, Table, units_of
 from l4sbench.catalog.template import Item, Part, Text, fields, parse_text
-from l4sbench.document import Flaw, parse
+from l4sbench.disk.document import Flaw, parse
+from l4sbench.disk.userfiles import read_bytes
 from l4sbench.errors import BadValueError, suggest
-from l4sbench.parameters import Condition, Parameter
-from l4sbench.userfiles import read_bytes
-from l4sbench.wording import quoted
+from l4sbench.text.parameters import Condition, Parameter
+from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from l4sbench.document import KeyPath
-    from l4sbench.units import Value
+    from l4sbench.disk.document import KeyPath
+    from l4sbench.text.units import Value
 
 BUFFER, RATE = "buffer", "rate"
 _T = TypeVar("_T")

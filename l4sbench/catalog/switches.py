@@ -11,10 +11,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from l4sbench import assets
 from l4sbench.catalog.files import Key, Name  # noqa: TC001  (pydantic reads them)
-from l4sbench.document import Flaw, load_model
-from l4sbench.models import Strict
+from l4sbench.disk import assets
+from l4sbench.disk.document import Flaw, load_model
+from l4sbench.text.models import Strict
 
 BUFFER: Final = "buffer"
 REST: Final = "rest"

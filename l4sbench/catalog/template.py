@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from l4sbench.units import RATE_UNITS, Duration, Packets, Rate, Size, Value
-from l4sbench.wording import quoted
+from l4sbench.text.units import RATE_UNITS, Duration, Packets, Rate, Size, Value
+from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
-    from l4sbench.parameters import Condition
+    from l4sbench.text.parameters import Condition
 
 _FIELD = re.compile(r"\{([a-z][a-z0-9_]*)(?:\.([a-z_]+))?\}")
 _NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}

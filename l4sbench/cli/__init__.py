@@ -33,8 +33,8 @@ from l4sbench.cli import (
 from l4sbench.cli import slice as slices
 from l4sbench.cli.options import add_subcommands, as_filter
 from l4sbench.cli.terminal import Styled, answer, say
+from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, L4sbenchError, TestbedError, did_you_mean, suggest
-from l4sbench.userfiles import short
 from l4sbench.version import __version__
 
 OK: Final = 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs, count
 from l4sbench.cli.terminal import answer, answer_json, as_path, as_table, ask, say, warn
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.app.cleaning import Litter

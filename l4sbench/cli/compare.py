@@ -55,7 +55,7 @@ def compare(args: argparse.Namespace) -> int:
     """Print the comparison; return 1 when a cell regressed."""
     from l4sbench.app import api
     from l4sbench.app.reading import refuse_other
-    from l4sbench.files import write_whole
+    from l4sbench.disk.files import write_whole
     from reports.compare.render import SUITES, as_document, as_junit, as_text
 
     if args.junit:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import as_filter, is_filter
 from l4sbench.cli.terminal import answer, answer_json, as_path, say, warn
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from reports.figures import Written

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from l4sbench.cli.options import as_filter, is_filter
 from l4sbench.cli.terminal import answer, answer_json, as_path, say
 from l4sbench.errors import InputError
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from reports.flent import Origin
@@ -41,7 +41,7 @@ def write(args: argparse.Namespace) -> int:
     """Write the trials of a run, or of the cells that pass the filters, and print the folder."""
     from l4sbench.app import api
     from l4sbench.app.reading import refuse_other, writing
-    from l4sbench.files import write_whole
+    from l4sbench.disk.files import write_whole
     from reports.flent import MARK, flent_files, flent_names
 
     run: Path = args.run

@@ -14,7 +14,7 @@ from l4sbench.app.starter import CHOICES, checked, defaults, require_new, write
 from l4sbench.cli.options import Subparsers, add_catalog, add_command
 from l4sbench.cli.terminal import Styled, answer, as_command, ask, say
 from l4sbench.errors import InputError, Problem
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog

@@ -22,11 +22,11 @@ from l4sbench.cli.options import (
     lab_name,
 )
 from l4sbench.cli.terminal import answer, answer_json, as_table, say
-from l4sbench.factors import DEFAULT_LAB
+from l4sbench.facts.factors import DEFAULT_LAB
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.testbeds.virtual.lab import LabStatus
     from l4sbench.topology import Topology
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from l4sbench.cli.terminal import answer
+from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError
-from l4sbench.factors import DEFAULT_LAB, LAB_NAME
-from l4sbench.userfiles import short
+from l4sbench.facts.factors import DEFAULT_LAB, LAB_NAME
 
 if TYPE_CHECKING:
     from l4sbench.app.prepare import RunOptions
@@ -219,8 +219,8 @@ def run_command(
     The latest run of a matrix that ships with l4sbench is called by its name, any other by the run's copy
     beside its catalog.
     """
-    from l4sbench import assets
     from l4sbench.cli.terminal import as_command
+    from l4sbench.disk import assets
     from l4sbench.store import Run
 
     shipped = assets.folder("matrices") / f"{matrix}.yaml"

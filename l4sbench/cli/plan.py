@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices, run_options
 from l4sbench.cli.terminal import OneByOne, answer, answer_json, as_table, kernels_text, say, warn
-from l4sbench.wording import as_duration, counted
+from l4sbench.text.wording import as_duration, counted
 
 if TYPE_CHECKING:
     from l4sbench.app.adaptive import Forecast
@@ -50,7 +50,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def plan(args: argparse.Namespace) -> int:
     """Print the plan."""
-    from l4sbench.garbage import collector_paused
+    from l4sbench.disk.garbage import collector_paused
 
     if args.export is not None:
         return _export(args)

@@ -16,11 +16,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from l4sbench import events
 from l4sbench.cli.terminal import Styled, is_terminal, kernels_text, say
 from l4sbench.errors import L4sbenchError
+from l4sbench.facts import events
 from l4sbench.printable import printable
-from l4sbench.wording import as_duration, counted
+from l4sbench.text.wording import as_duration, counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -13,7 +13,7 @@ from l4sbench.cli import figures, flent
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command
 from l4sbench.cli.terminal import answer, answer_json, as_command, as_path, colour, is_terminal, say, warn
 from l4sbench.errors import InputError
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

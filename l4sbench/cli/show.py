@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_run, add_runs
 from l4sbench.cli.terminal import Styled, answer, answer_json, as_command, as_path, as_table, say
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from l4sbench.cli.options import Subparsers, add_command, add_subcommands, count
 from l4sbench.cli.terminal import answer, answer_json, as_command, as_path, as_table, say, warn
 from l4sbench.errors import InputError, TestbedError
-from l4sbench.wording import as_duration
+from l4sbench.text.wording import as_duration
 
 if TYPE_CHECKING:
     from fablib_slices import Slice, SliceFile, SliceSpec
@@ -133,7 +133,7 @@ def plan(args: argparse.Namespace) -> int:
     )
     from fablib_slices.checks import rounded, site_with_room, warnings
     from l4sbench.app.reading import refuse_other
-    from l4sbench.files import write_whole
+    from l4sbench.disk.files import write_whole
 
     if args.graph:
         refuse_other(args.graph, _GRAPH_MARK.encode(), "a slice's graph")

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from l4sbench.disk.files import PARTIAL
 from l4sbench.errors import TestbedError
-from l4sbench.files import PARTIAL
 
 _IN_ASCII: Final = "l4sbench-in-ascii"
 _SIGNS: Final = {

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
-from l4sbench import events
 from l4sbench.engine.crew import GRACE_S
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.engine.worker import describe
 from l4sbench.errors import PlaceLost, TestbedError
+from l4sbench.facts import events
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -18,7 +18,7 @@ from l4sbench.planning.plan import looks, reason_of
 from l4sbench.store import TrialFolder
 
 if TYPE_CHECKING:
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.matrix import Trials
     from l4sbench.planning.inputs import TrialInputs
     from l4sbench.planning.plan import Batch, CellPlan

@@ -24,15 +24,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from l4sbench import events
 from l4sbench.engine.control import Control, Teller
 from l4sbench.engine.crew import Crew, UnderWay
 from l4sbench.engine.looks import CellLook, Decide, Looks
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.engine.worker import Judge, Kept, Task, Worker, describe
 from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
-from l4sbench.events import Status
-from l4sbench.faults import texts
+from l4sbench.facts import events
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import texts
 from l4sbench.planning.cost import carried_mbps
 from l4sbench.planning.plan import Batch, PlannedTrial, ReadyBatch, Reason
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.errors import Problem
+    from l4sbench.facts.traits import Identity, Needs, TestbedTraits
     from l4sbench.program.trial import TrialSpec
-    from l4sbench.traits import Identity, Needs, TestbedTraits
 
 
 class TrialStopped(Exception):  # noqa: N818  (not an error)

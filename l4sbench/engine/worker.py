@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from l4sbench.disk.files import write_whole
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import L4sbenchError, TrialFailed
-from l4sbench.events import Status
-from l4sbench.faults import Fault, FaultKind
-from l4sbench.files import write_whole
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.program import programs
 from l4sbench.program.trial import Judgement, TrialSpec, draw_conditions, seed_of
 from l4sbench.store import Ending, is_full

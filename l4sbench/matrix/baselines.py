@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from l4sbench.cell import Cell
-from l4sbench.common import Common
 from l4sbench.errors import BadValueError
-from l4sbench.factors import name_of
+from l4sbench.facts.cell import Cell
+from l4sbench.facts.common import Common
+from l4sbench.facts.factors import name_of
 from l4sbench.matrix.expand import MAX_CELLS
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
+    from l4sbench.text.units import Value
     from l4sbench.topology import NodePair
-    from l4sbench.units import Value
 
 BASELINES: Final = ("none", "solo", "solo-and-same")
 """Values of `baselines` in a matrix."""

@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from l4sbench.cell import Cell
-from l4sbench.document import reported
+from l4sbench.disk.document import reported
+from l4sbench.disk.garbage import collector_paused
+from l4sbench.disk.userfiles import MOST_PROBLEMS
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
-from l4sbench.garbage import collector_paused
+from l4sbench.facts.cell import Cell
 from l4sbench.matrix.naming import Meaning, Names, Resolved, resolve
 from l4sbench.matrix.patterns import BAR, MAX_ALTERNATIVES, Pattern, with_commas
 from l4sbench.matrix.shapes import Block, Owns, ResolvedPoint, ShapeMaker, halves, shaping_names
-from l4sbench.userfiles import MOST_PROBLEMS
-from l4sbench.wording import quoted
+from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from l4sbench.common import Common
+    from l4sbench.facts.common import Common
     from l4sbench.matrix.reading import AxisSource, ListEntry, MatrixSource, Statement
-    from l4sbench.units import Value
+    from l4sbench.text.units import Value
 
 MAX_CELLS = 1_000_000
 _NAMED = 5  # number of examples in a note or message

@@ -28,12 +28,20 @@ from pydantic import (
     WrapValidator,
 )
 
-from l4sbench.document import unless_cut
+from l4sbench.disk.document import unless_cut
 from l4sbench.errors import BadValueError
-from l4sbench.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, GROUP_NAME, MAX_TRIALS, RESERVED
-from l4sbench.parameters import Parameter, plain, shown
-from l4sbench.units import UNITS
-from l4sbench.wording import quoted
+from l4sbench.facts.factors import (
+    EVENT_FACTORS,
+    EVENTS,
+    FACTORS,
+    GROUP_FACTORS,
+    GROUP_NAME,
+    MAX_TRIALS,
+    RESERVED,
+)
+from l4sbench.text.parameters import Parameter, plain, shown
+from l4sbench.text.units import UNITS
+from l4sbench.text.wording import quoted
 
 Schema = dict[str, Any]
 

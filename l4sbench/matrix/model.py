@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from l4sbench.catalog import Catalog
-from l4sbench.document import reported
+from l4sbench.disk.document import reported
+from l4sbench.disk.userfiles import is_folder, short
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
-from l4sbench.factors import FACTOR_NAMES
+from l4sbench.facts.factors import FACTOR_NAMES
 from l4sbench.matrix.baselines import baselines
 from l4sbench.matrix.expand import expand
 from l4sbench.matrix.naming import Names
@@ -20,14 +21,13 @@ from l4sbench.matrix.own import own_executables, own_topologies
 from l4sbench.matrix.patterns import select
 from l4sbench.matrix.reading import MatrixSource, read_source
 from l4sbench.matrix.writing import as_yaml
-from l4sbench.userfiles import is_folder, short
-from l4sbench.wording import quoted, quoted_name
+from l4sbench.text.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
 
 DEFAULT_TRIALS = 3
 LEAST_TRIALS = 3

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
-from l4sbench.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, Owner, name_of
+from l4sbench.facts.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, Owner, name_of
+from l4sbench.text.wording import quoted
 from l4sbench.topology import is_path
-from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from l4sbench.catalog import Catalog, CatalogEntry
     from l4sbench.matrix.reading import Statement
-    from l4sbench.parameters import Parameter, Reference
-    from l4sbench.units import Value
+    from l4sbench.text.parameters import Parameter, Reference
+    from l4sbench.text.units import Value
 
 SETTINGS = (
     "matrix",
@@ -46,7 +46,7 @@ SETTINGS = (
 
 
 def _workload(name: str, path: str) -> object:
-    from l4sbench.workloads import workload
+    from l4sbench.disk.workloads import workload
 
     return workload(name, path)
 
@@ -76,7 +76,7 @@ class Names:
         }
 
     def _executable(self, command: str, path: str) -> object:
-        from l4sbench.executables import command_of
+        from l4sbench.disk.executables import command_of
 
         return self.catalog.executable(command_of(command).program, path)
 
@@ -144,7 +144,7 @@ class Names:
         if factor.refers == "topology" and isinstance(value, str) and is_path(value):
             value = Path(value).stem  # `own_topologies` has read the file
         if factor.refers == "program" and isinstance(value, str):
-            from l4sbench.executables import command_of
+            from l4sbench.disk.executables import command_of
 
             value = command_of(value).text  # `own_executables` has read the file
         if isinstance(value, str) and (check := self._checks.get(factor.refers)) is not None:

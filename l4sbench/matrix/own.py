@@ -7,20 +7,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from l4sbench.document import reported
+from l4sbench.disk.document import reported
+from l4sbench.disk.executables import Executable, command_of
+from l4sbench.disk.userfiles import is_file
 from l4sbench.errors import BadValueError, InputError, Problem
-from l4sbench.executables import Executable, command_of
-from l4sbench.factors import refers
+from l4sbench.facts.factors import refers
+from l4sbench.text.wording import quoted
 from l4sbench.topology import find_topology, is_path
-from l4sbench.userfiles import is_file
-from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from l4sbench.catalog import Catalog
     from l4sbench.matrix.reading import MatrixSource, Statement
-    from l4sbench.parameters import Reference
+    from l4sbench.text.parameters import Reference
     from l4sbench.topology import Topology
 
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from l4sbench.document import reported
+from l4sbench.disk.document import reported
+from l4sbench.disk.userfiles import short
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
-from l4sbench.factors import FACTORS
-from l4sbench.parameters import plain
-from l4sbench.units import EXPECTED, Value, kind_of, parse_quantity
-from l4sbench.userfiles import short
+from l4sbench.facts.factors import FACTORS
+from l4sbench.text.parameters import plain
+from l4sbench.text.units import EXPECTED, Value, kind_of, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
 
 CELL = "cell"
 """Name that filters use for ids of cells: `cell=codel_*`."""

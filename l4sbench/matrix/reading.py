@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from l4sbench.document import CUT, Document, KeyPath, parse, salvage
+from l4sbench.disk.document import CUT, Document, KeyPath, parse, salvage
+from l4sbench.disk.userfiles import read_bytes
 from l4sbench.errors import BadValueError, InputError, Problem
-from l4sbench.factors import EVENTS, FACTOR_NAMES
-from l4sbench.userfiles import read_bytes
-from l4sbench.wording import quoted, quoted_name
+from l4sbench.facts.factors import EVENTS, FACTOR_NAMES
+from l4sbench.text.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
     from l4sbench.matrix.grammar import MatrixFile, Stated

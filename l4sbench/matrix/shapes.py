@@ -14,19 +14,28 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from l4sbench.catalog import CongestionControl
-from l4sbench.common import Common
 from l4sbench.errors import InputError, Problem, did_you_mean
-from l4sbench.factors import EVENT_AT, EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, HOSTS, Owner, name_of
+from l4sbench.facts.common import Common
+from l4sbench.facts.factors import (
+    EVENT_AT,
+    EVENT_FACTORS,
+    EVENTS,
+    FACTORS,
+    GROUP_FACTORS,
+    HOSTS,
+    Owner,
+    name_of,
+)
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
+from l4sbench.text.wording import quoted
 from l4sbench.traffic import DEFAULT_SEND, SENDS
-from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from l4sbench.catalog import CatalogEntry
     from l4sbench.matrix.reading import MatrixSource, Statement
-    from l4sbench.units import Value
+    from l4sbench.text.units import Value
 
 ResolvedPoint: TypeAlias = tuple[Resolved, ...]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from l4sbench.factors import refers
+from l4sbench.facts.factors import refers
 from l4sbench.topology import is_path
 
 if TYPE_CHECKING:

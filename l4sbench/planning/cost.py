@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 
 from platformdirs import user_cache_path
 
+from l4sbench.disk.files import write_whole
+from l4sbench.disk.userfiles import read_json
 from l4sbench.errors import InputError
-from l4sbench.files import write_whole
+from l4sbench.facts.traits import CostModel
 from l4sbench.program.timing import length
-from l4sbench.traits import CostModel
-from l4sbench.userfiles import read_json
 
 if TYPE_CHECKING:
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
 
 FILE: Final = "cost.json"
 _FORMAT: Final = 2

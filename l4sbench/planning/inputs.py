@@ -18,25 +18,28 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench import assets
-from l4sbench.factors import DEFAULT_LAB, EVENTS, FACTORS, Owner, name_of, refers
+from l4sbench.disk import assets
+from l4sbench.disk.workloads import digest as digest_of_workload
+from l4sbench.facts.factors import DEFAULT_LAB, EVENTS, FACTORS, Owner, name_of, refers
+from l4sbench.facts.traits import Needs
 from l4sbench.program.trial import seed_of
 from l4sbench.program.uses import Uses, executables, kernel_options, modules
-from l4sbench.traits import Needs
-from l4sbench.workloads import digest as digest_of_workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from l4sbench.catalog import Catalog, CongestionControl, Queue
-    from l4sbench.cell import Cell
-    from l4sbench.traits import Identity, TestbedTraits
-    from l4sbench.units import Value
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.traits import Identity, TestbedTraits
+    from l4sbench.text.units import Value
 
 DIGITS: Final = 12
 """Hex digits of an inputs digest, which distinguishes the inputs of one trial of one cell."""
 
-AUTHORS: Final = ("catalog", "executables.py", "program", "topology", "traffic", "units.py", "workloads.py")
+AUTHORS: Final = (
+    *("catalog", "disk/executables.py", "disk/workloads.py", "program", "text/units.py", "topology"),
+    "traffic",
+)
 """Packages and modules of l4sbench that make programs and conditions."""
 
 READERS: Final = frozenset({"check.py", "describe.py", "outside.py", "readback.py", "__main__.py"})

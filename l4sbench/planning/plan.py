@@ -19,24 +19,24 @@ from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from l4sbench.document import reported
+from l4sbench.disk.document import reported
+from l4sbench.disk.garbage import collector_paused
+from l4sbench.disk.userfiles import MOST_PROBLEMS
 from l4sbench.errors import InputError, Problem
-from l4sbench.garbage import collector_paused
 from l4sbench.matrix import LEAST_TRIALS
 from l4sbench.planning.cost import carried_mbps
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.memory import guest_mb
 from l4sbench.program.trial import draw_unit
 from l4sbench.store import TrialFolder
-from l4sbench.userfiles import MOST_PROBLEMS
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
     from l4sbench.matrix import Matrix, Trials
     from l4sbench.store import StoreView
-    from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
-    from l4sbench.units import Value
+    from l4sbench.text.units import Value
 
 MAX_TRIALS: Final = 3_000_000
 """Number of trials of one plan: a run holds all that it has to start in memory."""

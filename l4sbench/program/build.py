@@ -32,7 +32,7 @@ from l4sbench.traffic import Ready
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.topology import Node, Topology
 
 RMEM = (4096, 131_072, 6_291_456)

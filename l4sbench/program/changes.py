@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import Problem
-from l4sbench.factors import EVENT_AT, EVENTS
-from l4sbench.parameters import plain
+from l4sbench.facts.factors import EVENT_AT, EVENTS
 from l4sbench.program.data import Change, Readback, ReadKind
 from l4sbench.program.shapers import Shaper, new_delay, new_rate
 from l4sbench.program.wires import changed
-from l4sbench.units import Duration
+from l4sbench.text.parameters import plain
+from l4sbench.text.units import Duration
 
 if TYPE_CHECKING:
-    from l4sbench.cell import Cell, PathEvent
+    from l4sbench.facts.cell import Cell, PathEvent
     from l4sbench.program.placement import Placement
-    from l4sbench.units import Rate
+    from l4sbench.text.units import Rate
 
 APART_MS: Final = 10
 """Least time between two changes of one factor: what the first has set is read back before the second."""

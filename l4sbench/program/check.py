@@ -18,21 +18,21 @@ from l4sbench.catalog import Bottleneck
 from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
-from l4sbench.factors import EVENTS, Owner, name_of
+from l4sbench.facts.factors import EVENTS, Owner, name_of
 from l4sbench.program import changes, timing
 from l4sbench.program.placement import Placement
 from l4sbench.program.wires import loss_chances
+from l4sbench.text.units import Duration, Percent
 from l4sbench.traffic.tools import IPERF3, whole_seconds
-from l4sbench.units import Duration, Percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from l4sbench.catalog import Catalog, CongestionControl
     from l4sbench.catalog.entries import Queue
-    from l4sbench.cell import Cell
-    from l4sbench.groups import Group
-    from l4sbench.units import Rate, Value
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.groups import Group
+    from l4sbench.text.units import Rate, Value
 
 _IMPAIRING = frozenset({"path.jitter", "path.loss", "path.loss_burst", "path.wifi_loss"})
 PAIR_BYTES = 2 * PACKET_BYTES

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from l4sbench.catalog import Expectation, Exports  # noqa: TC001  (pydantic reads it)
+from l4sbench.text.units import Duration
+from l4sbench.text.wording import quoted
 from l4sbench.traffic import DEFAULT_SEND, SENDS, Ready, Send
-from l4sbench.units import Duration
-from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

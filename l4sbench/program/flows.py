@@ -10,9 +10,9 @@ from l4sbench.errors import InputError, Problem
 from l4sbench.program.data import Conditions, FlowRun, Server
 from l4sbench.program.timing import NOT_BY_IPERF3, length, nominal_start, tool
 from l4sbench.program.trial import draw_unit
+from l4sbench.text.units import Duration
 from l4sbench.traffic import Flow
 from l4sbench.traffic.tools import IPERF3, SECOND_NS, whole_seconds
-from l4sbench.units import Duration
 
 if TYPE_CHECKING:
     from l4sbench.program.placement import Placed, Placement

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
 
 _PER_BYTE: Final = 8
 """Bytes of memory for each byte under way.

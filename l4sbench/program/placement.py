@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from l4sbench.catalog import Bottleneck, CongestionControl, Queue
 from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.errors import Problem
-from l4sbench.units import Duration
+from l4sbench.text.units import Duration
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, Exports
     from l4sbench.catalog.entries import EcnMode
-    from l4sbench.cell import Cell
-    from l4sbench.groups import Group
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.groups import Group
     from l4sbench.topology import NodePair, Topology
 
 FIRST_PORT = 5001

@@ -15,7 +15,7 @@ from l4sbench.program.wires import part_of_rtt
 
 if TYPE_CHECKING:
     from l4sbench.program.placement import Placement
-    from l4sbench.units import Duration, Rate
+    from l4sbench.text.units import Duration, Rate
 
 REVERSE_LIMIT = 1000
 """Packets that the queue of `path.reverse_rate` holds: the length of a device's queue in Linux."""

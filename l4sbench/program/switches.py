@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.catalog import Expectation, switch_programs
 from l4sbench.program.data import Expected, Neighbour, Program, Readback, ReadKind, Route, Sampler
-from l4sbench.units import Rate
+from l4sbench.text.units import Rate
 
 if TYPE_CHECKING:
     from l4sbench.program.placement import Placement

@@ -13,18 +13,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
-from l4sbench.factors import name_of
-from l4sbench.parameters import DAY
+from l4sbench.facts.factors import name_of
 from l4sbench.program.trial import START_SPREAD_NS
+from l4sbench.text.parameters import DAY
+from l4sbench.text.units import Duration
 from l4sbench.traffic import OF_SEND, SENDS, Asked
 from l4sbench.traffic.tools import IPERF3, LEAN, whole_seconds
-from l4sbench.units import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from l4sbench.cell import Cell
-    from l4sbench.groups import Group
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.groups import Group
 
 START_SPREAD: Final = Duration(START_SPREAD_NS)
 SHORTEST: Final = Duration(100_000_000)

@@ -14,19 +14,19 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.events import Status
-from l4sbench.faults import texts
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import texts
 from l4sbench.program.data import Conditions, Program
-from l4sbench.units import Duration
+from l4sbench.text.units import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from l4sbench.cell import Cell
-    from l4sbench.faults import Fault
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.faults import Fault
+    from l4sbench.facts.traits import TestbedTraits
     from l4sbench.topology import Topology
-    from l4sbench.traits import TestbedTraits
 
 START_SPREAD_NS: Final = 1_000_000_000
 """Maximum delay of a flow's start, in nanoseconds, which averages phase effects over trials."""

@@ -9,17 +9,17 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from l4sbench.executables import command_of
-from l4sbench.factors import refers
+from l4sbench.disk.executables import command_of
+from l4sbench.facts.factors import refers
 from l4sbench.program.timing import tools
 from l4sbench.program.trial import tool_of
 from l4sbench.traffic.tools import LEAN
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CongestionControl, Queue
-    from l4sbench.cell import Cell
-    from l4sbench.traits import TestbedTraits
-    from l4sbench.units import Value
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.traits import TestbedTraits
+    from l4sbench.text.units import Value
 
 Entry: TypeAlias = "Queue | CongestionControl"
 

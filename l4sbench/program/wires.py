@@ -12,15 +12,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.program.data import Readback, ReadKind
-from l4sbench.units import Duration, Packets, Percent
+from l4sbench.text.units import Duration, Packets, Percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.program.placement import Placement
+    from l4sbench.text.units import Value
     from l4sbench.topology import Port
-    from l4sbench.units import Value
 
 WIRE_PACKET_BYTES: Final = 1514
 """A full-size packet with its Ethernet header."""

@@ -26,15 +26,15 @@ from typing import IO, Annotated, Final
 
 from pydantic import Field, ValidationError
 
+from l4sbench.disk.files import PARTIAL, new_file, sync_folder, unfinished_folder
+from l4sbench.disk.plain import NotPlain, is_plain, kind_of, open_below
+from l4sbench.disk.userfiles import MOST_PROBLEMS
 from l4sbench.errors import InputError, Problem, TestbedError
-from l4sbench.files import PARTIAL, new_file, sync_folder, unfinished_folder
-from l4sbench.models import Strict
-from l4sbench.plain import NotPlain, is_plain, kind_of, open_below
 from l4sbench.store.crate import CRATE, crate_of
 from l4sbench.store.files import room
 from l4sbench.store.lock import making_runs
 from l4sbench.store.run import Run, begun
-from l4sbench.userfiles import MOST_PROBLEMS
+from l4sbench.text.models import Strict
 from l4sbench.version import __version__
 
 FORMAT: Final = 1

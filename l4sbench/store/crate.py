@@ -17,8 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
+from l4sbench.disk.plain import read_plain
 from l4sbench.errors import L4sbenchError
-from l4sbench.plain import read_plain
 
 CRATE: Final = "ro-crate-metadata.json"
 
@@ -136,7 +136,7 @@ def _first_line(text: str | None) -> str:
 
 def _description(matrix: Path) -> str:
     """Return the description that a matrix states; empty where it states none or cannot be read."""
-    from l4sbench.document import read
+    from l4sbench.disk.document import read
 
     with suppress(L4sbenchError, OSError):
         content = read(matrix).content

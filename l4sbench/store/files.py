@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from l4sbench.disk.userfiles import read_json
 from l4sbench.errors import InputError, TestbedError
-from l4sbench.userfiles import read_json
 from l4sbench.version import __version__
 
 FORMAT: Final = 1

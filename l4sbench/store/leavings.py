@@ -14,8 +14,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from l4sbench.files import remove_tree
-from l4sbench.plain import kind_of
+from l4sbench.disk.files import remove_tree
+from l4sbench.disk.plain import kind_of
 
 MOST_FILES: Final = 10_000
 """Largest accepted number of files and folders of a trial; one of 100 flows has about 500 files."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from l4sbench.disk.userfiles import MOST_PROBLEMS
 from l4sbench.errors import InputError, Problem
-from l4sbench.userfiles import MOST_PROBLEMS
 
 _OWN: Final = (
     *("manifest.json", "matrix.yaml", ".lock"),

@@ -24,10 +24,10 @@ from typing import ClassVar, Final
 
 from filelock import FileLock, Timeout
 
+from l4sbench.disk.files import remove_tree, write_whole
+from l4sbench.disk.userfiles import read_bytes
 from l4sbench.errors import InputError, L4sbenchError
-from l4sbench.files import remove_tree, write_whole
 from l4sbench.store.files import RunMoved, as_json, as_utc, room
-from l4sbench.userfiles import read_bytes
 
 _MAKING_S: Final = 30.0
 _CAREFULLY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -15,17 +15,17 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.disk.files import PARTIAL, new_folder, remove_leftovers, temporary_name, write_whole
+from l4sbench.disk.plain import is_plain
 from l4sbench.errors import InputError
-from l4sbench.events import Status
-from l4sbench.files import PARTIAL, new_folder, remove_leftovers, temporary_name, write_whole
-from l4sbench.plain import is_plain
+from l4sbench.facts.events import Status
 from l4sbench.program.trial import EndedTrial, draw_seed
 from l4sbench.store.files import FORMAT, as_json, as_utc, read_object, room
 from l4sbench.store.links import linked, refuse_links
 from l4sbench.store.lock import making_runs
 from l4sbench.store.names import TrialFolder
+from l4sbench.text.wording import quoted_within
 from l4sbench.version import __version__
-from l4sbench.wording import quoted_within
 
 if TYPE_CHECKING:
     from l4sbench.store.trialfile import TrialEnding

@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from l4sbench.cell import Cell
+from l4sbench.disk.userfiles import read_bytes, read_json
 from l4sbench.errors import InputError
-from l4sbench.events import Status
-from l4sbench.faults import Fault, stored_fault, texts
+from l4sbench.facts.cell import Cell
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import Fault, stored_fault, texts
 from l4sbench.program import Program
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store.files import FORMAT, read_object
-from l4sbench.userfiles import read_bytes, read_json
-from l4sbench.wording import quoted
+from l4sbench.text.wording import quoted
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.disk.files import PARTIAL, remove_leftovers, remove_tree, sync, sync_folder, write_whole
+from l4sbench.disk.plain import is_plain, is_real_folder, read_plain
 from l4sbench.errors import TestbedError
-from l4sbench.events import Status
-from l4sbench.faults import texts
-from l4sbench.files import PARTIAL, remove_leftovers, remove_tree, sync, sync_folder, write_whole
-from l4sbench.plain import is_plain, is_real_folder, read_plain
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import texts
 from l4sbench.store.files import FORMAT, DiskFull, RunMoved, as_json, as_utc, is_full, room
 from l4sbench.store.links import refuse_links
 from l4sbench.store.lock import hold
@@ -28,10 +28,10 @@ from l4sbench.store.run import sweep
 from l4sbench.version import __version__
 
 if TYPE_CHECKING:
-    from l4sbench.faults import Fault
+    from l4sbench.facts.faults import Fault
+    from l4sbench.facts.traits import Identity
     from l4sbench.program.trial import TrialSpec
     from l4sbench.store.run import Run
-    from l4sbench.traits import Identity
 
 ROOM_BYTES: Final = 1 << 20
 """Space that must be left on the disk when a trial ends; with less, its raw files may be truncated."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import dataframely as dy
 import polars as pl
 
+from l4sbench.disk.files import new_file
+from l4sbench.disk.plain import is_plain
 from l4sbench.errors import InputError, TestbedError
-from l4sbench.files import new_file
-from l4sbench.plain import is_plain
 from l4sbench.tables.schemas import EXPORTING, OF_TRIALS, SCHEMAS, schema
 
 if TYPE_CHECKING:

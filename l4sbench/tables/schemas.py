@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 import dataframely as dy
 
 from l4sbench.catalog import Catalog
-from l4sbench.factors import COLUMN_ENDS
+from l4sbench.facts.factors import COLUMN_ENDS
 from l4sbench.tables.columns import OfTrial, count, real, text, texts, time
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from l4sbench.engine.testbed import Testbed
 if TYPE_CHECKING:
     import threading
 
-    from l4sbench.traits import Identity, Stage, Stages
+    from l4sbench.facts.traits import Identity, Stage, Stages
 
 
 @runtime_checkable

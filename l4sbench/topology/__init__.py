@@ -18,8 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.text.wording import quoted
 from l4sbench.topology.model import (
     ROLES,
     Address,
@@ -31,7 +32,6 @@ from l4sbench.topology.model import (
     Topology,
     mac_of,
 )
-from l4sbench.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from l4sbench.errors import InputError, Problem, suggest
-from l4sbench.wording import quoted
+from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,14 +16,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from l4sbench.document import Flaw, KeyPath, load_model
+from l4sbench.disk.document import Flaw, KeyPath, load_model
+from l4sbench.disk.userfiles import short
 from l4sbench.errors import BadValueError, suggest
-from l4sbench.factors import GROUP_NAME
-from l4sbench.models import Strict
-from l4sbench.parameters import shown
+from l4sbench.facts.factors import GROUP_NAME
+from l4sbench.text.models import Strict
+from l4sbench.text.parameters import shown
+from l4sbench.text.wording import quoted
 from l4sbench.topology.model import Address, Network, Node, NodePair, Port, StaticRoute, Topology
-from l4sbench.userfiles import short
-from l4sbench.wording import quoted
 
 MOST_NODES: Final = 60
 """Number of nodes that a topology may have, and of networks."""

@@ -30,7 +30,7 @@ from l4sbench.traffic.tools import SYN_BYTES, UDP_HEADERS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from l4sbench.parameters import Parameter
+    from l4sbench.text.parameters import Parameter
 
 __all__ = [
     "CODEPOINTS",

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from l4sbench.text.units import Size
 from l4sbench.traffic.send import Send, factor
 from l4sbench.traffic.tools import IPERF3, iperf3, lean
-from l4sbench.units import Size
 
 if TYPE_CHECKING:
     from l4sbench.traffic.send import Flow, FlowCommands

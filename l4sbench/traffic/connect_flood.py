@@ -11,8 +11,8 @@ from l4sbench.traffic.send import RATE, SIZE, Send, shared
 from l4sbench.traffic.tools import MSS_BYTES, lean
 
 if TYPE_CHECKING:
+    from l4sbench.text.units import Rate, Size
     from l4sbench.traffic.send import Flow, FlowCommands
-    from l4sbench.units import Rate, Size
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Programs of the user's own that send and receive flows, by their commands (`l4sbench.executables`)."""
+"""Programs of the user's own that send and receive flows, by their commands (`l4sbench.disk.executables`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.disk.executables import OF_CODEPOINT, command_of
 from l4sbench.errors import Problem
-from l4sbench.executables import OF_CODEPOINT, command_of
 from l4sbench.traffic.send import (
     CODEPOINT,
     CODEPOINTS,

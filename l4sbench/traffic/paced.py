@@ -11,8 +11,8 @@ from l4sbench.traffic.send import CODEPOINT, CODEPOINTS, RATE, SIZE, Ready, Send
 from l4sbench.traffic.tools import IPERF3, UDP_HEADERS, iperf3, lean
 
 if TYPE_CHECKING:
+    from l4sbench.text.units import Rate, Size
     from l4sbench.traffic.send import Flow, FlowCommands
-    from l4sbench.units import Rate, Size
 
 MOST_UDP_BYTES: Final = 1472
 """Payload of a full UDP packet of 1500 bytes."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from l4sbench.parameters import HOUR
+from l4sbench.text.parameters import HOUR
+from l4sbench.text.units import Duration, Size
 from l4sbench.traffic.send import SIZE, Send, factor, shared
 from l4sbench.traffic.tools import lean
-from l4sbench.units import Duration, Size
 
 if TYPE_CHECKING:
     from l4sbench.traffic.send import Flow, FlowCommands

@@ -14,14 +14,14 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from l4sbench.parameters import Parameter, declared, declares
-from l4sbench.units import Duration, Rate, Size
+from l4sbench.text.parameters import Parameter, declared, declares
+from l4sbench.text.units import Duration, Rate, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from l4sbench.errors import Problem
-    from l4sbench.units import Kind, Value
+    from l4sbench.text.units import Kind, Value
 
 CODEPOINTS: Final = ("not-ect", "ect1", "ect0")
 """Codepoints of the ECN field in the order of their numbers (RFC 3168 section 5), without CE."""

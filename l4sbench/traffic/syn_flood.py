@@ -11,8 +11,8 @@ from l4sbench.traffic.send import CODEPOINT, CODEPOINTS, RATE, Ready, Send, shar
 from l4sbench.traffic.tools import SYN_BYTES, lean
 
 if TYPE_CHECKING:
+    from l4sbench.text.units import Rate
     from l4sbench.traffic.send import Flow, FlowCommands
-    from l4sbench.units import Rate
 
 
 @dataclass(frozen=True, kw_only=True)

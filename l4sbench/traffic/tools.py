@@ -17,8 +17,8 @@ from l4sbench.traffic.send import FlowCommands, Ready
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from l4sbench.text.units import Duration
     from l4sbench.traffic.send import Flow
-    from l4sbench.units import Duration
 
 IPERF3: Final = "iperf3"
 LEAN: Final = "lean"

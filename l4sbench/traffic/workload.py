@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import Problem
+from l4sbench.text.units import Percent
 from l4sbench.traffic.send import INPUT, Send, factor
 from l4sbench.traffic.tools import lean
-from l4sbench.units import Percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from l4sbench.disk.workloads import Workload
     from l4sbench.traffic.send import Asked, Flow, FlowCommands
-    from l4sbench.workloads import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Connections(Send):
 
     def problems(self, asked: Asked) -> Iterator[Problem]:
         """Yield the problem of too many connections."""
-        from l4sbench.workloads import MOST_FLOWS
+        from l4sbench.disk.workloads import MOST_FLOWS
 
         path = f"{asked.group}.workload"
         gap_s = self._distributions(path).mean_gap_s(self.load, asked.bottleneck)
@@ -61,6 +61,6 @@ class Connections(Send):
             yield Problem("", f"{asked.group}.load", message, "make the load or the duration less")
 
     def _distributions(self, path: str = "workload") -> Workload:
-        from l4sbench.workloads import workload  # slow to import, and few cells need it
+        from l4sbench.disk.workloads import workload  # slow to import, and few cells need it
 
         return workload(self.workload, path)

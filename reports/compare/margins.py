@@ -10,8 +10,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from l4sbench.document import load_model
-from l4sbench.models import Strict
+from l4sbench.disk.document import load_model
+from l4sbench.text.models import Strict
 
 DEFAULT: Final = Path(__file__).parent / "default.yml"
 

@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.printable import printable
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 from reports.compare.changes import CellChange, ChangeKind, MetricChange, Presence
 
 if TYPE_CHECKING:

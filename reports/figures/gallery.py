@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import InputError
-from l4sbench.files import write_whole
 from l4sbench.printable import printable
 from l4sbench.version import __version__
 from reports.figures.bars import flow_bars

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import InputError, suggest
-from l4sbench.files import write_whole
 from l4sbench.printable import printable_json
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import altair as alt
 import polars as pl
 
 from l4sbench.errors import InputError
-from l4sbench.factors import COLUMN_ENDS, name_of
+from l4sbench.facts.factors import COLUMN_ENDS, name_of
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered
 from reports.figures.style import DASHES, Theme, config

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from l4sbench.errors import InputError
-from l4sbench.factors import Owner, name_of
+from l4sbench.facts.factors import Owner, name_of
 from reports.published.look import ORDER
 from reports.result.cells import columns_of, varying
 from reports.result.grid import Grid, Panel, across_of, grid

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 from reports.render.words import BIMODAL, NO_TRIAL, UNSURE, between, number, why_unsure
 from reports.result.grid import Grid, across_of
 from reports.result.verdicts import heat_grid

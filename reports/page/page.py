@@ -17,8 +17,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from l4sbench.printable import printable, printable_json
+from l4sbench.text.wording import counted
 from l4sbench.version import __version__
-from l4sbench.wording import counted
 from reports.colours import DIFFERENCE, goodput_scale
 from reports.page.details import FIELD, LINE, NUMBER, details
 from reports.page.model import questions, spoken

@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.plain import is_plain, open_plain
+from l4sbench.disk.plain import is_plain, open_plain
 
 if TYPE_CHECKING:
     import polars as pl

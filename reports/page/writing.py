@@ -22,9 +22,9 @@ from typing import Final
 
 from platformdirs import user_cache_path
 
+from l4sbench.disk.files import new_folder, remove_tree, sync_folder, write_whole
+from l4sbench.disk.plain import is_plain, is_real_folder
 from l4sbench.errors import InputError
-from l4sbench.files import new_folder, remove_tree, sync_folder, write_whole
-from l4sbench.plain import is_plain, is_real_folder
 from l4sbench.store.files import room
 
 PAGE: Final = "index.html"

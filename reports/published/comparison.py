@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import polars as pl
 
 from l4sbench.errors import InputError
-from l4sbench.factors import name_of
+from l4sbench.facts.factors import name_of
 from reports.published.data import (
     Erratum,
     PrintedEntry,

@@ -13,9 +13,9 @@ from typing import Final, Literal, TypeAlias
 import polars as pl
 from pydantic import Field
 
-from l4sbench.document import load_model
+from l4sbench.disk.document import load_model
 from l4sbench.errors import InputError, suggest
-from l4sbench.models import Strict
+from l4sbench.text.models import Strict
 
 FOLDER: Final = Path(__file__).parent
 

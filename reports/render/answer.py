@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.factors import name_of
-from l4sbench.wording import counted
+from l4sbench.facts.factors import name_of
+from l4sbench.text.wording import counted
 from reports.result.judging import OPEN, Word
 
 if TYPE_CHECKING:

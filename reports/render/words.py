@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.faults import advice
+from l4sbench.facts.faults import advice
 from l4sbench.matrix import MOST_TRIALS
-from l4sbench.wording import counted
+from l4sbench.text.wording import counted
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
-    from l4sbench.faults import Remedy
+    from l4sbench.facts.faults import Remedy
     from reports.result.stats import Estimate
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 import polars as pl
 
 from l4sbench.errors import InputError
-from l4sbench.factors import name_of
+from l4sbench.facts.factors import name_of
 from l4sbench.tables import empty
 from reports.result.labels import Setting
 from reports.result.stats import (
@@ -33,7 +33,7 @@ from reports.result.stats import (
 )
 
 if TYPE_CHECKING:
-    from l4sbench.units import Plain
+    from l4sbench.text.units import Plain
     from reports.result.load import RunTables
 
 Factors: TypeAlias = Mapping[str, Setting]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from l4sbench.factors import FactorColumn
-    from l4sbench.units import Plain
+    from l4sbench.facts.factors import FactorColumn
+    from l4sbench.text.units import Plain
 
 BUFFER: Final = "buffer_bdp"
 

@@ -19,7 +19,7 @@ from l4sbench.catalog.outside import CATALOG
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
-    from l4sbench.factors import FactorColumn
+    from l4sbench.facts.factors import FactorColumn
 
 PART_ROWS: Final = 250_000
 """Number of rows of a table that are in memory together where a table is worked through."""

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, PrivateAttr
 
-from l4sbench.document import Document, read, reported
+from l4sbench.disk.document import Document, read, reported
 from l4sbench.errors import InputError, Problem, suggest
-from l4sbench.models import Strict
-from l4sbench.wording import quoted
+from l4sbench.text.models import Strict
+from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
     from reports.result.cells import CellResult

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from l4sbench.factors import FactorColumn
-from l4sbench.groups import ECN_MODES
+from l4sbench.facts.factors import FactorColumn
+from l4sbench.facts.groups import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
 from reports.result.cells import (
     CellResult,

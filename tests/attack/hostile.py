@@ -318,7 +318,7 @@ _NUMBER: Final = re.compile(r"(?<![\w.-])[0-9]+(?:\.[0-9]+)?")
 
 def damaged_yaml(rng: random.Random, text: str) -> bytes:
     """Return a YAML file with damaged values, tokens, lines, numbers or bytes."""
-    from l4sbench.document import parse
+    from l4sbench.disk.document import parse
 
     kind = rng.randrange(11)
     if kind < 5:

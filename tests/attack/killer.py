@@ -42,8 +42,8 @@ import collectors.assemble
 from l4sbench.engine.loop import Order, execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import L4sbenchError, TrialFailed
-from l4sbench.events import Status
-from l4sbench.faults import Fault, FaultKind
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import Judgement, TrialSpec

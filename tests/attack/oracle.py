@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.plain import is_plain
+from l4sbench.disk.plain import is_plain
 from tests.attack.hostile import MARKER, OUTSIDE, SECRET
 
 if TYPE_CHECKING:

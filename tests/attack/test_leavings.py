@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from l4sbench.files import remove_tree
+from l4sbench.disk.files import remove_tree
 from l4sbench.store.leavings import MOST_FILES, TOO_MANY, holds_too_many, tidy
 from tests.attack.hostile import TEXTS
 from tests.attack.test_inputs import SEED

@@ -87,7 +87,7 @@ def base_run(folder: Path) -> Path:
 
 def remember_our_files() -> None:
     """Parse the catalog that ships with l4sbench once, not for every command."""
-    from l4sbench import document
+    from l4sbench.disk import document
 
     parse, known = document.parse, dict[tuple[bytes, str], document.Document]()
 

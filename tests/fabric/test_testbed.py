@@ -27,7 +27,8 @@ from l4sbench.catalog import Catalog
 from l4sbench.engine.loop import Order, RunResult
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import InputError, TestbedError, TrialFailed
-from l4sbench.events import Event, TrialDiscarded, TrialEnded
+from l4sbench.facts.events import Event, TrialDiscarded, TrialEnded
+from l4sbench.facts.traits import Stage, Stages
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.store import Run, locked
@@ -35,16 +36,15 @@ from l4sbench.testbeds.fabric import FabricTestbed, keeping, testbed
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.topology import topology
-from l4sbench.traits import Stage, Stages
 from reports.result.load import load
 from tests.fabric.conftest import StandIn, matrix_text
 from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
-    from l4sbench.cell import Cell
     from l4sbench.engine.testbed import Outcome
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.traits import Identity
     from l4sbench.program.trial import TrialSpec
-    from l4sbench.traits import Identity
 
 pytestmark = [pytest.mark.lab, pytest.mark.filterwarnings("ignore")]  # the libraries' own
 

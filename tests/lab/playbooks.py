@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.testbeds.ssh.environment import environment
 from tests.patience import PATIENCE_S, ran
 

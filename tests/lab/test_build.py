@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import assets
+from l4sbench.disk import assets
+from l4sbench.disk.files import remove_tree
 from l4sbench.errors import TestbedError
-from l4sbench.files import remove_tree
 from l4sbench.testbeds.virtual.lab import BuildOptions, BuildStep, Lab, build, with_modules
 from tests.patience import PATIENCE_S, ran
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from l4sbench.files import is_temporary
+from l4sbench.disk.files import is_temporary
 from l4sbench.testbeds.virtual.keeper import sweep
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.patience import PATIENCE_S

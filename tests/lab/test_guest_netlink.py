@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from tests.patience import PATIENCE_S, ran
 
 pytestmark = pytest.mark.lab

@@ -17,9 +17,9 @@ import polars as pl
 import pytest
 
 from l4sbench.app import api
+from l4sbench.disk.workloads import workload
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.traffic import SYN_BYTES
-from l4sbench.workloads import workload
 from reports.result.load import RunTables
 
 pytestmark = pytest.mark.lab

@@ -10,9 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from l4sbench import assets
 from l4sbench.app import api
 from l4sbench.app.api import load_matrix, programs_of
+from l4sbench.disk import assets
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.testbeds.virtual.shell import run_commands
 from l4sbench.topology import offered, topology

@@ -16,7 +16,7 @@ from l4sbench.app import api
 from l4sbench.catalog import Catalog
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TrialFailed
-from l4sbench.events import Status
+from l4sbench.facts.events import Status
 from l4sbench.program import Command
 from l4sbench.program.trial import TrialSpec
 from l4sbench.testbeds.virtual import VirtualTestbed

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from l4sbench.assets import folder
+from l4sbench.disk.assets import folder
 from tests.p4 import bfrt
 from tests.p4.packets import HOSTS
 from tests.p4.reference import Outcome, Sent

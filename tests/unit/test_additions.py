@@ -15,7 +15,7 @@ import pytest
 from l4sbench.app import api
 from l4sbench.catalog import Catalog, switch_programs
 from l4sbench.cli import main
-from l4sbench.factors import FACTORS
+from l4sbench.facts.factors import FACTORS
 from l4sbench.topology import offered
 from l4sbench.traffic import SENDS
 from tests.patience import PATIENCE_S
@@ -57,7 +57,7 @@ from dataclasses import dataclass
 
 from l4sbench.traffic.send import Flow, FlowCommands, Send, factor
 from l4sbench.traffic.tools import lean
-from l4sbench.units import Size
+from l4sbench.text.units import Size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +219,7 @@ def test_a_kind_of_traffic_is_one_module(copy: Path) -> None:
 
 
 def test_a_factor_of_groups_is_one_field(copy: Path) -> None:
-    file = copy / "l4sbench" / "groups.py"
+    file = copy / "l4sbench" / "facts" / "groups.py"
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     (place,) = (number for number, line in enumerate(lines) if line.startswith("    to: str"))
     lines.insert(place, '    colour: str | None = _factor("str", "Its colour.", choices=("red", "blue"))\n')

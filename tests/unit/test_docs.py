@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench import __version__
-from l4sbench.document import read
+from l4sbench.disk.document import read
 from l4sbench.matrix.grammar import MatrixFile
 
 ROOT = Path(__file__).parents[2]

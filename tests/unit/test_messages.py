@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from fablib_slices import load_slice_file
 from l4sbench.catalog.reader import read_entry
-from l4sbench.document import read
+from l4sbench.disk.document import read
+from l4sbench.disk.workloads import read_workload
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.images import read_image
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
 from l4sbench.topology import find_topology
-from l4sbench.workloads import read_workload
 from reports.compare import load_margins
 from reports.published.claims import load_study
 from reports.result.regret import load_prevalence

@@ -136,11 +136,11 @@ CUTTING = frozenset(
 )
 
 BORDERS = {
-    "l4sbench/factors.py": "takes dotted names apart, for all others",
+    "l4sbench/facts/factors.py": "takes dotted names apart, for all others",
     "l4sbench/matrix/": "reads matrix files and filters",
-    "l4sbench/document.py": "shows the paths of keys in a file",
+    "l4sbench/disk/document.py": "shows the paths of keys in a file",
     "l4sbench/errors.py": "finds what a misspelled name may mean",
-    "l4sbench/wording.py": "quotes a name part by part",
+    "l4sbench/text/wording.py": "quotes a name part by part",
     "l4sbench/app/words.py": "takes what a user asks about",
     "l4sbench/program/readback.py": "keys of JSON that tc prints",
     "collectors/validity.py": "names of sysctls",
@@ -152,7 +152,7 @@ BORDERS = {
     "l4sbench/testbeds/dask/address.py": "names of files",
     "l4sbench/app/pages.py": "names of files",
     "l4sbench/store/bundle.py": "names of files",
-    "l4sbench/trust.py": "names of files",
+    "l4sbench/disk/trust.py": "names of files",
     "reports/figures/gallery.py": "names of files",
     "reports/figures/save.py": "names of files",
 }
@@ -160,7 +160,7 @@ BORDERS = {
 
 
 def test_no_module_learns_a_fact_by_cutting_up_the_name_of_a_factor() -> None:
-    """`l4sbench.factors.name_of` returns the parts of a dotted name."""
+    """`l4sbench.facts.factors.name_of` returns the parts of a dotted name."""
     found: set[str] = set()
     for part in ("l4sbench", "collectors", "reports"):
         for file in sorted((ROOT / part).rglob("*.py")):

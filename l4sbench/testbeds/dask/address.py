@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from l4sbench.disk.userfiles import is_file, read_json, short
 from l4sbench.errors import InputError, TestbedError
-from l4sbench.userfiles import is_file, read_json, short
 
 _SCHEMES: Final = ("tcp", "tls")
 _HINT: Final = "--on dask:tcp://HOST:8786, or its file, such as dask:scheduler.json (l4sbench docs scale)"

@@ -24,9 +24,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.disk.files import remove_leftovers, remove_tree, unfinished_folder
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import L4sbenchError, TestbedError, TrialFailed
-from l4sbench.files import remove_leftovers, remove_tree, unfinished_folder
 from l4sbench.store.files import is_full
 from l4sbench.testbeds.dask.answers import (
     Answer,

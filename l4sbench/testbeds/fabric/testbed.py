@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from fablib_slices import Slices, SliceSpec
     from l4sbench.catalog import Catalog
     from l4sbench.engine.testbed import Outcome, Testbed
+    from l4sbench.facts.traits import Identity, Needs, Stage, Stages, TestbedTraits
     from l4sbench.matrix import Matrix
     from l4sbench.program.trial import TrialSpec
-    from l4sbench.traits import Identity, Needs, Stage, Stages, TestbedTraits
 
 CHANGE_LIMIT_S: Final = 3600.0
 """Remaining lease that a change of kernels needs, which may install them first."""

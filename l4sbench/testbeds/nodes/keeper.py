@@ -29,9 +29,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l4sbench.models import Strict
 from l4sbench.testbeds.nodes.plan import BASTION, LabPlan
 from l4sbench.testbeds.nodes.relay import relay_all
+from l4sbench.text.models import Strict
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import InputError, TestbedError
-from l4sbench.files import write_whole
 from l4sbench.testbeds.nodes import ssh
 from l4sbench.testbeds.nodes.capacity import Capacity, measure
 from l4sbench.testbeds.nodes.checks import node_checks

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from l4sbench.models import Strict
+from l4sbench.text.models import Strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

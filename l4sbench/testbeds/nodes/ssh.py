@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import write_whole
 from l4sbench.testbeds.nodes import connect
 from l4sbench.testbeds.nodes.keeper import SOCKET
 from l4sbench.testbeds.nodes.plan import BASTION

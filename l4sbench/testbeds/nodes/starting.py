@@ -15,9 +15,9 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l4sbench import assets
+from l4sbench.disk import assets
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import write_whole
 from l4sbench.testbeds.nodes import ssh
 from l4sbench.testbeds.nodes.home import Home, Remains, State, tail
 from l4sbench.testbeds.nodes.keeper import GO, RESTART, Order

@@ -13,9 +13,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import write_whole
-from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.userland import (
@@ -25,6 +24,7 @@ from l4sbench.testbeds.virtual.lab.userland import (
     find_userland,
     obtain,
 )
+from l4sbench.text.models import Strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh.environment import environment, require
 from l4sbench.testbeds.ssh.layout import is_template

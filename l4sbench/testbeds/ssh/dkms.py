@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from l4sbench.trust import Code
+from l4sbench.disk.trust import Code
 
 CONF: Final = "dkms.conf"
 _VERSION: Final = re.compile(r"^PACKAGE_VERSION=.*$", re.MULTILINE)

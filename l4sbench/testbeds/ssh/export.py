@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic_core import to_json
 
-from l4sbench import assets
+from l4sbench.disk import assets
+from l4sbench.disk.files import new_folder
+from l4sbench.disk.trust import read_code
 from l4sbench.errors import InputError, Problem
-from l4sbench.files import new_folder
 from l4sbench.program import programs
 from l4sbench.program.timing import tools
 from l4sbench.program.trial import draw_conditions, seed_of
@@ -38,12 +39,11 @@ from l4sbench.testbeds.ssh.lean import NAME, compiled
 from l4sbench.testbeds.ssh.switches import addresses_of, misplaced_switches, placed_of, switch_config
 from l4sbench.testbeds.ssh.switching import Switching
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
-from l4sbench.trust import read_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.matrix import Matrix
     from l4sbench.testbeds.ssh.layout import Host
     from l4sbench.testbeds.ssh.switches import Switch

@@ -14,16 +14,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from l4sbench.catalog import Queue
 from l4sbench.errors import Problem, TestbedError
+from l4sbench.facts.traits import Identity, Needs
 from l4sbench.testbeds.ssh.layout import TC_VARIABLE
 from l4sbench.traffic.flent import WITHOUT_NETPERF
 from l4sbench.traffic.tools import IPERF3
-from l4sbench.traits import Identity, Needs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.catalog import Catalog, CongestionControl, KernelNeeds
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.testbeds.ssh.layout import Host
     from l4sbench.topology import Topology
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from l4sbench import assets
-from l4sbench.document import Flaw, load_model
+from l4sbench.disk import assets
+from l4sbench.disk.document import Flaw, load_model
 from l4sbench.errors import BadValueError, InputError, Problem
-from l4sbench.expressions import matches, valid_expression
-from l4sbench.models import Strict
 from l4sbench.testbeds.ssh.facts import older
-from l4sbench.wording import quoted
+from l4sbench.text.expressions import matches, valid_expression
+from l4sbench.text.models import Strict
+from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from typing import Final
 
 from l4sbench.errors import InputError
 from l4sbench.testbeds.ssh.environment import environment, require
-from l4sbench.wording import quoted_within
+from l4sbench.text.wording import quoted_within
 
 MOST_BYTES: Final = 16 << 20
 """Largest accepted file of an inventory."""

@@ -17,21 +17,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from l4sbench import assets
-from l4sbench.document import Document, Tree
+from l4sbench.disk import assets
+from l4sbench.disk.document import Document, Tree
+from l4sbench.disk.trust import read_code
 from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.testbeds.ssh.dkms import package
 from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs, tc_parts
 from l4sbench.testbeds.ssh.images import Image, Offers
 from l4sbench.testbeds.ssh.layout import MODULES_VARIABLE
-from l4sbench.trust import read_code
-from l4sbench.wording import quoted
+from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.catalog import Catalog
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.testbeds.ssh.facts import HostFacts
     from l4sbench.testbeds.ssh.layout import Host
 

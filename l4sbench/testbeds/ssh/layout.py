@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.program.uses import executables
+from l4sbench.text.units import Rate
+from l4sbench.text.wording import quoted, quoted_name
 from l4sbench.traffic import Ready
-from l4sbench.units import Rate
-from l4sbench.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.program import Program
     from l4sbench.topology import Topology
 

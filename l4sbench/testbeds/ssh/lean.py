@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.errors import TestbedError
 
 NAME: Final = "lab-traffic"

@@ -14,8 +14,8 @@ from typing import Final
 
 from platformdirs import user_cache_path
 
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import write_whole
 from l4sbench.testbeds.ssh.facts import HostFacts, SwitchFacts, read_facts, read_switch_facts
 
 CHANGE_S: Final = 180.0

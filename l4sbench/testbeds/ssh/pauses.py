@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, ValidationError
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.errors import TestbedError
-from l4sbench.models import Strict
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
+from l4sbench.text.models import Strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

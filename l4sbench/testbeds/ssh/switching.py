@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.errors import InputError, Problem, TestbedError, TrialFailed
 from l4sbench.program.switches import READBACK_FILE
 from l4sbench.testbeds.ssh import ansible
@@ -26,10 +26,10 @@ from l4sbench.testbeds.ssh.switches import (
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.traits import Needs
     from l4sbench.testbeds.ssh.layout import Host
     from l4sbench.topology import Topology
-    from l4sbench.traits import Needs
 
 PLAYBOOK: Final = "switch.yml"
 CLOCK_S: Final = 2.0

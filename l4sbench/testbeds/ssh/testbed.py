@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import InputError, Problem, TestbedError, TrialFailed
+from l4sbench.facts.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 from l4sbench.program.timing import tools
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.facts import (
@@ -58,13 +59,12 @@ from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
 from l4sbench.testbeds.ssh.switches import placed_of
 from l4sbench.testbeds.ssh.switching import Switching, require_clock
-from l4sbench.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from l4sbench.catalog import Catalog
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
     from l4sbench.program.trial import TrialSpec
     from l4sbench.topology import Topology
 

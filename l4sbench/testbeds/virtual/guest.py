@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from l4sbench.disk.files import unfinished_folder
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TestbedError, TrialFailed
-from l4sbench.files import unfinished_folder
 from l4sbench.store.leavings import TOO_MANY, holds_too_many
 from l4sbench.testbeds.virtual import keeper
 from l4sbench.testbeds.virtual.lab import GUEST_BIN

@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from l4sbench.files import is_temporary, remove_leftovers
+from l4sbench.disk.files import is_temporary, remove_leftovers
 
 _EMPTY_LOOKS: Final = 2
 """Looks in a row that must find no process: one look may miss a process that is just being made."""

@@ -14,11 +14,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from l4sbench import assets
+from l4sbench.disk import assets
+from l4sbench.disk.files import remove_tree
+from l4sbench.disk.plain import is_real_folder, plain_text
 from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem, TrialFailed
-from l4sbench.files import remove_tree
-from l4sbench.plain import is_real_folder, plain_text
+from l4sbench.facts.traits import CostModel, Identity, Needs, TestbedTraits
 from l4sbench.program import CHANGES_FILE
 from l4sbench.program.memory import guest_mb, tcp_mb
 from l4sbench.program.uses import Uses, executables, kernel_options
@@ -27,7 +28,6 @@ from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.captures import compress_captures
 from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, Guests, LocalGuests
 from l4sbench.testbeds.virtual.lab import HINT
-from l4sbench.traits import CostModel, Identity, Needs, TestbedTraits
 
 if TYPE_CHECKING:
     import threading

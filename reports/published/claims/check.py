@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from l4sbench.document import Flaw
+from l4sbench.disk.document import Flaw
 from l4sbench.errors import InputError
-from l4sbench.wording import quoted
+from l4sbench.text.wording import quoted
 from reports.published.claims.measures import PACKETS, measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from l4sbench.document import KeyPath
+    from l4sbench.disk.document import KeyPath
     from reports.published.claims.model import Claim, Scalar, Shown, Study
     from reports.result.load import RunTables
 

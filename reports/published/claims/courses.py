@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from l4sbench.units import parse_quantity
+from l4sbench.text.units import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

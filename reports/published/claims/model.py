@@ -18,12 +18,12 @@ from pydantic import (
     model_validator,
 )
 
-from l4sbench.document import Document, Flaw, load_model, read
+from l4sbench.disk.document import Document, Flaw, load_model, read
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
-from l4sbench.factors import column_of, factor_of
-from l4sbench.models import Strict
-from l4sbench.units import parse_quantity
-from l4sbench.wording import quoted
+from l4sbench.facts.factors import column_of, factor_of
+from l4sbench.text.models import Strict
+from l4sbench.text.units import parse_quantity
+from l4sbench.text.wording import quoted
 from reports.published.claims.measures import MEASURES
 from reports.published.claims.samples import OF_WINDOWS, Window
 

@@ -11,10 +11,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from l4sbench.document import Flaw, load_model
+from l4sbench.disk.document import Flaw, load_model
 from l4sbench.errors import InputError, suggest
-from l4sbench.models import Strict
-from l4sbench.wording import quoted
+from l4sbench.text.models import Strict
+from l4sbench.text.wording import quoted
 
 FOLDER: Final = Path(__file__).parent
 

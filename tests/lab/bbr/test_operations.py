@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.assets import folder
+from l4sbench.disk.assets import folder
 from l4sbench.testbeds.virtual.lab import Lab, with_modules
 from l4sbench.testbeds.virtual.lab.lab import GUEST_MODULES
 from tests.lab.guests import Script, boot

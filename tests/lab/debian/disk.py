@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from l4sbench.disk.files import remove_tree
 from l4sbench.errors import TestbedError
-from l4sbench.files import remove_tree
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_members
 from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, build
 from l4sbench.testbeds.virtual.lab.cache import Cache

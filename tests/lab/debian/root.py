@@ -18,8 +18,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from l4sbench.disk.files import remove_tree
 from l4sbench.errors import TestbedError
-from l4sbench.files import remove_tree
 from l4sbench.testbeds.virtual.lab.aptsources import Archive, debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of
 from l4sbench.testbeds.virtual.lab.command import Commands

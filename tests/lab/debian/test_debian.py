@@ -16,9 +16,10 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 
-from l4sbench import assets, events
 from l4sbench.app import api
-from l4sbench.faults import FaultKind
+from l4sbench.disk import assets
+from l4sbench.facts import events
+from l4sbench.facts.faults import FaultKind
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.debian.disk import KERNELS, SUITE
 from tests.lab.debian.hosts import TWO, DebianHosts, debian_hosts

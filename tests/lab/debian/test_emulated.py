@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from l4sbench import assets
 from l4sbench.app import api
+from l4sbench.disk import assets
 from tests.lab.debian.emulated import machines
 from tests.lab.debian.hosts import TWO
 from tests.lab.debian.test_debian import SOURCE, check_prepared, check_trials

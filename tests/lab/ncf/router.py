@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from l4sbench.assets import folder
+from l4sbench.disk.assets import folder
 from l4sbench.testbeds.virtual.lab import Lab, with_modules
 from l4sbench.testbeds.virtual.lab.lab import GUEST_MODULES
 from tests.lab.guests import Script, boot

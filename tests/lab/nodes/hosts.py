@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import polars as pl
 
-from l4sbench.faults import FaultKind
+from l4sbench.facts.faults import FaultKind
 from l4sbench.testbeds import nodes
 from tests.patience import PATIENCE_S, ran
 

@@ -15,8 +15,8 @@ import pytest
 
 from l4sbench.app import api
 from l4sbench.catalog import Catalog
+from l4sbench.disk.files import remove_tree, write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import remove_tree, write_whole
 from l4sbench.program.uses import kernel_options
 from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import Lab

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from l4sbench import events
 from l4sbench.app import api
+from l4sbench.facts import events
 from l4sbench.testbeds.nodes import NodesStatus
 from l4sbench.testbeds.virtual.lab import Lab, with_modules
 from tests.lab.nodes.hosts import on

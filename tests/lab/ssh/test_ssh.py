@@ -22,7 +22,7 @@ from ruamel.yaml import YAML
 
 from l4sbench.app import api
 from l4sbench.catalog import Catalog
-from l4sbench.events import Event, TrialEnded, TrialStarted
+from l4sbench.facts.events import Event, TrialEnded, TrialStarted
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.nodes import NodesStatus, halt, up
 from l4sbench.testbeds.ssh import SshTestbed

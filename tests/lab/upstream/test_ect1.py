@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, build, with_modules
 from l4sbench.testbeds.virtual.lab import source as sources
 from l4sbench.testbeds.virtual.lab.cache import Cache

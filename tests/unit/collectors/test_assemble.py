@@ -23,9 +23,9 @@ from collectors import assemble
 from collectors.assemble import Collected, behind, collect
 from l4sbench import tables
 from l4sbench.catalog import Catalog
-from l4sbench.events import Status
+from l4sbench.facts.events import Status
+from l4sbench.facts.traits import Identity
 from l4sbench.store import Run
-from l4sbench.traits import Identity
 
 Load = Callable[[str], Any]
 OF_CAPTURES = ("packet", "codepoints", "accecn")

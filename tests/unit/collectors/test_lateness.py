@@ -20,8 +20,8 @@ from collectors import COLLECTORS, BadRawError
 from collectors.assemble import rows_of
 from collectors.lateness import FILE, REMARKABLE, NodeLateness, read_lateness
 from l4sbench import tables
-from l4sbench.faults import FaultKind
-from l4sbench.traits import MOST_LATE
+from l4sbench.facts.faults import FaultKind
+from l4sbench.facts.traits import MOST_LATE
 
 Load = Callable[[str], Any]
 CASES = Path(__file__).parents[2] / "cases/lateness"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.assets import folder
+from l4sbench.disk.assets import folder
 from tests.patience import ran
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.assets import folder
 from l4sbench.catalog import Catalog
+from l4sbench.disk.assets import folder
 from tests.p4 import reference
 from tests.patience import PATIENCE_S
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.assets import folder
+from l4sbench.disk.assets import folder
+from l4sbench.disk.trust import read_code
 from l4sbench.testbeds.ssh.dkms import package
-from l4sbench.trust import read_code
 from tests.patience import ran
 
 DKMS = shutil.which("dkms", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 
 FOLDER = assets.folder("kernels") / "lab" / "patches" / "upstream"

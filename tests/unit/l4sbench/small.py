@@ -24,18 +24,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from l4sbench import events
 from l4sbench.catalog import Catalog
 from l4sbench.engine.loop import Order, RunResult, execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import Problem, TrialFailed
-from l4sbench.events import Status
-from l4sbench.faults import stored_fault
+from l4sbench.facts import events
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import stored_fault
+from l4sbench.facts.traits import CostModel, Identity, Needs, TestbedTraits
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
 from l4sbench.store import Run, locked
-from l4sbench.traits import CostModel, Identity, Needs, TestbedTraits
 
 IDENTITY = Identity("small", "7.0.0", {"kernel": "k1"}, {"tcp_prague": "p1"}, {"lean": "t1"})
 TRAITS = TestbedTraits("lean", wires=True, parallel=True, cost=CostModel(0.5, 0.01, 0.0001), memory_mb=10)

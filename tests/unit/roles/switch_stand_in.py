@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from tests.lab.playbooks import Played, play
 
 PLAYBOOK = assets.folder("playbooks") / "switch.yml"

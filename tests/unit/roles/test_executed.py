@@ -4,7 +4,7 @@
 
 from ruamel.yaml import YAML
 
-from l4sbench import assets
+from l4sbench.disk import assets
 from tests.lab.playbooks import ON_DEBIAN, ON_NODES, ON_SWITCHES
 
 

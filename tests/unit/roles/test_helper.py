@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from l4sbench.catalog import Bottleneck, Catalog
 from l4sbench.program.data import Expected
 from l4sbench.program.readback import differences
-from l4sbench.units import Duration, Rate
+from l4sbench.text.units import Duration, Rate
 
 ROOT = Path(__file__).parents[3]
 HELPER = ROOT / "roles/helper/files/helper"

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from collectors.queues import parse_tc_text
-from l4sbench import assets
+from l4sbench.disk import assets
 from l4sbench.testbeds.ssh.results import unpack
 from tests.lab.playbooks import ON_SWITCHES, Played
 from tests.patience import PATIENCE_S, ran

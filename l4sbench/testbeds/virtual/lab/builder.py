@@ -10,9 +10,9 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from l4sbench.disk.files import remove_tree, write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.factors import DEFAULT_LAB
-from l4sbench.files import remove_tree, write_whole
+from l4sbench.facts.factors import DEFAULT_LAB
 from l4sbench.testbeds.virtual.lab import source as sources
 from l4sbench.testbeds.virtual.lab.aptsources import Archive, debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import PARTS, Cache

@@ -28,8 +28,8 @@ import platformdirs
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from l4sbench.disk.files import PARTIAL, remove_tree, write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import PARTIAL, remove_tree, write_whole
 
 PARTS = ("source", "kernel", "userland", "tools", "modules", "rootfs", "node-userland")
 DIGEST_LENGTH = 16

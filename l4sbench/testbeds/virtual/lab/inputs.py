@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from l4sbench import assets
+from l4sbench.disk import assets
+from l4sbench.disk.trust import SOURCES
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.lab.cache import digest_of, digest_of_files
-from l4sbench.trust import SOURCES
 
 RECIPE = {"kernel": "2", "userland": "1", "tools": "1", "modules": "1", "rootfs": "1"}
 """Part of the digest of each kind of part; increase it when the way of building changes the result."""

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from l4sbench.disk.files import PARTIAL, remove_tree, write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import PARTIAL, remove_tree, write_whole
 from l4sbench.testbeds.virtual.lab.cache import Cache
 
 _GIT_S = 120

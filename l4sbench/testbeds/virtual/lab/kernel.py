@@ -10,14 +10,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from l4sbench.disk.files import remove_tree, write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import remove_tree, write_whole
-from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE, Inputs
 from l4sbench.testbeds.virtual.lab.kepttree import building, refresh
 from l4sbench.testbeds.virtual.lab.source import OLDEST, PRODUCTS, Say, Source, version_key
+from l4sbench.text.models import Strict
 
 _UNPACK_S = 900
 _CONFIG_S = 300

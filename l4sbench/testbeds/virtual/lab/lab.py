@@ -10,11 +10,11 @@ from typing import Self
 from pydantic import Field
 
 from l4sbench.errors import TestbedError
-from l4sbench.factors import DEFAULT_LAB
-from l4sbench.models import Strict
+from l4sbench.facts.factors import DEFAULT_LAB
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.kernel import read_options
+from l4sbench.text.models import Strict
 
 HINT = "l4sbench lab build"
 BEFORE_KEY = "."

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import write_whole
-from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE
 from l4sbench.testbeds.virtual.lab.kernel import REPEATABLE, Kernel, make, read_options, unpack
 from l4sbench.testbeds.virtual.lab.programs import LabModule, ModuleInfo, modinfo
 from l4sbench.testbeds.virtual.lab.source import Say, Source
+from l4sbench.text.models import Strict
 
 _COMPILE_S = 900
 _FOLDER = "net"

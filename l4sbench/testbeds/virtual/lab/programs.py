@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import write_whole
-from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, digest_of_file, digest_of_files, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE, Inputs, source_files
 from l4sbench.testbeds.virtual.lab.kernel import REPEATABLE, Kernel
 from l4sbench.testbeds.virtual.lab.source import Say
+from l4sbench.text.models import Strict
 
 PROGRAMS = ("lab-init", "lab-sampler", "lab-traffic")
 _COMPILE_S = 300

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from l4sbench.disk.files import remove_tree
 from l4sbench.errors import TestbedError
-from l4sbench.files import remove_tree
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.lab import LabRecord, read_record, record_key

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import write_whole
-from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.aptsources import Archive
 from l4sbench.testbeds.virtual.lab.cache import DIGEST_LENGTH, Cache, digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
+from l4sbench.text.models import Strict
 
 KERNEL_SUITES = ("trixie-backports", "forky", "sid")
 """Suites that may hold a Linux with AccECN and DualPI2 (7.0 or later), besides the machine's own."""

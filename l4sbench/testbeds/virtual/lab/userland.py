@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from l4sbench.disk.files import remove_tree, write_whole
 from l4sbench.errors import TestbedError
-from l4sbench.files import remove_tree, write_whole
-from l4sbench.models import Strict
 from l4sbench.testbeds.virtual.lab.aptsources import Archive
 from l4sbench.testbeds.virtual.lab.cache import Cache, digest_of, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.inputs import RECIPE
 from l4sbench.testbeds.virtual.lab.scratchapt import Package, ScratchApt, why
 from l4sbench.testbeds.virtual.lab.source import Say, version_key
+from l4sbench.text.models import Strict
 
 PACKAGES = (
     "base-files",

@@ -19,8 +19,8 @@ from collectors.flows import read_flows
 from collectors.kinds.exec import parse_exec
 from collectors.packets import parse_codepoints, parse_packet_flows
 from collectors.traffic import parse_flows, parse_intervals
-from l4sbench.cell import Cell
-from l4sbench.faults import Fault, FaultKind
+from l4sbench.facts.cell import Cell
+from l4sbench.facts.faults import Fault, FaultKind
 from tests.captured import CapturedTrial, captured_trial
 
 TRIAL = "exec-dualpi2"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app.adaptive import decider, forecast, number_of_looks
-from l4sbench.events import Status
-from l4sbench.faults import stored_fault
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import stored_fault
 from l4sbench.matrix import Matrix, Trials
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial

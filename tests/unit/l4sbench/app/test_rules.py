@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import assets
 from l4sbench.app.prepare import load_matrix, until_decided
 from l4sbench.app.rules import find_rule
 from l4sbench.cli import main
+from l4sbench.disk import assets
 from l4sbench.matrix import Matrix, Trials
 
 HEAD = """\

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import events
 from l4sbench.app.stages import execute_stages
-from l4sbench.cell import Cell
 from l4sbench.engine.looks import Decide
 from l4sbench.engine.loop import Order, RunResult
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
-from l4sbench.events import Progress, Status
+from l4sbench.facts import events
+from l4sbench.facts.cell import Cell
+from l4sbench.facts.events import Progress, Status
+from l4sbench.facts.traits import Identity, Stage, Stages
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import Plan, Reason, as_json, plan
 from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Run, StoreView, locked
-from l4sbench.traits import Identity, Stage, Stages
 from tests.patience import PATIENCE_S
 from tests.unit.l4sbench import small
 

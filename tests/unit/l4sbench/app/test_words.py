@@ -8,7 +8,7 @@ import pytest
 
 from l4sbench.app.words import explain
 from l4sbench.catalog import Catalog
-from l4sbench.factors import FACTORS, GROUP_FACTORS
+from l4sbench.facts.factors import FACTORS, GROUP_FACTORS
 from l4sbench.matrix.naming import SETTINGS
 
 CATALOG = Catalog.load()

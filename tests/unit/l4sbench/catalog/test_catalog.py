@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from l4sbench import tables
-from l4sbench.assets import folder
 from l4sbench.catalog import Bottleneck, Catalog, Expectation
 from l4sbench.catalog.exports import SHARED
 from l4sbench.catalog.template import parse_text, render_text, write
+from l4sbench.disk.assets import folder
 from l4sbench.errors import InputError
 from l4sbench.program import Expected, differences
-from l4sbench.units import Duration, Packets, Rate, Value, parse_quantity
+from l4sbench.text.units import Duration, Packets, Rate, Value, parse_quantity
 
 READBACK = Path(__file__).parents[3] / "cases" / "readback"
 KERNELS = folder("kernels")

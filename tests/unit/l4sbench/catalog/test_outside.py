@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import assets
 from l4sbench.app import api
 from l4sbench.app.prepare import prepare
 from l4sbench.catalog import Catalog
 from l4sbench.catalog.outside import entries_with_code, keep_catalog, settle
 from l4sbench.cli import main
+from l4sbench.disk import assets
 from l4sbench.errors import InputError
 from l4sbench.store import Run
 

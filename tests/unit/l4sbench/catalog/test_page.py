@@ -11,7 +11,7 @@ import pytest
 from l4sbench.catalog import Catalog
 from l4sbench.catalog.__main__ import document, factors
 from l4sbench.catalog.describe import described, facts
-from l4sbench.factors import FACTORS, GROUP_FACTORS
+from l4sbench.facts.factors import FACTORS, GROUP_FACTORS
 
 CATALOG = Catalog.load()
 DOCS = Path(__file__).parents[4] / "docs"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import assets
 from l4sbench.app import api
 from l4sbench.catalog import Catalog, switch_programs
+from l4sbench.disk import assets
 from l4sbench.errors import InputError
 from l4sbench.testbeds.ssh.layout import Host, hosts_of
 from l4sbench.testbeds.ssh.switches import Switch, switch_config

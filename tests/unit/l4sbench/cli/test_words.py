@@ -11,7 +11,7 @@ import pytest
 
 from l4sbench.catalog import Catalog
 from l4sbench.cli import main
-from l4sbench.factors import FACTORS, GROUP_FACTORS
+from l4sbench.facts.factors import FACTORS, GROUP_FACTORS
 
 CATALOG = Catalog.load()
 EXTRA = """\

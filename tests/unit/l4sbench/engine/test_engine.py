@@ -15,20 +15,20 @@ from typing import Literal
 
 import pytest
 
-from l4sbench import events
-from l4sbench.cell import Cell
 from l4sbench.engine import crew, worker
 from l4sbench.engine.loop import Order, RunResult, execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import InputError, PlaceLost, TestbedError, TrialFailed
-from l4sbench.events import Progress, Status
+from l4sbench.facts import events
+from l4sbench.facts.cell import Cell
+from l4sbench.facts.events import Progress, Status
+from l4sbench.facts.traits import CostModel
 from l4sbench.matrix import Matrix
 from l4sbench.planning.cost import CostBook
 from l4sbench.planning.plan import Reason, plan
 from l4sbench.program.trial import EndedTrial, TrialSpec
 from l4sbench.store import Run, TrialFolder, locked
 from l4sbench.store.leavings import MOST_FILES, TOO_MANY
-from l4sbench.traits import CostModel
 from tests.patience import PATIENCE_S
 from tests.unit.l4sbench import small
 

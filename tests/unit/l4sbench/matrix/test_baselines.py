@@ -17,7 +17,7 @@ from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 
 if TYPE_CHECKING:
-    from l4sbench.cell import Cell
+    from l4sbench.facts.cell import Cell
 
 HEAD = """
 matrix: test

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from l4sbench.errors import InputError
 from l4sbench.matrix import Axis, Matrix, Trials, load
-from l4sbench.units import Duration, Packets, Rate, Size
+from l4sbench.text.units import Duration, Packets, Rate, Size
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from l4sbench.cli import main
+from l4sbench.disk.userfiles import MOST_PROBLEMS
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
-from l4sbench.userfiles import MOST_PROBLEMS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import assets
 from l4sbench.app import api
 from l4sbench.catalog.outside import keep_catalog, kept_topologies
 from l4sbench.cli import main
-from l4sbench.document import parse
+from l4sbench.disk import assets
+from l4sbench.disk.document import parse
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 from l4sbench.planning.inputs import TrialInputs

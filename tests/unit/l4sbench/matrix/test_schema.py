@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from l4sbench.document import read
+from l4sbench.disk.document import read
 from l4sbench.matrix import json_schema
 from tests.patience import PATIENCE_S
 

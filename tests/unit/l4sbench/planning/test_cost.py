@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app.prepare import load_matrix
+from l4sbench.facts.traits import CostModel
 from l4sbench.planning.cost import CostBook, CostSums, carried_mbps
-from l4sbench.traits import CostModel
 
 SHAPE = CostModel(fixed_s=1.0, per_virtual_s=0.0, per_mbit_s=0.001)
 

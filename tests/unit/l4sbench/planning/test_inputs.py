@@ -9,10 +9,10 @@ from types import MappingProxyType
 import pytest
 
 from l4sbench.catalog import Catalog
-from l4sbench.cell import Cell
+from l4sbench.facts.cell import Cell
+from l4sbench.facts.traits import Identity, TestbedTraits
 from l4sbench.planning import inputs
 from l4sbench.planning.inputs import TrialInputs
-from l4sbench.traits import Identity, TestbedTraits
 from tests.unit.l4sbench import small
 
 IDENTITY = Identity(

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from l4sbench.errors import InputError
+from l4sbench.facts.traits import CostModel
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import Plan, Reason, as_json, looks, plan, reason_of
 from l4sbench.store import Run, StoreView, TrialFolder
-from l4sbench.traits import CostModel
 from tests.unit.l4sbench import small
 
 COST = CostModel(fixed_s=1.0, per_virtual_s=0.1, per_mbit_s=0.01)

@@ -14,6 +14,7 @@ from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.catalog import Catalog
 from l4sbench.catalog.outside import keep_catalog, kept_executables
 from l4sbench.errors import InputError
+from l4sbench.facts.traits import Identity, TestbedTraits
 from l4sbench.matrix import Matrix
 from l4sbench.planning.inputs import TrialInputs, executables_used, needs
 from l4sbench.program import problems, programs
@@ -21,7 +22,6 @@ from l4sbench.program.trial import draw_conditions
 from l4sbench.testbeds.ssh.layout import executable_variables
 from l4sbench.testbeds.virtual.script import guest_script
 from l4sbench.topology import topology
-from l4sbench.traits import Identity, TestbedTraits
 from tests.unit.l4sbench.elf import program
 
 LAB = TestbedTraits(default_traffic="lean", wires=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app.api import load_matrix
+from l4sbench.facts.traits import CostModel
 from l4sbench.planning.plan import plan
 from l4sbench.program.memory import guest_mb, tcp_mb
 from l4sbench.store import StoreView
-from l4sbench.traits import CostModel
 from tests.unit.l4sbench import small
 
 HEAD = "matrix: m\nduration: 2s\nrule: none\naqm: fifo\n"

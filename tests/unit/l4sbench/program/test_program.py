@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from l4sbench.catalog import Catalog, Expectation, Exports
-from l4sbench.cell import Cell
 from l4sbench.errors import InputError
+from l4sbench.facts.cell import Cell
 from l4sbench.program import (
     Conditions,
     Expected,
@@ -31,8 +31,8 @@ from l4sbench.program import (
     problems,
     programs,
 )
+from l4sbench.text.units import Duration, Packets, Value
 from l4sbench.topology import topology
-from l4sbench.units import Duration, Packets, Value
 
 LINE6 = topology("line6")
 

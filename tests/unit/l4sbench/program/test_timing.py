@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
+from l4sbench.facts.traits import Identity, TestbedTraits
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program import FlowRun, Program, problems
 from l4sbench.program.trial import draw_conditions
-from l4sbench.traits import Identity, TestbedTraits
-from l4sbench.units import Duration
+from l4sbench.text.units import Duration
 from tests.unit.l4sbench.program.test_program import CATALOG, build, cell
 
 LAB = TestbedTraits(default_traffic="lean", wires=True)

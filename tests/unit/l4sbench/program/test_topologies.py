@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import pytest
 
 from l4sbench.catalog import Catalog
-from l4sbench.cell import Cell
+from l4sbench.facts.cell import Cell
 from l4sbench.program import Conditions, Program, problems, programs
+from l4sbench.text.units import Duration, Value
 from l4sbench.topology import offered, topology
-from l4sbench.units import Duration, Value
 
 CATALOG = Catalog.load()
 PLAIN: Mapping[str, Value] = {

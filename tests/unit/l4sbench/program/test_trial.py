@@ -7,10 +7,10 @@ from statistics import mean
 
 import pytest
 
-from l4sbench.events import Status
-from l4sbench.faults import stored_fault
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import stored_fault
+from l4sbench.facts.traits import TestbedTraits
 from l4sbench.program.trial import Judgement, draw_conditions, draw_seed, draw_unit, seed_of
-from l4sbench.traits import TestbedTraits
 from tests.unit.l4sbench import small
 
 

@@ -15,8 +15,9 @@ import pytest
 from filelock import FileLock
 
 from l4sbench.errors import InputError, TestbedError
-from l4sbench.events import Status
-from l4sbench.faults import Fault, FaultKind, stored_fault
+from l4sbench.facts.events import Status
+from l4sbench.facts.faults import Fault, FaultKind, stored_fault
+from l4sbench.facts.traits import Identity
 from l4sbench.matrix import Matrix
 from l4sbench.planning.plan import plan
 from l4sbench.program import programs
@@ -24,7 +25,6 @@ from l4sbench.program.trial import TrialSpec, draw_conditions, seed_of
 from l4sbench.store import Ending, Run, RunLocked, RunMoved, RunWriter, TrialFolder, locked, user_of
 from l4sbench.store.trialfile import TrialEnding
 from l4sbench.topology import topology
-from l4sbench.traits import Identity
 from tests.unit.l4sbench import small
 
 OK = Ending(Status.OK, (), small.IDENTITY, datetime.now(UTC), 1.5, 0.5, 2.0, 0.1)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from l4sbench.app.api import load_matrix
-from l4sbench.cell import Cell
+from l4sbench.facts.cell import Cell
+from l4sbench.facts.traits import Needs
 from l4sbench.testbeds.ssh.facts import (
     HostFacts,
     HostModule,
@@ -26,7 +27,6 @@ from l4sbench.testbeds.ssh.facts import (
 )
 from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import topology
-from l4sbench.traits import Needs
 
 LINE6 = topology("line6")
 

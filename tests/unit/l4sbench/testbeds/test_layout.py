@@ -11,8 +11,8 @@ from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 from l4sbench.program.data import Command
 from l4sbench.testbeds.ssh.layout import TO_FILL_IN, Host, hosts_of, misplaced, parts, too_fast
+from l4sbench.text.units import Rate
 from l4sbench.topology import offered, topology
-from l4sbench.units import Rate
 from tests.patience import PATIENCE_S
 from tests.unit.l4sbench.testbeds.inventories import hosts_for
 

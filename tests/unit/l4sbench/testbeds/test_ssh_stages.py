@@ -9,13 +9,13 @@ import pytest
 
 from l4sbench.app.api import load_matrix
 from l4sbench.errors import InputError, TestbedError
+from l4sbench.facts.traits import Stages
 from l4sbench.matrix import Matrix
 from l4sbench.planning.inputs import needs
 from l4sbench.testbeds.ssh import SshTestbed
 from l4sbench.testbeds.ssh.facts import HostFacts
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.topology import topology
-from l4sbench.traits import Stages
 from tests.unit.l4sbench.testbeds.inventories import hosts_for, write_inventory
 
 LINE6 = topology("line6")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fablib_slices import load_slice_file, spec_of
-from l4sbench import assets
 from l4sbench.app import api
+from l4sbench.disk import assets
 from l4sbench.errors import InputError
 from l4sbench.testbeds.fabric.specs import specs_of
 from l4sbench.testbeds.ssh.facts import node_needs

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from l4sbench.errors import InputError
+from l4sbench.text.units import Duration, Percent, Rate, Size
 from l4sbench.traffic import SENDS, Flow
-from l4sbench.units import Duration, Percent, Rate, Size
 
 
 def flow(length: str) -> Flow:

@@ -16,7 +16,7 @@ from l4sbench.app.api import load_matrix
 from l4sbench.catalog import Catalog
 from l4sbench.cli import main
 from l4sbench.errors import InputError
-from l4sbench.factors import column_of
+from l4sbench.facts.factors import column_of
 from l4sbench.store import Run
 from reports.published.claims import ClaimOutcome, as_document, check, load_study, markdown, measures, offered
 from reports.published.claims.model import Claim, Study

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from l4sbench.app.api import load_matrix
-from l4sbench.factors import column_of
+from l4sbench.facts.factors import column_of
 from reports.published import compare, printed_table, published_cells
 from reports.result.load import RunTables
 from tests.unit.reports.conftest import measured

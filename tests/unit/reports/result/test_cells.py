@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from l4sbench import assets
-from l4sbench.factors import FactorColumn
+from l4sbench.disk import assets
+from l4sbench.facts.factors import FactorColumn
 from reports.result.cells import CellResult, cells, varying
 from reports.result.labels import Setting
 from reports.result.load import RunTables, load

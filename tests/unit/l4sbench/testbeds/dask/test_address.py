@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app.prepare import RunOptions
-from l4sbench.assets import install_command
+from l4sbench.disk.assets import install_command
 from l4sbench.errors import InputError, TestbedError
 
 HINT = "--on dask:tcp://HOST:8786, or its file, such as dask:scheduler.json (l4sbench docs scale)"

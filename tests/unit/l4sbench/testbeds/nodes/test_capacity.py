@@ -9,8 +9,8 @@ from l4sbench.testbeds.nodes.capacity import Capacity, RateTry
 from l4sbench.testbeds.nodes.plan import plan_lab
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
+from l4sbench.text.units import Rate
 from l4sbench.topology import topology
-from l4sbench.units import Rate
 
 LINE6 = topology("line6")
 

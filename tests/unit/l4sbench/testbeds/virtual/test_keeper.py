@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.files import temporary_name, unfinished_folder
+from l4sbench.disk.files import temporary_name, unfinished_folder
 from l4sbench.testbeds.virtual import keeper
 from tests.patience import PATIENCE_S
 

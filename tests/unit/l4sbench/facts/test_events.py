@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.events import (
+from l4sbench.facts.events import (
     Event,
     Progress,
     RunEnded,

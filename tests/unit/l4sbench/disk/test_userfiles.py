@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import userfiles
+from l4sbench.disk import userfiles
+from l4sbench.disk.plain import is_plain
+from l4sbench.disk.userfiles import is_file, is_folder, read_bytes, read_json, short
 from l4sbench.errors import InputError
-from l4sbench.plain import is_plain
-from l4sbench.userfiles import is_file, is_folder, read_bytes, read_json, short
 
 
 def refused(path: Path) -> str:
@@ -73,7 +73,7 @@ def test_a_pipe_that_was_closed_before_it_is_opened() -> None:
 
 
 def test_a_pipe_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("l4sbench.userfiles.WAIT_S", 0.05)
+    monkeypatch.setattr("l4sbench.disk.userfiles.WAIT_S", 0.05)
     path = tmp_path / "pipe"
     os.mkfifo(path)
     endless = ": is a pipe that has not ended after 0.05 s; write it to a file first"

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, overload
 
 from l4sbench.errors import BadValueError
-from l4sbench.wording import quoted
+from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

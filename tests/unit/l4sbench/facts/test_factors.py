@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from l4sbench.errors import BadValueError
-from l4sbench.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, RESERVED, column_of, factor_of
-from l4sbench.parameters import Parameter
-from l4sbench.units import Duration, Packets, Percent, Plain, Rate, Size, Value
+from l4sbench.facts.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, RESERVED, column_of, factor_of
+from l4sbench.text.parameters import Parameter
+from l4sbench.text.units import Duration, Packets, Percent, Plain, Rate, Size, Value
 
 
 def test_released_defaults_never_change() -> None:

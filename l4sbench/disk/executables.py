@@ -21,10 +21,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from l4sbench.disk.userfiles import read_bytes
 from l4sbench.errors import BadValueError, InputError
-from l4sbench.parameters import shown
-from l4sbench.userfiles import read_bytes
-from l4sbench.wording import quoted
+from l4sbench.text.parameters import shown
+from l4sbench.text.wording import quoted
 
 PLACEHOLDERS: Final[Mapping[str, str]] = MappingProxyType(
     {

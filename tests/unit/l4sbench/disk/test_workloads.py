@@ -8,10 +8,10 @@ import math
 
 import pytest
 
+from l4sbench.disk.workloads import Arrivals, Lognormal, Sizes, Weibull, Workload, offered, workload
 from l4sbench.errors import InputError
 from l4sbench.program.trial import draw_unit
-from l4sbench.units import Duration, Percent, Rate
-from l4sbench.workloads import Arrivals, Lognormal, Sizes, Weibull, Workload, offered, workload
+from l4sbench.text.units import Duration, Percent, Rate
 
 SHARES = [(number + 0.5) / 20_000 for number in range(20_000)]
 

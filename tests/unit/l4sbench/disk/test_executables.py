@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench.disk.executables import Executable, command_of
 from l4sbench.errors import BadValueError, InputError
-from l4sbench.executables import Executable, command_of
 from tests.patience import PATIENCE_S
 from tests.unit.l4sbench.elf import program
 

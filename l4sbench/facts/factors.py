@@ -17,10 +17,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
-from l4sbench.groups import Group
-from l4sbench.parameters import DAY, HOUR, Parameter, Reference, declared
+from l4sbench.facts.groups import Group
+from l4sbench.text.parameters import DAY, HOUR, Parameter, Reference, declared
+from l4sbench.text.units import Duration, Kind, Packets, Percent, Plain, Rate, Size, Value, kind_of
 from l4sbench.traffic import OF_SEND
-from l4sbench.units import Duration, Kind, Packets, Percent, Plain, Rate, Size, Value, kind_of
 
 GROUP_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 """Names of flow groups and events; they become part of factor, file and column names."""

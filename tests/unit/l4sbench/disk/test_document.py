@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
-from l4sbench.document import parse, read, salvage
+from l4sbench.disk.document import parse, read, salvage
 from l4sbench.errors import InputError
 
 
@@ -147,7 +147,7 @@ def test_aliases_stand_for_what_they_name() -> None:
 
 
 def test_aliases_cannot_make_a_small_file_huge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("l4sbench.document.MAX_NODES", 5_000)
+    monkeypatch.setattr("l4sbench.disk.document.MAX_NODES", 5_000)
     layers = ["l0: &l0 [" + ",".join("x" * 10) + "]"]
     layers += [f"l{n}: &l{n} [" + ",".join([f"*l{n - 1}"] * 10) + "]" for n in range(1, 9)]
     with pytest.raises(InputError, match=r"^x\.yaml:\d+:\d+: is too large: more than 5000 values$"):
@@ -155,7 +155,7 @@ def test_aliases_cannot_make_a_small_file_huge(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_no_document_has_too_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("l4sbench.document.MAX_NODES", 100)
+    monkeypatch.setattr("l4sbench.disk.document.MAX_NODES", 100)
     with pytest.raises(InputError, match=r"^x\.yaml:1:\d+: is too large: more than 100 values$"):
         parse(b"[" + b"1, " * 5_000, "x.yaml")
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from l4sbench.errors import BadValueError, did_you_mean
-from l4sbench.expressions import matches
-from l4sbench.units import (
+from l4sbench.text.expressions import matches
+from l4sbench.text.units import (
     EXPECTED,
     Duration,
     Kind,
@@ -23,7 +23,7 @@ from l4sbench.units import (
     Value,
     parse_quantity,
 )
-from l4sbench.wording import quoted
+from l4sbench.text.wording import quoted
 
 Condition: TypeAlias = Mapping[str, tuple[Value, ...]]
 """Parameter -> values it may have; holds if every parameter has one of its values."""

@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast
 
-from l4sbench.common import Common
-from l4sbench.factors import (
+from l4sbench.facts.common import Common
+from l4sbench.facts.factors import (
     DEFAULT_LAB,
     EVENT_AT,
     FACTORS,
@@ -25,10 +25,9 @@ from l4sbench.factors import (
     factor_of,
     name_of,
 )
-from l4sbench.groups import Group
-from l4sbench.parameters import plain
-from l4sbench.traffic import DEFAULT_SEND, SENDS, Send
-from l4sbench.units import (
+from l4sbench.facts.groups import Group
+from l4sbench.text.parameters import plain
+from l4sbench.text.units import (
     KINDS,
     UNITS,
     Duration,
@@ -40,7 +39,8 @@ from l4sbench.units import (
     kind_of,
     parse_quantity,
 )
-from l4sbench.wording import quoted
+from l4sbench.text.wording import quoted
+from l4sbench.traffic import DEFAULT_SEND, SENDS, Send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ class Cell:
         common: what it shares with other cells.
         own: the values of the factors that vary among these.
 
-    The other attributes are the core factors; `l4sbench.factors.FACTORS` has their meanings.
+    The other attributes are the core factors; `l4sbench.facts.factors.FACTORS` has their meanings.
     """
 
     topology = _Factor("topology", str)

@@ -15,13 +15,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from l4sbench.garbage import collector_paused
+from l4sbench.disk.garbage import collector_paused
 
 
 def root() -> Path:
     """Return the folder of `kernels/`, `matrices/` and the other data folders."""
-    shipped = Path(__file__).parent / "_assets"
-    return shipped if shipped.is_dir() else Path(__file__).parents[1]
+    shipped = Path(__file__).parents[1] / "_assets"
+    return shipped if shipped.is_dir() else Path(__file__).parents[2]
 
 
 def folder(name: str) -> Path:

@@ -5,8 +5,8 @@
 import pytest
 
 from l4sbench.errors import BadValueError
-from l4sbench.expressions import matches, valid_expression
-from l4sbench.parameters import Parameter
+from l4sbench.text.expressions import matches, valid_expression
+from l4sbench.text.parameters import Parameter
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, model_validator
 
-from l4sbench import assets
-from l4sbench.document import Flaw, load_model
+from l4sbench.disk import assets
+from l4sbench.disk.document import Flaw, load_model
 from l4sbench.errors import InputError, Problem, suggest
-from l4sbench.models import Strict
-from l4sbench.wording import quoted
+from l4sbench.text.models import Strict
+from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from l4sbench.units import Duration, Percent, Rate
+    from l4sbench.text.units import Duration, Percent, Rate
 
 MOST_FLOWS: Final = 200_000
 """Number of connections that a group may have in a trial."""

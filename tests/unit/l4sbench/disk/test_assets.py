@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench import assets
+from l4sbench.disk import assets
 
 
 def test_data_folders_are_found() -> None:

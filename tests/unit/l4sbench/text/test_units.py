@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from l4sbench.units import Duration, Packets, Percent, Quantity, Rate, Size, Value, kind_of, parse_quantity
+from l4sbench.text.units import (
+    Duration,
+    Packets,
+    Percent,
+    Quantity,
+    Rate,
+    Size,
+    Value,
+    kind_of,
+    parse_quantity,
+)
 
 AMOUNTS = st.integers(min_value=0, max_value=2**63 - 1)
 

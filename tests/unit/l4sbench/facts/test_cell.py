@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from l4sbench.cell import Cell
-from l4sbench.common import Common
-from l4sbench.units import Duration, Packets, Rate, Size, Value
+from l4sbench.facts.cell import Cell
+from l4sbench.facts.common import Common
+from l4sbench.text.units import Duration, Packets, Rate, Size, Value
 from tests.patience import ran
 
 STATED: dict[str, Value] = {
@@ -82,7 +82,7 @@ def test_the_id_survives_the_store(extra: Mapping[str, Value]) -> None:
 
 
 def test_the_id_does_not_depend_on_the_hash_seed() -> None:
-    code = f"from l4sbench.cell import Cell; print(Cell.of({ {**STATED, 'aqm.target': '5ms'}!r}).id)"
+    code = f"from l4sbench.facts.cell import Cell; print(Cell.of({ {**STATED, 'aqm.target': '5ms'}!r}).id)"
     found = {
         ran(
             [sys.executable, "-c", code],

@@ -10,12 +10,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from l4sbench.parameters import DAY, HOUR, Parameter, declared, declares
+from l4sbench.text.parameters import DAY, HOUR, Parameter, declared, declares
+from l4sbench.text.units import Duration
 from l4sbench.traffic import DEFAULT_SEND, OF_SEND, SENDS, Send
-from l4sbench.units import Duration
 
 if TYPE_CHECKING:
-    from l4sbench.units import Kind, Value
+    from l4sbench.text.units import Kind, Value
 
 ECN_MODES: Final = ("off", "classic", "accecn", "dctcp")
 

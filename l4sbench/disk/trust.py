@@ -21,9 +21,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from l4sbench.disk.files import new_folder, remove_leftovers
+from l4sbench.disk.userfiles import MAX_BYTES, read_bytes
 from l4sbench.errors import InputError, Problem
-from l4sbench.files import new_folder, remove_leftovers
-from l4sbench.userfiles import MAX_BYTES, read_bytes
 
 SOURCES: Final = ("Kbuild", "Makefile", "*.c", "*.h", "*.S")
 """Files of a folder with C that a build reads; objects of a build by hand do not count."""

@@ -15,7 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import BadValueError
-from l4sbench.wording import quoted, quoted_within
+from l4sbench.text.wording import quoted, quoted_within
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator

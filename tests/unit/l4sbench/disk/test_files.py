@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench.disk.files import (
+    new_file,
+    new_folder,
+    remove_leftovers,
+    remove_tree,
+    unfinished_folder,
+    write_whole,
+)
 from l4sbench.errors import InputError
-from l4sbench.files import new_file, new_folder, remove_leftovers, remove_tree, unfinished_folder, write_whole
 
 
 def names(folder: Path) -> list[str]:

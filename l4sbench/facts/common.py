@@ -17,13 +17,13 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
-from l4sbench.factors import COMMANDS
-from l4sbench.parameters import plain
+from l4sbench.facts.factors import COMMANDS
+from l4sbench.text.parameters import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from l4sbench.units import Value
+    from l4sbench.text.units import Value
 
 _SLUG_LENGTH: Final = 100
 _HASH_DIGITS: Final = 10

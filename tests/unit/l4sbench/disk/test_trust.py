@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench.disk.trust import read_code, trust, trust_program, trusted_copy, trusted_program
 from l4sbench.errors import InputError
-from l4sbench.trust import read_code, trust, trust_program, trusted_copy, trusted_program
 
 
 @pytest.fixture(autouse=True)

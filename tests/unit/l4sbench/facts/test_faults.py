@@ -12,9 +12,9 @@ from string import Formatter
 
 import pytest
 
-from l4sbench.faults import PAGE, Fact, Fault, FaultKind, Remedy, advice, stored_fault
+from l4sbench.facts.faults import PAGE, Fact, Fault, FaultKind, Remedy, advice, stored_fault
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def facts_of(kind: FaultKind) -> dict[str, Fact]:

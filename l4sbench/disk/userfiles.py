@@ -16,9 +16,9 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
+from l4sbench.disk.plain import open_plain
 from l4sbench.errors import InputError, Problem
-from l4sbench.plain import open_plain
-from l4sbench.wording import quoted
+from l4sbench.text.wording import quoted
 
 MAX_BYTES: Final = 16 * 2**20
 """Size limit of one input."""

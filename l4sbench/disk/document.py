@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
+from l4sbench.disk.userfiles import MAX_INTEGER, MOST_PROBLEMS, as_text, position, read_bytes, short
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
-from l4sbench.parameters import shown
-from l4sbench.userfiles import MAX_INTEGER, MOST_PROBLEMS, as_text, position, read_bytes, short
-from l4sbench.wording import quoted, quoted_within
+from l4sbench.text.parameters import shown
+from l4sbench.text.wording import quoted, quoted_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
