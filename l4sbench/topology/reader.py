@@ -260,7 +260,7 @@ def _flaws_of_uses(stated: TopologyFile) -> Iterator[Flaw]:
             hint = suggest(network, own_networks)
             yield Flaw(("bottlenecks", node), f"{node} is not on {quoted(network)}", hint)
     if stated.capture is not None and stated.capture not in stated.bottlenecks:
-        hint = suggest(stated.capture, stated.bottlenecks)
+        hint = suggest(stated.capture, [node for node in stated.bottlenecks if node in stated.nodes])
         yield Flaw(("capture",), f"{quoted(stated.capture)} has no bottleneck", hint)
 
 

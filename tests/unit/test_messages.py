@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fablib_slices import load_slice_file
@@ -167,6 +167,7 @@ def test_messages_quote_little_of_a_foreign_file(
         [SECRET, SECRET.lower(), [SECRET], {SECRET: 1}, {SECRET: SECRET}, {"a": {SECRET: SECRET}}]
     ),
 )
+@example(kind="topologies", path=(6,), junk={SECRET: SECRET})
 def test_messages_quote_little_of_damaged_files(
     kind: str, path: tuple[int, ...], junk: object, tmp_path: Path, small_catalog: Catalog
 ) -> None:
