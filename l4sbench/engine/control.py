@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Whether a run goes on: errors, bugs, signals and lost places, and who is told."""
+"""Reasons to stop a run (errors, bugs, signals, lost places), and the listener that is told of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Teller:
 
 
 class Control:
-    """What stops a run: the first error of the testbed, the first bug, or a signal.
+    """Reasons to stop a run: the first error of the testbed, the first bug, or a signal.
 
     Attributes:
         jobs: Number of workers, which decreases when places are lost.

@@ -61,7 +61,7 @@ class UnderWay:
 
 
 class Crew:
-    """Who works. All but `leave` is for the deciding thread."""
+    """All threads that work. Only `leave` may be called from other threads than the deciding one."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()

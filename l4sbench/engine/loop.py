@@ -52,7 +52,7 @@ _Batch = TypeVar("_Batch", bound=Batch)
 
 @dataclass(frozen=True)
 class Order:
-    """What to run and where, and who is told.
+    """A plan to run, the testbed to run it on, and the listener that is told.
 
     Attributes:
         plan: Made with an identity of `testbed`.
@@ -179,7 +179,7 @@ class Engine:
 
     @property
     def result(self) -> RunResult:
-        """What has ended, and what has not."""
+        """Numbers of trials that have ended, and of those that have not."""
         ended = self._tally.ended
         return RunResult(
             ok=ended[Status.OK],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What testbeds offer that can change their kernels between trials."""
+"""The protocol of testbeds that can change their kernels between trials."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _SCHED_SETATTR = 314  # on x86-64, where the lab runs
 _TURN_NS = 100_000
 
 
-class Order(Strict):
+class LabOrder(Strict):
     """Instructions for the keeper.
 
     Attributes:
@@ -71,7 +71,7 @@ class Order(Strict):
     root: tuple[str, ...] | None = None
 
 
-def boot_command(order: Order, node: str) -> list[str]:
+def boot_command(order: LabOrder, node: str) -> list[str]:
     """Return the command line of a node's kernel, to be started in the node's folder below `run`.
 
     It contains no path: blanks and commas would end one. A rebooting kernel starts the first word of its
@@ -116,7 +116,7 @@ def ask_for_short_turns() -> None:
 class Keeper:
     """Process 1 of a lab: boots nodes, reaps them, and answers requests."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: LabOrder) -> None:
         self._order = order
         self._lock = threading.Lock()
         self._running: dict[str, int] = {}
@@ -253,7 +253,7 @@ def main() -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, end)  # process 1 of a namespace ignores signals without a handler
     ask_for_short_turns()
-    Keeper(Order.model_validate_json(Path(sys.argv[1]).read_bytes())).run()
+    Keeper(LabOrder.model_validate_json(Path(sys.argv[1]).read_bytes())).run()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes import ssh
 from l4sbench.testbeds.nodes.home import Home, Remains, State, tail
-from l4sbench.testbeds.nodes.keeper import GO, RESTART, Order
+from l4sbench.testbeds.nodes.keeper import GO, RESTART, LabOrder
 from l4sbench.testbeds.nodes.plan import BASTION
 from l4sbench.testbeds.nodes.process import Process
 from l4sbench.testbeds.nodes.userland import USER, NodeUserland
@@ -102,7 +102,7 @@ def _start(
     _furnish(folder, plan, lab, userland, run)
     ssh.write_ssh(folder, run, plan, USER, bastion)
     ssh.write_inventory(folder, run, plan, topology)
-    order = Order(
+    order = LabOrder(
         plan=plan,
         kernel=lab.kernel,
         run=run,

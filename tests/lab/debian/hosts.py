@@ -25,7 +25,7 @@ from pathlib import Path
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes import ssh
 from l4sbench.testbeds.nodes.connect import ask
-from l4sbench.testbeds.nodes.keeper import GO, RESTART, SOCKET, Order
+from l4sbench.testbeds.nodes.keeper import GO, RESTART, SOCKET, LabOrder
 from l4sbench.testbeds.nodes.lab import answers
 from l4sbench.testbeds.nodes.plan import LabPlan, plan_members
 from l4sbench.testbeds.nodes.starting import launch
@@ -152,7 +152,7 @@ def _booted(
     try:
         _furnish(plan, folder, run, image, disk)
         _write_inventory(hosts, held, variables)
-        order = Order(
+        order = LabOrder(
             plan=plan,
             kernel=run / "loader",
             run=run,

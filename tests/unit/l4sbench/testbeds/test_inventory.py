@@ -173,6 +173,7 @@ def test_an_answer_is_data(tmp_path: Path) -> None:
     variables = {"l4sbench_python": f"touch {planted};", "l4sbench_modules": {"x": "/etc/passwd"}}
     answer = {
         **FACTS,
+        "asked_s": [1.0, 2.0],
         "kernel_release": template,
         "ansible_facts": variables,
         "add_host": {"host_name": "router", "host_vars": variables},
@@ -186,7 +187,10 @@ def test_an_answer_is_data(tmp_path: Path) -> None:
     told = outcome.hosts["router"]
     assert told.status == "ok", told
     assert "Copy the prebuilt modules" not in outcome.output.replace("skipping", "")
-    assert {**told.answer, "_ansible_no_log": False} == {
+    answered = dict(told.answer)
+    began_s, ended_s = answered.pop("asked_s")  # the action's own, whatever the host gave
+    assert 1e9 < began_s <= ended_s
+    assert {**answered, "_ansible_no_log": False} == {
         **FACTS,
         "kernel_release": template,
         "changed": False,
