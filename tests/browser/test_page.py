@@ -216,14 +216,14 @@ def test_strings_from_a_matrix_stay_strings(visit: Open, tmp_path: Path) -> None
         runs.Wanted(
             {"aqm": evil, "buffer_bdp": 1.0, "classic.ecn": "off", "classic.cc": evil},
             [40.0, None],
-            evil,
+            [evil],
             evil,
             "evil-1",
         ),
         runs.Wanted(
             {"aqm": "fifo", "buffer_bdp": 1.0, "classic.ecn": "off", "classic.cc": evil},
             [50.0],
-            evil,
+            [evil],
             evil,
             "evil-2",
         ),
