@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import l4sbench
-from tests.lab.nodes.hosts import booted
+from l4sbench.app import api
+from tests.lab.nodes.hosts import booted, check_only_busy
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -29,4 +30,8 @@ def test_every_cell_has_the_verdict_it_has_in_virtual_time(able: None, tmp_path:
     assert set(virtual.values()) == {"ok", "l4s-starved", "classic-starved"}
     with booted(NAME) as up:
         on_nodes = l4sbench.run("testbeds25", on=f"ssh:{up.inventory}", trials=1, runs=tmp_path / "nodes")
-    assert words(on_nodes) == virtual
+    check_only_busy(api.load(on_nodes).trials)
+    measured = {cell: word for cell, word in words(on_nodes).items() if word != "invalid"}
+    if not measured:
+        pytest.skip("the machine became busy: every trial on nodes sent late")
+    assert measured == {cell: virtual[cell] for cell in measured}
