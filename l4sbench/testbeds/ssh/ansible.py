@@ -43,6 +43,11 @@ class HostOutcome:
     message: str = ""
     answer: Mapping[str, Any] = field(default_factory=dict)
 
+    def reason(self, otherwise: str = "") -> str:
+        """Return why the playbook ended early there, or `otherwise` where no task said it."""
+        manner = "cannot be reached: " if self.status == "unreachable" else ""
+        return f"{manner}{self.message or otherwise}"
+
 
 @dataclass(frozen=True)
 class Played:
@@ -51,6 +56,21 @@ class Played:
     status: str
     hosts: Mapping[str, HostOutcome]
     output: str
+
+    @property
+    def wrong(self) -> Mapping[str, HostOutcome]:
+        """The hosts on which it did not end well, sorted by name."""
+        return {host: outcome for host, outcome in sorted(self.hosts.items()) if outcome.status != "ok"}
+
+    @property
+    def away(self) -> Mapping[str, HostOutcome]:
+        """Those of them that could not be reached."""
+        return {host: outcome for host, outcome in self.wrong.items() if outcome.status == "unreachable"}
+
+
+def listed(wrong: Mapping[str, HostOutcome], separator: str = "; ") -> str:
+    """Return the reasons of all these hosts as one text."""
+    return separator.join(f"{host}: {outcome.reason()}" for host, outcome in wrong.items())
 
 
 def play(

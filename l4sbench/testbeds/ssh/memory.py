@@ -7,16 +7,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from platformdirs import user_cache_path
 
 from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh.facts import HostFacts, SwitchFacts, read_facts, read_switch_facts
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 CHANGE_S: Final = 180.0
 """Assumed duration of a change of kernels, without installing, until one was measured."""
@@ -60,16 +65,53 @@ class Known:
 
 
 class Memory:
-    """The file in the user's cache that keeps it."""
+    """The file in the user's cache that keeps it, and what else one controller keeps of an inventory there.
+
+    Attributes:
+        path: The file.
+        known: What was last read from it or written to it.
+    """
 
     def __init__(self, inventory: Path, cache: Path | None = None) -> None:
         # not Path.resolve, which raises RuntimeError for a link to itself; reading reports that
         where = hashlib.sha256(os.path.realpath(inventory).encode()).hexdigest()[:16]
         self._inventory = inventory
         self.path: Final = (cache or user_cache_path("l4sbench") / "hosts") / f"{where}.json"
+        self.known = Known()
+        self._locked: FileLock | None = None
+
+    def lock(self) -> None:
+        """Lock the inventory for this process: two runs on the same hosts would end each other's trials.
+
+        Raises:
+            TestbedError: it is locked.
+        """
+        from filelock import FileLock, Timeout
+
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path.with_suffix(".lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            message = f"another run uses the hosts of {self._inventory}"
+            raise TestbedError(message, "wait until it ends, or use other hosts") from error
+        self._locked = lock  # it would end with its last reference
+
+    def owner(self) -> str:
+        """Return this controller's name for hosts: its next trial may end one that it left behind."""
+        path = self.path.with_name("owner")
+        if not path.exists():
+            path.write_text(secrets.token_hex(8), encoding="ascii")
+        return path.read_text(encoding="ascii")
+
+    def recall(self) -> None:
+        """Read what is remembered, if anything is, unless facts are known already."""
+        if not self.known.facts:
+            with suppress(TestbedError):
+                self.load()
 
     def load(self, hosts: Iterable[str] = (), switches: Iterable[str] = ()) -> Known:
-        """Return what is remembered.
+        """Read and return what is remembered.
 
         Raises:
             TestbedError: the file is malformed or lacks one of these hosts or switches.
@@ -91,10 +133,12 @@ class Memory:
             raise TestbedError(
                 f"the hosts of {self._inventory} have not been queried yet", "a run queries them"
             ) from error
+        self.known = known
         return known
 
     def save(self, known: Known) -> None:
         """Write this to the file."""
+        self.known = known
         plain = {
             "facts": _plain(known.facts),
             "stages": [{"state": dict(s.state), "facts": _plain(s.facts)} for s in known.stages],

@@ -133,8 +133,7 @@ def pauses_on(inventory: Path, seconds: float) -> Mapping[str, Pauses]:
     for name in names:
         outcome = played.hosts[name]
         if outcome.status != "ok":
-            manner = "cannot be reached: " if outcome.status == "unreachable" else ""
-            wrong.append(f"{name}: {manner}{outcome.message}")
+            wrong.append(f"{name}: {outcome.reason()}")
             continue
         try:
             # what a host answers is data

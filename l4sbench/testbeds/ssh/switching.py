@@ -122,8 +122,7 @@ class Switching:
         """Build and load the program of a cell's queue, with the cell's settings: minutes at first."""
         configs = self._configs(cell)
         played = self._play(["load"], configs, limit_s, stop)
-        ok = all(outcome.status == "ok" for outcome in played.hosts.values())
-        self._told = configs if ok else {}
+        self._told = {} if played.wrong else configs
         return played
 
     def facts(self, played: ansible.Played) -> dict[str, SwitchFacts]:
@@ -240,7 +239,5 @@ def _write_software(folder: Path, seen: SwitchFacts) -> None:
 
 
 def _raise_failure(played: ansible.Played) -> None:
-    for name, outcome in sorted(played.hosts.items()):
-        if outcome.status != "ok":
-            manner = "cannot be reached: " if outcome.status == "unreachable" else ""
-            raise TrialFailed(f"{name}: {manner}{outcome.message or played.status}")
+    for name, outcome in played.wrong.items():
+        raise TrialFailed(f"{name}: {outcome.reason(played.status)}")

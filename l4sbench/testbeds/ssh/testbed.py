@@ -13,60 +13,30 @@ import tempfile
 import threading
 import time
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from l4sbench.disk import assets
 from l4sbench.engine.testbed import Outcome, TrialStopped
-from l4sbench.errors import InputError, Problem, TestbedError, TrialFailed
+from l4sbench.errors import Problem, TestbedError, TrialFailed
 from l4sbench.facts.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 from l4sbench.program.timing import tools
 from l4sbench.testbeds.ssh import ansible
-from l4sbench.testbeds.ssh.facts import (
-    HostFacts,
-    NodeNeeds,
-    asked_of,
-    identity,
-    node_needs,
-    read_facts,
-    unfit,
-)
-from l4sbench.testbeds.ssh.images import Image, load_images
-from l4sbench.testbeds.ssh.inventory import read_inventory
-from l4sbench.testbeds.ssh.kernels import (
-    Allowed,
-    Choice,
-    advice,
-    allowed,
-    choose,
-    module_sources,
-    not_installable,
-    own_kernels,
-    running,
-    together,
-    unfit_kernels,
-)
-from l4sbench.testbeds.ssh.layout import (
-    Host,
-    executable_variables,
-    keeper_of,
-    require_placed,
-    too_fast,
-    trial_variables,
-)
-from l4sbench.testbeds.ssh.lean import compiled, source_digest
-from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
+from l4sbench.testbeds.ssh.declared import Declared, declared
+from l4sbench.testbeds.ssh.kernels import running
+from l4sbench.testbeds.ssh.layout import keeper_of, trial_variables
+from l4sbench.testbeds.ssh.lean import compiled
+from l4sbench.testbeds.ssh.memory import Memory
+from l4sbench.testbeds.ssh.readiness import PREPARE_LIMIT_S, HostsState, Readiness, facts_of, patiently
 from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
-from l4sbench.testbeds.ssh.switches import placed_of
-from l4sbench.testbeds.ssh.switching import Switching, require_clock
+from l4sbench.testbeds.ssh.switching import require_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
     from l4sbench.program.trial import TrialSpec
-    from l4sbench.topology import Topology
 
 TRAITS: Final = TestbedTraits(
     default_traffic="iperf3",
@@ -75,16 +45,9 @@ TRAITS: Final = TestbedTraits(
     cost=CostModel(fixed_s=12.0, per_virtual_s=1.0),
 )
 
-PREPARE_LIMIT_S: Final = 3600.0
-"""Limit for preparing hosts, which may install and boot a kernel."""
-RETURN_LIMIT_S: Final = 600.0
-"""Limit for a lost host to come back before the run ends."""
 MEET_S: Final = 60.0
 """Limit of a trial on a host beyond its flows' time."""
-_INSTALLED: Final = frozenset({"flent", "iperf", "irtt", "ping"})
-"""Programs that some cells need beside the usual ones, and that hosts install."""
 _STOP_LIMIT_S: Final = 15.0
-_RETRY_S: Final = 10.0
 _STARTS: Final = 3
 """Limit for the starts of one trial, when a node misses them."""
 _LOST: Final = frozenset({"lost", "unknown"})
@@ -120,23 +83,12 @@ class SshTestbed:
         cache: Path | None = None,
         leave: threading.Event | None = None,
     ) -> None:
-        self._inventory = inventory
-        self._catalog = catalog
-        self._cells = cells
-        self._stage_cells = cells
+        self._declare = partial(declared, inventory, catalog, cells, own=own)
         self._contact = contact
-        self._own = own
         self._leave = leave or threading.Event()
         self._memory = Memory(inventory, cache)
-        self._known = Known()
-        self._hosts: tuple[Host, ...] = ()
-        self._switching = Switching(inventory, {}, (), catalog)
-        self._linked = False
-        self._may: Allowed | None = None
-        self._boots: Mapping[str, Image] = {}
-        self._facts: Mapping[str, HostFacts] = {}
-        self._locked = contextlib.ExitStack()
-        self._shaken_s: float | None = None
+        self._hosts = Readiness()
+        self._stage: Stage | None = None
 
     @property
     def name(self) -> str:
@@ -150,8 +102,15 @@ class SshTestbed:
         Raises:
             InputError: the inventory is invalid.
         """
-        self._inventory_says()
-        return replace(TRAITS, switches=self._switching.addresses)
+        return replace(TRAITS, switches=self._declared.switching.addresses)
+
+    @cached_property
+    def _declared(self) -> Declared:
+        """The inventory as it was read; replaced once the hosts' facts add to it."""
+        return self._declare()
+
+    def _learn(self) -> None:
+        self._declared = self._declared.knowing(self._memory.known.facts)
 
     # ---- before anything runs
     def identity(self) -> Identity:
@@ -161,60 +120,24 @@ class SshTestbed:
             InputError: the inventory is invalid.
             TestbedError: hosts cannot be reached or prepared; the message names all of them.
         """
-        self._inventory_says()
-        if not self._facts:
+        said = self._declared
+        if self._hosts.state is HostsState.UNASKED:
             if self._contact:
-                self._ask()
+                self._ask(said)
             else:
-                self._known = self._memory.load((host.name for host in self._hosts), self._switching.names)
-                self._facts = self._known.facts
-        return self._identity(self._hosts, self._facts)
+                self._memory.load(said.names, said.switching.names)
+            self._learn()
+            self._hosts.transition(HostsState.READY)
+        return self._declared.identity(self._memory.known)
 
     def check(self, needs: Needs) -> Sequence[Problem]:
         """Return every problem that prevents the hosts from running the cells.
 
         For hosts that may boot other kernels, only problems that no kernel solves; `enter` checks the rest.
         """
-        if not self._facts:
+        if self._hosts.state is HostsState.UNASKED:
             self.identity()
-        _, may = self._inventory_says()
-        wanted = node_needs(self._cells, self._catalog)
-        for host in self._hosts:
-            if host.name in may:
-                wanted |= {
-                    node: NodeNeeds(traffic=wanted[node].traffic, tools=wanted[node].tools)
-                    for node in host.nodes
-                    if node in wanted
-                }
-        found = [*choose(self._cells, self._catalog, self._hosts, may)[1], *unfit_kernels(may, self._facts)]
-        for name in sorted(needs.topologies):
-            found += self._unfit(self._catalog.topology(name), wanted, needs)
-        found += self._other_machines(needs)
-        found += self._switching.unable(needs, self._known.switches)
-        found += [
-            Problem(
-                "",
-                name,
-                "only the virtual testbed can do this",
-                "leave it out, or use --on virtual",
-            )
-            for name in sorted(needs.wires)
-        ]
-        return list(dict.fromkeys(found))
-
-    def _other_machines(self, needs: Needs) -> Iterator[Problem]:
-        """Yield a problem for each program of the user's own that is not for a host's type of machine."""
-        for own in (self._catalog.executable(name) for name in sorted(needs.executables)):
-            for host in self._hosts:
-                there = self._facts[host.name].machine
-                if there not in {own.machine, ""}:
-                    message = f"{own.name} is a program for {own.machine}, and the host is {there}"
-                    yield Problem(
-                        "", host.name, message, "all hosts must be of the program's type of machine"
-                    )
-
-    def _unfit(self, topology: Topology, wanted: Mapping[str, NodeNeeds], needs: Needs) -> list[Problem]:
-        return unfit(self._hosts, self._facts, topology, wanted, needs)
+        return self._declared.problems(needs, self._memory.known)
 
     # ---- kernels
     def stages(self) -> Stages | None:
@@ -226,29 +149,9 @@ class SshTestbed:
             InputError: the inventory or a file of kernels/images is invalid.
             TestbedError: Ansible is not installed.
         """
-        self._recall()
-        hosts, may = self._inventory_says()
-        if not may:
-            return None
-        choices, _ = choose(self._cells, self._catalog, hosts, may)
-        return Stages(
-            tuple(self._stage(choice, hosts, may) for choice in choices),
-            running(may, self._known.facts),
-            self._known.change_s or CHANGE_S,
-        )
-
-    def _stage(self, choice: Choice, hosts: Sequence[Host], may: Allowed) -> Stage:
-        usual, seen = self._known.facts, self._known.of(choice.state)
-        images = _images(may, choice.state)
-        known = all(host.name in (seen if host.name in images else usual) for host in hosts) and all(
-            image.runs(seen[name].kernel_release) for name, image in images.items()
-        )
-        if known:
-            facts = {host.name: (seen if host.name in images else usual)[host.name] for host in hosts}
-        else:
-            shall = {name: HostFacts(kernel_release=f"image {image.name}") for name, image in images.items()}
-            facts = {host.name: HostFacts(kernel_release="?") for host in hosts} | {**usual} | shall
-        return Stage(choice.state, choice.cells, self._identity(hosts, facts), known)
+        self._memory.recall()
+        self._learn()
+        return self._declared.stages(self._memory.known)
 
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
         """Make every host run the kernel that a stage names, with our modules for it.
@@ -261,48 +164,20 @@ class SshTestbed:
             TestbedError: hosts that were lost earlier do not come back.
         """
         began = time.monotonic()
-        hosts, may = self._inventory_says()
-        self._boots = _images(may, stage.state)
-        self._stage_cells = [cell for cell in self._cells if cell.id in stage.cells]
-        restarts = dict(stage.state) != {**running(may, self._facts)}
-        self._linked = False
-        self._remember(replace(self._known, changing=True))
-        played = self._prepare_all(stop, patient=self._shaken_s is not None)
-        wrong = _wrong(played)
-        if wrong:
-            self._shaken_s = self._shaken_s or time.monotonic()
-            names = ", ".join(sorted({stage.state[name] for name in wrong if name in stage.state}))
-            raise TrialFailed(f"hosts are not ready{f' with {names}' if names else ''}: {_listed(wrong)}")
-        self._facts = _facts(played, hosts)
-        known = self._known.with_stage(stage.state, self._facts)
+        restarts = {**stage.state} != running(self._declared.may, self._memory.known.facts)
+        self._stage = stage
+        self._memory.save(replace(self._memory.known, changing=True))
+        played = self._hosts.changed(self._prepare, stop)
+        if played.wrong:
+            names = ", ".join(sorted({stage.state[name] for name in played.wrong if name in stage.state}))
+            with_kernels = f" with {names}" if names else ""
+            raise TrialFailed(f"hosts are not ready{with_kernels}: {ansible.listed(played.wrong)}")
+        known = self._memory.known.with_stage(stage.state, facts_of(played))
         took_s = round(time.monotonic() - began, 1) if restarts else known.change_s
-        self._remember(replace(known, changing=False, change_s=took_s))
-        wanted = node_needs(self._stage_cells, self._catalog)
-        shapes = self._topologies(self._stage_cells)
-        problems = [problem for shape in shapes for problem in self._unfit(shape, wanted, Needs())]
-        if problems:
-            raise TrialFailed("; ".join(str(problem) for problem in dict.fromkeys(problems)))
-        return self._identity(hosts, self._facts)
-
-    def _prepare_all(self, stop: threading.Event, *, patient: bool) -> ansible.Played:
-        """Prepare hosts; with patience, wait for those that cannot be reached."""
-        deadline = time.monotonic() + (RETURN_LIMIT_S if patient else 0.0)
-        while True:
-            played = self._prepare({}, limit_s=PREPARE_LIMIT_S, stop=stop.is_set)
-            if stop.is_set():
-                raise TrialStopped
-            away = {h: t for h, t in played.hosts.items() if t.status == "unreachable"}
-            if not away:
-                self._shaken_s = None
-                return played
-            if time.monotonic() > deadline:
-                if self._shaken_s:
-                    raise TestbedError(
-                        f"hosts did not come back within {RETURN_LIMIT_S:g} s: {_listed(away)}"
-                    )
-                return played
-            if stop.wait(_RETRY_S):
-                raise TrialStopped
+        self._memory.save(replace(known, changing=False, change_s=took_s))
+        if problems := self._declared.problems_of(stage, known.facts):
+            raise TrialFailed("; ".join(map(str, problems)))
+        return self._declared.identity(self._memory.known)
 
     def advice(self) -> tuple[str, ...]:
         """Return hints about rates and kernels.
@@ -310,126 +185,45 @@ class SshTestbed:
         Which cells are faster than the hosts carry in time. For hosts that need another kernel and may boot
         none: which would suffice; for others: which of those that they may boot they cannot install.
         """
-        hosts, may = self._inventory_says()
-        self._recall()
-        facts = self._known.facts
-        found = advice(self._cells, self._catalog, hosts, facts, load_images(), may)
-        return (*too_fast(self._cells, hosts), *found, *not_installable(may, facts))
-
-    def _inventory_says(self) -> tuple[tuple[Host, ...], Allowed]:
-        if self._may is None:
-            variables = read_inventory(self._inventory)
-            where = str(self._inventory)
-            hosts, switches = placed_of(variables, where)
-            topologies = self._topologies(self._cells)
-            switching = Switching(self._inventory, switches, hosts, self._catalog)
-            if misplaced := switching.misplaced(topologies, where):
-                raise InputError(misplaced)
-            require_placed(hosts, topologies, where, switching.addresses)
-            if problems := switching.problems(self._cells, where):
-                raise InputError(problems)
-            self._switching = switching
-            self._hosts, self._may = hosts, allowed(variables, load_images(), hosts, where)
-        usual = self._known.facts
-        if self._own and not self._may and all(host.name in usual for host in self._hosts):
-            self._may = own_kernels(self._cells, self._catalog, self._hosts, usual, load_images())
-        return self._hosts, self._may
-
-    def _topologies(self, cells: Iterable[Cell]) -> list[Topology]:
-        return [self._catalog.topology(name) for name in sorted({cell.topology for cell in cells})]
-
-    def _recall(self) -> None:
-        if not self._known.facts:
-            with contextlib.suppress(TestbedError):
-                self._known = self._memory.load()
+        self._memory.recall()
+        return self._declared.advice(self._memory.known.facts)
 
     # ---- asking
-    def _ask(self) -> None:
-        hosts, _ = self._inventory_says()
-        self._lock()
-        self._recall()
+    def _ask(self, said: Declared) -> None:
+        self._memory.lock()
+        self._memory.recall()
         # an interrupted run may have left restarting hosts; new machines may not listen yet
-        played = self._prepare_all(self._leave, patient=self._known.changing or self._own)
-        wrong = _wrong(played)
-        if wrong:
-            raise TestbedError(_listed(wrong, "\n"), self._look_closer(wrong))
-        facts = _facts(played, hosts)
-        self._remember(replace(self._known, facts=facts, changing=False))
-        if self._switching:
-            self._load_switches()
-        self._facts = facts
+        patient = self._memory.known.changing or said.own
+        played = self._hosts.prepared(self._prepare, self._leave, patient=patient)
+        if played.wrong:
+            raise TestbedError(ansible.listed(played.wrong, "\n"), _look_closer(played, said.inventory))
+        self._memory.save(replace(self._memory.known, facts=facts_of(played), changing=False))
+        if said.switching:
+            self._load_switches(said)
 
-    def _load_switches(self) -> None:
+    def _load_switches(self, said: Declared) -> None:
         """Build and load the program of switches, with the settings of the first cell.
 
         Raises:
             TestbedError: a switch cannot be reached, or a step on it failed.
         """
-        deadline = time.monotonic() + (RETURN_LIMIT_S if self._own else 0.0)
-        while True:
-            played = self._switching.load(self._cells[0], limit_s=PREPARE_LIMIT_S, stop=self._leave.is_set)
-            wrong = _wrong(played)
-            away = all(outcome.status == "unreachable" for outcome in wrong.values())
-            if not (wrong and away) or time.monotonic() > deadline or self._leave.wait(_RETRY_S):
-                break
-        if wrong:
-            raise TestbedError(_listed(wrong, "\n"), "l4sbench docs fabric a-tofino-switch")
-        self._remember(replace(self._known, switches=self._switching.facts(played)))
+        load = partial(said.switching.load, said.cells[0], limit_s=PREPARE_LIMIT_S, stop=self._leave.is_set)
+        # one that fails is not waited for, even if others are away
+        played = patiently(load, lambda p: bool(p.wrong) and p.away == p.wrong, self._leave, patient=said.own)
+        if played.wrong:
+            raise TestbedError(ansible.listed(played.wrong, "\n"), "l4sbench docs fabric a-tofino-switch")
+        self._memory.save(replace(self._memory.known, switches=said.switching.facts(played)))
 
-    def _look_closer(self, wrong: Mapping[str, ansible.HostOutcome]) -> str:
-        away = [host for host, outcome in wrong.items() if outcome.status == "unreachable"]
-        if away:
-            command = ["ansible", "-i", str(self._inventory), ",".join(away), "-m", "ping", "-vvv"]
-            return f"for details: {shlex.join(command)}"
-        return (
-            "l4sbench docs ssh by-hand: playbooks/prepare.yml in the folder of `plan --export` prints details"
-        )
-
-    def _remember(self, known: Known) -> None:
-        self._known = known
-        self._memory.save(known)
-
-    def _lock(self) -> None:
-        """Lock the inventory: two runs on the same hosts would end each other's trials."""
-        from filelock import FileLock, Timeout
-
-        self._memory.path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._memory.path.with_suffix(".lock"))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            message = f"another run uses the hosts of {self._inventory}"
-            raise TestbedError(message, "wait until it ends, or use other hosts") from error
-        self._locked.callback(lock.release)
-
-    def _prepare(
-        self, more: Mapping[str, object], *, limit_s: float, stop: Callable[[], bool] = lambda: False
-    ) -> ansible.Played:
-        needs = node_needs(self._stage_cells, self._catalog)
-        lean = any("lean" in tools(cell, TRAITS.default_traffic) for cell in self._cells)
+    def _prepare(self, limit_s: float, stop: Callable[[], bool], **more: object) -> ansible.Played:
+        """Prepare all hosts for the stage that was entered last."""
+        said = self._declared
+        lean = any("lean" in tools(cell, TRAITS.default_traffic) for cell in said.cells)
         variables = {
-            "l4sbench_asked": asked_of(self._catalog),
-            "l4sbench_tools": sorted({tool for need in needs.values() for tool in need.tools} & _INSTALLED),
-            "l4sbench_kernel_of": {host: image.variables() for host, image in self._boots.items()},
-            "l4sbench_module_sources_of": {
-                host.name: [
-                    source.variables()
-                    for source in module_sources(self._catalog, together(host, needs).modules)
-                ]
-                for host in self._hosts
-            },
+            **said.preparing(self._stage),
             **({"l4sbench_lean": str(compiled(self._memory.path.parent))} if lean else {}),
-            "l4sbench_executables": executable_variables(self._cells, self._catalog),
             **more,
         }
-        names = [host.name for host in self._hosts]
-        return ansible.play("prepare.yml", self._inventory, names, variables, limit_s=limit_s, stop=stop)
-
-    def _identity(self, hosts: Sequence[Host], facts: Mapping[str, HostFacts]) -> Identity:
-        """Return what hosts with these facts run, and what they are given: the helper, and lab-traffic."""
-        helper = assets.digest(assets.folder("roles") / "helper" / "files", suffixes=(".py",))
-        switches = self._switching.runs(self._known.switches)
-        return identity(hosts, facts, helper, source_digest(), switches)
+        return ansible.play("prepare.yml", said.inventory, said.names, variables, limit_s=limit_s, stop=stop)
 
     # ---- a trial
     def run(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
@@ -457,27 +251,24 @@ class SshTestbed:
 
     def _run_once(self, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         began = time.monotonic()
-        if self._shaken_s is not None:
-            self._await_return(stop, self._shaken_s, began + spec.wall_limit_s)
+        said = self._declared
+        if self._hosts.state is HostsState.LOST:
+            ends_s, before = began + spec.wall_limit_s, self._memory.known.facts
+            self._hosts.returned(self._prepare, stop, ends_s, before)
         virtual_s = max(
             (flow.start.s + flow.seconds for program in spec.programs.values() for flow in program.flows),
             default=0.0,
         )
         limit_s = min(virtual_s + MEET_S, max(10.0, spec.wall_limit_s - 10))
-        if self._switching:
+        if said.switching:
             self._begin_switches(spec, limit_s, stop)
-        switches = self._switching.addresses
         trial = f"{re.sub('[^A-Za-z0-9_.-]', '-', spec.cell.id)[:100]}.{spec.trial}.{secrets.token_hex(4)}"
         with tempfile.TemporaryDirectory(prefix="l4sbench-results-") as folder:
             results = Path(folder)
-            variables = {
-                **trial_variables(spec.programs, spec.topology, trial, self._owner(), limit_s, switches),
-                "l4sbench_results": str(results),
-            }
-            names = [host.name for host in self._hosts]
+            given = {**self._variables(spec, trial, limit_s), "l4sbench_results": str(results)}
             began_s = time.time()
             played = ansible.play(
-                "trial.yml", self._inventory, names, variables, limit_s=spec.wall_limit_s, stop=stop.is_set
+                "trial.yml", said.inventory, said.names, given, limit_s=spec.wall_limit_s, stop=stop.is_set
             )
             if stop.is_set():
                 self._stop(trial)
@@ -486,11 +277,11 @@ class SshTestbed:
             self._raise_failure(played)
             if unusable:
                 raise unusable[0]
-            keeper = keeper_of(spec.topology, switches)
+            keeper = keeper_of(spec.topology, said.switching.addresses)
             start_ns = write_start(raw, reports, keeper)
-            if self._switching and start_ns is not None:
+            if said.switching and start_ns is not None:
                 require_clock(f"{keeper}: its clock", start_ns / 1e9, began_s, time.time())
-                self._switching.collect(start_ns, virtual_s, raw, results, stop.is_set)
+                said.switching.collect(start_ns, virtual_s, raw, results, stop.is_set)
                 if stop.is_set():
                     raise TrialStopped
         wall_s = time.monotonic() - began
@@ -512,89 +303,52 @@ class SshTestbed:
             TrialFailed: a step failed.
             TrialStopped: `stop` was set.
         """
-        if not self._linked:
-            switches = self._switching.addresses
-            given = trial_variables(spec.programs, spec.topology, "links", self._owner(), limit_s, switches)
-            played = self._prepare(given, limit_s=PREPARE_LIMIT_S, stop=stop.is_set)
+        if self._hosts.state is not HostsState.LINKED:
+            given = self._variables(spec, "links", limit_s)
+            played = self._prepare(PREPARE_LIMIT_S, stop.is_set, **given)
             if stop.is_set():
                 raise TrialStopped
             self._raise_failure(played)
-            self._linked = True
-        self._switching.begin(spec.cell, stop.is_set)
+            self._hosts.transition(HostsState.LINKED)
+        self._declared.switching.begin(spec.cell, stop.is_set)
         if stop.is_set():
             raise TrialStopped
+
+    def _variables(self, spec: TrialSpec, trial: str, limit_s: float) -> dict[str, object]:
+        switches = self._declared.switching.addresses
+        return trial_variables(spec.programs, spec.topology, trial, self._memory.owner(), limit_s, switches)
 
     def _unpacked(self, results: Path, raw: Path) -> tuple[dict[str, HostReport], list[TrialFailed]]:
         """Return what every host reported, and why results of hosts cannot be used."""
         reports: dict[str, HostReport] = {}
         unusable: list[TrialFailed] = []
-        for host in self._hosts:
+        for host in self._declared.hosts:
             try:
                 reports[host.name] = unpack(results / f"{host.name}.tar.gz", host.name, host.nodes, raw)
             except TrialFailed as error:
                 unusable.append(error)
         return reports, unusable
 
-    def _owner(self) -> str:
-        """Return this controller's name for hosts: its next trial may end one that it left behind."""
-        path = self._memory.path.with_name("owner")
-        if not path.exists():
-            path.write_text(secrets.token_hex(8), encoding="ascii")
-        return path.read_text(encoding="ascii")
-
     def _stop(self, trial: str) -> None:
         """End detached processes; an unreachable host ends them by its own limit."""
-        names = [host.name for host in self._hosts]
+        said = self._declared
         variables = {"l4sbench_trial": trial, "l4sbench_stop": True}
         with contextlib.suppress(TestbedError):
-            ansible.play("fetch.yml", self._inventory, names, variables, limit_s=_STOP_LIMIT_S)
+            ansible.play("fetch.yml", said.inventory, said.names, variables, limit_s=_STOP_LIMIT_S)
 
     def _raise_failure(self, played: ansible.Played) -> None:
-        wrong = _wrong(played)
+        wrong = played.wrong
         if not wrong:
             return
         lost = {h for h, t in wrong.items() if t.status == "unreachable" or t.answer.get("state") in _LOST}
-        if lost and self._shaken_s is None:
-            self._shaken_s = time.monotonic()
-        self._linked = False  # a host may have been restarted
+        if lost:
+            self._hosts.transition(HostsState.LOST)
+        elif self._hosts.state is HostsState.LINKED:
+            self._hosts.transition(HostsState.READY)  # a host may have been restarted
         first = min(wrong, key=lambda h: (h not in lost, *_rank(wrong[h].answer), h))
-        outcome = wrong[first]
-        manner = "cannot be reached: " if outcome.status == "unreachable" else ""
-        reason = outcome.message or f"Ansible's status is {played.status}"
-        failure = _StartMissedError if not lost and outcome.answer.get("missed") is True else TrialFailed
-        raise failure(f"{first}: {manner}{reason}")
-
-    def _await_return(self, stop: threading.Event, since_s: float, trial_ends_s: float) -> None:
-        """Wait for lost hosts and prepare all again: a restart resets settings.
-
-        They were lost at `since_s`. The trial waits until its limit at `trial_ends_s`, then the next trial.
-        """
-        while True:
-            limit_s = max(_RETRY_S, min(RETURN_LIMIT_S, trial_ends_s - time.monotonic()))
-            played = self._prepare({}, limit_s=limit_s, stop=stop.is_set)
-            wrong = _wrong(played)
-            if not wrong and not stop.is_set():
-                break
-            reasons = _listed(wrong)
-            if time.monotonic() > since_s + RETURN_LIMIT_S:
-                raise TestbedError(
-                    f"hosts did not come back within {RETURN_LIMIT_S:g} s: {reasons}",
-                    "once they are reachable, the same command resumes the run",
-                )
-            if stop.wait(_RETRY_S):
-                raise TrialStopped
-            if time.monotonic() + _RETRY_S > trial_ends_s:
-                raise TrialFailed(f"hosts have not come back: {reasons}")
-        for name, outcome in played.hosts.items():
-            now, before = read_facts(dict(outcome.answer), name), self._facts[name]
-            if (now.kernel_release, now.kernel_version) != (before.kernel_release, before.kernel_version):
-                message = f"{name} came back with Linux {now.kernel_release}, not {before.kernel_release}"
-                raise TestbedError(message, "boot the kernel that the run began with, or start a --new run")
-        self._shaken_s = None
-
-
-def _wrong(played: ansible.Played) -> dict[str, ansible.HostOutcome]:
-    return {host: outcome for host, outcome in sorted(played.hosts.items()) if outcome.status != "ok"}
+        reason = wrong[first].reason(f"Ansible's status is {played.status}")
+        failure = _StartMissedError if not lost and wrong[first].answer.get("missed") is True else TrialFailed
+        raise failure(f"{first}: {reason}")
 
 
 def _rank(answer: Mapping[str, Any]) -> tuple[bool, bool]:
@@ -602,21 +356,8 @@ def _rank(answer: Mapping[str, Any]) -> tuple[bool, bool]:
     return answer.get("missed") is not True, answer.get("secondary") is True
 
 
-def _listed(wrong: Mapping[str, ansible.HostOutcome], separator: str = "; ") -> str:
-    return separator.join(
-        f"{host}: {'cannot be reached: ' if outcome.status == 'unreachable' else ''}{outcome.message}"
-        for host, outcome in sorted(wrong.items())
-    )
-
-
-def _facts(played: ansible.Played, hosts: Iterable[Host]) -> dict[str, HostFacts]:
-    return {host.name: read_facts(dict(played.hosts[host.name].answer), host.name) for host in hosts}
-
-
-def _images(may: Allowed, state: Mapping[str, str]) -> dict[str, Image]:
-    """Return host -> the kernel that a state names for it."""
-    return {
-        host: next(image for image in may[host] if image.name == name)
-        for host, name in state.items()
-        if host in may
-    }
+def _look_closer(played: ansible.Played, inventory: Path) -> str:
+    if played.away:
+        command = ["ansible", "-i", str(inventory), ",".join(played.away), "-m", "ping", "-vvv"]
+        return f"for details: {shlex.join(command)}"
+    return "l4sbench docs ssh by-hand: playbooks/prepare.yml in the folder of `plan --export` prints details"

@@ -20,6 +20,7 @@ from l4sbench.testbeds.ssh import TRAITS, SshTestbed, ansible
 from l4sbench.testbeds.ssh.ansible import HostOutcome, Played
 from l4sbench.testbeds.ssh.facts import HostFacts, Interface
 from l4sbench.testbeds.ssh.memory import Known, Memory
+from l4sbench.testbeds.ssh.readiness import HostsState, Readiness
 from tests.patience import PATIENCE_S
 from tests.unit.l4sbench.testbeds.inventories import hosts_for, write_inventory
 from tests.unit.l4sbench.testbeds.test_ssh_stages import LINE6, TWO, inventory
@@ -27,7 +28,7 @@ from tests.unit.l4sbench.testbeds.test_switches import MATRIX, PORTS
 
 AWAY = HostOutcome("unreachable", "no route")
 BROKEN = HostOutcome("failed", "no headers")
-LOST = HostOutcome("failed", "it was restarted", {"state": "lost"})
+RESTARTED = HostOutcome("failed", "it was restarted", {"state": "lost"})
 PLAY_S = 5.0
 
 
@@ -117,6 +118,41 @@ def testbed(hosts: Hosts, matrix: Matrix, tmp_path: Path) -> SshTestbed:
     return made
 
 
+READY, LINKED, CHANGING, LOST = HostsState.READY, HostsState.LINKED, HostsState.CHANGING, HostsState.LOST
+
+
+@pytest.mark.parametrize(
+    ("way", "possible"),
+    [
+        ([], {READY}),
+        ([READY], {LINKED, CHANGING, LOST}),
+        ([READY, LINKED], {READY, CHANGING, LOST}),
+        ([READY, CHANGING], {CHANGING, READY, LOST}),
+        ([READY, LOST], {LOST, READY}),
+    ],
+    ids=["unasked", "ready", "linked", "changing", "lost"],
+)
+def test_hosts_do_not_change_to_states_that_they_cannot_get_to(
+    way: list[HostsState], possible: set[HostsState], hosts: Hosts
+) -> None:
+    def there() -> Readiness:
+        found = Readiness()
+        for state in way:
+            found.transition(state)
+        return found
+
+    for state in possible:
+        found = there()
+        found.transition(state)
+        assert found.state is state
+    for state in set(HostsState) - possible:
+        found = there()
+        before = found.state
+        with pytest.raises(ValueError, match=f"^hosts that are {before.value} cannot be {state.value} next$"):
+            found.transition(state)
+        assert found.state is before
+
+
 def stage(testbed: SshTestbed, kernel: str) -> Stage:
     stages = testbed.stages()
     assert stages is not None
@@ -192,7 +228,7 @@ def test_a_trial_waits_for_lost_hosts(
     hosts.answers = [{"delay": BROKEN}]
     with pytest.raises(TrialFailed, match=r"^delay: no headers$"):
         run()
-    hosts.answers = [{"delay": BROKEN, "router": LOST}]
+    hosts.answers = [{"delay": BROKEN, "router": RESTARTED}]
     with pytest.raises(TrialFailed, match=r"^router: it was restarted$"):
         run()
     hosts.answers = [{"router": AWAY}, {"router": BROKEN}]
@@ -255,6 +291,8 @@ def test_hosts_that_may_be_restarting_are_waited_for(
     with pytest.raises(TestbedError, match="another run uses the hosts of"):
         made(tmp_path / "late").identity()
     assert (testbed.stages() is not None) is own
+    del testbed  # which unlocks at once
+    made(tmp_path / "late").identity()
 
 
 def test_interfaces_are_brought_up_for_a_switch_after_each_change(hosts: Hosts, tmp_path: Path) -> None:
@@ -290,7 +328,7 @@ def test_interfaces_are_brought_up_for_a_switch_after_each_change(hosts: Hosts, 
         run()
     assert hosts.plays == ["prepare links"]
     assert run() == ["prepare links", "switch begin", "trial"]
-    hosts.answers = [{}, {"host-delay": LOST}]
+    hosts.answers = [{}, {"host-delay": RESTARTED}]
     with pytest.raises(TrialFailed, match=r"^host-delay: it was restarted$"):
         run()
     assert run() == ["prepare", "prepare links", "switch begin", "trial"]

@@ -13,7 +13,7 @@ from l4sbench.program import programs
 from l4sbench.program.trial import TrialSpec, draw_conditions
 from l4sbench.testbeds.ssh import SshTestbed, ansible
 from l4sbench.testbeds.ssh.testbed import TRAITS
-from tests.unit.l4sbench.testbeds.test_ssh_stages import LINE6, inventory
+from tests.unit.l4sbench.testbeds.test_ssh_stages import LINE6, NEW, asked, inventory, remember
 
 LATE = "rx-l4s: received the start instant after it had passed: the network or the host is too slow"
 
@@ -41,6 +41,8 @@ def test_a_trial_whose_start_was_missed_begins_anew(
     testbed = SshTestbed(
         inventory(tmp_path, None), matrix.catalog, matrix.cells, contact=False, cache=tmp_path
     )
+    remember(tmp_path, asked(NEW))
+    testbed.identity()
     raw = tmp_path / "raw"
     raw.mkdir()
     left: list[int] = []
