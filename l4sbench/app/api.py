@@ -13,19 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from l4sbench.app.notebook import listener, shown
 from l4sbench.app.plans import as_html
 from l4sbench.app.prepare import (
     RUNS,
     Prepared,
+    RunChoices,
     RunOptions,
     find_matrix,
     find_run,
     kept_catalog,
     load_matrix,
     prepare,
+    takes_choices,
     trusted,
 )
 from l4sbench.app.reading import copy_description, reading, writable, writing
@@ -34,7 +36,6 @@ from l4sbench.app.stored import StoredRun
 from l4sbench.catalog.outside import keep_catalog
 from l4sbench.disk import assets
 from l4sbench.errors import InputError, TestbedError
-from l4sbench.facts.factors import DEFAULT_LAB
 from l4sbench.printable import html_text
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ __all__ = [
     "prepare",
     "programs_of",
     "run",
-    "run_matrix",
     "run_prepared",
 ]
 
@@ -165,84 +165,33 @@ def load(run: RunLike, *filters: str, runs: str | Path = RUNS, every: bool = Fal
     return shown(found.tables(filters, every=every), tables_html)
 
 
+@takes_choices
 def run(
     matrix: str | Path,
     *filters: str,
-    on: str = "virtual",
-    jobs: int | None = None,
-    trials: int | None = None,
-    new: bool = False,
-    catalog: Sequence[str | Path] = (),
-    capture: bool = False,
-    slices: int = 1,
-    retry: Sequence[str] = (),
-    runs: str | Path = RUNS,
-    trust: bool = False,
-    sure: bool = False,
-    lab: str = DEFAULT_LAB,
-    quick: bool = False,
     on_state: Callable[[str], None] = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
     on_event: OnEvent | None = None,
+    **choices: Unpack[RunChoices],
 ) -> EndedRun:
     """Run the trials of a matrix that have not ended yet, write the tables, and decide.
 
     Args:
         matrix: A matrix file, or the name of one that ships with l4sbench.
         filters: `FACTOR=PATTERN`, only cells that match all of them.
-        on: The testbed: `virtual`, `dask:ADDRESS`, `ssh:INVENTORY` or `fabric[:SLICE]`.
-        jobs: Number of trials that run at once; default: one per core.
-        trials: Trials per cell, instead of the matrix's number.
-        new: Start a new run directory instead of resuming the latest.
-        catalog: Folders with further queues and congestion controls.
-        capture: Capture the packets of every trial; those that ended without captures run again.
-        slices: Number of FABRIC slices that share the trials.
-        retry: Kinds of ended trials that run again: `failed` (however often they failed), `invalid`.
-        runs: Folder of run directories.
-        trust: Trust the code that catalog entries from outside bring, now and in later runs.
-        sure: Add trials to the cells in doubt until their verdicts are sure, up to `trials` or 10 each.
-        lab: Lab for cells that do not set `lab`.
-        quick: Run the matrix's quick variant, which has a run directory of its own.
         on_state: Called with the state of the testbed while it is prepared, in words.
         on_plan: Called with the plan before anything runs.
         on_event: Called with every event of the run (`l4sbench.facts.events`); default: a bar in a notebook.
+        choices: The fields of `l4sbench.app.prepare.RunOptions`.
 
     Raises:
         InputError: the matrix, a filter or a folder is wrong, or a cell needs code that is not trusted yet.
         TestbedError: the testbed cannot run this matrix. If it breaks during the run, the error is in the
             result instead.
     """
-    options = RunOptions(
-        on=on,
-        jobs=jobs,
-        trials=trials,
-        new=new,
-        catalog=tuple(catalog),
-        capture=capture,
-        slices=slices,
-        runs=Path(runs),
-        trust=trust,
-        retry=tuple(retry),
-        sure=sure,
-        lab=lab,
-        quick=quick,
-    )
     told = listener() if on_event is None else on_event
-    return run_matrix(matrix, filters, options, on_state=on_state, on_plan=on_plan, on_event=told)
-
-
-def run_matrix(
-    matrix: str | Path,
-    filters: Sequence[str] = (),
-    options: RunOptions = RunOptions(),  # noqa: B008  (a frozen value)
-    *,
-    on_state: Callable[[str], None] = lambda _: None,
-    on_plan: Callable[[Plan], None] = lambda _: None,
-    on_event: OnEvent = lambda _: None,
-) -> EndedRun:
-    """Do as `run` does, with the options as one value."""
-    prepared = prepare(matrix, filters, options)
-    return run_prepared(prepared, on_state=on_state, on_plan=on_plan, on_event=on_event)
+    prepared = prepare(matrix, filters, RunOptions(**choices))
+    return run_prepared(prepared, on_state=on_state, on_plan=on_plan, on_event=told)
 
 
 def run_prepared(
@@ -272,9 +221,8 @@ def run_prepared(
     staged = testbed if isinstance(testbed, Staged) else None
     stages = staged.stages() if staged else None
     # a new run directory is made only now, so that a testbed that cannot be used leaves none behind
-    found = prepared.latest or Run.create(
-        options.runs, loaded.name, loaded.source, loaded.seed, _provenance()
-    )
+    runs = Path(options.runs)
+    found = prepared.latest or Run.create(runs, loaded.name, loaded.source, loaded.seed, _provenance())
     with locked(found) as writer:
         writer.retry(options.retry)
         plan = prepared.plan(identity, stages, writer.view)
@@ -368,15 +316,12 @@ def export(
     matrix: str | Path,
     folder: str | Path,
     filters: Sequence[str] = (),
-    *,
-    on: str = "",
-    catalog: Sequence[str | Path] = (),
-    trust: bool = False,
+    options: RunOptions = RunOptions(),  # noqa: B008  (a frozen value)
 ) -> int:
     """Write a folder for running the cells' first trials by hand with Ansible; returns their number.
 
-    With `on="ssh:INVENTORY"` the inventory is checked against the cells' topologies. With `trust` the code
-    that catalog entries from outside bring is trusted: hosts will build it.
+    An inventory, `on="ssh:INVENTORY"`, is checked against the cells' topologies. Hosts will build the code
+    that catalog entries from outside bring, so that it must be trusted.
 
     Raises:
         InputError: the matrix, a filter, the inventory or the folder is wrong, there are too many cells for
@@ -384,9 +329,9 @@ def export(
     """
     from l4sbench.testbeds.ssh.export import export as write
 
-    inventory = Path(RunOptions(on).testbed[1]) if on.startswith("ssh") else None
-    loaded = load_matrix(matrix, catalog).select(filters)
-    return write(Path(folder), trusted(loaded, consent=trust), inventory)
+    inventory = Path(options.testbed[1]) if options.on.startswith("ssh") else None
+    loaded = load_matrix(matrix, options.catalog, quick=options.quick).select(filters)
+    return write(Path(folder), trusted(loaded, consent=options.trust), inventory)
 
 
 def collect(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.app import api
-from l4sbench.app.prepare import RUNS, RunOptions, find_run, load_matrix
+from l4sbench.app.prepare import RUNS, RunOptions, find_run, load_matrix, prepare
 from l4sbench.disk.userfiles import is_folder, short
 from l4sbench.errors import InputError, TestbedError
 
@@ -95,7 +95,7 @@ def judge_kernel(
     except TestbedError as error:
         return JudgedKernel(StepOutcome.SKIP, f"this kernel does not build: {error.message}")
     wanted = RunOptions(lab=name, new=True, runs=base.parents[1], jobs=jobs)
-    ended = api.run_matrix(base / "matrix.yaml", filters, wanted, on_event=on_event)
+    ended = api.run_prepared(prepare(base / "matrix.yaml", filters, wanted), on_event=on_event)
     if ended.result.error is not None:
         raise ended.result.error
     if ended.result.interrupted:

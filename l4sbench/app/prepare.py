@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import Parameter, cleandoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from l4sbench.catalog.outside import CATALOG, settle, settle_executables
 from l4sbench.disk import assets
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 RUNS: Final = Path("runs")
 """Default folder of run directories."""
 
+_Function = TypeVar("_Function", bound="Callable[..., object]")
+
 _IN_LABS: Final = ("virtual", "dask")
 TESTBEDS: Final = ("virtual", "ssh", "fabric", "dask")
 
@@ -45,7 +48,7 @@ class RunOptions:
         on: The testbed: `virtual`, `dask:ADDRESS`, `ssh:INVENTORY` or `fabric[:SLICE]`.
         jobs: Number of trials that run at once; None: as many as the testbed has places, or one per core.
         trials: Trials per cell, instead of the matrix's number.
-        new: Start a new run directory instead of resuming one.
+        new: Start a new run directory instead of resuming the latest.
         catalog: Folders with further queues and congestion controls.
         capture: Capture the packets of every trial; those that ended without captures run again.
         slices: Number of FABRIC slices that share the trials.
@@ -53,10 +56,10 @@ class RunOptions:
         trust: Trust the code that catalog entries from outside bring, as far as the cells use them: it is
             built and loaded, now and in later runs (docs/security.md).
         retry: Kinds of ended trials that run again: `failed` (however often they failed), `invalid`.
-        sure: Add trials to cells until the verdict is decided, instead of the matrix's number; `trials` is
-            then the most that a cell gets.
+        sure: Add trials to the cells in doubt until their verdicts are sure, instead of the matrix's number,
+            up to `trials` or 10 each.
         lab: Lab for cells that do not set `lab`, for the virtual testbed, also on a cluster.
-        quick: Run the matrix's quick variant, which its key `quick` describes.
+        quick: Run the matrix's quick variant, which has a run directory of its own.
     """
 
     on: str = "virtual"
@@ -66,7 +69,7 @@ class RunOptions:
     catalog: Sequence[str | Path] = ()
     capture: bool = False
     slices: int = 1
-    runs: Path = RUNS
+    runs: str | Path = RUNS
     trust: bool = False
     retry: Sequence[str] = ()
     sure: bool = False
@@ -98,6 +101,34 @@ class RunOptions:
         if self.lab != DEFAULT_LAB and kind not in _IN_LABS:
             raise InputError(f"{kind} has no labs", f"use --lab with --on {' or '.join(_IN_LABS)}")
         return kind, place
+
+
+class RunChoices(TypedDict, total=False):
+    """The types of the fields of `RunOptions`, for functions that take them as keywords."""
+
+    on: str
+    jobs: int | None
+    trials: int | None
+    new: bool
+    catalog: Sequence[str | Path]
+    capture: bool
+    slices: int
+    runs: str | Path
+    trust: bool
+    retry: Sequence[str]
+    sure: bool
+    lab: str
+    quick: bool
+
+
+def takes_choices(function: _Function) -> _Function:
+    """Show in the help of a function, whose last parameter is `RunChoices`, what they are and mean."""
+    shown: Any = function
+    *own, _ = signature(function).parameters.values()
+    named = (one.replace(kind=Parameter.KEYWORD_ONLY) for one in signature(RunOptions).parameters.values())
+    shown.__signature__ = signature(function).replace(parameters=[*own, *named])
+    shown.__doc__ = f"{cleandoc(function.__doc__ or '')}\n\n{cleandoc(RunOptions.__doc__ or '')}"
+    return function
 
 
 @dataclass(frozen=True)
@@ -244,7 +275,7 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
         )
     traits = _traits(options)
     settled = _settled(loaded, traits, consent=options.trust)
-    latest = None if options.new else _latest(matrix, loaded.name, options.runs)
+    latest = None if options.new else _latest(matrix, loaded.name, Path(options.runs))
     return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled, rule, whole)
 
 

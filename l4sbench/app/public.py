@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from l4sbench.app import api
 from l4sbench.app.api import Planned, RunLike, load, run
 from l4sbench.app.notebook import shown
-from l4sbench.app.prepare import RUNS, RunOptions
-from l4sbench.facts.factors import DEFAULT_LAB
+from l4sbench.app.prepare import RUNS, RunChoices, RunOptions, takes_choices
 
 if TYPE_CHECKING:
     from reports.compare import Comparison
@@ -25,42 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["compare", "decide", "figures", "load", "plan", "report", "run"]
 
 
-def plan(
-    matrix: str | Path,
-    *filters: str,
-    on: str = "virtual",
-    jobs: int | None = None,
-    trials: int | None = None,
-    new: bool = False,
-    catalog: Sequence[str | Path] = (),
-    capture: bool = False,
-    slices: int = 1,
-    retry: Sequence[str] = (),
-    runs: str | Path = RUNS,
-    sure: bool = False,
-    lab: str = DEFAULT_LAB,
-    quick: bool = False,
-) -> Planned:
+@takes_choices
+def plan(matrix: str | Path, *filters: str, **choices: Unpack[RunChoices]) -> Planned:
     """Return what `run` would do with the same arguments. Nothing runs, and no host is contacted.
 
     Raises:
         InputError: the matrix, a filter or an option is wrong.
     """
-    options = RunOptions(
-        on=on,
-        jobs=jobs,
-        trials=trials,
-        new=new,
-        catalog=tuple(catalog),
-        capture=capture,
-        slices=slices,
-        runs=Path(runs),
-        retry=tuple(retry),
-        sure=sure,
-        lab=lab,
-        quick=quick,
-    )
-    return api.plan_of(matrix, filters, options)
+    return api.plan_of(matrix, filters, RunOptions(**choices))
 
 
 def decide(

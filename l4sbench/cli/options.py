@@ -95,15 +95,12 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     )
 
 
-_RUNS: Final = Path("runs")
-
-
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """Add --dir, the folder of run directories."""
     parser.add_argument(
         "--dir",
         dest="runs",
-        default=_RUNS,
+        default=Path("runs"),
         type=Path,
         metavar="RUNS",
         help="folder of run directories",
@@ -206,32 +203,27 @@ def run_options(args: argparse.Namespace) -> RunOptions:
     return RunOptions(**{field.name: getattr(args, field.name) for field in fields(RunOptions)})
 
 
-def run_command(
-    run: Path,
-    matrix: str,
-    runs: Path,
-    filters: Sequence[str] = (),
-    on: str = "virtual",
-    lab: str = DEFAULT_LAB,
-) -> str:
+def run_command(run: Path, matrix: str, filters: Sequence[str], options: RunOptions) -> str:
     """Return the command that resumes a run of a matrix, also where a bundle of it was unpacked.
 
     The latest run of a matrix that ships with l4sbench is called by its name, any other by the run's copy
     beside its catalog.
     """
+    from l4sbench.app.prepare import RunOptions
     from l4sbench.cli.terminal import as_command
     from l4sbench.disk import assets
     from l4sbench.store import Run
 
     shipped = assets.folder("matrices") / f"{matrix}.yaml"
     same = shipped.is_file() and shipped.read_bytes() == (run / "matrix.yaml").read_bytes()
+    runs, usual = Path(options.runs), RunOptions()
     if same:
         latest = Run.latest(runs, matrix)
         same = latest is not None and latest.path == run.resolve()
     words: list[str | Path] = ["l4sbench", "run", matrix if same else run / "matrix.yaml", *filters]
-    words += ["--on", on] if on != "virtual" else []
-    words += ["--lab", lab] if lab != DEFAULT_LAB else []
-    words += ["--dir", runs] if runs != _RUNS else []
+    words += ["--on", options.on] if options.on != usual.on else []
+    words += ["--lab", options.lab] if options.lab != usual.lab else []
+    words += ["--dir", runs] if runs != usual.runs else []
     return as_command(*words)
 
 

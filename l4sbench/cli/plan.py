@@ -118,7 +118,7 @@ def _print_kernels(plan: Plan) -> None:
 def _export(args: argparse.Namespace) -> int:
     from l4sbench.app.api import export
 
-    count = export(args.matrix, args.export, args.filters, on=args.on, catalog=args.catalog, trust=args.trust)
+    count = export(args.matrix, args.export, args.filters, run_options(args))
     answer(str(args.export))
     say(f"{count} cells; {args.export / 'README.md'} has the commands")
     return 0

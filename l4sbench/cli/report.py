@@ -121,11 +121,13 @@ def _catch_up(run: Path) -> None:
 
 
 def _decision(args: argparse.Namespace) -> int:
+    from l4sbench.app.prepare import RunOptions
     from l4sbench.app.stored import StoredRun
 
     run = StoredRun(args.run)
     decision = run.decide(args.filters, rule=args.rule, every=args.all)
-    command = run_command(run.path, run.matrix.name, args.runs, args.filters, _testbed_of(decision))
+    options = RunOptions(_testbed_of(decision), runs=args.runs)
+    command = run_command(run.path, run.matrix.name, args.filters, options)
     if args.json:
         from l4sbench.app.reporting import regrets
         from reports.render.data import document

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import (
@@ -20,10 +21,9 @@ from l4sbench.cli.options import (
 from l4sbench.cli.terminal import Styled, answer, as_path, say, warn
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import RenderableType
 
+    from l4sbench.app.prepare import Prepared
     from l4sbench.engine.loop import RunResult
 
 
@@ -66,15 +66,14 @@ def run(args: argparse.Namespace) -> int:
     from l4sbench.cli.progress import run_progress, wants_bar
     from l4sbench.cli.report import preliminary, show_decision
 
+    prepared = prepare(args.matrix, args.filters, run_options(args))
     if args.detach:
-        return _detach(args)
+        return _detach(prepared)
     if args.watch and not wants_bar():
         say("note: --watch redraws the table on a terminal; here it is printed at the end")
 
-    prepared = prepare(args.matrix, args.filters, run_options(args))
-
     def command(run: Path) -> str:
-        return run_command(run, prepared.matrix.name, args.runs, args.filters, args.on, args.lab)
+        return run_command(run, prepared.matrix.name, args.filters, prepared.options)
 
     def table_of(run: Path) -> RenderableType:
         return preliminary(StoredRun(run, prepared.whole), command(run))
@@ -91,18 +90,16 @@ def run(args: argparse.Namespace) -> int:
     return ended.result.exit_code
 
 
-def _detach(args: argparse.Namespace) -> int:
+def _detach(prepared: Prepared) -> int:
     """Start the same command in a session of its own, after checking its arguments."""
     import fcntl
     import subprocess
 
-    from l4sbench.app.prepare import prepare
     from l4sbench.store import RunLocked
 
-    prepared = prepare(args.matrix, args.filters, run_options(args))
     prepared.require_trust()
     matrix = prepared.matrix
-    log = args.runs / matrix.name / "detached.log"
+    log = Path(prepared.options.runs, matrix.name, "detached.log")
     log.parent.mkdir(parents=True, exist_ok=True)
     words = [word for word in sys.argv[1:] if word != "--detach"]
     # The background process keeps this file open, and with it the lock, for as long as it lives.

@@ -93,7 +93,7 @@ def test_a_lab_for_cells_that_state_none_keeps_their_ids(mine: str, tmp_path: Pa
     assert planned.to_run == 0
     other = api.RunOptions(runs=tmp_path / "runs", trials=1, lab=mine)
     assert api.plan_of(path, options=other).plan.to_run == 1
-    again = api.run_matrix(path, options=other)
+    again = api.run_prepared(api.prepare(path, (), other))
     assert again.path == ended.path
     (cell,) = (again.path / "cells").iterdir()
     assert len([one for one in cell.iterdir() if one.name.startswith("1-")]) == 2

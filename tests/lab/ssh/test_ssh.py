@@ -80,7 +80,7 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path, monkeypatch: pyte
     own = f"{{{OWN}, from: tx-classic, to: rx-classic}}"
     more_flows = f"  mice: {mice}\n  own: {own}\ncapture: headers\naxes:\n"
     wanted.write_text(wanted.read_text().replace("axes:\n", more_flows))
-    api.export(wanted, folder, on=f"ssh:{hosts.inventory}", trust=True)
+    api.export(wanted, folder, options=api.RunOptions(on=f"ssh:{hosts.inventory}", trust=True))
     (cell,) = (folder / "cells").iterdir()
     # no packages and no compiler are to be had on these nodes; a module is brought as it was built
     release = on(hosts, "router", "uname", "-r").strip()

@@ -78,7 +78,7 @@ def test_a_run_through_a_switch(hosts: NodesStatus, switch: StandIn, tmp_path: P
     wanted = tmp_path / "through-a-switch.yaml"
     wanted.write_text(MATRIX, encoding="utf-8")
     inventory = with_a_switch(hosts, switch, tmp_path)
-    api.export(wanted, tmp_path / "by-hand", on=f"ssh:{hosts.inventory}")
+    api.export(wanted, tmp_path / "by-hand", options=api.RunOptions(on=f"ssh:{hosts.inventory}"))
     (cell,) = (tmp_path / "by-hand/cells").iterdir()
     played(tmp_path / "by-hand", "prepare", hosts, "--limit", "router", "-e", f"@{cell}")
     count(switch, 100)

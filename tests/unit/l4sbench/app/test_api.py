@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import pkgutil
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 import l4sbench
+from l4sbench.app.prepare import RunChoices, RunOptions
 from l4sbench.errors import InputError
 
 PUBLIC = ("run", "load", "plan", "decide", "report", "compare", "figures")
@@ -42,6 +45,17 @@ def test_a_plan_is_shown_as_a_table(tmp_path: Path) -> None:
     assert "8 cells, 16 trials (16 new), about " in text
     assert "note: 2 trials per cell have a wide confidence interval" in text
     assert "<table>" in planned.plan._repr_html_()  # type: ignore[attr-defined]
+
+
+def test_run_and_plan_take_every_choice_and_document_it() -> None:
+    choices = {field.name: field.default for field in fields(RunOptions)}
+    assert RunChoices.__annotations__.keys() == choices.keys()
+    for function in (l4sbench.run, l4sbench.plan):
+        shown = signature(function).parameters
+        assert {name: shown[name].default for name in choices} == choices
+        assert all(f"\n    {name}: " in str(function.__doc__) for name in choices)
+    with pytest.raises(TypeError, match="quikc"):
+        l4sbench.plan("quickstart", quikc=True)  # type: ignore[call-arg]
 
 
 def test_notebooks_print_errors_without_a_traceback() -> None:

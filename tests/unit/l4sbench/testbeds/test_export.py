@@ -142,7 +142,7 @@ def test_an_inventory_is_checked_and_named(tmp_path: Path) -> None:
     inventory = tmp_path / "hosts.yml"
     inventory.write_text("all: {hosts: {a: {l4sbench_node: router}}}\n")
     with pytest.raises(InputError, match="no host holds this node of line6"):
-        api.export("quickstart", tmp_path / "out", on=f"ssh:{inventory}")
+        api.export("quickstart", tmp_path / "out", options=api.RunOptions(on=f"ssh:{inventory}"))
     assert not (tmp_path / "out").exists()
 
 

@@ -65,7 +65,7 @@ def exported(folder: Path, switch: Any, **changes: str) -> dict[str, Any]:
     for name, value in changes.items():
         text = re.sub(rf"^{name}:.*$", f"{name}: {value}", text, flags=re.MULTILINE)
     wanted.write_text(text, encoding="utf-8")
-    api.export(wanted, folder / "by-hand", on=f"ssh:{inventory(folder, switch)}")
+    api.export(wanted, folder / "by-hand", options=api.RunOptions(on=f"ssh:{inventory(folder, switch)}"))
     (cell,) = (folder / "by-hand/cells").iterdir()
     return dict(json.loads(cell.read_text(encoding="utf-8")))
 
