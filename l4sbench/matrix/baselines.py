@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from l4sbench.text.units import Value
     from l4sbench.topology import NodePair
 
-BASELINES: Final = ("none", "solo", "solo-and-same")
-"""Values of `baselines` in a matrix."""
-
 OF_PLACE: Final = ("count", "start", "every", "lifetime", "stop", "from", "to")
 """Factors of a group for the number, times and nodes of its flows, as opposed to their kind."""
 

@@ -83,7 +83,7 @@ class Matrix:
         catalog: its queues, congestion controls and topologies.
         source: an equivalent matrix file that does not extend others, for the run directory.
         path: the file.
-        baselines: one of `l4sbench.matrix.baselines.BASELINES`.
+        baselines: `none`, `solo` or `solo-and-same`.
         baseline_ids: ids of the cells that are only baselines of others.
         roles: flow group by the role that it has for the rule, `l4s` or `classic`; roles that are not stated
             belong to the groups of these names.
