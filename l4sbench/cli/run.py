@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from l4sbench.cli.plan import warn_of
     from l4sbench.cli.progress import run_progress, wants_bar
     from l4sbench.cli.report import preliminary, show_decision
+    from l4sbench.engine.loop import RunInterrupted
 
     prepared = prepare(args.matrix, args.filters, run_options(args))
     if args.detach:
@@ -78,8 +79,12 @@ def run(args: argparse.Namespace) -> int:
     def table_of(run: Path) -> RenderableType:
         return preliminary(StoredRun(run, prepared.whole), command(run))
 
-    with run_progress(table_of if args.watch else None) as on_event:
-        ended = api.run_prepared(prepared, on_state=say, on_plan=warn_of, on_event=on_event)
+    try:
+        with run_progress(table_of if args.watch else None) as on_event:
+            ended = api.run_prepared(prepared, on_state=say, on_plan=warn_of, on_event=on_event)
+    except RunInterrupted as stopped:
+        _sum_up(stopped.result, stopped.run, None)
+        return stopped.result.exit_code
     report = None
     if ended.decision:
         stored = StoredRun(ended.path, prepared.whole)

@@ -39,6 +39,7 @@ from l4sbench.planning.plan import Batch, PlannedTrial, ReadyBatch, Reason
 if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
+    from pathlib import Path
 
     from l4sbench.engine.testbed import Testbed
     from l4sbench.planning.cost import CostBook
@@ -107,11 +108,25 @@ class RunResult:
         return 1 if self.invalid or self.failed or self.given_up else 0
 
 
+class RunInterrupted(KeyboardInterrupt):
+    """A second interrupt, which does not wait for the trials that run.
+
+    Attributes:
+        run: The run directory.
+        result: How trials have ended until then.
+    """
+
+    def __init__(self, run: Path, result: RunResult) -> None:
+        super().__init__()
+        self.run = run
+        self.result = result
+
+
 def execute(order: Order) -> RunResult:
     """Run the trials of a plan, as many at once as the testbed and `jobs` allow.
 
     A TestbedError or a full disk ends the run early and is in the result, as is an interrupt; a second
-    interrupt raises KeyboardInterrupt. Any other error is a bug, and is raised once the running trials have
+    interrupt raises RunInterrupted. Any other error is a bug, and is raised once the running trials have
     ended.
     """
     match order.plan.batches:
@@ -130,6 +145,8 @@ def under_way(order: Order) -> Iterator[Engine]:
     try:
         with engine.control.signals(), suppress(TrialStopped):
             yield engine
+    except KeyboardInterrupt:
+        raise RunInterrupted(order.writer.run.path, replace(engine.result, interrupted=True)) from None
     finally:
         engine.crew.end()  # only after a second interrupt, or when a listener raised, does anything run
         if order.costs is not None:

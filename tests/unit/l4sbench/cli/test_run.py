@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench run`, on a small testbed in place of the lab."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from l4sbench.app.prepare import Prepared
+from l4sbench.cli import main, progress
+from l4sbench.facts import events
+from tests.unit.l4sbench import small
+
+
+@pytest.mark.parametrize(
+    ("testbed", "interrupting"),
+    [
+        (small.SmallTestbed(), events.TrialStarted),
+        # the first interrupt waits for a trial that does not stop, the second does not
+        (small.SmallTestbed(sleep_s=10.0, stubborn=True), events.TrialStarted | events.RunStopping),
+    ],
+    ids=["first", "second"],
+)
+def test_an_interrupt_prints_what_is_kept_and_how_to_resume(
+    testbed: small.SmallTestbed,
+    interrupting: type[events.Event],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @contextmanager
+    def interrupts(_: object) -> Iterator[Callable[[events.Event], None]]:
+        def on_event(event: events.Event) -> None:
+            if isinstance(event, interrupting):
+                signal.raise_signal(signal.SIGINT)
+
+        yield on_event
+
+    monkeypatch.setattr(progress, "run_progress", interrupts)
+    monkeypatch.setattr(Prepared, "open_testbed", lambda *_, **__: testbed)
+    small.matrix(tmp_path)
+    assert main(["run", "small.yaml", "--jobs", "1"]) == 130
+    made = Path("runs/small/latest").resolve()
+    assert capsys.readouterr().err.splitlines()[-3:] == [
+        "trials: 12 not run",
+        f"run:    runs/small/{made.name}",
+        "interrupted; the same command resumes it",
+    ]
