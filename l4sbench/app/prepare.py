@@ -354,8 +354,21 @@ def load_matrix(
         refuse_links(path.parent)
         # a run directory has its own copies of the entries from outside
         catalog_kept = kept_catalog(path.parent, folders)
-        return Matrix.load(path, catalog_kept, change_trials=change_trials, quick=quick)
+        stored = Matrix.load(path, catalog_kept, change_trials=change_trials, stored=True)
+        if quick:
+            raise _not_quick(path, stored.name)
+        return stored
     return Matrix.load(path, catalog_dirs=folders, change_trials=change_trials, quick=quick)
+
+
+def _not_quick(path: Path, name: str) -> InputError:
+    """Return why --quick does not go with the copy of a matrix in a run directory."""
+    if name.endswith("-quick"):
+        return InputError(f"{short(str(path))} is the quick variant already", "leave out --quick")
+    message = f"{short(str(path))} is the copy of a run, and the quick variant has a run of its own"
+    if (assets.folder("matrices") / f"{name}.yaml").is_file():
+        return InputError(message, f"l4sbench run {name} --quick")
+    return InputError(message, "l4sbench run FILE --quick, with the matrix file that the run was made from")
 
 
 def until_decided(most: int | None) -> Callable[[Trials], Trials]:

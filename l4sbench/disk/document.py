@@ -126,6 +126,11 @@ class Document:
         line, column = self._marks.get(path, ((0, 0), (0, 0)))[0 if key else 1]
         return f"{self.name}:{line + 1}:{column + 1}"
 
+    def places(self, path: KeyPath) -> frozenset[str]:
+        """Return the positions of the key at `path`, and of all keys and values below it."""
+        below = [found for found in self._marks if found[: len(path)] == path]
+        return frozenset(self.where(found, key=key) for found in below for key in (True, False))
+
     def problem(self, flaw: Flaw) -> Problem:
         """Return a flaw with its position, that of the value at its path."""
         return Problem(self.where(flaw.path), dotted(flaw.path), flaw.message, flaw.hint)

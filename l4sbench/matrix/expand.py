@@ -67,10 +67,11 @@ class _Exclusion:
         return True
 
 
-def expand(source: MatrixSource, names: Names) -> Expansion:
+def expand(source: MatrixSource, names: Names, *, sample: bool = False) -> Expansion:
     """Return the cells of a source in order: crossed (the first axis changes slowest), then included.
 
-    If `Expansion.problems` is not empty, the cells are not complete.
+    If `Expansion.problems` is not empty, the cells are not complete. With `sample` one of them stands for
+    all of its shape, where these have no problems: that finds the problems without making all cells.
     """
     result = Expansion()
     _clashes(source, result)
@@ -84,7 +85,7 @@ def expand(source: MatrixSource, names: Names) -> Expansion:
         message = "is missing; a matrix needs at least one flow group"
         result.problem(Problem(f"{source.path}:1:1", "flows", message))
     with collector_paused():
-        _Expander(source, names, result).run()
+        _Expander(source, names, result, sample=sample).run()
     return result
 
 
@@ -105,7 +106,8 @@ def _clashes(source: MatrixSource, result: Expansion) -> None:
 class _Expander:
     """One expansion; resolves every statement once and makes shapes when it first needs them."""
 
-    def __init__(self, source: MatrixSource, names: Names, result: Expansion) -> None:
+    def __init__(self, source: MatrixSource, names: Names, result: Expansion, *, sample: bool) -> None:
+        self._sample = sample
         self._source = source
         self._names = names
         self._result = result
@@ -170,8 +172,11 @@ class _Expander:
         outer_of = _picker([self._plain[number] for number in outer])
         inner_of = _picker([self._plain[number] for number in inner])
         exclusions = self._exclusions
+        enough = set[tuple[int, ...]]()
         for combination in itertools.product(*(range(len(axis)) for axis in self._axes)):
             key = shaping_of(combination)
+            if key in enough:
+                continue
             block = blocks.get(key)
             if block is None:
                 shape = self._shaper.shape(self._chosen(combination))
@@ -183,6 +188,8 @@ class _Expander:
                 self._result.problem(*problems)
             elif self._sound:
                 yield Cell(common, own)
+            if self._sample and not block.flawed:
+                enough.add(key)
 
     def _chosen(self, combination: Sequence[int]) -> dict[str, Resolved]:
         chosen = dict(self._fixed)

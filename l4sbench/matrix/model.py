@@ -15,16 +15,16 @@ from l4sbench.disk.userfiles import is_folder, short
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
 from l4sbench.facts.factors import FACTOR_NAMES
 from l4sbench.matrix.baselines import baselines
-from l4sbench.matrix.expand import expand
+from l4sbench.matrix.expand import Expansion, expand
 from l4sbench.matrix.naming import Names
 from l4sbench.matrix.own import own_executables, own_topologies
 from l4sbench.matrix.patterns import select
-from l4sbench.matrix.reading import MatrixSource, read_source
+from l4sbench.matrix.reading import MatrixSource, Variant, read_source
 from l4sbench.matrix.writing import as_yaml
 from l4sbench.text.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from l4sbench.facts.cell import Cell
@@ -119,6 +119,7 @@ class Matrix:
         catalog_dirs: Sequence[Path] = (),
         change_trials: Callable[[Trials], Trials] | None = None,
         quick: bool = False,
+        stored: bool = False,
     ) -> Self:
         """Read a matrix file and expand it.
 
@@ -129,26 +130,24 @@ class Matrix:
             catalog_dirs: folders with more entries, as with `--catalog`; ignored if `catalog` is given.
             change_trials: returns the number of trials from the one that the file states; the matrix's source
                 states it, too.
-            quick: read the variant that the file's key `quick` describes.
+            quick: read the variant that the file's key `quick` describes. Otherwise the variant is checked.
+            stored: it is a run's copy, whose catalog may lack what only the variant uses: leave it unchecked.
 
         Raises:
             InputError: all problems of the file and of the files and folders it names.
         """
         source, data = read_source(path, quick=quick)
         problems = list(source.problems)
-        trials = _trials(source, problems)
         if catalog is None:
             folders = [*source.settings.get("catalog", ()), *catalog_dirs]
             catalog = _catalog(folders, source, problems)
+        trials, shared = _trials(source, problems), catalog
         try:
-            catalog = own_executables(source, own_topologies(source, catalog))
-            expansion = expand(source, Names(source.groups, catalog))
+            catalog, expansion = _expanded(source, shared, problems)
         except InputError as error:
             raise InputError(reported([*problems, *error.problems])) from None
-        known = FACTOR_NAMES | {param for entry in catalog.entries for param in entry.params}
-        problems += (replace(one, path=quoted_name(one.path, known)) for one in expansion.problems)
-        problems += _wrong_roles(source)
-        problems += _wrong_spread(source)
+        if source.quick is not None and not stored:
+            problems += _wrong_variant(source.quick, shared, problems)
         if problems:
             raise InputError(reported(problems))
         settings = source.settings
@@ -209,6 +208,42 @@ class Matrix:
         chosen |= {cell.id for cell in baselines(about, self.baselines, self.catalog)}
         cells = tuple(cell for cell in self.cells if cell.id in chosen)
         return replace(self, cells=cells, baseline_ids=self.baseline_ids & chosen)
+
+
+def _expanded(
+    source: MatrixSource, catalog: Catalog, problems: list[Problem], *, sample: bool = False
+) -> tuple[Catalog, Expansion]:
+    """Return the catalog with what the source names by paths, and its cells; add what is wrong with them."""
+    catalog = own_executables(source, own_topologies(source, catalog))
+    expansion = expand(source, Names(source.groups, catalog), sample=sample)
+    known = FACTOR_NAMES | {param for entry in catalog.entries for param in entry.params}
+    problems += (replace(one, path=quoted_name(one.path, known)) for one in expansion.problems)
+    problems += _wrong_roles(source)
+    problems += _wrong_spread(source)
+    return catalog, expansion
+
+
+def _wrong_variant(variant: Variant, catalog: Catalog, known: Collection[Problem]) -> list[Problem]:
+    """Return what is wrong with the quick variant and not with the whole, whose problems are known.
+
+    What the changes make wrong elsewhere is told at their key, if nothing is wrong there by itself.
+    """
+    places = variant.places
+    elsewhere_too = any(one.where not in places for one in known)
+    problems = list(variant.source.problems)
+    _trials(variant.source, problems)
+    try:
+        _expanded(variant.source, catalog, problems, sample=True)
+    except InputError as error:
+        problems += error.problems
+    found: list[Problem] = []
+    for one in problems:
+        if one.where in places:
+            found.append(one)
+        elif not elsewhere_too:
+            what = ": ".join(text for text in (one.path, one.message) if text)
+            found.append(Problem(variant.where, "quick", f"with it, {what} ({one.where})", one.hint))
+    return [one for one in found if one not in known]
 
 
 def _trials(source: MatrixSource, problems: list[Problem]) -> Trials:

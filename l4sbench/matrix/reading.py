@@ -19,7 +19,7 @@ from l4sbench.facts.factors import EVENTS, FACTOR_NAMES
 from l4sbench.text.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
-    from l4sbench.matrix.grammar import MatrixFile, Stated
+    from l4sbench.matrix.grammar import Quick, Stated
 
 Origin: TypeAlias = Literal["fixed", "axis", "include", "exclude"]
 
@@ -76,6 +76,21 @@ class ListEntry:
     statements: Point
 
 
+@dataclass(frozen=True)
+class Variant:
+    """The quick variant of a matrix.
+
+    Attributes:
+        source: the whole with the changes of the key `quick`.
+        where: position of the key.
+        places: positions of everything below it.
+    """
+
+    source: MatrixSource
+    where: str
+    places: frozenset[str]
+
+
 @dataclass
 class MatrixSource:
     """The content of a file and those it extends.
@@ -86,6 +101,7 @@ class MatrixSource:
         groups: flow groups in order, with the position of each.
         incomplete: True if parts were cut out because of problems; then nothing is reported as missing.
         extended: True if it extends another file.
+        quick: what the file's key `quick` describes; a file that extends this one does not inherit it.
     """
 
     path: str
@@ -99,6 +115,7 @@ class MatrixSource:
     problems: list[Problem] = field(default_factory=list)
     incomplete: bool = False
     extended: bool = False
+    quick: Variant | None = None
 
     def factor_places(self) -> dict[str, str]:
         """Return the positions of flow groups and of the factors that are stated, by name.
@@ -132,7 +149,16 @@ def read_source(path: Path, *, quick: bool = False) -> tuple[MatrixSource, bytes
         InputError: the file itself cannot be read. Problems of its content are in `MatrixSource.problems`.
     """
     data = read_bytes(path)
-    return _Reader().source(parse(data, str(path)), path, (path.resolve(),), quick=quick), data
+    whole = _Reader().source(parse(data, str(path)), path, (path.resolve(),))
+    if not quick:
+        return whole, data
+    if whole.quick is not None:
+        return whole.quick.source, data
+    if not whole.incomplete:
+        hint = "write what it changes, such as quick: {duration: 10s, trials: 1}"
+        whole.problems.append(Problem(f"{path}:1:1", _QUICK, "is missing, and --quick needs it", hint))
+        whole.incomplete = True
+    return whole, data
 
 
 class _Reader:
@@ -141,9 +167,7 @@ class _Reader:
     def __init__(self) -> None:
         self._known: dict[Path, MatrixSource] = {}
 
-    def source(
-        self, document: Document, path: Path, chain: tuple[Path, ...], *, quick: bool = False
-    ) -> MatrixSource:
+    def source(self, document: Document, path: Path, chain: tuple[Path, ...]) -> MatrixSource:
         """Return the source of a document and of what it extends; `chain` are the files that led to it."""
         from l4sbench.matrix.grammar import MatrixFile
 
@@ -161,7 +185,9 @@ class _Reader:
             source = base if source is None else merge(source, base)
         if source is not None:
             own = replace(merge(source, own), extended=True)
-        return _quick(own, document, salvaged.model, incomplete) if quick else own
+        if salvaged.model.quick is not None:
+            own.quick = _variant(own, document, salvaged.model.quick, incomplete)
+        return own
 
     def _base(self, folder: Path, name: str, where: str, chain: tuple[Path, ...]) -> MatrixSource:
         """Return the source of a file that another extends; `where` is the position of the reference."""
@@ -190,19 +216,12 @@ class _Reader:
         return source
 
 
-def _quick(own: MatrixSource, document: Document, model: MatrixFile, incomplete: bool) -> MatrixSource:
-    """Return the source of a matrix's quick variant, which has a name of its own."""
-    if model.quick is None:
-        if not incomplete:
-            hint = "write what it changes, such as quick: {duration: 10s, trials: 1}"
-            own.problems.append(
-                Problem(f"{document.name}:1:1", _QUICK, "is missing, and --quick needs it", hint)
-            )
-            own.incomplete = True
-        return own
-    changed = _Collector(document, model.quick, incomplete, (_QUICK,)).collect()
+def _variant(own: MatrixSource, document: Document, quick: Quick, incomplete: bool) -> Variant:
+    """Return a matrix's quick variant, which has a name of its own."""
+    changed = _Collector(document, quick, incomplete, (_QUICK,)).collect()
     changed.settings["matrix"] = f"{own.settings['matrix']}-{_QUICK}"
-    return replace(merge(own, changed), extended=True)
+    where = document.where((_QUICK,), key=True)
+    return Variant(replace(merge(own, changed), extended=True), where, document.places((_QUICK,)))
 
 
 def _without(path: Path, where: str, message: str) -> MatrixSource:

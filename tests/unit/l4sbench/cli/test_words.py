@@ -107,6 +107,7 @@ def test_a_parameter_of_several_queues_is_explained_for_each(capsys: pytest.Capt
 def test_a_name_may_be_explained_as_one_kind_of_thing(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "explain", "queue", "dualpi2") == shown(capsys, "explain", "dualpi2")
     assert shown(capsys, "explain", "factor", "rate").startswith("rate: factor\n")
+    assert shown(capsys, "explain", "quick").startswith("quick: key of a matrix\n  Changes for ")
     assert shown(capsys, "explain", "matrix", "pam25").startswith("pam25: matrix\n")
     assert shown(capsys, "explain", "rule", "pam25").startswith("pam25: rule\n")
 

@@ -2,10 +2,12 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The quick variant of a matrix: its key `quick` is merged over it as a file that extends it would be."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+import l4sbench
 from l4sbench.app.prepare import load_matrix
 from l4sbench.app.words import matrices
 from l4sbench.catalog import Catalog
@@ -35,6 +37,9 @@ axes:
 exclude:
   - {aqm: codel, buffer_bdp: 1}
 """
+
+
+COPY = "is the copy of a run, and the quick variant has a run of its own"
 
 
 def indented(text: str) -> str:
@@ -89,13 +94,67 @@ def test_the_matrix_itself_is_as_without_the_key(tmp_path: Path, small_catalog: 
         ("quick: {axes: {aqm: [fifi]}}\n", "12:22", "aqm"),
     ],
 )
+@pytest.mark.parametrize("quick", [False, True])
 def test_problems_have_their_places(
-    changes: str, place: str, problem: str, tmp_path: Path, small_catalog: Catalog
+    changes: str, place: str, problem: str, *, quick: bool, tmp_path: Path, small_catalog: Catalog
 ) -> None:
     path = written(tmp_path / "m.yaml", WHOLE + changes)
     with pytest.raises(InputError) as caught:
-        Matrix.load(path, small_catalog, quick=True)
+        Matrix.load(path, small_catalog, quick=quick)
     assert [(one.where, one.path) for one in caught.value.problems] == [(f"{path}:{place}", problem)]
+
+
+def test_a_variant_is_checked_without_making_its_cells(tmp_path: Path, small_catalog: Catalog) -> None:
+    numbers = ", ".join(map(str, range(1, 101)))
+    quick = f"quick: {{axes: {{buffer_bdp: [{numbers}], classic.count: [{numbers}]}}}}\n"
+    path = written(tmp_path / "m.yaml", WHOLE + quick)
+    plain, variant = (calls_of_loading(path, small_catalog, quick=quick) for quick in (False, True))
+    assert plain < variant / 3
+
+
+def calls_of_loading(path: Path, catalog: Catalog, *, quick: bool) -> int:
+    """Count calls instead of seconds: a test must not depend on the machine's speed."""
+    calls = 0
+
+    def profile(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(profile)
+    try:
+        Matrix.load(path, catalog, quick=quick)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def stored(runs: Path, text: str) -> Path:
+    """The copy of a matrix in a run directory."""
+    run = runs / "name" / "20260102T030405Z"
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text("{}")
+    return written(run / "matrix.yaml", text)
+
+
+def test_a_stored_copy_is_read_whatever_its_variant_is(tmp_path: Path) -> None:
+    """A run needs no variant; its catalog may lack what only the variant uses."""
+    assert len(load_matrix(stored(tmp_path, f"{WHOLE}quick: {{axes: {{aqm: [gone]}}}}\n")).cells) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mine-quick", "is the quick variant already; leave out --quick"),
+        ("quickstart", f"{COPY}; l4sbench run quickstart --quick"),
+        ("mine", f"{COPY}; l4sbench run FILE --quick, with the matrix file that the run was made from"),
+    ],
+)
+@pytest.mark.parametrize("key", ["", "quick: {trials: 1}\n"])
+def test_a_stored_copy_has_no_variant(name: str, message: str, key: str, tmp_path: Path) -> None:
+    copy = stored(tmp_path, WHOLE.replace("matrix: whole", f"matrix: {name}") + key)
+    with pytest.raises(InputError) as caught:
+        l4sbench.plan(copy, quick=True)
+    assert str(caught.value) == f"{copy} {message}"
 
 
 def test_every_quick_variant_that_ships_is_smaller() -> None:
