@@ -68,6 +68,7 @@ __all__ = [
     "find_run",
     "load",
     "load_matrix",
+    "place_of",
     "plan_of",
     "prepare",
     "programs_of",
@@ -395,18 +396,18 @@ def catch_up(run: str | Path, *, runs: str | Path = RUNS) -> CaughtUp:
         return CaughtUp(collected.parsed, collected.problems)
 
 
+def place_of(run: RunLike) -> str | Path:
+    """Return what a run is found by: its directory, or a matrix's name for its latest run."""
+    return run.path if isinstance(run, EndedRun) else run
+
+
 def decide(
-    run: str | Path,
-    filters: Sequence[str] = (),
-    *,
-    rule: str | None = None,
-    runs: str | Path = RUNS,
-    every: bool = False,
-) -> tuple[Path, Decision]:
-    """Return the run directory and its decision table, from its tables alone.
+    run: RunLike, *filters: str, rule: str | None = None, runs: str | Path = RUNS, every: bool = False
+) -> Decision:
+    """Return the decision table of a run, from its tables alone.
 
     Args:
-        run: A run directory, or a matrix's name for its latest run.
+        run: The value that `run` returned, a run directory, or a matrix's name for its latest run.
         filters: `FACTOR=PATTERN`, only cells of the run's matrix that match all of them.
         rule: The verdict rule, instead of the matrix's.
         runs: Folder of run directories.
@@ -415,12 +416,11 @@ def decide(
     Raises:
         InputError: there is no such run or rule, or nothing to decide on.
     """
-    found = StoredRun.find(run, runs)
-    return found.path, found.decide(filters, rule=rule, every=every)
+    return StoredRun.find(place_of(run), runs).decide(filters, rule=rule, every=every)
 
 
 def decide_several(
-    paths: Sequence[str | Path],
+    wanted: Sequence[RunLike],
     filters: Sequence[str] = (),
     *,
     rule: str | None = None,
@@ -432,7 +432,7 @@ def decide_several(
     Raises:
         InputError: a run is there twice, or as for `decide`.
     """
-    found = [find_run(path, Path(runs)).resolve() for path in paths]
+    found = [find_run(place_of(one), Path(runs)).resolve() for one in wanted]
     if len(set(found)) < len(found):
         raise InputError("a run cannot be drawn beside itself", "name another run")
     plain = len({path.parent.name for path in found}) == len(found)
@@ -440,31 +440,30 @@ def decide_several(
         return [
             (
                 path.parent.name if plain else f"{path.parent.name}/{path.name}",
-                decide(path, filters, rule=rule, every=every)[1],
+                decide(path, *filters, rule=rule, every=every),
             )
             for path in found
         ]
 
 
 def compare(
-    base: str | Path,
-    new: str | Path,
-    filters: Sequence[str] = (),
-    *,
+    base: RunLike,
+    new: RunLike,
+    *filters: str,
     rule: str | None = None,
     margins: str | Path | None = None,
     runs: str | Path = RUNS,
     every: bool = False,
     between: str | None = None,
 ) -> Comparison:
-    """Compare two runs, or two halves of one, cell by cell, from their tables alone.
+    """Compare two runs, or two halves of one, cell by cell, from their tables alone: which got worse.
 
     Args:
-        base: The run to compare with: a run directory, or a matrix's name for its latest run.
-        new: The run in question, likewise.
+        base: The run to compare with: as for `decide`.
+        new: The run in question.
         filters: `FACTOR=PATTERN`, only cells of the two matrices that match all of them.
         rule: The verdict rule for both, instead of that of the base's matrix.
-        margins: A file with the differences that matter, instead of the default.
+        margins: A file with the differences that matter, instead of the default (docs/statistics.md).
         runs: Folder of run directories.
         every: Compare former cells, which the runs' matrices no longer have, too.
         between: `FACTOR=BASE,NEW`: compare the cells in which the factor has the first value with those that
@@ -477,11 +476,13 @@ def compare(
     from l4sbench.app.halves import sides
     from reports.compare import compare as compare_tables
     from reports.compare import load_margins
+    from reports.compare.render import as_html as comparison_html
     from reports.result.load import load as load_tables
 
-    found = [StoredRun.find(run, runs) for run in (base, new)]
+    places = (place_of(base), place_of(new))
+    found = [StoredRun.find(place, runs) for place in places]
     matrices = [one.matrix for one in found]
-    names = (str(base), str(new))
+    names = (str(places[0]), str(places[1]))
     with reading(*(one.path for one in found)):
         if between is not None:
             halves = sides(between, matrices[0], matrices[1], filters)
@@ -492,13 +493,14 @@ def compare(
             names = (f"{names[0]} {halves[0].label}", f"{names[1]} {halves[1].label}")
         else:
             tables = [one.tables(filters, every=every) for one in found]
-        return compare_tables(
+        compared = compare_tables(
             *tables,
             names=names,
             margins=load_margins(Path(margins)) if margins else load_margins(),
             rule=require_rule(matrices[0], rule),
             looks=(looks_taken(matrices[0], tables[0]), looks_taken(matrices[1], tables[1])),
         )
+        return shown(compared, comparison_html)
 
 
 def _provenance() -> dict[str, str]:

@@ -100,7 +100,7 @@ def judge_kernel(
         raise ended.result.error
     if ended.result.interrupted:
         raise KeyboardInterrupt
-    found = api.compare(base, ended.path, filters, margins=margins)
+    found = api.compare(base, ended.path, *filters, margins=margins)
     remove_lab(name, keep_tree=True)
     return _judged(found, ended.path)
 

@@ -63,7 +63,7 @@ def compare(args: argparse.Namespace) -> int:
     found = api.compare(
         args.base,
         args.new,
-        args.filters,
+        *args.filters,
         rule=args.rule,
         margins=args.margins,
         runs=args.runs,

@@ -73,12 +73,12 @@ def write(args: argparse.Namespace) -> int:
     forms = formats(args.format)
     if args.beside:
         return _write_several(args, forms)
-    path, decision = api.decide(args.run, args.filters, rule=args.rule, runs=args.runs, every=args.all)
-    report = args.output or path / "report"
+    decision = api.decide(args.run, *args.filters, rule=args.rule, every=args.all)
+    report = args.output or args.run / "report"
     if args.map:
         return _write_map(args, decision, report / "map" / _below(args.filters), forms)
     folder = Path(args.figures) if args.figures else report / "figures" / _below(args.filters)
-    tables = api.load(path, *args.filters, every=args.all)
+    tables = api.load(args.run, *args.filters, every=args.all)
     refuse_others(folder)
     many = counted(len(decision.cells), "cell")
     say(f"drawing figures of {many} into {as_path(folder)}, about one per second")

@@ -159,7 +159,7 @@ def test_a_run_of_former_cells_alone(run: Path, measure: Measure, capsys: pytest
 
 def test_more_trials_of_some_cells_are_further_looks(run: Path, measure: Measure) -> None:
     def narrow() -> tuple[int, float]:
-        decision = decide(run)[1]
+        decision = decide(run)
         (share,) = (cell.result.share for cell in decision.cells if cell.label.head == "FIFO")
         assert share is not None
         assert share.interval is not None
