@@ -20,7 +20,7 @@ from tests.unit.l4sbench import small
 @pytest.mark.parametrize(
     ("testbed", "interrupting"),
     [
-        (small.SmallTestbed(), events.TrialStarted),
+        (small.SmallTestbed(sleep_s=10.0), events.TrialStarted),
         # the first interrupt waits for a trial that does not stop, the second does not
         (small.SmallTestbed(sleep_s=10.0, stubborn=True), events.TrialStarted | events.RunStopping),
     ],
