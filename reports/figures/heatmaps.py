@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from reports.colours import DELAY, DIFFERENCE, Scale, goodput_scale
 from reports.figures.ground import Tick, colour_bar
 from reports.figures.painting import Painted, bar_height, columns, figure, interval_bars, panel_of
+from reports.figures.sheets import limited, undecided
 
 if TYPE_CHECKING:
     import altair as alt
@@ -91,9 +92,12 @@ def goodput_map(sheet: Sheet, rule: Rule) -> alt.VConcatChart:
     whose = f"the L4S {_flows(sheet.flows[0])} (of the classic {_flows(sheet.flows[1])})"
     starved = f"\u25bc {rule.l4s} starved, \u25b2 {rule.classic} starved, diamond: both; by rule {rule.rule}"
     marks = [f"\u25bc below {limits.low:.3g} %, \u25b2 above {limits.high:.3g} %" if limits else starved]
-    if any(cell.cell.result.share and cell.cell.result.share.interval for cell in cells):
-        where = f", ticks at {limits.low:.3g} and {limits.high:.3g}" if limits else ""
-        marks.append(f"bar: 95 % interval on 0-100 %{where}")
+    if any(side.keeps.interval for cell in cells for side in limited(cell.cell)):
+        marks.append(
+            f"bar: 95 % interval on 0-100 %, ticks at {limits.low:.3g} and {limits.high:.3g}"
+            if limits
+            else f"bars: 95 % intervals of {rule.l4s} and below it {rule.classic}, ticks at their limits"
+        )
     hatches = {
         "hatched: an interval straddles a limit": any(cell.hatched and not cell.crossed for cell in cells),
         "crossed: trials in two groups": any(cell.crossed for cell in cells),
@@ -102,10 +106,11 @@ def goodput_map(sheet: Sheet, rule: Rule) -> alt.VConcatChart:
         f"Mbit/s of {whose}, mean over trials{_trials(cells)}; colour: percent of the link's rate",
         "; ".join(marks),
         "; ".join(text for text, drawn in hatches.items() if drawn),
+        *undecided(sheet),
     ]
     return _map(
         *("goodput", sheet, painted, notes, goodput_scale(fair), ticks, "L4S goodput, % of the rate"),
-        bars=lambda some: interval_bars(some, at),
+        bars=interval_bars,
     )
 
 

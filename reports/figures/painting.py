@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +12,9 @@ import altair as alt
 
 from reports.colours import BLACK, WCAG_AA, WHITE, contrast, ink, mixed
 from reports.figures.ground import Ground, configured, layered, square, table
-from reports.figures.sheets import ends
+from reports.figures.sheets import ends, limited
 from reports.figures.style import config, heading
+from reports.render.words import side_text
 
 if TYPE_CHECKING:
     from reports.figures.sheets import Sheet, SheetPanel
@@ -27,7 +28,8 @@ WIDTH: Final = 860
 _HATCH_GAP: Final = 8
 _LEAST_HATCH: Final = 1.25
 _BAR_MARGIN: Final = 0.08
-_BAR_Y: Final = 0.88
+_BARS_Y: Final[Mapping[int, tuple[float, ...]]] = {0: (), 1: (0.88,), 2: (0.8, 0.92)}
+"""Heights of the interval bars in a cell, by their number."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ def _row(painted: Painted, sheet: Sheet, number_y: float, bracket_y: float) -> d
         "valid": result.valid,
         "low": low,
         "high": high,
+        "groups": "; ".join(side_text(painted.cell, side) for side in painted.cell.judged.sides),
         **{name: mean and mean.value for name, mean in means.items() if name in _NUMBERS},
         "x": x + 0.5,
         "number_y": row + number_y,
@@ -172,7 +175,14 @@ _NUMBERS: Final = {
 
 
 def _tooltip() -> list[alt.Tooltip]:
-    shown = {"queue": "queue", "at": "at", **_NUMBERS, "valid": "valid trials", "cell": "cell"}
+    shown = {
+        "queue": "queue",
+        "at": "at",
+        "groups": "groups",
+        **_NUMBERS,
+        "valid": "valid trials",
+        "cell": "cell",
+    }
     return [
         alt.Tooltip(f"{field}:Q", title=title, format=".2f")
         if field in _NUMBERS
@@ -272,22 +282,26 @@ def hatch_lines(width: float, height: float, *, crossed: bool) -> list[tuple[flo
     return lines
 
 
-def interval_bars(cells: Sequence[Painted], limits: Sequence[float]) -> list[alt.Chart]:
-    """Draw an interval in its cell: a line from 0 to 100 %, ticks at the limits, the interval, the mean."""
+def interval_bars(cells: Sequence[Painted]) -> list[alt.Chart]:
+    """Draw the intervals of a cell in it, of every group that its rule has limits for, the L4S group above.
+
+    Each is a line from 0 to 100 %, ticks at the limits, the interval, and the mean.
+    """
     thin, ticks, thick, means = [], [], [], []
     for painted in cells:
-        share = painted.cell.result.share
-        if share is None or share.interval is None:
-            continue
-        at, (low, high) = painted.row + _BAR_Y, share.interval
-        place = {"y": at, "ink": painted.ink}
-        thin.append({"x": _bar_x(painted, 0), "x2": _bar_x(painted, 100), **place})
-        ticks += [
-            {"x": _bar_x(painted, limit), "y": at - 0.05, "y2": at + 0.05, "ink": painted.ink}
-            for limit in limits
-        ]
-        thick.append({"x": _bar_x(painted, low), "x2": _bar_x(painted, high), **place})
-        means.append({"x": _bar_x(painted, share.value), **place})
+        sides = limited(painted.cell)
+        for side, y in zip(sides, _BARS_Y[len(sides)], strict=True):
+            if side.keeps.interval is None:
+                continue
+            at, (low, high) = painted.row + y, side.keeps.interval
+            place = {"y": at, "ink": painted.ink}
+            thin.append({"x": _bar_x(painted, 0), "x2": _bar_x(painted, 100), **place})
+            ticks += [
+                {"x": _bar_x(painted, limit), "y": at - 0.05, "y2": at + 0.05, "ink": painted.ink}
+                for limit in side.limits
+            ]
+            thick.append({"x": _bar_x(painted, low), "x2": _bar_x(painted, high), **place})
+            means.append({"x": _bar_x(painted, side.keeps.value), **place})
     if not thin:
         return []
     colour = alt.Color("ink:N", scale=None)

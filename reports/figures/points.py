@@ -11,14 +11,15 @@ import polars as pl
 
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.sheets import ends
+from reports.figures.sheets import ends, limited, undecided
 from reports.figures.style import SHAPES, config, heading, looks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from reports.figures.sheets import Sheet, SheetPanel
     from reports.result.cells import GroupResult
+    from reports.result.judging import Role, Side
     from reports.result.load import RunTables
     from reports.result.rules import Rule
 
@@ -29,96 +30,148 @@ LEAST_MS: Final = 0.1
 
 
 def trial_dots(tables: RunTables, sheet: Sheet, rule: Rule) -> alt.HConcatChart:
-    """Draw every trial of every cell: L4S goodput in percent of the rate, with mean, interval and limits.
+    """Draw every trial of every cell, with mean, interval and limits of the groups that the rule measures.
 
+    Goodput is in percent of the link's rate; of what the group gets alone where the rule measures it by that.
     This shows first what a mean hides: two groups of trials, or one outlier.
     """
-    values = _trial_percents(tables, [cell.id for cell in sheet.cells], rule)
-    charts = [
-        _dots(panel, sheet, values, rule, first=number == 0) for number, panel in enumerate(sheet.grid.panels)
-    ]
-    limits = rule.limits_of_rate(*sheet.flows)
-    grey = f"grey: outside of {limits.low:.3g}-{limits.high:.3g} %; " if limits else ""
-    title = heading(
-        f"Trials {sheet.title}",
-        [
-            "L4S goodput in percent of the link's rate: a ring per trial, mean and 95 % interval of the cell",
-            f"{grey}dashed: fair share",
-        ],
+    values = _trial_mbps(tables, [cell.id for cell in sheet.cells], rule)
+    sides = [side for cell in sheet.cells for side in limited(cell)]
+    roles = tuple(dict.fromkeys(side.role for side in sides)) or ("l4s",)  # none without a valid trial
+    both = len(roles) > 1
+    whole = (
+        " or ".join(_WHOLES[own] for own in sorted({side.whole.alone for side in sides})) or _WHOLES[False]
     )
+    charts = [
+        _dots(panel, sheet, values, roles, whole, first=number == 0)
+        for number, panel in enumerate(sheet.grid.panels)
+    ]
+    what, mark = ("Goodput", "mark") if both else ("L4S goodput", "ring")
+    about = f"{what} in percent of {whole}: a {mark} per trial, mean and 95 % interval of the cell"
+    marks = f"rings and blue: {rule.l4s}; squares and orange, below: {rule.classic}" if both else ""
+    limits = "; ".join(filter(None, (_grey(sides), "dashed: fair share" if _fair(sheet, roles) else "")))
+    title = heading(f"Trials {sheet.title}", [*filter(None, (about, marks, limits)), *undecided(sheet)])
     return configured(alt.hconcat(*charts, spacing=14, title=title), config())
 
 
-def _trial_percents(
+_WHOLES: Final = {False: "the link's rate", True: "what the group gets alone"}
+
+
+def _grey(sides: Sequence[Side]) -> str:
+    """Return what is grey, and where it ends if that is the same everywhere."""
+    limits = {side.limits for side in sides}
+    if not limits:
+        return ""
+    if len(limits) > 1:
+        return "grey: below the group's limit"
+    own = [f"{limit:.3g}" for limit in next(iter(limits))]
+    return f"grey: {'below' if len(own) == 1 else 'outside of'} {'-'.join(own)} %"
+
+
+def _fair(sheet: Sheet, roles: Sequence[Role]) -> list[float]:
+    """Return the fair share in percent, where it is one for all groups that are drawn."""
+    fair = sheet.fair_percent
+    return [fair] if len(roles) == 1 or sheet.flows[0] == sheet.flows[1] else []
+
+
+def _trial_mbps(
     tables: RunTables, cells: Sequence[str], rule: Rule
-) -> dict[str, list[tuple[int, float]]]:
-    rates = tables.trials.filter(pl.col("cell").is_in(cells) & (pl.col("status") == "ok"))
-    own = tables.groups.filter(pl.col("group") == rule.l4s).join(
-        rates.select("cell", "trial", "rate_mbps"), on=["cell", "trial"]
-    )
-    percent = (pl.col(rule.value) / pl.col("rate_mbps") * 100).alias("percent")
-    found: dict[str, list[tuple[int, float]]] = {}
-    for cell, trial, value in own.select("cell", "trial", percent).sort("cell", "trial").iter_rows():
-        found.setdefault(cell, []).append((trial, value))
+) -> dict[tuple[str, Role], list[tuple[int, float]]]:
+    valid = tables.trials.filter(pl.col("cell").is_in(cells) & (pl.col("status") == "ok"))
+    groups = tables.groups.join(valid.select("cell", "trial"), on=["cell", "trial"])
+    found: dict[tuple[str, Role], list[tuple[int, float]]] = {}
+    roles: tuple[tuple[Role, str], ...] = (("l4s", rule.l4s), ("classic", rule.classic))
+    for role, name in roles:
+        own = groups.filter(pl.col("group") == name).select("cell", "trial", rule.value).sort("cell", "trial")
+        for cell, trial, mbps in own.iter_rows():
+            found.setdefault((cell, role), []).append((trial, mbps))
     return found
 
 
 def _dots(
     panel: SheetPanel,
     sheet: Sheet,
-    values: dict[str, list[tuple[int, float]]],
-    rule: Rule,
+    values: Mapping[tuple[str, Role], Sequence[tuple[int, float]]],
+    roles: Sequence[Role],
+    whole: str,
     *,
     first: bool,
 ) -> alt.LayerChart:
     places = [(row, x) for row in range(len(sheet.rows)) for x in range(len(sheet.xs))]
     names = {(row, x): f"{sheet.rows[row]}, {sheet.grid.columns[x].text}" for row, x in places}
-    own = [(names[place], panel.places[place].result) for place in places if place in panel.places]
-    rings = [
-        {"cell": cell.id, "where": where, "trial": trial, "percent": percent}
-        for where, cell in own
-        for trial, percent in values.get(cell.id, [])
+    drawn = [
+        ({"cell": cell.id, "where": names[place], "role": side.role}, side)
+        for place in places
+        if (cell := panel.places.get(place))
+        for side in limited(cell)
     ]
-    means = [
-        {"cell": cell.id, "where": where, "percent": cell.share.value}
-        | dict(zip(("low", "high"), ends(cell.share), strict=True))
-        for where, cell in own
-        if cell.share
+    marks = [
+        about | {"trial": trial, "percent": mbps / side.whole.mbps * 100}
+        for about, side in drawn
+        for trial, mbps in values.get((about["cell"], side.role), [])
     ]
-    scale = alt.Scale(domain=[0, 100], nice=False)
-    limits = rule.limits_of_rate(*sheet.flows)
-    grey = [{"a": 0, "b": limits.low}, {"a": limits.high, "b": 100}] if limits else []
-    outside: alt.Chart = alt.Chart(table(grey)).mark_rect(color="#e6e6e6")
-    fair: alt.Chart = alt.Chart(table([{"a": sheet.fair_percent}])).mark_rule(
-        strokeDash=[4, 3], strokeWidth=0.8
-    )
-    across = alt.X("percent:Q", scale=scale, title="L4S goodput, % of the rate", axis=alt.Axis(tickCount=5))
+    means: list[dict[str, Any]] = [
+        about
+        | {"percent": side.keeps.value, "doubt": "?" if side.doubtful else ""}
+        | dict(zip(("low", "high"), ends(side.keeps), strict=True))
+        for about, side in drawn
+    ]
+    most = max([100.0, *(row["percent"] for row in marks), *(row["high"] or 0.0 for row in means)])
+    grey = [
+        about | {"a": a, "b": b}
+        for about, side in drawn
+        for a, b in zip((0.0, *side.limits[1:]), (side.limits[0], 100.0), strict=False)
+    ]
+    scale = alt.Scale(domain=[0, most], nice=False)
+    across = alt.X("percent:Q", scale=scale, title=_axis(roles, whole), axis=alt.Axis(tickCount=5))
     down = alt.Y(
         "where:N",
         sort=list(names.values()),
         title=None,
-        scale=alt.Scale(domain=list(names.values())),
+        scale=alt.Scale(type="band", domain=list(names.values()), padding=0),
         axis=alt.Axis(labels=first, ticks=False, grid=True, labelLimit=260, labelPadding=8),
     )
-    base = alt.Chart(table(means))
-    bars: alt.Chart = base.transform_filter("isValid(datum.low)").mark_rule(
-        strokeWidth=2.2, color=OKABE_ITO[0]
+    part = alt.YOffset(
+        "role:N", sort=list(roles), scale=alt.Scale(type="band", domain=list(roles), padding=0)
     )
-    ticks: alt.Chart = base.mark_tick(thickness=2.5, height=10, color=OKABE_ITO[0], opacity=1)
-    points: alt.Chart = alt.Chart(table(rings)).mark_point(
+    place: dict[str, Any] = {"y": down, "yOffset": part}
+    colour = alt.Color("role:N", scale=alt.Scale(domain=list(_INKS), range=list(_INKS.values())), legend=None)
+    base = alt.Chart(table(means))
+    outside: alt.Chart = alt.Chart(table(grey)).mark_bar(color="#e6e6e6")
+    fair: alt.Chart = alt.Chart(table([{"a": percent} for percent in _fair(sheet, roles)])).mark_rule(
+        strokeDash=[4, 3], strokeWidth=0.8
+    )
+    bars: alt.Chart = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2.2)
+    ticks: alt.Chart = base.mark_tick(thickness=2.5, height=10, opacity=1)
+    open_: alt.Chart = base.transform_filter("datum.doubt").mark_text(align="left", fontWeight="bold")
+    points: alt.Chart = alt.Chart(table(marks)).mark_point(
         size=26, strokeWidth=1.1, color="#111111", opacity=0.9
     )
+    shape = alt.Shape("role:N", scale=alt.Scale(domain=list(_INKS), range=["circle", "square"]), legend=None)
     layers = [
-        *([outside.encode(x=alt.X("a:Q", scale=scale), x2="b:Q")] if grey else []),
+        *([outside.encode(x=alt.X("a:Q", scale=scale), x2="b:Q", **place)] if grey else []),
         fair.encode(x=alt.X("a:Q", scale=scale)),
-        bars.encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=down),
-        ticks.encode(x=across, y=down, tooltip=["cell:N", alt.Tooltip("percent:Q", format=".2f")]),
-        points.encode(
-            x=across, y=down, tooltip=["cell:N", "trial:Q", alt.Tooltip("percent:Q", format=".2f")]
+        bars.encode(x=alt.X("low:Q", scale=scale), x2="high:Q", color=colour, **place),
+        ticks.encode(
+            x=across, color=colour, tooltip=["cell:N", alt.Tooltip("percent:Q", format=".2f")], **place
         ),
+        points.encode(
+            x=across,
+            shape=shape,
+            tooltip=["cell:N", "trial:Q", alt.Tooltip("percent:Q", format=".2f")],
+            **place,
+        ),
+        open_.encode(x=alt.value(DOTS_WIDTH + 4), text="doubt:N", **place),
     ]
     title = alt.TitleParams(str(panel.about), fontSize=11.5, fontWeight="normal", offset=5)
-    return layered(layers, DOTS_WIDTH, ROW_HEIGHT * len(names), title=title)
+    return layered(layers, DOTS_WIDTH, ROW_HEIGHT * len(roles) * len(names), title=title)
+
+
+def _axis(roles: Sequence[Role], whole: str) -> str:
+    return f"goodput, % of {whole}" if len(roles) > 1 else f"L4S goodput, % of {whole}"
+
+
+_INKS: Final[Mapping[Role, str]] = {"l4s": OKABE_ITO[0], "classic": OKABE_ITO[5]}
 
 
 def goodput_against_delay(sheet: Sheet) -> alt.VConcatChart:

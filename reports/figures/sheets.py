@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from l4sbench.errors import InputError
 from l4sbench.facts.factors import Owner, name_of
+from l4sbench.text.wording import counted
 from reports.published.look import ORDER
+from reports.render.words import in_doubt
 from reports.result.cells import columns_of, varying
 from reports.result.grid import Grid, Panel, across_of, grid
+from reports.result.judging import Word
 from reports.result.labels import BUFFER, Label, Setting
 
 if TYPE_CHECKING:
+    from reports.result.judging import Side
     from reports.result.stats import Estimate
     from reports.result.verdicts import Decision, JudgedCell
 
@@ -131,6 +135,27 @@ class Sheet:
 def ends(estimate: Estimate | None) -> tuple[float, float] | tuple[None, None]:
     """Return the ends of an estimate's interval, None where there is none."""
     return (estimate and estimate.interval) or (None, None)
+
+
+def limited(cell: JudgedCell) -> tuple[Side, ...]:
+    """Return the groups of a cell that its rule has limits for."""
+    return tuple(side for side in cell.judged.sides if side.limits)
+
+
+def undecided(sheet: Sheet) -> list[str]:
+    """Return what is in doubt in the undecided cells of a sheet, a line each; only the first ones of many."""
+    several = len(sheet.grid.panels) > 1
+    lines = [
+        f"undecided: {what} ({cell.label}{f', {panel.about}' if several else ''})"
+        for panel in sheet.grid.panels
+        for cell in panel.places.values()
+        if cell.word is Word.UNDECIDED and (what := in_doubt(cell))
+    ]
+    rest = len(lines) - _LISTED
+    return lines if rest <= 0 else [*lines[:_LISTED], f"undecided: {counted(rest, 'more cell')}"]
+
+
+_LISTED: Final = 3
 
 
 def sheets(decision: Decision, across: str | None = None) -> tuple[Sheet, ...]:

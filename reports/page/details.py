@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from l4sbench.tables import columns
-from reports.render.words import GLYPHS, why_unsure
+from reports.render.words import GLYPHS, side_text, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
 from reports.result.load import COUNTED, joined, sum_of_all
@@ -26,8 +26,10 @@ from reports.result.stats import Estimate
 
 if TYPE_CHECKING:
     from reports.page.model import Entry
+    from reports.result.judging import Side
     from reports.result.labels import Setting
     from reports.result.load import RunTables
+    from reports.result.rules import Rule
     from reports.result.verdicts import Decision, JudgedCell
 
 LINE: Final = "\x1e"
@@ -122,7 +124,6 @@ def _further(metrics: pl.DataFrame) -> dict[str, dict[str, object]]:
 def _placed(decision: Decision, cell: JudgedCell, entry: Entry) -> dict[str, object]:
     """Return a cell's place in the decision table, its verdict and its result."""
     result = cell.result
-    limits = decision.rule.limits_of_rate(result.l4s.flows, result.classic.flows)
     return {
         "label": str(cell.label),
         "entry": entry.key,
@@ -131,7 +132,7 @@ def _placed(decision: Decision, cell: JudgedCell, entry: Entry) -> dict[str, obj
         "column": str(cell.column),
         "word": cell.word.value,
         "glyph": GLYPHS[cell.word],
-        "limits": limits and (limits.low, limits.high),
+        "sides": [_side(decision.rule, cell, side) for side in cell.judged.sides],
         "unsure": why_unsure(cell),
         "bimodal": bool(result.bimodal),
         "valid": result.valid,
@@ -139,6 +140,19 @@ def _placed(decision: Decision, cell: JudgedCell, entry: Entry) -> dict[str, obj
         "share": _estimate(result.share),
         "l4s": _group(result.l4s),
         "classic": _group(result.classic),
+    }
+
+
+def _side(rule: Rule, cell: JudgedCell, side: Side) -> dict[str, object]:
+    """Return a flow group beside its limits, in percent of `whole`, and the same in words."""
+    return {
+        "group": rule.l4s if side.role == "l4s" else rule.classic,
+        "text": side_text(cell, side),
+        "whole": _short(side.whole.mbps),
+        "keeps": _estimate(side.keeps),
+        "limits": [(_short(limit), f"{side.told(limit):.4g}") for limit in side.limits],
+        "top": f"{side.told(100.0):.4g}",
+        "unit": "Mbit/s" if side.in_mbps else "%",
     }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench.text.wording import counted
-from reports.render.words import BIMODAL, NO_TRIAL, UNSURE, between, number, why_unsure
+from reports.render.words import BIMODAL, NO_TRIAL, UNSURE, between, number, side_text, why_unsure
 from reports.result.grid import Grid, across_of
 from reports.result.verdicts import heat_grid
 
@@ -73,10 +73,15 @@ def spoken(cell: JudgedCell) -> str:
     if result.left_out:
         parts.append(f"{result.left_out} left out")
     if why := why_unsure(cell):
-        parts.append(f"{UNSURE}: {'the interval ' if cell.straddles else ''}{why}")
+        parts.append(f"{UNSURE}: {why}")
     if result.bimodal:
         parts.append(BIMODAL)
     return "; ".join(parts)
+
+
+def sides_text(cell: JudgedCell) -> str:
+    """Return both groups of a cell with their intervals and limits, a line each."""
+    return "\n".join(side_text(cell, side) for side in cell.judged.sides)
 
 
 def _key(verdict: Verdict, taken: set[str]) -> str:

@@ -21,7 +21,7 @@ from l4sbench.text.wording import counted
 from l4sbench.version import __version__
 from reports.colours import DIFFERENCE, goodput_scale
 from reports.page.details import FIELD, LINE, NUMBER, details
-from reports.page.model import questions, spoken
+from reports.page.model import questions, sides_text, spoken
 from reports.page.series import digest, scripts
 from reports.page.writing import write_drawing, write_page, write_series
 from reports.published import difference_maps
@@ -184,6 +184,7 @@ def templates() -> Environment:
         number=words.number,
         counted=counted,
         between=words.between,
+        sides=sides_text,
         spoken=spoken,
         worst=_worst,
         sentence=_sentence,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -88,7 +89,7 @@ def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.Dat
 
 
 def _entry(verdict: Verdict) -> Markdown:
-    word = f"**{verdict.word}**{doubt_text(verdict)}"
+    word = f"**{verdict.word}**{md(doubt_text(verdict))}"
     signs = (GLYPHS[verdict.word], word, STAR[verdict.low_latency])
     return Markdown(f"{' '.join(filter(None, signs))}<br>{md(worst_text(verdict))}")
 
@@ -168,7 +169,7 @@ def latex(decision: Decision, regrets: Sequence[Regret] = ()) -> str:
         commands=_COMMANDS,
         definitions=[Latex(rf"\providecommand{{\{name}}}{{{sign}}}") for name, sign in _COMMANDS.values()],
         small=small,
-        doubt=doubt_text,
+        doubt=partial(doubt_text, why=False),
         texts=lambda question: [*lines, *(own.text for own in regrets if own.question == question)],
     )
 

@@ -15,6 +15,7 @@ from reports.result.judging import Word
 
 if TYPE_CHECKING:
     from l4sbench.facts.faults import Remedy
+    from reports.result.judging import Side
     from reports.result.stats import Estimate
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 
@@ -49,29 +50,89 @@ LISTED: Final = 5
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """Return a verdict with its certainty: `ok`, `ok, unsure (2 trials)`, `undecided (2 trials)`."""
+    """Return a verdict with its certainty: `ok`, `ok, unsure (1 trial)`, or as `doubt_text` has it."""
     return f"{verdict.word}{doubt_text(verdict)}"
 
 
-def doubt_text(verdict: Verdict) -> str:
-    """Return the remark after the word of a verdict that is not sure: `, unsure (2 trials)`.
+def doubt_text(verdict: Verdict, *, why: bool = True) -> str:
+    """Return the remark after the word of a verdict that is not sure.
 
-    The trials are those of the cells in doubt. A verdict of means is unsure where the confidence intervals
-    alone would not give it.
+    Such as `: CUBIC may get 22 to 60 Mbit/s, limit 25 (3 trials)`. The side in doubt is one of the cell that
+    decides, and is left out unless `why`. The trials are those of the cells in doubt. A verdict of means is
+    unsure where the confidence intervals alone would not give it.
     """
     cells = verdict.unsure_cells
     if verdict.sure or verdict.word is Word.INVALID or not cells:
         return ""
     each = span(cell.result.valid for cell in cells)
-    trials = f"({each} {'trial' if each == '1' else 'trials'})"
-    return f" {trials}" if verdict.word is Word.UNDECIDED else f", {UNSURE} {trials}"
+    trials = f" ({each} {'trial' if each == '1' else 'trials'})"
+    what = in_doubt(verdict.worst) if why else ""
+    return f"{'' if verdict.word is Word.UNDECIDED else f', {UNSURE}'}{what and f': {what}'}{trials}"
 
 
 def why_unsure(cell: JudgedCell) -> str:
-    """Return why a cell's verdict is not sure: `straddles a limit`, `1 trial`; empty for a sure one."""
+    """Return why a cell's verdict is not sure: `CUBIC may get 22 to 60 Mbit/s, limit 25`, or `1 trial`.
+
+    The text is empty for a sure one.
+    """
     if cell.sure or not cell.result.valid:
         return ""
-    return "straddles a limit" if cell.straddles else counted(cell.result.valid, "trial")
+    return in_doubt(cell) or counted(cell.result.valid, "trial")
+
+
+def in_doubt(cell: JudgedCell) -> str:
+    """Return the intervals that do not settle a cell's verdict, whose they are, and the limits in them.
+
+    The text is empty where there are none, as with 1 trial.
+    """
+    return "; ".join(text for side in cell.judged.doubts if (text := _may(cell, side)))
+
+
+def _may(cell: JudgedCell, side: Side) -> str:
+    name, kept = cell.called(side.role), interval_text(side)
+    if not kept:
+        return ""
+    what = "Mbit/s" if side.in_mbps else f"% of {'what it gets alone' if side.whole.alone else 'the link'}"
+    if side.own_kind is not None:
+        return f"{name} may get {kept} {what}, beside its own kind {between(side.own_kind)} %"
+    return f"{name} may get {kept} {what}, {limits_text(side, side.open_at)}"
+
+
+def side_text(cell: JudgedCell, side: Side) -> str:
+    """Return what a group keeps, its interval and its limits: `CUBIC 40.7 Mbit/s (22 to 60), limit 25`."""
+    kept, unit = interval_text(side), "Mbit/s" if side.in_mbps else "%"
+    mean = f"{cell.called(side.role)} {side.told(side.keeps.value):.1f} {unit}"
+    limits = limits_text(side, side.limits)
+    return f"{mean}{kept and f' ({kept})'}{limits and f', {limits}'}"
+
+
+def limits_text(side: Side, limits: Sequence[float]) -> str:
+    """Return some of a side's limits in its unit: `limit 25`, `limits 20 and 80`; empty for none."""
+    told = " and ".join(f"{side.told(limit):.4g}" for limit in limits)
+    return told and f"{'limit' if len(limits) == 1 else 'limits'} {told}"
+
+
+def interval_text(side: Side) -> str:
+    """Return the interval of a side in its unit: `22 to 60`; empty where there is none.
+
+    It has as few digits as keep its ends on their sides of the limits.
+    """
+    ends = side.keeps.interval
+    if ends is None:
+        return ""
+    low, high = (side.told(end) for end in ends)
+    limits = [side.told(limit) for limit in side.limits]
+    least = 0 if high >= 10 else 1 if high >= 1 else 2
+    digits = next((n for n in range(least, _MOST_DIGITS) if _keeps_order(low, high, limits, n)), _MOST_DIGITS)
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+_MOST_DIGITS: Final = 4
+
+
+def _keeps_order(low: float, high: float, limits: Sequence[float], digits: int) -> bool:
+    """Return True if both ends, rounded, are where they were: below a limit, or not."""
+    return all((round(end, digits) < limit) == (end < limit) for end in (low, high) for limit in limits)
 
 
 def worst_text(verdict: Verdict) -> str:
@@ -87,10 +148,6 @@ def figures_text(cell: JudgedCell) -> str:
     parts = [f"{l4s.goodput.value:.1f} v {classic.goodput.value:.1f} Mbit/s"]
     if l4s.harm is not None and classic.harm is not None:
         parts.append(f"harm {l4s.harm.value:.0f} v {classic.harm.value:.0f} %")
-    if not cell.judged.decided:
-        # the intervals that leave the cell in doubt: of its harms where it has them, else of its goodput
-        doubts = {"l4s harm": l4s.harm, "classic harm": classic.harm} if l4s.harm else {"interval": share}
-        parts += [f"{name} {between(found)} %" for name, found in doubts.items() if between(found)]
     if cell.result.bimodal:
         parts.append(BIMODAL)
     return f"{share.value:.1f} % ({', '.join(parts)})"
@@ -207,7 +264,9 @@ def meanings(decision: Decision) -> Mapping[Word, str]:
     else:
         kind = ", and less than beside its own kind" if rule.own_kind else ""
         starved = (f"{rule.l4s} gets less", f"{rule.classic} gets less{kind}")
-    undecided = {Word.UNDECIDED: "the confidence interval straddles a limit, or there is none (1 trial)"}
+    undecided = {
+        Word.UNDECIDED: "a group's confidence interval straddles its limit, or there is none (1 trial)"
+    }
     return {
         Word.L4S_STARVED: starved[0],
         Word.CLASSIC_STARVED: starved[1],
@@ -245,10 +304,7 @@ def _provenance(decision: Decision) -> Iterator[Note]:
         count = counted(len(bimodal), "cell")
         yield Note(
             f"{BIMODAL}: in {count} the trials fall into two groups that the mean does not show",
-            tuple(
-                f"{cell.label}: {figures_text(cell)}, {cell.result.valid} trials, {cell.id}"
-                for cell in bimodal[:LISTED]
-            ),
+            tuple(_modes(cell) for cell in bimodal[:LISTED]),
         )
     if decision.baselines:
         groups = f"{decision.rule.l4s} v {decision.rule.classic}"
@@ -272,6 +328,11 @@ def _provenance(decision: Decision) -> Iterator[Note]:
             listed.append(f"... and {len(out) - LISTED} more, in table trials")
         listed += left_out_hints(decision)
         yield Note(f"left out: {counted(len(out), 'trial')}", tuple(listed))
+
+
+def _modes(cell: JudgedCell) -> str:
+    parts = (f"{cell.label}: {figures_text(cell)}", in_doubt(cell), f"{cell.result.valid} trials", cell.id)
+    return ", ".join(filter(None, parts))
 
 
 def _adaptive(decision: Decision, cells: Sequence[JudgedCell]) -> Note:

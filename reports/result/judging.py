@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from reports.result.rules import Rule
+    from reports.result.rules import Limits, Rule
     from reports.result.stats import Estimate
+
+Role: TypeAlias = Literal["l4s", "classic"]
+"""A flow group's part in the question, whatever its name."""
 
 
 class Word(StrEnum):
@@ -26,6 +29,14 @@ class Word(StrEnum):
 
 
 @dataclass(frozen=True)
+class Whole:
+    """What a group's goodput is a part of: the link's rate, or with `alone` its goodput alone."""
+
+    mbps: float = 100.0
+    alone: bool = False
+
+
+@dataclass(frozen=True)
 class Measured:
     """The estimates of one cell that a rule looks at, in percent of the link's rate or of a goodput alone.
 
@@ -36,6 +47,8 @@ class Measured:
         own_kind_keeps: Likewise of the classic group beside its own kind; None without that baseline.
         l4s_flows: Flows of the L4S group.
         classic_flows: Flows of the classic group.
+        l4s_whole: What `l4s_kept` is a part of; `l4s` is always one of the link's rate.
+        classic_whole: Likewise of `classic_kept`.
     """
 
     l4s: Estimate
@@ -44,6 +57,41 @@ class Measured:
     own_kind_keeps: Estimate | None = None
     l4s_flows: int = 1
     classic_flows: int = 1
+    l4s_whole: Whole = Whole()
+    classic_whole: Whole = Whole()
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one flow group keeps, in percent of a whole, beside the limits that a rule has for that.
+
+    Attributes:
+        role: Which group it is.
+        keeps: Its goodput.
+        whole: What that is a part of.
+        in_mbps: True if its figures are told in Mbit/s; else in percent, as the rule states its limits.
+        limits: The limit below which it is starved, and the one above which it starves the other group, if
+            the rule has that, too. None for a group that the rule does not look at.
+        open_at: Those of the limits that leave the verdict open, being in its interval, or for lack of one.
+        own_kind: What the group keeps beside its own kind, where only whether this is more leaves it open.
+    """
+
+    role: Role
+    keeps: Estimate
+    whole: Whole
+    in_mbps: bool
+    limits: tuple[float, ...] = ()
+    open_at: tuple[float, ...] = ()
+    own_kind: Estimate | None = None
+
+    @property
+    def doubtful(self) -> bool:
+        """True if its interval does not settle the verdict."""
+        return bool(self.open_at) or self.own_kind is not None
+
+    def told(self, percent: float) -> float:
+        """Return a figure of this side in the unit in which it is told."""
+        return percent / 100 * self.whole.mbps if self.in_mbps else percent
 
 
 @dataclass(frozen=True)
@@ -56,12 +104,19 @@ class Judged:
         decided: Whether the intervals leave no doubt about it, even where the rule looks at means alone.
         outside_percent: Distance of the farther side from its limit, in percent; negative within both, None
             without a valid trial.
+        sides: Both groups beside their limits; none without a valid trial.
     """
 
     word: Word
     by_intervals: Word
     decided: bool
     outside_percent: float | None
+    sides: tuple[Side, ...] = ()
+
+    @property
+    def doubts(self) -> tuple[Side, ...]:
+        """The sides whose intervals do not settle the verdict."""
+        return tuple(side for side in self.sides if side.doubtful)
 
 
 NOTHING: Final = Judged(Word.INVALID, Word.INVALID, decided=False, outside_percent=None)
@@ -89,16 +144,48 @@ def judge(rule: Rule, cell: Measured) -> Judged:
     l4s, classic = (_surely_below(side, limit) for side, limit in sides)
     below = [side.value < limit for side, limit in sides]
     kind = cell.own_kind_keeps if own_goodput and rule.own_kind else None
+    rival: Estimate | None = None  # its own kind, where that alone leaves it open
     if kind is not None:
         if classic is not False:
             less = _surely_less(cell.classic_kept, kind)
+            rival = kind if classic and less is None else None
             classic = False if less is False else (classic if less else None)
         below[1] = below[1] and cell.classic_kept.value < kind.value
     decided = l4s is not None and classic is not None
     by_intervals = DIRECTIONS[l4s is True, classic is True]
     by_intervals = Word.UNDECIDED if by_intervals is Word.OK and not decided else by_intervals
     word = DIRECTIONS[below[0], below[1]] if rule.intervals == "none" else by_intervals
-    return Judged(word, by_intervals, decided, max(limit - side.value for side, limit in sides))
+    outside_percent = max(limit - side.value for side, limit in sides)
+    return Judged(
+        word, by_intervals, decided, outside_percent, _sides(rule, cell, limits, (l4s, classic), rival)
+    )
+
+
+def _sides(
+    rule: Rule,
+    cell: Measured,
+    limits: Limits,
+    surely: tuple[bool | None, bool | None],
+    rival: Estimate | None,
+) -> tuple[Side, Side]:
+    """Return both groups; `surely` tells who is starved, `rival` is the own kind that leaves this open."""
+    open_low, open_high = _open_at(limits.low, surely[0]), _open_at(limits.high, surely[1])
+    if rule.metric == "l4s-goodput":
+        return (
+            Side("l4s", cell.l4s, cell.l4s_whole, False, (limits.low, limits.high), open_low + open_high),
+            Side("classic", cell.classic_kept, cell.classic_whole, False),
+        )
+    least = 100 - limits.high
+    open_least = () if rival else _open_at(least, surely[1])
+    wholes = cell.l4s_whole, cell.classic_whole
+    return (
+        Side("l4s", cell.l4s_kept, wholes[0], not wholes[0].alone, (limits.low,), open_low),
+        Side("classic", cell.classic_kept, wholes[1], not wholes[1].alone, (least,), open_least, rival),
+    )
+
+
+def _open_at(limit: float, surely: bool | None) -> tuple[float, ...]:
+    return (limit,) if surely is None else ()
 
 
 def _surely_below(side: Estimate, limit: float) -> bool | None:

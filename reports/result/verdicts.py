@@ -28,7 +28,7 @@ from reports.result.cells import (
     varying,
 )
 from reports.result.grid import Grid, grid
-from reports.result.judging import NOTHING, OPEN, Judged, Measured, Word, judge, together
+from reports.result.judging import NOTHING, OPEN, Judged, Measured, Role, Whole, Word, judge, together
 from reports.result.labels import BUFFER, Label, Setting
 
 if TYPE_CHECKING:
@@ -78,6 +78,12 @@ class JudgedCell:
     def straddles(self) -> bool:
         """True if its confidence interval has a limit in it, so that more trials may turn the verdict."""
         return self.result.share is not None and self.result.share.low is not None and not self.judged.decided
+
+    def called(self, role: Role) -> str:
+        """Return the name of a flow group in tables: `CUBIC`; with its role where both have one name."""
+        name, other = self.question.head, self.column.head
+        own = name if role == "l4s" else other
+        return f"{own} ({role})" if name == other else own
 
 
 @dataclass(frozen=True)
@@ -347,21 +353,26 @@ def _judged(rule: Rule, cell: CellResult) -> Judged:
     if cell.share is None:
         return NOTHING
 
-    def kept(group: GroupResult) -> Estimate:
+    def kept(group: GroupResult) -> tuple[Estimate, Whole]:
         """Return the group's goodput in percent of that alone; without a baseline, of the link's rate."""
         assert group.goodput is not None  # noqa: S101  (the cell has a valid trial)
-        return group.goodput.percent_of(cell.rate_mbps) if group.harm is None else group.harm.rest
+        if rule.metric == "l4s-goodput" or group.harm is None or group.alone is None:
+            return group.goodput.percent_of(cell.rate_mbps), Whole(cell.rate_mbps)
+        return group.harm.rest, Whole(group.alone.value, alone=True)
 
+    (l4s, l4s_whole), (classic, classic_whole) = kept(cell.l4s), kept(cell.classic)
     same = cell.classic.same_harm
     return judge(
         rule,
         Measured(
             l4s=cell.share,
-            l4s_kept=kept(cell.l4s),
-            classic_kept=kept(cell.classic),
+            l4s_kept=l4s,
+            classic_kept=classic,
             own_kind_keeps=None if same is None else same.rest,
             l4s_flows=cell.l4s.flows,
             classic_flows=cell.classic.flows,
+            l4s_whole=l4s_whole,
+            classic_whole=classic_whole,
         ),
     )
 

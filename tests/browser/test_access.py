@@ -68,7 +68,9 @@ def test_no_label_covers_another_beside_the_trials(visit: Open, width: int) -> N
         page = visit(f"#cell/{cell}", viewport={"width": width, "height": 800})
         expect(page.locator(".dots")).to_be_visible()
         labels = page.locator(".dots text").evaluate_all(BOXES)
-        assert {name for name, *_ in labels} == {"0", "20 %", "80 %", "100 %", "mean"}
+        names = [name for name, *_ in labels]
+        assert {name for name in names if "limits" not in name} >= {"0", "20", "80", "100 %"}
+        assert [name.split()[0] for name in names if "Mbit/s" in name or "(" in name] == ["Prague", "CUBIC"]
         for (name, left, right, top, bottom), other in combinations(labels, 2):
             apart = right <= other[1] or other[2] <= left or bottom <= other[3] or other[4] <= top
             assert apart, f"{name} covers {other[0]}"

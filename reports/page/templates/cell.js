@@ -11,7 +11,7 @@ function showCell(cell, wanted) {
   byId("cell").replaceChildren(
     cellHead(cell),
     cellNumbers(cell, trials),
-    ...(cell.entry ? [dots(cell, trials)] : []),
+    ...(cell.sides?.length ? [dots(cell, trials)] : []),
     trialTable(cell, trials, chosen),
     el("h3", { id: "series-title" }, `Time series of trial ${chosen.trial}`),
     seriesOf(cell, chosen),
@@ -81,25 +81,32 @@ function further(cell, l4s, classic) {
 
 /* An end of the scale has no label where a limit's would touch it, on a phone. */
 const APART_PERCENT = 17;
+const LANE = 92;
 
-/** The trials' shares as dots between the limits. The table has the same numbers, so screen readers skip the dots. */
+/** Both groups: what they got in every trial, mean and interval, beside what the rule wants of them. */
 function dots(cell, trials) {
-  const [low, high] = cell.limits ?? [], x = (percent) => 20 + percent * 5.6;
-  const shares = trials.map((trial) => shareOf(cell, trial)).filter((share) => share !== null);
-  const label = (percent, text) => el("text", { x: x(percent), y: 72, "text-anchor": "middle" }, text);
-  const marks = shares.map((share, place) =>
-    el("circle", { cx: x(share), cy: 34 + ((place * 7) % 13) - 6, r: 4.5, fill: "var(--link)", "fill-opacity": 0.65, stroke: "var(--ground)" }));
-  const [percent, from, to] = cell.share ?? [null, null, null];
-  const bar = from === null ? [] : [el("line", { x1: x(from), x2: x(to), y1: 50, y2: 50, stroke: "var(--ink)", "stroke-width": 3 })];
-  const middle = percent === null ? [] : [el("line", { x1: x(percent), x2: x(percent), y1: 17, y2: 55, stroke: "var(--ink)", "stroke-width": 2 })];
-  const limits = cell.limits ? [low, high].map((limit) => [limit, `${+limit.toFixed(1)} %`]) : [];
-  const edges = [[0, "0"], [100, "100 %"]].filter(([end]) => limits.every(([limit]) => Math.abs(end - limit) > APART_PERCENT));
-  return el("svg", { class: "dots", viewBox: "0 0 600 78", "aria-hidden": "true" },
-    el("rect", { x: x(0), y: 20, width: x(100) - x(0), height: 30, fill: "var(--sunk)" }),
-    cell.limits ? el("rect", { x: x(low), y: 20, width: x(high) - x(low), height: 30, fill: "var(--ok-ground)" }) : null,
-    marks, bar, middle,
-    [...edges, ...limits].map(([at, text]) => label(at, text)),
-    percent === null ? null : el("text", { x: Math.min(Math.max(x(percent), 36), 564), y: 13, "text-anchor": "middle" }, "mean"));
+  const words = cell.sides.map((side) => side.text).join("; ");
+  return el("svg", { class: "dots", viewBox: `0 0 600 ${LANE * cell.sides.length}`, role: "img", "aria-label": words },
+    cell.sides.map((side, place) => el("g", { transform: `translate(0 ${LANE * place})` }, lane(side, trials))));
+}
+
+function lane(side, trials) {
+  const got = trials.map((trial) => trial.status === "ok" && groupsOf(trial).find((group) => group.group === side.group)?.goodput_mbps)
+    .filter((mbps) => typeof mbps === "number").map((mbps) => (mbps / side.whole) * 100);
+  const [middle, from, to] = side.keeps;
+  const most = Math.max(100, to ?? 0, ...got), x = (percent) => 20 + Math.max(0, percent) * (560 / most);
+  const [low = null, high = most] = side.limits.map(([limit]) => limit);
+  const edges = [[0, "0"], [100, `${side.top} ${side.unit}`]].filter(([end]) => side.limits.every(([limit]) => Math.abs(end - limit) > APART_PERCENT));
+  return [
+    el("text", { x: x(0), y: 15 }, side.text),
+    el("rect", { x: x(0), y: 24, width: x(most) - x(0), height: 30, fill: "var(--sunk)" }),
+    low === null ? null : el("rect", { x: x(low), y: 24, width: x(high) - x(low), height: 30, fill: "var(--ok-ground)" }),
+    side.limits.map(([limit]) => el("line", { class: "limit", x1: x(limit), x2: x(limit), y1: 24, y2: 60, stroke: "var(--ink)", "stroke-width": 1, "stroke-dasharray": "3 2" })),
+    got.map((percent, place) => el("circle", { cx: x(percent), cy: 38 + ((place * 7) % 13) - 6, r: 4.5, fill: "var(--link)", "fill-opacity": 0.65, stroke: "var(--ground)" })),
+    from === null ? null : el("line", { class: "interval", x1: x(from), x2: x(to), y1: 54, y2: 54, stroke: "var(--ink)", "stroke-width": 3 }),
+    el("line", { x1: x(middle), x2: x(middle), y1: 22, y2: 59, stroke: "var(--ink)", "stroke-width": 2 }),
+    [...edges, ...side.limits].map(([at, text]) => el("text", { x: x(at), y: 76, "text-anchor": "middle" }, text)),
+  ];
 }
 
 function groupsOf(trial) {

@@ -115,7 +115,7 @@ def test_a_name_may_be_explained_as_one_kind_of_thing(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("name", "about"),
     [
-        ("undecided", "undecided: word\n  A verdict: the intervals straddle a limit, "),
+        ("undecided", "undecided: word\n  A verdict: a group's interval straddles its limit, "),
         ("aqm", "aqm: factor\n"),
         ("bdp", "BDP: word\n  Bandwidth-delay product: "),
         ("ECT(1)", "ECT(1): word\n  Marks of packets"),

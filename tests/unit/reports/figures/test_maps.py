@@ -142,9 +142,10 @@ def test_marks_are_those_of_the_rule_that_decided(make: Make) -> None:
     painted = {sheet.xs[p.x]: p for p in painted_goodput(sheet, sheet.grid.panels[0])}
     assert {at: p.mark for at, p in painted.items()} == {"1": "", "2": "below", "4": ""}
     assert {at: bool(p.hatch) for at, p in painted.items()} == {"1": False, "2": False, "4": True}
-    notes = " ".join(_subtitle(goodput_map(sheet, rule)))
+    notes = " ".join(_subtitle(goodput_map(sheet, rule))).replace("\u00a0", " ")
     assert "l4s starved" in notes
-    assert "ticks at" not in notes, "limits are of what a group gets alone, not of the rate"
+    assert "bars: 95 % intervals of l4s and below it classic, ticks at their limits" in notes
+    assert "undecided: Prague may get 33 to 57 Mbit/s, limit 45 (FIFO, 4 BDP)" in notes
 
 
 def _subtitle(chart: Any) -> list[str]:

@@ -181,6 +181,28 @@ def test_dots_are_the_trials(make: Make) -> None:
         assert drawn == sorted(own.select("cell", "trial", "goodput_mbps").iter_rows())
 
 
+def test_dots_of_a_rule_that_measures_both_groups(make: Make) -> None:
+    """What leaves a verdict open is seen: here it is the classic group's interval and its limit."""
+    rule = load_rule("l4sbench1")
+    cells = [
+        {"aqm": "fifo", "l4s": [52.5, 62.8, 48.7], "classic": [43.0, 32.2, 46.9]},
+        {"aqm": "dualpi2", "l4s": [44.0, 44.1, 44.2], "classic": [51.0, 51.1, 51.2]},
+    ]
+    tables = make(cells)
+    (sheet,) = sheets(decide(tables, rule))
+    chart = trial_dots(tables, sheet, rule)
+    drawn = sorted((r["role"], r["percent"]) for r in rows_of(chart, "trial", "percent"))
+    wanted = [(group, value) for cell in cells for group in ("l4s", "classic") for value in cell[group]]
+    assert drawn == sorted(wanted), "of a link of 100 Mbit/s"
+    open_ = [row for row in rows_of(chart, "doubt") if row["doubt"]]
+    assert [(row["role"], row["where"]) for row in open_] == [("classic", "FIFO, 1 BDP")]
+    assert open_[0]["low"] < 25 < open_[0]["high"]
+    assert {(row["a"], row["b"]) for row in rows_of(chart, "a", "role")} == {(0, 25)}
+    words = " ".join(specification(chart)["title"]["subtitle"]).replace("\u00a0", " ")
+    assert "grey: below 25 %" in words
+    assert "undecided: CUBIC may get 22 to 60 Mbit/s, limit 25 (FIFO)" in words
+
+
 def test_goodput_against_delay_has_both_groups(make: Make) -> None:
     tables = make([{"aqm": "dualpi2", "l4s": [40, 42], "classic": [50, 52], "delay": 0.4}])
     (sheet,) = sheets(decide(tables, PAM25))

@@ -137,8 +137,10 @@ def test_a_rule_that_looks_at_intervals(small: RunTables) -> None:
     assert doubtful
     cells = {cell["id"]: cell for cell in embedded(text)["cells"]}
     for cell in doubtful:
-        assert cells[cell.id]["unsure"] == ("straddles a limit" if cell.straddles else "1 trial")
-        assert cells[cell.id]["limits"] is None, "its limits are not for percents of the link's rate"
+        assert re.match(r"(Prague|CUBIC) may get .* Mbit/s, limit 2\.5|1 trial$", cells[cell.id]["unsure"])
+        sides = cells[cell.id]["sides"]
+        assert [side["limits"] for side in sides] == [[[25, "2.5"]]] * 2, "in percent, and in Mbit/s of 10"
+        assert any(side["keeps"][1] < 25 <= side["keeps"][2] for side in sides)
 
 
 def test_a_page_shows_how_sure_its_verdicts_are(make: Callable[[Any], RunTables]) -> None:
@@ -152,14 +154,18 @@ def test_a_page_shows_how_sure_its_verdicts_are(make: Callable[[Any], RunTables]
         schema.write(table, [schema.empty(table).lazy()], tables.folder / f"{table}.parquet")
     text = text_of(tables)
     shown = re.findall(r'<span class="word">(.*?)</span><span class="doubt">(.*?)</span>', text)
-    assert shown == [("ok", ", unsure (1 trial)"), ("ok", ", unsure (3 trials)"), ("ok", "")]
+    doubt = "Prague may get 4 to 67 % of the link, limit 20"
+    assert shown == [("ok", ", unsure (1 trial)"), ("ok", f", unsure: {doubt} (3 trials)"), ("ok", "")]
     assert re.findall(r'<td role="gridcell" class="w-ok( unsure)?"', text) == [" unsure", " unsure", ""]
-    assert re.findall(r'<span class="small of-share">[?] (.*?)</span>', text) == [
+    assert re.findall(r'<span class="small of-share why">[?] (.*?)</span>', text) == [
         "1 trial",
-        "straddles a limit",
+        doubt,
     ]
     assert "<code>l4sbench run matrix.yaml --sure</code>" in text
-    assert [cell["unsure"] for cell in embedded(text)["cells"]] == ["1 trial", "straddles a limit", ""]
+    assert [cell["unsure"] for cell in embedded(text)["cells"]] == ["1 trial", doubt, ""]
+    assert "Prague 35.3 % (4 to 67), limits 20 and 80\nCUBIC 50.0 % (50 to 50)" in text, (
+        "for who points there"
+    )
 
 
 @pytest.mark.parametrize(("rule", "said"), [("pam25", "unsure"), ("l4sbench1", "undecided")])

@@ -19,7 +19,7 @@ PAM25, OURS = load_rule("pam25"), load_rule("l4sbench1")
 Three = tuple[float, float, float]
 
 
-def cell(l4s: Three, classic: Three, own_kind: Three | None = None, **flows: int) -> Measured:
+def cell(l4s: Three, classic: Three, own_kind: Three | None = None, **flows: Any) -> Measured:
     """Means in the middle of their intervals, in percent; what is alone is the link's rate."""
 
     def estimated(ends: Three) -> Estimate:
@@ -58,6 +58,34 @@ def test_ours_by_intervals(l4s: Three, classic: Three, word: Word) -> None:
 def test_means_decide_and_intervals_tell_how_surely(l4s: Three, word: Word, by_intervals: Word) -> None:
     judged = judge(PAM25, cell(l4s, (50, 50, 50)))
     assert (judged.word, judged.by_intervals) == (word, by_intervals)
+
+
+@pytest.mark.parametrize(
+    ("rule", "l4s", "classic", "open_at"),
+    [
+        (OURS, (25, 45, 65), (30, 50, 70), {}),
+        (OURS, (36, 55, 73), (22, 41, 60), {"classic": (25,)}),
+        (OURS, (5, 40, 75), (10, 40, 70), {"l4s": (25,), "classic": (25,)}),
+        (OURS, (5, 10, 24), (5, 40, 75), {"classic": (25,)}),
+        (PAM25, (36, 55, 73), (10, 20, 30), {}),
+        (PAM25, (70, 75, 81), (10, 20, 30), {"l4s": (80,)}),
+        (PAM25, (10, 50, 90), (10, 20, 30), {"l4s": (20, 80)}),
+    ],
+)
+def test_what_leaves_a_verdict_open(
+    rule: Rule, l4s: Three, classic: Three, open_at: dict[str, tuple[float, ...]]
+) -> None:
+    judged = judge(rule, cell(l4s, classic))
+    assert {side.role: side.open_at for side in judged.doubts} == open_at
+    assert judged.decided is not bool(judged.doubts)
+    assert [side.role for side in judged.sides] == ["l4s", "classic"]
+
+
+def test_its_own_kind_may_leave_open_whether_a_classic_group_is_starved() -> None:
+    (side,) = judge(OURS, cell((70, 80, 90), (10, 15, 20), (12, 14, 40))).doubts
+    assert (side.role, side.open_at) == ("classic", ())
+    assert side.own_kind is not None
+    assert side.own_kind.interval == (12, 40)
 
 
 @pytest.mark.parametrize(
