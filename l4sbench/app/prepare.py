@@ -420,15 +420,29 @@ def find_matrix(matrix: str | Path) -> Path:
     raise InputError(f"there is no matrix {short(str(matrix))}", hint)
 
 
+_MATRIX_FILES: Final = (".yaml", ".yml")
+
+
+def _name_in(file: Path) -> str:
+    """Return the name of the matrix in a file; that of the file where there is no valid one."""
+    try:
+        return load_matrix(file).name
+    except InputError:
+        return file.stem
+
+
 def find_run(run: str | Path, runs: Path = RUNS) -> Path:
-    """Return a run directory, given as its path or as a matrix's name for its latest run below `runs`.
+    """Return a run directory, given as its path or as a matrix's name or file for its latest run in `runs`.
 
     Raises:
         InputError: there is no such run, or links are in it.
     """
     from l4sbench.store.links import refuse_links
 
-    for path in (Path(run), Path(run, "latest"), runs / run, runs / run / "latest"):
+    places = [Path(run), Path(run, "latest"), runs / run, runs / run / "latest"]
+    if Path(run).suffix in _MATRIX_FILES:
+        places += [Path(run).parent, runs / _name_in(Path(run)) / "latest"]
+    for path in places:
         if is_file(path / "manifest.json"):
             refuse_links(found := path.resolve())
             return found

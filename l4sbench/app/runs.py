@@ -14,6 +14,7 @@ from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, suggest
 from l4sbench.store import Run, user_of
 from l4sbench.store.run import begun
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,6 +67,16 @@ class RunSummary:
         if self.planned is not None and self.ended > self.planned:
             return f"{self.ended}, at least {planned} wanted{former}"
         return f"{self.ended} of {planned}{former}"
+
+
+def ended_text(ended: int, planned: int | None, former: int) -> str:
+    """Return how many trials have ended, in a clause: `24 of 24 trials have ended, and 2 of former cells`."""
+    rest = f", and {former} of former cells" if former else ""
+    has = "has" if ended == 1 else "have"
+    if planned is None or ended > planned:
+        wanted = "" if planned is None else f", at least {planned} wanted"
+        return f"{counted(ended, 'trial')} {has} ended{wanted}{rest}"
+    return f"{ended} of {counted(planned, 'trial')} {has} ended{rest}"
 
 
 def runs_below(runs: Path) -> Iterator[RunSummary]:

@@ -122,7 +122,9 @@ def count(text: str) -> int:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add RUN, the run that a command reads."""
-    parser.add_argument("run", metavar="RUN", help="a run directory, or a matrix's name for its latest run")
+    parser.add_argument(
+        "run", metavar="RUN", help="a run directory, or a matrix's name or file for its latest run"
+    )
 
 
 def add_run_choices(parser: argparse.ArgumentParser) -> None:

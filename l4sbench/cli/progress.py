@@ -226,6 +226,8 @@ def _state(progress: events.Progress, now_s: float) -> str:
 
 
 def _planned(event: events.RunPlanned) -> _Line:
+    if not event.trials:
+        return ()  # the end of the run says so
     share_s = event.work_s / max(1, event.jobs)
     workers = f"{event.jobs} at once" if event.jobs > 1 else "one after another"
     what = f"{counted(event.trials, 'trial')} of {counted(event.cells, 'cell')} to run"
@@ -256,7 +258,7 @@ def _notice_text(event: events.Event) -> str | None:
         case events.TrialDiscarded():
             return f"discarded {event.cell_id} trial {event.trial}: {event.reason}"
         case events.TrialsAdded():
-            return f"{event.cell_id} is undecided: {len(event.trials)} more trials"
+            return f"{event.cell_id} is undecided: {counted(len(event.trials), 'more trial')}"
         case events.RunStopping():
             running = f"; {counted(event.running, 'trial')} running" if event.running else ""
             return f"stopping: {event.reason}{running}"

@@ -1,26 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""`l4sbench show`: the cells of a run, or one of them with its trials."""
+"""`l4sbench show`: the cells of a run with what they got, or one of them with its trials."""
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_run, add_runs
-from l4sbench.cli.terminal import Styled, answer, answer_json, as_command, as_path, as_table, say
+from l4sbench.cli.terminal import Styled, answer, answer_json, as_command, as_path, as_table, say, warn
 from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from l4sbench.app.numbers import Numbers
     from l4sbench.app.runs import CellSummary, RunSummary
+    from l4sbench.app.stored import StoredRun
     from l4sbench.store.trialfile import TrialEnding
+    from reports.result.verdicts import JudgedCell
 
 _WIDTH = 96
+_ENDLESS = 10_000
 _COLOURS = {"ok": "green", "invalid": "yellow", "failed": "red"}
 
 
@@ -30,7 +35,7 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "show",
         show,
-        help="show the cells of a run and how their trials ended, or one cell with its trials",
+        help="show the cells of a run with goodput, delay and verdict, or one cell with its trials",
         examples=(
             "l4sbench show quickstart",
             "l4sbench show quickstart aqm=dualpi2 buffer_bdp=1",
@@ -51,43 +56,136 @@ def add_parser(commands: Subparsers) -> None:
 
 def show(args: argparse.Namespace) -> int:
     """Print a table of cells, or a single cell with its trials."""
-    from l4sbench.app.api import find_run, load_matrix
+    from l4sbench.app.api import find_run
     from l4sbench.app.runs import cells_of, summary
+    from l4sbench.app.stored import StoredRun
 
-    path = find_run(args.run, args.runs)
-    matrix = load_matrix(path / "matrix.yaml")
-    run, cells = summary(path, matrix), cells_of(path, matrix, args.cells)
+    stored = StoredRun(find_run(args.run, args.runs))
+    matrix = stored.matrix
+    run, cells = summary(stored.path, matrix), cells_of(stored.path, matrix, args.cells)
     if args.json:
-        answer_json({**_run_values(run), "cells": [_cell_values(cell) for cell in cells]})
+        numbers = _read(stored)
+        answer_json({**_run_values(run), "cells": [_cell_values(cell, numbers) for cell in cells]})
     elif len(cells) == 1:
         _print_cell(run, cells[0])
     else:
-        _print_run(run, cells)
+        _print_run(run, cells, matrix.trials.min, _read(stored))
     return 0
 
 
-def _print_run(run: RunSummary, cells: Sequence[CellSummary]) -> None:
-    answer(Styled(run.name, "bold"), f": {counted(len(cells), 'cell')}, trials that have ended: {run.trials}")
+def _read(run: StoredRun) -> Numbers:
+    """Return the numbers in a run's tables; none, with a warning, where those cannot be read."""
+    from l4sbench.app.numbers import Numbers, numbers_of
+    from l4sbench.errors import InputError
+
+    try:
+        return numbers_of(run)
+    except InputError as error:
+        warn(f"no numbers: {error}")
+        return Numbers()
+
+
+def _print_run(run: RunSummary, cells: Sequence[CellSummary], wanted: int, numbers: Numbers) -> None:
+    from l4sbench.app.runs import ended_text
+
+    own = [cell for cell in cells if not cell.former]
+    ended, all_ended = (sum(len(cell.trials) for cell in some) for some in (own, cells))
+    planned = None if run.planned is None else wanted * len(own)
+    counts = {_counts(cell) for cell in cells}
+    same = f", {next(iter(counts))} per cell" if len(counts) == 1 and ended else ""
+    text = f": {counted(len(cells), 'cell')}, {ended_text(ended, planned, all_ended - ended)}{same}"
+    answer(Styled(run.name, "bold"), text)
     if run.user is not None:
         say(f"in use by {run.user}")
+    if numbers.groups:
+        groups = " v ".join(numbers.groups)
+        for line in textwrap.wrap(
+            f"{groups}: means over valid trials; delay: smoothed RTT minus base RTT", _width()
+        ):
+            answer(line)
     answer()
-    for line in as_table([_row(cell) for cell in cells]):
-        answer(line)
+    _print_table(
+        [cell.id for cell in cells],
+        [_row(cell, numbers, with_trials=not same) for cell in cells],
+        [_remarks(cell, numbers) for cell in cells],
+    )
     answer()
+    report = as_command("l4sbench", "report", run.matrix)
+    if numbers.groups and (since := run.ended + run.former - numbers.trials) > 0:
+        say(f"{counted(since, 'trial')} ended after the tables were written: {report} takes them in")
     page = run.path / "report" / "index.html"
-    hint = f"{as_command('l4sbench', 'report', run.matrix)} writes its report"
+    hint = f"{report} writes its report"
     say(f"report: {as_path(page)}" if page.is_file() else hint)
     say(f"one cell: {as_command('l4sbench', 'show', run.matrix)} CELL, with its id or a part of it and *")
 
 
-def _row(cell: CellSummary) -> Mapping[str, object]:
+def _print_table(
+    names: Sequence[str], rows: Sequence[Mapping[str, object]], remarks: Sequence[Sequence[str]]
+) -> None:
+    """Print a line per cell, where they are too long two; remarks are below the cell that has them."""
+    width = _width()
+    lines = as_table([{"cell": name, **row} for name, row in zip(names, rows, strict=True)])
+    if max(map(len, lines)) > width:
+        numbers = as_table(rows)
+        lines = [f"{name}\n  {line}" for name, line in zip(("cell", *names), numbers, strict=True)]
+    for line, own in zip(lines, ((), *remarks), strict=True):
+        for part in line.split("\n"):
+            answer(part)
+        for remark in own:
+            for part in textwrap.wrap(remark, min(width, _WIDTH) - 4, subsequent_indent="  "):
+                answer(f"    {part}")
+
+
+def _width() -> int:
+    """Return the columns that there are: those of a terminal, or of COLUMNS; pipes and files have enough."""
+    return shutil.get_terminal_size((_ENDLESS, 24)).columns
+
+
+def _row(cell: CellSummary, numbers: Numbers, *, with_trials: bool) -> Mapping[str, object]:
+    means = numbers.means.get(cell.id, {})
+    row: dict[str, object] = {}
+    if numbers.groups:
+        own = [means.get(group) for group in numbers.groups]
+        row["Mbit/s"] = _joined(None if mean is None else mean.goodput_mbps for mean in own)
+        row["delay ms"] = _joined(None if mean is None else mean.delay_ms for mean in own)
+    if with_trials:
+        row["trials"] = _counts(cell)
+    if numbers.judged:
+        row["verdict"] = _verdict(numbers.judged.get(cell.id))
+    return row
+
+
+def _joined(values: Iterable[float | None]) -> str:
+    return " v ".join("\u2013" if value is None else f"{value:.1f}" for value in values)
+
+
+def _verdict(cell: JudgedCell | None) -> str:
+    from reports.render.words import GLYPHS, UNSURE
+    from reports.result.judging import OPEN
+
+    if cell is None:
+        return ""
+    unsure = "" if cell.sure or cell.word in OPEN else f", {UNSURE}"
+    return f"{GLYPHS[cell.word]} {cell.word}{unsure}"
+
+
+def _counts(cell: CellSummary) -> str:
     counts = Counter(trial.status.value for trial in cell.trials)
-    ended = ", ".join(f"{number} {status}" for status, number in counts.items()) or "none ended"
+    return ", ".join(f"{number} {status}" for status, number in counts.items()) or "none ended"
+
+
+def _remarks(cell: CellSummary, numbers: Numbers) -> list[str]:
+    from reports.render.words import in_doubt
+
     reasons = list(dict.fromkeys(reason for trial in cell.trials for reason in trial.reasons))
     more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-    remark = "not in the matrix any more" if cell.former else ""
-    first = textwrap.shorten(reasons[0], 60, placeholder="...") + more if reasons else ""
-    return {"cell": cell.id, "trials": ended, "remarks": "; ".join(text for text in (remark, first) if text)}
+    judged = numbers.judged.get(cell.id)
+    remarks = (
+        "not in the matrix any more" if cell.former else "",
+        in_doubt(judged) if judged else "",
+        textwrap.shorten(reasons[0], 60, placeholder="...") + more if reasons else "",
+    )
+    return [remark for remark in remarks if remark]
 
 
 def _print_cell(run: RunSummary, cell: CellSummary) -> None:
@@ -156,10 +254,14 @@ def _run_values(run: RunSummary) -> dict[str, object]:
     }
 
 
-def _cell_values(cell: CellSummary) -> dict[str, object]:
+def _cell_values(cell: CellSummary, numbers: Numbers) -> dict[str, object]:
+    means, judged = numbers.means.get(cell.id, {}), numbers.judged.get(cell.id)
     return {
         "cell": cell.id,
         "former": cell.former,
+        "goodput_mbps": {group: mean.goodput_mbps for group, mean in means.items()},
+        "delay_ms": {group: mean.delay_ms for group, mean in means.items()},
+        "verdict": None if judged is None else judged.word.value,
         "trials": [
             {
                 "trial": trial.trial,

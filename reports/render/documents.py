@@ -30,6 +30,7 @@ from reports.render.words import (
     doubt_text,
     notes,
     number,
+    part_text,
     worst_text,
 )
 from reports.result.judging import Word
@@ -79,7 +80,7 @@ def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.Dat
         scope=scope_text(decision),
         definition=Markdown("[definition](#expected-regret)"),
         meaning=MEANING,
-        entry=_entry,
+        decision_table=partial(_decision_table, decision),
         notes=notes(decision),
         regrets=regrets,
         by_buffer=by_buffer,
@@ -88,10 +89,35 @@ def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.Dat
     )
 
 
-def _entry(verdict: Verdict) -> Markdown:
+def _decision_table(decision: Decision, question: Label) -> Markdown:
+    """Return a decision table: rows of families, and below one with several queues these."""
+    grid = decision.table(question)
+    rows: list[list[Markdown | str]] = []
+    for row, entries in grid.lines():
+        rows.append([Markdown(f"**{md(row)}**"), *map(_entry, entries)])
+        rows += [[queue, *map(_part, parts)] for queue, parts in decision.by_queue(entries).items()]
+    return table(["queue", *(Markdown(f"against {md(column)}") for column in grid.columns)], rows)
+
+
+_NOT_RUN: Final = Markdown("not run")
+
+
+def _entry(verdict: Verdict | None) -> Markdown:
+    if verdict is None:
+        return _NOT_RUN
     word = f"**{verdict.word}**{md(doubt_text(verdict))}"
-    signs = (GLYPHS[verdict.word], word, STAR[verdict.low_latency])
-    return Markdown(f"{' '.join(filter(None, signs))}<br>{md(worst_text(verdict))}")
+    return Markdown(f"{_signed(verdict, word)}<br>{md(worst_text(verdict))}")
+
+
+def _part(verdict: Verdict | None) -> Markdown:
+    if verdict is None:
+        return _NOT_RUN
+    word = f"{verdict.word}{md(doubt_text(verdict, why=False))}"
+    return Markdown(f"{_signed(verdict, word)}<br>{md(part_text(verdict))}")
+
+
+def _signed(verdict: Verdict, word: str) -> str:
+    return " ".join(filter(None, (GLYPHS[verdict.word], word, STAR[verdict.low_latency])))
 
 
 def _goodputs(cell: JudgedCell) -> str:

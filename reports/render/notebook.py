@@ -12,7 +12,7 @@ import polars as pl
 from l4sbench import tables as stored
 from l4sbench.printable import html_table, html_text
 from reports.render.answer import answer_text, scope_text
-from reports.render.words import GLYPHS, STAR, make_sure, notes, verdict_text, worst_text
+from reports.render.words import GLYPHS, STAR, doubt_text, make_sure, notes, part_text, worst_text
 
 if TYPE_CHECKING:
     from reports.result.labels import Label
@@ -42,14 +42,23 @@ def _rows(decision: Decision, question: Label) -> Iterator[Mapping[str, object]]
     grid = decision.table(question)
     for row, entries in grid.lines():
         shown = (_entry(verdict) for verdict in entries)
-        yield {"queue": row} | dict(zip((f"against {c}" for c in grid.columns), shown, strict=True))
+        columns = [f"against {column}" for column in grid.columns]
+        yield {"queue": row} | dict(zip(columns, shown, strict=True))
+        for queue, parts in decision.by_queue(entries).items():
+            yield {"queue": queue} | dict(zip(columns, map(_part, parts), strict=True))
 
 
 def _entry(verdict: Verdict | None) -> str:
-    if verdict is None:
-        return "not run"
-    signs = (GLYPHS[verdict.word], verdict_text(verdict), STAR[verdict.low_latency])
-    return f"{' '.join(filter(None, signs))}\n{worst_text(verdict)}"
+    return "not run" if verdict is None else f"{_head(verdict)}\n{worst_text(verdict)}"
+
+
+def _part(verdict: Verdict | None) -> str:
+    return "not run" if verdict is None else f"{_head(verdict, why=False)}\n{part_text(verdict)}"
+
+
+def _head(verdict: Verdict, *, why: bool = True) -> str:
+    word = f"{verdict.word}{doubt_text(verdict, why=why)}"
+    return " ".join(filter(None, (GLYPHS[verdict.word], word, STAR[verdict.low_latency])))
 
 
 def tables_html(tables: RunTables) -> str:

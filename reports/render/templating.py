@@ -109,31 +109,13 @@ def table(heads: Iterable[object], rows: Iterable[Iterable[object]]) -> Markdown
     return Markdown("\n".join(f"| {' | '.join(line)} |" for line in lines))
 
 
-def grid_table(
-    grid: Grid[object, object, object, T],
-    show: Callable[[T], object],
-    *,
-    head: str = "queue",
-    row: str = "{}",
-    column: str = "{}",
-    empty: str = "",
-) -> Markdown:
+def grid_table(grid: Grid[object, object, object, T], show: Callable[[T], object]) -> Markdown:
     """Return the first panel of a grid as a Markdown table.
 
-    Args:
-        grid: The grid.
-        show: Turns an item into the text, or the Markdown, of its place.
-        head: Head of the first column.
-        row: Format of the rows' names.
-        column: Format of the columns' names.
-        empty: Shown in places without an item.
+    `show` turns an item into the text, or the Markdown, of its place; places without one are empty.
     """
-    heads = [head, *(Markdown(column.format(md(about))) for about in grid.columns)]
-    rows = (
-        [Markdown(row.format(md(about))), *(empty if item is None else show(item) for item in items)]
-        for about, items in grid.lines()
-    )
-    return table(heads, rows)
+    rows = ([about, *("" if item is None else show(item) for item in items)] for about, items in grid.lines())
+    return table(["queue", *grid.columns], rows)
 
 
 def md(text: object) -> Markdown:

@@ -21,7 +21,7 @@ from reports.render.words import (
     STAR,
     doubt_text,
     notes,
-    verdict_text,
+    part_text,
     worst_text,
 )
 from reports.result.judging import Word
@@ -82,14 +82,17 @@ def _question(decision: Decision, question: Label) -> Table:
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
-        show_lines=True,
         pad_edge=False,
     )
     table.add_column("queue", style="bold", min_width=14)
     for column in grid.columns:
         table.add_column(_text(f"against {column}"))
     for row, entries in grid.lines():
-        table.add_row(_text(row), *(_entry(verdict) for verdict in entries))
+        parts = decision.by_queue(entries)
+        table.add_row(_text(row), *(_entry(verdict) for verdict in entries), end_section=not parts)
+        for number, (queue, own) in enumerate(parts.items(), 1):
+            name = Padding(_text(queue, "not bold"), (0, 0, 0, 2))
+            table.add_row(name, *(_part(verdict) for verdict in own), end_section=number == len(parts))
     return table
 
 
@@ -98,11 +101,24 @@ def _text(text: object, style: str = "") -> Text:
     return Text(printable(str(text)), style=style)
 
 
+def _part(verdict: Verdict | None) -> RenderableType:
+    """Return what is known of one queue of a row, in a line."""
+    if verdict is None:
+        return Text("not run", style="dim")
+    return Text.assemble(_head(verdict, why=False), _text(f"  {part_text(verdict)}"))
+
+
+def _head(verdict: Verdict, *, why: bool = True) -> Text:
+    doubt = doubt_text(verdict, why=why)
+    style = _STYLES[Word.UNDECIDED] if doubt else _STYLES[verdict.word]
+    head = _text(f"{GLYPHS[verdict.word]} {verdict.word}{doubt}", style=f"bold {style}")
+    if star := STAR[verdict.low_latency]:
+        head.append(f" {star}", style="yellow")
+    return head
+
+
 def _entry(verdict: Verdict | None) -> RenderableType:
     if verdict is None:
         return Text("not run", style="dim")
-    style = _STYLES[Word.UNDECIDED] if doubt_text(verdict) else _STYLES[verdict.word]
-    head = Text(f"{GLYPHS[verdict.word]} {verdict_text(verdict)}", style=f"bold {style}")
-    if star := STAR[verdict.low_latency]:
-        head.append(f" {star}", style="yellow")
+    head = _head(verdict)
     return Group(head, Padding(_text(worst_text(verdict), style="default"), (0, 0, 0, 2)))

@@ -140,6 +140,12 @@ def worst_text(verdict: Verdict) -> str:
     return f"{verdict.worst.label}: {figures_text(verdict.worst)}"
 
 
+def part_text(verdict: Verdict) -> str:
+    """Return what decides about one queue, without its name: `2 BDP: 88.6 % (88.6 v 6.4 Mbit/s)`."""
+    settings = ", ".join(setting.text for setting in verdict.worst.label.settings)
+    return f"{settings and f'{settings}: '}{figures_text(verdict.worst)}"
+
+
 def figures_text(cell: JudgedCell) -> str:
     """Return the figures of a cell in words: `88.6 % (88.6 v 6.4 Mbit/s)`."""
     share, l4s, classic = cell.result.share, cell.result.l4s, cell.result.classic

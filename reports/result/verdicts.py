@@ -10,7 +10,7 @@ factors - buffers, rates, queue parameters - make the cells behind one entry, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -225,10 +225,26 @@ class Decision:
             column_order=lambda column: _competitor_order(self.rule, first[column], column),
         )
 
+    def by_queue(self, entries: Iterable[Verdict | None]) -> Mapping[str, tuple[Verdict | None, ...]]:
+        """Return the parts of a row's entries that are each of one queue; nothing unless it has several."""
+        parts = [
+            {} if entry is None else {q: _verdict(self.rule, own) for q, own in _of_queues(entry).items()}
+            for entry in entries
+        ]
+        queues = dict.fromkeys(queue for own in parts for queue in own)
+        return {} if len(queues) < 2 else {queue: tuple(own.get(queue) for own in parts) for queue in queues}
+
     def frame(self) -> pl.DataFrame:
         """Return the table `verdicts`."""
         rows = [_as_row(self.rule, verdict) for verdict in self.verdicts]
         return conform("verdicts", pl.DataFrame(rows, schema=SCHEMAS["verdicts"].create_empty().schema))
+
+
+def _of_queues(entry: Verdict) -> dict[str, list[JudgedCell]]:
+    found: dict[str, list[JudgedCell]] = {}
+    for cell in entry.cells:
+        found.setdefault(cell.label.head, []).append(cell)
+    return found
 
 
 _APART: Final = FactorColumn("cell", "cell")

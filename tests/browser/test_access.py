@@ -67,6 +67,8 @@ def test_no_label_covers_another_beside_the_trials(visit: Open, width: int) -> N
     for cell in (STARVED, MODES):
         page = visit(f"#cell/{cell}", viewport={"width": width, "height": 800})
         expect(page.locator(".dots")).to_be_visible()
+        expect(page.locator(".dots .interval")).to_have_count(2)
+        expect(page.locator(".dots .limit")).to_have_count(2)  # this rule has limits for one of the groups
         labels = page.locator(".dots text").evaluate_all(BOXES)
         names = [name for name, *_ in labels]
         assert {name for name in names if "limits" not in name} >= {"0", "20", "80", "100 %"}

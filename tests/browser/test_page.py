@@ -44,6 +44,9 @@ def test_clicks_from_table_to_program(visit: Open) -> None:
     entry = page.get_by_role("gridcell").filter(has_text="both")
     expect(entry).to_contain_text("FIFO (+ECN), 1 BDP: 1.1 %")
     expect(entry).to_contain_text("4 cells, 3 trials each")
+    expect(entry.locator(".queue")).to_have_text(
+        [re.compile(r"▲ CoDel \(\+ECN\): classic-starved"), "▼ FIFO (+ECN): l4s-starved"]
+    )
     expect(page.locator("#map")).to_be_hidden()
     entry.click()
 

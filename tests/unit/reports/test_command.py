@@ -86,6 +86,41 @@ def test_python_writes_the_same_report(run: Path, tmp_path: Path) -> None:
     assert l4sbench.report(run).read_bytes() == before
 
 
+@pytest.mark.parametrize("columns", [200, 80])
+def test_cells_are_shown_with_what_they_got(
+    run: Path,
+    measure: Measure,
+    columns: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In two lines where one is too long, and with what is in doubt below."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    measure({**FIFO, "l4s": [30.0, 14.0, 25.0], "delay": 4.0}, DUALPI2)
+    assert main(["show", str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "l4s v classic: means over valid trials; delay: smoothed RTT minus base RTT" in lines
+    at = next(number for number, line in enumerate(lines) if line.startswith("fifo_"))
+    own = " ".join(lines[at : at + (1 if columns == 200 else 2)]).split()
+    assert " ".join(own[1:]) == "23.0 v 50.0 4.0 v 7.0 none ended ✓ ok, unsure"
+    doubt = lines[at + (1 if columns == 200 else 2)]
+    assert doubt == "    Prague may get 3 to 43 % of the link, limit 20"
+    assert main(["show", str(run), "--json"]) == 0
+    (fifo, _) = json.loads(capsys.readouterr().out)["cells"]
+    assert fifo["goodput_mbps"] == {"l4s": 23.0, "classic": 50.0}
+    assert fifo["delay_ms"] == {"l4s": 4.0, "classic": 7.0}
+    assert fifo["verdict"] == "ok"
+
+
+def test_cells_of_a_matrix_without_a_rule_have_numbers(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "matrix.yaml").write_text(MATRIX.replace("rule: pam25", "rule: none"), encoding="utf-8")
+    assert main(["show", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "45.0 v 50.0" in out
+    assert "verdict" not in out
+
+
 def test_the_command_that_makes_it_sure_names_the_run(
     run: Path, measure: Measure, capsys: pytest.CaptureFixture[str]
 ) -> None:

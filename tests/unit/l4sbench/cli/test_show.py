@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -41,16 +42,52 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 def test_cells_are_shown_with_how_their_trials_ended(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     heading, _, *rows = shown(capsys, "show", "small").splitlines()
-    assert (
-        heading == f"small/{run.path.name}: 7 cells, trials that have ended: 12 of 12 and 2 of former cells"
-    )
-    found = {line.split("_")[0]: line.split("  ", 1)[1].strip() for line in rows if "_1bdp" in line}
-    assert found == {
-        "fifo": "1 failed, 1 ok   it hung",
-        "codel": "1 ok, 1 invalid  codel was not codel",
-        "dualpi2": "2 ok",
-        "fifo-ecn": "2 ok             not in the matrix any more",
+    assert heading == f"small/{run.path.name}: 7 cells, 12 of 12 trials have ended, and 2 of former cells"
+    found = {
+        line.split("_")[0]: (
+            line.split("  ", 1)[1].strip(),
+            below.strip() if below.startswith("    ") else "",
+        )
+        for line, below in pairwise([*rows, ""])
+        if "_1bdp" in line
     }
+    assert found == {
+        "fifo": ("1 failed, 1 ok", "it hung"),
+        "codel": ("1 ok, 1 invalid", "codel was not codel"),
+        "dualpi2": ("2 ok", ""),
+        "fifo-ecn": ("2 ok", "not in the matrix any more"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("chosen", "heading"),
+    [
+        (["aqm=dualpi2"], "2 cells, 4 of 4 trials have ended, 2 ok per cell"),
+        (["fifo*"], "3 cells, 4 of 4 trials have ended, and 2 of former cells"),
+    ],
+)
+def test_the_heading_counts_what_was_chosen(
+    run: Run, chosen: list[str], heading: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(capsys, "show", "small", *chosen).splitlines()[0] == f"small/{run.path.name}: {heading}"
+
+
+def test_a_run_is_found_by_the_file_of_its_matrix(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the file is called, and even if it is gone or not valid any more."""
+    expected = shown(capsys, "show", "small")
+    other = tmp_path / "other.yaml"
+    other.write_bytes((run.path / "matrix.yaml").read_bytes())
+    assert shown(capsys, "show", str(other)) == expected
+    assert shown(capsys, "show", str(run.path / "matrix.yaml")) == expected
+    broken = tmp_path / "elsewhere" / "small.yaml"
+    assert shown(capsys, "show", str(broken)) == expected
+    broken.parent.mkdir()
+    broken.write_text("matrix: [")
+    assert shown(capsys, "show", str(broken)) == expected
+    assert main(["show", str(tmp_path / "nothing.yaml")]) == 2
+    assert "error: there is no run " in capsys.readouterr().err
 
 
 def test_one_cell_is_shown_with_its_trials(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,6 +193,22 @@ def test_an_entry_shows_an_interval_only_in_doubt(make: Make) -> None:
     assert "ok, unsure: Prague may get 14 to 32 % of the link, limit 20 (3 trials)" in text
 
 
+def test_a_row_of_several_queues_has_a_line_for_each(make: Make) -> None:
+    cells = [
+        {"aqm": "fq-codel", "l4s": [47.0, 47.1, 47.2], "classic": [48.0] * 3, "delay": [5.0] * 3},
+        {"aqm": "fq-codel-l4s", "l4s": [46.0, 46.1, 46.2], "classic": [49.0] * 3, "delay": [0.5] * 3},
+        {"aqm": "dualpi2", "l4s": [44.0, 44.1, 44.2], "classic": [51.0] * 3},
+    ]
+    decision = decide(make(cells), load_rule("l4sbench1"))
+    text = as_text(decision, 120)
+    assert re.search(r"^ Fair queuing +✓ ok ☆ *$", text, re.MULTILINE)
+    assert re.search(r"^   FQ-CoDel \(\+ECN\) +✓ ok  47\.1 % \(47\.1 v 48\.0 Mbit/s\) *$", text, re.MULTILINE)
+    assert re.search(r"^   FQ-CoDel \(\+L4S\) +✓ ok ★  46\.1 % ", text, re.MULTILINE)
+    assert text.count("DualPI2") == 1, "a family of one queue has no line but its own"
+    assert "| FQ-CoDel (+ECN) | ✓ ok<br>47.1 % (47.1 v 48.0 Mbit/s) |" in markdown(decision)
+    assert len(decision.verdicts) == 2, "the verdicts are those of families"
+
+
 def test_the_deciding_cell_shows_harm_where_there_are_baselines(make: Make) -> None:
     beside = {"aqm": "fifo", "l4s": [90.0] * 3, "classic": [5.0] * 3}
     alone: list[dict[str, Any]] = [

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What a run prints as it goes on where there is no terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from l4sbench.cli.progress import run_progress
+from l4sbench.facts import events
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (events.RunPlanned(0.0, 24, 8, 2, 100.0), "24 trials of 8 cells to run, 2 at once, about 50 s\n"),
+        (events.RunPlanned(0.0, 1, 1, 1, 5.0), "1 trial of 1 cell to run, one after another, about 5 s\n"),
+        (events.RunPlanned(0.0, 0, 0, 2, 0.0), ""),
+        (events.TrialsAdded(0.0, "fifo-1", (4,), 1.0), "fifo-1 is undecided: 1 more trial\n"),
+        (events.TrialsAdded(0.0, "fifo-1", (4, 5), 1.0), "fifo-1 is undecided: 2 more trials\n"),
+    ],
+)
+def test_numbers_are_in_english(event: events.Event, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with run_progress() as on_event:
+        on_event(event)
+    assert capsys.readouterr().err == line
