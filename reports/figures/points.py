@@ -49,7 +49,9 @@ def trial_dots(tables: RunTables, sheet: Sheet, rule: Rule) -> alt.HConcatChart:
     what, mark = ("Goodput", "mark") if both else ("L4S goodput", "ring")
     about = f"{what} in percent of {whole}: a {mark} per trial, mean and 95 % interval of the cell"
     marks = f"rings and blue: {rule.l4s}; squares and orange, below: {rule.classic}" if both else ""
-    limits = "; ".join(filter(None, (_grey(sides), "dashed: fair share" if _fair(sheet, roles) else "")))
+    fair = "dashed: fair share" if _fair(sheet, roles) else ""
+    doubt = "?: in doubt" if any(side.doubtful for side in sides) else ""
+    limits = "; ".join(filter(None, (_grey(sides), fair, doubt)))
     title = heading(f"Trials {sheet.title}", [*filter(None, (about, marks, limits)), *undecided(sheet)])
     return configured(alt.hconcat(*charts, spacing=14, title=title), config())
 

@@ -199,7 +199,7 @@ def test_dots_of_a_rule_that_measures_both_groups(make: Make) -> None:
     assert open_[0]["low"] < 25 < open_[0]["high"]
     assert {(row["a"], row["b"]) for row in rows_of(chart, "a", "role")} == {(0, 25)}
     words = " ".join(specification(chart)["title"]["subtitle"]).replace("\u00a0", " ")
-    assert "grey: below 25 %" in words
+    assert "grey: below 25 %; dashed: fair share; ?: in doubt" in words
     assert "undecided: CUBIC may get 22 to 60 Mbit/s, limit 25 (FIFO)" in words
 
 
