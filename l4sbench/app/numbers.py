@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the cells of a run got, by its tables: goodput and delay of each flow group, and verdicts."""
+"""Numbers of the cells of a run, from its tables: goodput and delay of each flow group, and verdicts."""
 
 from __future__ import annotations
 
