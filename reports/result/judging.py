@@ -30,7 +30,7 @@ class Word(StrEnum):
 
 @dataclass(frozen=True)
 class Whole:
-    """What a group's goodput is a part of: the link's rate, or with `alone` its goodput alone."""
+    """The whole that a goodput is a part of: the link's rate, or with `alone` the group's goodput alone."""
 
     mbps: float = 100.0
     alone: bool = False
@@ -63,7 +63,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Side:
-    """What one flow group keeps, in percent of a whole, beside the limits that a rule has for that.
+    """A flow group with what it keeps, in percent of a whole, and the limits that a rule has for that.
 
     Attributes:
         role: Which group it is.
