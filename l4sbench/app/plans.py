@@ -78,6 +78,25 @@ def summary(plan: Plan, jobs: int) -> str:
     return ", ".join(parts)
 
 
+def limits_of(plan: Plan) -> str:
+    """Return how much the queues of a plan's cells hold, as `describe.limits` does."""
+    from l4sbench.catalog import Bottleneck
+    from l4sbench.catalog.describe import limits
+
+    queues = plan.matrix.catalog.queues
+    names = {name: f"aqm.{queue.buffer}" for name, queue in queues.items()}
+    # many cells differ in nothing that matters here
+    places = dict.fromkeys(
+        (cell.aqm, cell.get(names[cell.aqm]), Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp))
+        for cell in (planned.cell for planned in plan.asked)
+    )
+    found = (
+        (name, queues[name].limit({} if given is None else {queues[name].buffer: given}, at))
+        for name, given, at in places
+    )
+    return limits((name, limit) for name, limit in found if limit is not None)
+
+
 def more_rows(plan: Plan) -> int:
     """Return how many rows of a plan are not printed."""
     return max(0, len(plan.rows) - MOST_ROWS)

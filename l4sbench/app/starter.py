@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """A first matrix: choices become a commented file that `plan` accepts.
 
-Whatever is not chosen is as in the matrix `quickstart`.
+Whatever is not chosen is as in the matrix `quickstart`, but for the limits of AQMs: they keep their own, as
+where an operator sets none.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from l4sbench.errors import BadValueError, InputError, Problem
+from l4sbench.text.parameters import OWN
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -31,11 +33,13 @@ class Option:
         name: as the option of `l4sbench init`, without dashes.
         about: what it is.
         several: True if commas separate several values, all of which are crossed.
+        default: what holds unless it is chosen, in words.
     """
 
     name: str
     about: str
     several: bool = False
+    default: str = "as quickstart"
 
 
 CHOICES: Final = (
@@ -44,25 +48,35 @@ CHOICES: Final = (
     Option("queues", "queues at the bottleneck", several=True),
     Option("rate", "rate of the bottleneck", several=True),
     Option("rtt", "round-trip time without queues", several=True),
-    Option("buffers", "buffer in bandwidth-delay products", several=True),
+    Option(
+        "buffers",
+        f"limits of queues: in bandwidth-delay products, or {OWN} (AQMs keep their own, FIFOs are as in "
+        "quickstart)",
+        several=True,
+        default=OWN,
+    ),
     Option("duration", "measured time of a trial"),
     Option("trials", "trials per cell"),
 )
 
 
 def defaults() -> dict[str, str]:
-    """Return the choices of the matrix `quickstart`."""
+    """Return what is chosen where nothing else is."""
+    found = _quickstart()
+    groups = zip(("cc", "against"), found["flows"].values(), strict=True)
+    return {
+        **{name: group["cc"] for name, group in groups},
+        "queues": ",".join(found["axes"]["aqm"]),
+        "buffers": OWN,
+        **{name: str(found[name]) for name in ("rate", "rtt", "duration", "trials")},
+    }
+
+
+def _quickstart() -> Any:
     from l4sbench.disk import assets
     from l4sbench.disk.document import read
 
-    found: Any = read(assets.folder("matrices") / "quickstart.yaml").content
-    groups = zip(("cc", "against"), found["flows"].values(), strict=True)
-    axes = {"queues": found["axes"]["aqm"], "buffers": found["axes"]["buffer_bdp"]}
-    return {
-        **{name: group["cc"] for name, group in groups},
-        **{name: ",".join(map(str, values)) for name, values in axes.items()},
-        **{name: str(found[name]) for name in ("rate", "rtt", "duration", "trials")},
-    }
+    return read(assets.folder("matrices") / "quickstart.yaml").content
 
 
 def checked(choice: Option, text: str, catalog: Catalog) -> str:
@@ -78,6 +92,12 @@ def checked(choice: Option, text: str, catalog: Catalog) -> str:
     problems = [] if values else [Problem("", place, "needs a value")]
     if len(values) > 1 and not choice.several:
         problems.append(Problem("", place, f"takes one value, not {len(values)}"))
+    if choice.name == "buffers" and OWN in values:
+        if len(values) > 1:
+            problems.append(Problem("", place, f"takes either numbers or the word {OWN}"))
+        values = [value for value in values if value != OWN]
+        if not values and not problems:
+            return OWN
     for value in values:
         try:
             match choice.name:
@@ -136,11 +156,11 @@ def _text(matrix: str, made: Mapping[str, str], catalog: Catalog) -> str:
     both = all("off" in one.ecn_allowed and "classic" in one.ecn_reacts for one in controls)
     fixed: list[tuple[str, str]] = []
     axes: list[tuple[str, str]] = []
+    of_queues, each = _queues(made, catalog)
     for name, listed, about in (
         ("rate", made["rate"], "rate of the bottleneck"),
         ("rtt", made["rtt"], "round-trip time without queues"),
-        ("aqm", made["queues"], "queues at the bottleneck: l4sbench list queues"),
-        ("buffer_bdp", made["buffers"], "limit of the queue in bandwidth-delay products"),
+        *of_queues,
         ("classic.cc", made["against"] if len(against) > 1 else "", "l4sbench list ccs"),
         ("classic.ecn", "off,classic" if both else "", "how the classic group uses ECN"),
     ):
@@ -150,6 +170,7 @@ def _text(matrix: str, made: Mapping[str, str], catalog: Catalog) -> str:
             fixed.append((f"{name}: {values[0]}", about))
         elif values:
             axes.append((f"  {name}: [{', '.join(values)}]", about))
+    axes = each + axes
     alone = f"{{cc: {against[0]}}}" if len(against) == 1 else "{}"
     lines = [
         (f"matrix: {matrix}", f"its name; results go to runs/{matrix}/"),
@@ -169,6 +190,30 @@ def _text(matrix: str, made: Mapping[str, str], catalog: Catalog) -> str:
         "# Check it and list its cells: l4sbench plan FILE. Run it: l4sbench run FILE.\n"
         "# What a factor means: l4sbench explain NAME. Every key: l4sbench docs matrix.\n"
     ) + "".join(f"{line.ljust(_COLUMN - 1)} # {about}\n" if about else f"{line}\n" for line, about in lines)
+
+
+_Lines: TypeAlias = list[tuple[str, str]]
+
+
+def _queues(made: Mapping[str, str], catalog: Catalog) -> tuple[list[tuple[str, str, str]], _Lines]:
+    """Return factors of queues and limits with their values, and the lines of an axis of both together."""
+    aqm = ("aqm", made["queues"], "queues at the bottleneck: l4sbench list queues")
+    queues = [catalog.queue(name) for name in _split(made["queues"])]
+    limits = {queue.name: f"aqm.{queue.buffer}" for queue in queues if queue.keeps_own_limit}
+    buffers = made["buffers"]
+    if buffers == OWN:
+        buffers = ",".join(map(str, _quickstart()["axes"]["buffer_bdp"]))
+    if made["buffers"] != OWN or not limits:
+        return [aqm, ("buffer_bdp", buffers, "limit of the queue in bandwidth-delay products")], []
+    if len(limits) == len(queues) and len(names := set(limits.values())) == 1:
+        return [aqm, (names.pop(), OWN, "the queue's own limit, as on a router that sets none")], []
+    lines = [("  queue:", f"{OWN}: its own limit; a FIFO needs one, in bandwidth-delay products")]
+    for queue in queues:
+        if queue.name in limits:
+            lines.append((f"    - {{aqm: {queue.name}, {limits[queue.name]}: {OWN}}}", ""))
+        else:
+            lines += ((f"    - {{aqm: {queue.name}, buffer_bdp: {size}}}", "") for size in _split(buffers))
+    return [], lines
 
 
 def _split(text: str) -> list[str]:

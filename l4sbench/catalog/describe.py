@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.catalog.entries import Queue
-from l4sbench.text.parameters import plain
-from l4sbench.text.units import EXPECTED
+from l4sbench.text.parameters import OWN, plain
+from l4sbench.text.units import EXPECTED, Packets, Size
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from l4sbench.catalog.entries import CatalogEntry, KernelNeeds
     from l4sbench.text.parameters import Parameter
     from l4sbench.text.units import Value
 
 _KINDS: Final = {"int": "whole number", "float": "number", "bool": "true or false", "str": "word"}
 _DERIVED: Final = {"buffer": "from buffer_bdp", "rate": "the rate of the bottleneck"}
+
+_KB: Final = 1000
 
 _FAMILIES: Final = {
     "sq-drop": "one queue, which drops",
@@ -35,7 +40,7 @@ def facts(entry: CatalogEntry) -> tuple[tuple[str, str], ...]:
             ("in a matrix", f"aqm: {entry.name}"),
             ("family", f"{entry.family} ({_FAMILIES[entry.family]})"),
             ("marks", f"{marks}; {'treats L4S apart' if entry.l4s else 'does not know L4S'}"),
-            ("buffer_bdp sets", f"aqm.{entry.buffer}"),
+            ("buffer_bdp sets", _limit(entry)),
         )
     else:
         modes = ", ".join(entry.ecn_allowed)
@@ -47,6 +52,39 @@ def facts(entry: CatalogEntry) -> tuple[tuple[str, str], ...]:
         )
     needs = _needs(entry.needs)
     return (*own, ("needs", needs)) if needs else own
+
+
+def _limit(queue: Queue) -> str:
+    own = queue.params[queue.buffer].own
+    if own is None:
+        return f"aqm.{queue.buffer}; it has no limit of its own"
+    return f"aqm.{queue.buffer}; aqm.{queue.buffer}: {OWN} leaves it at its own, {amount(own)}"
+
+
+def amount(value: Value) -> str:
+    """Return how much a queue holds, for people: `10240 packets`, `62.5 kB`."""
+    match value:
+        case Packets(count=count):
+            return counted(count, "packet")
+        case Size(bytes=count) if count >= _KB:
+            return f"{count / _KB:g} kB"
+    return written(value)
+
+
+def limits(held: Iterable[tuple[str, Packets | Size]]) -> str:
+    """Return how much queues hold: `FIFO limit 62.5 kB to 250 kB; CoDel, PIE limit 42 packets`."""
+    of_queue: dict[str, set[Packets | Size]] = {}
+    for queue, limit in held:
+        of_queue.setdefault(queue, set()).add(limit)
+    alike: dict[str, list[str]] = {}
+    for queue, found in of_queue.items():
+        ends = dict.fromkeys((min(found, key=_number), max(found, key=_number)))
+        alike.setdefault(" to ".join(map(amount, ends)), []).append(queue)
+    return "; ".join(f"{', '.join(queues)} limit {text}" for text, queues in alike.items())
+
+
+def _number(limit: Packets | Size) -> int:
+    return limit.count if isinstance(limit, Packets) else limit.bytes
 
 
 def _needs(needs: KernelNeeds) -> str:

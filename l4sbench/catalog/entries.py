@@ -175,6 +175,20 @@ class Queue:
         found = (_expect(check, values) for check in checks)
         return self.tc(given, at)[0], tuple(item for item in found if item is not None)
 
+    @property
+    def keeps_own_limit(self) -> bool:
+        """True if it marks or drops before it is full, and has a limit of its own where none is set."""
+        return bool(self.marks or self.thresholds) and OWN in self.params[self.buffer].words
+
+    def limit(self, given: Mapping[str, Value], at: Bottleneck) -> Packets | Size | None:
+        """Return how much it holds, in packets or bytes as it counts them; None if that is not known."""
+        param, value = self.params[self.buffer], given.get(self.buffer)
+        if value is None:
+            value = _derive(param, {}, at)
+        elif value == OWN:
+            value = param.own
+        return value if isinstance(value, Packets | Size) else None
+
     def limit_bytes(self, given: Mapping[str, Value], at: Bottleneck) -> int:
         """Return how much it holds, assuming full-size packets if it counts packets."""
         limit = given.get(self.buffer)

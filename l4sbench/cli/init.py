@@ -29,12 +29,12 @@ def add_parser(commands: Subparsers) -> None:
         help="write a first matrix, with comments, from options or from answers to a few questions",
         examples=(
             "l4sbench init mine.yaml",
-            "l4sbench init mine.yaml --queues fq-codel,dualpi2 --rate 50mbit --against cubic,bbr1",
+            "l4sbench init mine.yaml --queues fq_codel,dualpi2 --rate 50mbit --against cubic,bbr1",
         ),
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the matrix to write, such as mine.yaml")
     for choice in CHOICES:
-        about = f"{choice.about} (default: as quickstart)"
+        about = f"{choice.about} (default: {choice.default})"
         parser.add_argument(f"--{choice.name}", metavar=choice.name.upper(), help=about)
     add_catalog(parser)
 

@@ -60,7 +60,7 @@ def plan(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> int:
     from l4sbench.app.api import plan_of
-    from l4sbench.app.plans import cell_of, summary
+    from l4sbench.app.plans import cell_of, limits_of, summary
     from l4sbench.planning.plan import as_json, cells_as_json
 
     planned = plan_of(args.matrix, args.filters, run_options(args))
@@ -81,6 +81,7 @@ def _plan(args: argparse.Namespace) -> int:
         _print_rows(planned.plan)
     _print_baselines(planned.plan, every=args.cells)
     answer()
+    _print_lines(f"queues: {limits_of(planned.plan)}")
     answer(summary(planned.plan, planned.jobs))
     if planned.forecast is not None:
         answer(_more(planned.forecast, planned))
@@ -146,9 +147,13 @@ def _print_head(plan: Plan) -> None:
     matrix = plan.matrix
     answer(f"{matrix.name}: {matrix.description}" if matrix.description else matrix.name)
     stated = ", ".join(f"{name} {value_of(value)}" for name, value in plan.common.items())
-    for line in textwrap.wrap(stated, 100, break_on_hyphens=False, break_long_words=False):
-        answer(line)
+    _print_lines(stated)
     answer()
+
+
+def _print_lines(text: str) -> None:
+    for line in textwrap.wrap(text, 100, break_on_hyphens=False, break_long_words=False):
+        answer(line)
 
 
 def _print_rows(plan: Plan) -> None:

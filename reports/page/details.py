@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from l4sbench.catalog.describe import amount
 from l4sbench.tables import columns
 from reports.render.words import GLYPHS, side_text, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
 from reports.result.load import COUNTED, joined, sum_of_all
+from reports.result.metrics import START_S
 from reports.result.stats import Estimate
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ FURTHER: Final = (
     "utilisation",
     "ratio",
     *(f"{group}_{name}" for name in ("variation_100ms", "variation_1000ms") for group in ("l4s", "classic")),
+    *(f"l4s_delay_{part}_{START_S}s_ms" for part in ("first", "after")),
     *(f"l4s_{name}_{q}_ms" for name in ("sojourn", "srtt") for q in ("p50", "p95", "p99", "p999")),
 )
 """Figures of `reports.result.metrics` that a cell shows, where it has them."""
@@ -135,6 +138,8 @@ def _placed(decision: Decision, cell: JudgedCell, entry: Entry) -> dict[str, obj
         "sides": [_side(decision.rule, cell, side) for side in cell.judged.sides],
         "unsure": why_unsure(cell),
         "bimodal": bool(result.bimodal),
+        "held": "" if result.limit is None else amount(result.limit),
+        "dropped": result.only_dropped and result.only_dropped.packets,
         "valid": result.valid,
         "left_out": result.left_out,
         "share": _estimate(result.share),

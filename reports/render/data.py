@@ -23,14 +23,26 @@ FORMAT: Final = 1
 """Version of the JSON document; grows when a field changes its meaning or goes away."""
 
 
+_STARTS: Final = ("l4s_delay_first_", "l4s_delay_after_")
+
+
 def entries_csv(decision: Decision) -> str:
     """Return one line per entry of the decision table: the columns of table `verdicts`."""
     return decision.frame().write_csv()
 
 
-def cells_csv(decision: Decision) -> str:
-    """Return one line per cell: its place in the decision table, its figures, and all its factors."""
-    return pl.DataFrame(cell_rows(decision), infer_schema_length=None).write_csv()
+def cells_csv(decision: Decision, metrics: pl.DataFrame | None = None) -> str:
+    """Return one line per cell: its place in the decision table, its figures, and all its factors.
+
+    Of `metrics` (`reports.result.metrics.cell_metrics`) it has the L4S group's delay at its start and after.
+    """
+    rows = pl.DataFrame(cell_rows(decision), infer_schema_length=None)
+    if metrics is not None:
+        parts = {name: name.removeprefix("l4s_") for name in metrics.columns if name.startswith(_STARTS)}
+        rows = rows.join(
+            metrics.select("cell", *parts).rename(parts), on="cell", how="left", maintain_order="left"
+        )
+    return rows.write_csv()
 
 
 def cell_rows(decision: Decision) -> list[dict[str, object]]:

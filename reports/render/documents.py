@@ -35,6 +35,7 @@ from reports.render.words import (
 )
 from reports.result.judging import Word
 from reports.result.labels import BUFFER, Label
+from reports.result.metrics import START_S
 from reports.result.regret import MEANING
 from reports.result.verdicts import heat_grid
 
@@ -59,7 +60,7 @@ def documents(
     return {
         "decision.md": markdown(decision, regrets, metrics),
         "decision.csv": entries_csv(decision),
-        "cells.csv": cells_csv(decision),
+        "cells.csv": cells_csv(decision, metrics),
         "decision.json": dumps(document(decision, regrets, metrics), indent=2, ensure_ascii=False) + "\n",
         "decision.tex": latex(decision, regrets),
         **({} if metrics is None else {"metrics.csv": metrics.write_csv()}),
@@ -131,6 +132,8 @@ _FURTHER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "Jain's index (flows)": lambda row: _figure(row["jain"], 3, f" ({row['flows']})"),
     "one L4S flow over one classic": lambda row: _figure(row["ratio"], 2),
     "link used, %": lambda row: _figure(row["utilisation"] and row["utilisation"] * 100, 1),
+    f"delay of L4S in its first {START_S} s, ms": lambda row: _figure(row["l4s_delay_first_5s_ms"], 1),
+    "and after, ms": lambda row: _figure(row["l4s_delay_after_5s_ms"], 1),
     "variation in 1 s bins, L4S": lambda row: _figure(row["l4s_variation_1000ms"], 2),
     "variation in 1 s bins, classic": lambda row: _figure(row["classic_variation_1000ms"], 2),
     "smoothed RTT of L4S, p95, ms": lambda row: _figure(row["l4s_srtt_p95_ms"], 1),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.catalog.describe import amount, limits
 from l4sbench.facts.faults import advice
 from l4sbench.matrix import MOST_TRIALS
 from l4sbench.text.wording import counted
@@ -319,8 +320,7 @@ def _provenance(decision: Decision) -> Iterator[Note]:
     yield Note(f"kernels: {_list(decision.kernels)}; modules: {_list(decision.modules)}")
     if fixed := fixed_text(decision):
         yield Note(f"the same in all cells: {fixed}")
-    if forms := forms_text(decision):
-        yield Note(f"queue forms: {forms}")
+    yield from _of_queues(decision, every)
     for flag, valid in decision.flagged.items():
         meaning = (FLAGS[flag],) if flag in FLAGS else ()
         yield Note(f"flagged {flag}: {counted(valid, 'valid trial')}", meaning)
@@ -339,6 +339,18 @@ def _provenance(decision: Decision) -> Iterator[Note]:
 def _modes(cell: JudgedCell) -> str:
     parts = (f"{cell.label}: {figures_text(cell)}", in_doubt(cell), f"{cell.result.valid} trials", cell.id)
     return ", ".join(filter(None, parts))
+
+
+def _of_queues(decision: Decision, cells: Sequence[JudgedCell]) -> Iterator[Note]:
+    if held := limits_text(decision):
+        yield Note(f"queues: {held}")
+    if dropped := [cell for cell in cells if cell.result.only_dropped]:
+        listed = [f"{cell.label}: {only_dropped_text(cell)}, {cell.id}" for cell in dropped[:LISTED]]
+        if len(dropped) > LISTED:
+            listed.append(f"... and {counted(len(dropped) - LISTED, 'more cell')}")
+        yield Note(f"only dropped: {only_dropped_meaning(len(dropped))}", tuple(listed))
+    if forms := forms_text(decision):
+        yield Note(f"queue forms: {forms}")
 
 
 def _adaptive(decision: Decision, cells: Sequence[JudgedCell]) -> Note:
@@ -396,6 +408,29 @@ def fixed_text(decision: Decision) -> str:
     """Return the factors that all cells share and that a reader looks for first, in words."""
     fixed = decision.fixed
     return ", ".join(text.format(fixed[name].value) for name, text in _FIXED.items() if name in fixed)
+
+
+def limits_text(decision: Decision) -> str:
+    """Return how much the queues of the table hold: `CoDel (+ECN) limit 42 packets`."""
+    held = ((cell.label.head, cell.result.limit) for cell in decision.cells)
+    return limits((queue, limit) for queue, limit in held if limit is not None)
+
+
+def only_dropped_meaning(cells: int) -> str:
+    """Return what it means that a queue only dropped in so many cells."""
+    return f"in {counted(cells, 'cell')} the queue can mark and flows use ECN, but it marked nothing"
+
+
+def only_dropped_text(cell: JudgedCell) -> str:
+    """Return what a queue did that could mark and did not: `limit 4 packets; this queue dropped 256 ...`.
+
+    It is empty where the queue marked, or cannot.
+    """
+    did, limit = cell.result.only_dropped, cell.result.limit
+    if did is None:
+        return ""
+    held = "" if limit is None else f"limit {amount(limit)}; "
+    return f"{held}this queue dropped {did.packets} and marked 0 packets in {counted(did.trials, 'trial')}"
 
 
 def forms_text(decision: Decision) -> str:

@@ -21,6 +21,7 @@ from l4sbench.errors import InputError
 from l4sbench.facts.factors import name_of
 from l4sbench.tables import empty
 from reports.result.labels import Setting
+from reports.result.queues import OnlyDropped, limit, only_dropped
 from reports.result.stats import (
     CONFIDENCE,
     MODES_FLOOR,
@@ -33,7 +34,7 @@ from reports.result.stats import (
 )
 
 if TYPE_CHECKING:
-    from l4sbench.text.units import Plain
+    from l4sbench.text.units import Packets, Plain, Size
     from reports.result.load import RunTables
 
 Factors: TypeAlias = Mapping[str, Setting]
@@ -88,6 +89,8 @@ class CellResult:
         classic: Result of the classic group.
         share: Goodput of the L4S group in percent of the link's rate; None without a valid trial.
         bimodal: Whether the trials fall into two groups by the L4S group's goodput; None with fewer than 4.
+        limit: How much the queue holds; None if that is not known.
+        only_dropped: What the queue did where it could mark, flows asked for it, and it never did; else None.
     """
 
     id: str
@@ -98,6 +101,8 @@ class CellResult:
     classic: GroupResult
     share: Estimate | None
     bimodal: bool | None
+    limit: Packets | Size | None = None
+    only_dropped: OnlyDropped | None = None
 
     def value(self, column: str) -> Plain | None:
         """Return the value of a factor by its column; None if the cell does not have it."""
@@ -175,6 +180,7 @@ def cells_and_baselines(
     shares = dict(trials.group_by("cell", maintain_order=True).agg(pl.col("l4s.goodput")).iter_rows())
     counts = dict(tables.trials.group_by("cell").len().iter_rows())
     baselines = Baselines.of(tables, factors, (l4s, classic), value)
+    unmarked = only_dropped(tables, both)
     found: list[CellResult] = []
     for cell, own in both.items():
         got, values, rate_mbps = estimates.get(cell, {}), shares.get(cell, []), own["rate_mbps"].amount
@@ -189,6 +195,8 @@ def cells_and_baselines(
                 classic=_group("classic", classic, own, got, baselines, looks),
                 share=goodput and goodput.percent_of(rate_mbps),
                 bimodal=bimodal(values, MODES_FLOOR / 100 * rate_mbps),
+                limit=limit(own, tables.entries),
+                only_dropped=unmarked.get(cell),
             )
         )
     return tuple(found), baselines

@@ -136,9 +136,14 @@ class RunTables:
     @cached_property
     def factors(self) -> Mapping[str, FactorColumn]:
         """The columns of `trials` that are factors, in order; the run's catalog declares their units."""
-        own, kept = tables.SCHEMAS["trials"].columns(), self.folder.parent / CATALOG
-        catalog = Catalog.load([kept] if kept.is_dir() else [])
-        return {name: catalog.column(name) for name in self.trials.columns if name not in own}
+        own = tables.SCHEMAS["trials"].columns()
+        return {name: self.entries.column(name) for name in self.trials.columns if name not in own}
+
+    @cached_property
+    def entries(self) -> Catalog:
+        """The catalog, with the entries that the run keeps."""
+        kept = self.folder.parent / CATALOG
+        return Catalog.load([kept] if kept.is_dir() else [])
 
     @cached_property
     def l4s_ccs(self) -> frozenset[str]:

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 BINS_MS: Final = (50, 100, 200, 500, 1000)
 
+START_S: Final = 5
+"""What counts as a flow's start. Behind FQ-CoDel with its own limit of 10,240 packets, at 50 Mbit/s and 10 or
+40 ms, the delay of a flow of Prague falls from 60 ms to what it stays at in this time."""
+
+_STARTS: Final = (f"delay_first_{START_S}s_ms", f"delay_after_{START_S}s_ms")
+
 QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 """Of the delay of all samples of a cell's valid trials together."""
 
@@ -34,21 +40,50 @@ def cell_metrics(
     one L4S flow over that of one classic flow. Of both groups, `l4s_` and `classic_`: `variation_<bin>ms`;
     `sojourn_<quantile>_ms`, queuing delay per packet where packets were captured; `srtt_<quantile>_ms`, the
     smoothed RTT, base RTT included, which is not queuing delay. Quantiles are of all samples of the cell's
-    trials together. Null: the cell has no such group, its packets were not captured, or there are too few
-    samples.
+    trials together. `delay_first_5s_ms` and `delay_after_5s_ms` part the delay into start-up and the rest.
+    Null: the cell has no such group, its packets were not captured, or there are too few samples.
     """
     found = _shares(tables, l4s, classic, value)
-    srtt, sojourn, varied = _srtt(tables), _sojourn(tables), variations(tables)
+    srtt, sojourn, varied, started = _srtt(tables), _sojourn(tables), variations(tables), starts(tables)
     columns = [_variation_column(bin_ms) for bin_ms in BINS_MS]
     # sums of floats depend on their order, and equal tables must give equal files
     of_cell = varied.group_by("cell", "group", maintain_order=True).agg(pl.col(*columns))
     of_cell = of_cell.with_columns(pl.col(*columns).list.mean())
-    for frame in (of_cell, sojourn, srtt):
+    started = started.group_by("cell", "group", maintain_order=True).agg(pl.col(*_STARTS).mean())
+    for frame in (of_cell, sojourn, srtt, started):
         for name, group in (("l4s", l4s), ("classic", classic)):
             own = frame.filter(pl.col("group") == group).drop("group")
             named = own.rename({column: f"{name}_{column}" for column in own.columns if column != "cell"})
             found = found.join(named, on="cell", how="left", maintain_order="left")
     return found
+
+
+def starts(tables: RunTables) -> pl.DataFrame:
+    """Return the delay of every valid trial's flow groups at their start, and after it.
+
+    As everywhere delay is the mean of the 1 s samples of the smoothed RTT minus the base RTT, averaged over
+    the group's flows. `delay_first_5s_ms` is of the samples in a flow's first `START_S` seconds, those of a
+    warm-up included, `delay_after_5s_ms` of the later samples that count. Null: a flow was over by then.
+    """
+    keys, flow_keys = ["cell", "trial", "group"], ["cell", "trial", "flow"]
+    first, counts = pl.col("t_ms") <= START_S * 1000, ~pl.col("warmup")
+    srtt = pl.col("srtt_ms")
+    means = (
+        tables.scan("intervals")
+        .group_by(flow_keys)
+        .agg(
+            srtt.filter(first).mean().alias(_STARTS[0]),
+            srtt.filter(~first, counts).mean().alias(_STARTS[1]),
+            srtt.filter(counts).mean().alias("srtt"),
+            pl.col("t_ms").max().alias("end_ms"),
+        )
+        .collect()
+    )
+    flows = tables.flows.filter(COUNTED).join(means, on=flow_keys, maintain_order="left")
+    base = pl.col("srtt") - pl.col("srtt_minus_base_ms")
+    lasts = pl.col("end_ms") >= 2 * START_S * 1000
+    parted = flows.with_columns(pl.when(lasts).then(pl.col(name) - base) for name in _STARTS)
+    return parted.group_by(keys, maintain_order=True).agg(pl.col(*_STARTS).mean())
 
 
 def _srtt(tables: RunTables) -> pl.DataFrame:

@@ -46,6 +46,7 @@ function cellNumbers(cell, trials) {
     [both("delay"), "ms, smoothed RTT minus base RTT"],
     [`${cell.valid} of ${trials.length}`, `trials valid${cell.left_out ? `, ${cell.left_out} left out` : ""}`],
   ];
+  if (cell.held) items.push([cell.held, `limit of the queue${cell.dropped ? `, which dropped ${cell.dropped} packets and marked none` : ""}`]);
   const percent = (estimate) => `${fixed(mean(estimate))} %`;
   for (const [{ harm, delay_harm, same_harm }, group] of [[cell.l4s, l4s], [cell.classic, classic]]) {
     if (harm) items.push([percent(harm), `harm to ${group}'s goodput${ends(harm)}`]);
@@ -67,6 +68,7 @@ function further(cell, l4s, classic) {
   const quantiles = (name) => ["p50", "p95", "p99", "p999"].filter((q) => `l4s_${name}_${q}_ms` in has);
   if ("jain" in has && has.flows > 1) items.push([places(has.jain, 3), `Jain's index of ${has.flows} flows`]);
   if ("ratio" in has) items.push([places(has.ratio, 2), `goodput of a flow of ${l4s} over one of ${classic}`]);
+  if ("l4s_delay_first_5s_ms" in has) items.push([`${fixed(has.l4s_delay_first_5s_ms)}, ${fixed(has.l4s_delay_after_5s_ms)}`, `ms, delay of ${l4s} in its flows' first 5 s, and after`]);
   if ("utilisation" in has) items.push([`${fixed(has.utilisation * 100)} %`, "of the link used"]);
   for (const [name, group] of [["l4s", l4s], ["classic", classic]]) {
     const bins = ["100", "1000"].filter((ms) => `${name}_variation_${ms}ms` in has);

@@ -81,7 +81,8 @@ def make(tmp_path: Path) -> Make:
         folder = tmp_path / "tables"
         write(folder, "trials", trials)
         write(folder, "flows", flows)
-        write(folder, "sockets", [])
+        for name in ("intervals", "sockets"):
+            write(folder, name, [])
         write(folder, "catalog", catalog_rows())
         return load(tmp_path)
 

@@ -19,17 +19,43 @@ from tests.patience import PATIENCE_S, ran
 SHIPPED = Path(__file__).parents[4] / "matrices" / "quickstart.yaml"
 
 
-def test_without_choices_the_cells_are_those_of_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["init", "sub/mine.yaml"]) == 0
+def test_with_its_buffers_the_cells_are_those_of_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "sub/mine.yaml", "--buffers", "1,4"]) == 0
     shown = capsys.readouterr()
     assert shown.out == "sub/mine.yaml\n"
     assert "28 cells" in shown.err
     made = Matrix.load(Path("sub/mine.yaml"))
     assert made.name == "mine"
     assert {cell.id for cell in made.cells} == {cell.id for cell in Matrix.load(SHIPPED).cells}
+    assert not any("aqm.limit" in cell.factors for cell in made.cells)
     lines = Path("sub/mine.yaml").read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("# yaml-language-server: $schema=/")
     assert Path(lines[0].partition("=")[2]).is_file()
+
+
+def limits(*options: str) -> dict[str, set[tuple[str, float | None]]]:
+    """The limits of a matrix made with these options, by queue: what it states, and its buffer if any."""
+    file = Path("limits.yaml")
+    file.unlink(missing_ok=True)
+    assert main(["init", str(file), *options]) == 0
+    found: dict[str, set[tuple[str, float | None]]] = {}
+    for cell in Matrix.load(file).cells:
+        own = cell.get("aqm.limit") or cell.get("aqm.memlimit") or ""
+        buffer = cell.buffer_bdp if "buffer_bdp" in cell.given else None
+        found.setdefault(cell.aqm, set()).add((str(own), buffer))
+    return found
+
+
+def test_aqms_keep_their_own_limit_and_fifos_have_buffers() -> None:
+    fifo, own = {("", 1.0), ("", 4.0)}, {("default", None)}
+    found = limits()
+    assert found.pop("fifo") == fifo
+    assert len(found) == 6
+    assert all(stated == own for stated in found.values())
+    assert limits("--queues", "fq-codel,dualpi2", "--buffers", "default") == {"fq-codel": own, "dualpi2": own}
+    assert limits("--queues", "fifo,red") == {"fifo": fifo, "red": fifo}, "RED has no limit of its own"
+    assert limits("--queues", "cake,pie") == {"cake": own, "pie": own}, "they call it differently"
+    assert limits("--queues", "fq-codel", "--buffers", "2") == {"fq-codel": {("", 2.0)}}
 
 
 def test_choices_become_factors_and_axes() -> None:
@@ -44,14 +70,16 @@ def test_choices_become_factors_and_axes() -> None:
 
 def test_every_wrong_choice_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = ["--queues", "codle", "--rate", "10", "--cc", "prague,cubic", "--trials", "0", "--rtt", ","]
+    wrong += ["--buffers", "default,1"]
     assert main(["init", "mine.yaml", *wrong]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "error: --cc: takes one value, not 2",
         "error: --queues: the catalog has no queue codle; did you mean codel or fq-codel?",
         'error: --rate: expected a rate such as 100mbit, not "10"; add a unit: bit, kbit, mbit, gbit',
         "error: --rtt: needs a value",
+        "error: --buffers: takes either numbers or the word default",
         "error: --trials: 0 is out of range; it must be at least 1",
-        "5 problems",
+        "6 problems",
     ]
     assert not Path("mine.yaml").exists()
 
@@ -97,5 +125,5 @@ def test_the_commands_that_it_prints_can_be_copied(
     script = f'l4sbench() {{ {sys.executable} -m l4sbench "$@"; }}\n{plan}'
     ended = ran(["sh", "-c", script])
     assert ended.returncode == 0, ended.stderr
-    assert "28 cells" in ended.stdout + ended.stderr
+    assert "16 cells" in ended.stdout + ended.stderr
     assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -32,6 +32,19 @@ def test_too_few_trials_to_be_sure_are_noted(
     assert "will be sure" not in capsys.readouterr().err, "it has no verdicts"
 
 
+def test_what_queues_hold_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["topology: line6", "rate: 2mbit", "rtt: 20ms", "duration: 5s", "trials: 3", "rule: l4sbench1"]
+    lines += ["flows: {l4s: {cc: prague}, classic: {cc: cubic}}"]
+    lines += [
+        "axes: {queue: [{aqm: fifo, buffer_bdp: 1}, {aqm: fifo, buffer_bdp: 4}, {aqm: codel}, {aqm: pie}, "
+    ]
+    lines += ["  {aqm: fq-codel, aqm.limit: default}]}"]
+    Path("mine.yaml").write_text("\n".join(["matrix: mine", *lines]), encoding="utf-8")
+    assert main(["plan", "mine.yaml"]) == 0
+    held = "fifo limit 5 kB to 20 kB; codel, pie limit 4 packets; fq-codel limit 10240 packets"
+    assert f"queues: {held}\n" in capsys.readouterr().out
+
+
 def test_trials_that_are_not_tried_again_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

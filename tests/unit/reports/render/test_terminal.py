@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pytest
 from rich.console import Console
 
@@ -18,6 +19,7 @@ from reports.render.words import GLYPHS
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, Word, decide
+from tests.unit.reports.conftest import write
 
 Make = Callable[[Any], RunTables]
 
@@ -244,3 +246,52 @@ def test_verdicts_have_colours_of_their_own_that_black_does_not_hide(
     words = ("▼ l4s-starved", "▲ classic-starved", "✓ ok")
     found = [re.search(rf"\x1b\[1;(\d+)m{word}", out.getvalue()) for word in words]
     assert [shown and shown[1] for shown in found] == ["94", "31", "32"], "bright blue, red, green"
+
+
+def dropped(make: Make, **queue: Any) -> Decision:
+    """A cell of an L4S flow with AccECN that got no mark: in each trial the queue dropped 256 packets."""
+    tables = make([{"aqm": "codel", "rate_mbps": 2.0, "rtt_ms": 20.0, "l4s": [1] * 3, "classic": [0.9] * 3}])
+    flows = tables.flows.with_columns(
+        pl.when(pl.col("group") == "l4s").then(pl.lit("accecn")).otherwise(pl.lit("off")).alias("ecn"),
+        delivered_ce_packets=pl.lit(0),
+    )
+    write(tables.folder, "flows", flows.to_dicts())
+    sample = {"node": "router", "network": "net-rx", "handle": "3:", "kind": "codel", "cell": "cell-0000"}
+    counts = {"drops_packets": 256, "marks_packets": 0, **queue}
+    samples = [
+        sample
+        | {"trial": trial, "t_ms": t_ms, **{name: count * t_ms // 200 for name, count in counts.items()}}
+        for trial in (1, 2, 3)
+        for t_ms in (100, 200)
+    ]
+    write(tables.folder, "queues", samples)
+    return decide(RunTables(tables.folder), load_rule("pam25"))
+
+
+def test_a_queue_that_only_dropped_is_named(make: Make) -> None:
+    text = as_text(dropped(make), 300)
+    assert "queues: CoDel (+ECN) limit 4 packets" in text
+    assert "only dropped: in 1 cell the queue can mark and flows use ECN, but it marked nothing" in text
+    assert (
+        "CoDel (+ECN): limit 4 packets; this queue dropped 768 and marked 0 packets in 3 trials, cell-0000"
+        in text
+    )
+
+
+def test_a_queue_that_marked_others_or_dropped_nothing_is_not(make: Make) -> None:
+    for counts in ({"marks_packets": 2}, {"drops_packets": 0}):
+        assert "only dropped" not in as_text(dropped(make, **counts), 300)
+
+
+def test_limits_are_as_stated_or_the_queues_own(make: Make) -> None:
+    got = {"l4s": [40] * 3, "classic": [40] * 3}
+    cells = [
+        {"aqm": "fifo", "buffer_bdp": 1.0, **got},
+        {"aqm": "fifo", "buffer_bdp": 4.0, **got},
+        {"aqm": "codel", "aqm.limit": "default", **got},
+        {"aqm": "dualpi2", "aqm.limit_packets": 200, **got},
+    ]
+    text = as_text(decide(make(cells), load_rule("pam25")), 300)
+    assert "queues: FIFO limit 125 kB to 500 kB; " in text
+    assert "CoDel (+ECN) limit 1000 packets" in text
+    assert "DualPI2 limit 200 packets" in text

@@ -119,3 +119,48 @@ def test_the_warm_up_does_not_count(make: Make) -> None:
     tables = tables_of(make, flows, samples("l4s-0", steps), warmup_s=0.25)
     (row,) = variations(tables).to_dicts()
     assert row["variation_100ms"] == pytest.approx(0)
+
+
+def seconds(name: str, srtt_ms: list[float], warmup: int = 0) -> list[dict[str, Any]]:
+    """The intervals of a flow, one per second."""
+    about = {"flow": name, "group": name.partition("-")[0], "seconds": 1.0}
+    return [
+        KEY | about | {"t_ms": 1000 * number, "srtt_ms": srtt, "warmup": number <= warmup}
+        for number, srtt in enumerate(srtt_ms, 1)
+    ]
+
+
+def starting(make: Make, series: dict[str, list[float]], warmup: int = 0) -> dict[str, Any]:
+    """The metrics of one cell whose flows have these smoothed RTTs, second by second, on a path of 10 ms."""
+    flows = []
+    for name, srtt_ms in series.items():
+        counted = srtt_ms[warmup:]
+        flows.append(flow(name, 1, srtt_minus_base_ms=sum(counted) / len(counted) - 10))
+    tables = tables_of(make, flows, [])
+    rows = [row for name, srtt_ms in series.items() for row in seconds(name, srtt_ms, warmup)]
+    write(tables.folder, "intervals", rows)
+    (row,) = cell_metrics(RunTables(tables.folder)).to_dicts()
+    return row
+
+
+def parts(row: dict[str, Any], group: str = "l4s") -> tuple[float | None, float | None]:
+    return row[f"{group}_delay_first_5s_ms"], row[f"{group}_delay_after_5s_ms"]
+
+
+def test_the_delay_of_the_start_is_apart_from_the_rest(make: Make) -> None:
+    """Two flows of the group: the figure is the mean of both."""
+    steady = [15.0] * 12
+    row = starting(
+        make, {"l4s-0": [70.0] * 5 + [17.0] * 7, "l4s-1": [50.0] * 5 + [15.0] * 7, "classic-0": steady}
+    )
+    assert parts(row) == pytest.approx((50, 6))
+    assert parts(row, "classic") == pytest.approx((5, 5))
+
+
+def test_a_start_in_the_warm_up_is_known_but_not_in_the_rest(make: Make) -> None:
+    row = starting(make, {"l4s-0": [70.0] * 5 + [40.0] * 2 + [17.0] * 5}, warmup=7)
+    assert parts(row) == pytest.approx((60, 7))
+
+
+def test_a_short_flow_has_no_rest(make: Make) -> None:
+    assert parts(starting(make, {"l4s-0": [70.0] * 9})) == (None, None)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Queues under test: how much each holds, and which of them dropped although they could have marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from l4sbench.catalog import Bottleneck
+from l4sbench.text.parameters import OWN
+from l4sbench.text.units import Duration, Packets, Rate, Size
+from reports.result.labels import BUFFER
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
+    from reports.result.labels import Setting
+    from reports.result.load import RunTables
+
+_DROPS: Final = "sq-drop"
+"""Family of the queues that never mark."""
+
+
+@dataclass(frozen=True)
+class OnlyDropped:
+    """What a queue did in all valid trials of a cell: it dropped packets and marked none."""
+
+    packets: int
+    trials: int
+
+
+def limit(factors: Mapping[str, Setting], catalog: Catalog) -> Packets | Size | None:
+    """Return how much the queue of a cell with these factors holds; None if the catalog does not know it."""
+    queue = catalog.queues.get(str(factors["aqm"].value))
+    if queue is None or not {"rate_mbps", "rtt_ms", BUFFER} <= set(factors):
+        return None
+    rate = Rate(round(factors["rate_mbps"].amount * 1e6))
+    at = Bottleneck(rate, Duration(round(factors["rtt_ms"].amount * 1e6)), factors[BUFFER].amount)
+    name = f"aqm.{queue.buffer}"
+    if name in factors:  # a word
+        return queue.limit({queue.buffer: OWN}, at)
+    if (packets := factors.get(f"{name}_packets")) is not None:
+        return Packets(int(packets.amount))
+    if (size := factors.get(f"{name}_bytes")) is not None:
+        return Size(int(size.amount))
+    return queue.limit({}, at)
+
+
+def only_dropped(tables: RunTables, cells: Iterable[str]) -> dict[str, OnlyDropped]:
+    """Return those of the cells whose queue can mark, whose flows use ECN, and whose queue only dropped.
+
+    Samples of queues are many, so they are read for cells alone in which no flow got a mark.
+    """
+    marking = tables.catalog.filter(pl.col("kind") == "queue", pl.col("family") != _DROPS)["name"]
+    trials = tables.trials.filter(
+        pl.col("status") == "ok", pl.col("cell").is_in(list(cells)), pl.col("aqm").is_in(marking.implode())
+    ).select("cell", "trial")
+    flows = tables.flows.join(trials, on=["cell", "trial"], how="semi").filter(pl.col("ecn") != "off")
+    marks = flows.group_by("cell").agg(pl.col("delivered_ce_packets").eq(0).all(ignore_nulls=False))
+    unmarked = marks.filter(pl.col("delivered_ce_packets"))["cell"].to_list()
+    if not unmarked:
+        return {}
+    ended = (
+        tables.scan("queues")
+        .filter(pl.col("cell").is_in(unmarked), pl.col("marks_packets").is_not_null())
+        .join(trials.lazy(), on=["cell", "trial"], how="semi")
+        .group_by("cell", "trial", "node", "network", "handle")
+        .agg(pl.col("drops_packets", "marks_packets").sort_by("t_ms").last())
+        .group_by("cell")
+        .agg(pl.col("drops_packets", "marks_packets").sum(), pl.col("trial").n_unique().alias("trials"))
+        .filter(pl.col("drops_packets") > 0, pl.col("marks_packets") == 0)
+        .collect()
+    )
+    found = ended.select("cell", "drops_packets", "trials").iter_rows()
+    return {cell: OnlyDropped(packets, trials) for cell, packets, trials in found}
