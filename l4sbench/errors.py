@@ -142,7 +142,7 @@ def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | 
     candidates = list(dict.fromkeys(offered))
     folded = word.casefold()
     close = [name for name in candidates if folded in name.casefold().split(".")[1:]]
-    close = list(dict.fromkeys([*close, *difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)]))
+    close = close or difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
     if not close:
         close = [name for name in candidates if folded and name.casefold().startswith(folded)]
     if not close:

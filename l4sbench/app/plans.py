@@ -12,7 +12,9 @@ from l4sbench.printable import html_table, html_text
 from l4sbench.text.wording import as_duration, counted
 
 if TYPE_CHECKING:
+    from l4sbench.facts.cell import Cell
     from l4sbench.planning.plan import CellPlan, Plan, PlanRow, Reason, Spread
+    from l4sbench.text.units import Packets, Size, Value
 
 MOST_ROWS: Final = 60
 """Rows of a plan that are printed."""
@@ -85,16 +87,22 @@ def limits_of(plan: Plan) -> str:
 
     queues = plan.matrix.catalog.queues
     names = {name: f"aqm.{queue.buffer}" for name, queue in queues.items()}
-    # many cells differ in nothing that matters here
-    places = dict.fromkeys(
-        (cell.aqm, cell.get(names[cell.aqm]), Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp))
-        for cell in (planned.cell for planned in plan.asked)
-    )
-    found = (
-        (name, queues[name].limit({} if given is None else {queues[name].buffer: given}, at))
-        for name, given, at in places
-    )
-    return limits((name, limit) for name, limit in found if limit is not None)
+    # of very many cells those with the least and the most buffer of each queue suffice
+    ends: dict[tuple[str, Value | None], list[tuple[float, Cell]]] = {}
+    for cell in (planned.cell for planned in plan.asked):
+        size = cell.rate.bits_per_s * cell.rtt.ns * cell.buffer_bdp
+        own = ends.setdefault((cell.aqm, cell.get(names[cell.aqm])), [(size, cell), (size, cell)])
+        if size < own[0][0]:
+            own[0] = (size, cell)
+        elif size > own[1][0]:
+            own[1] = (size, cell)
+    held: list[tuple[str, Packets | Size]] = []
+    for (name, given), found in ends.items():
+        params = {} if given is None else {queues[name].buffer: given}
+        for _, cell in found:
+            limit = queues[name].limit(params, Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp))
+            held += [] if limit is None else [(name, limit)]
+    return limits(held)
 
 
 def more_rows(plan: Plan) -> int:

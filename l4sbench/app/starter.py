@@ -102,7 +102,7 @@ def checked(choice: Option, text: str, catalog: Catalog) -> str:
         try:
             match choice.name:
                 case "queues":
-                    catalog.queue(value)
+                    catalog.queue(catalog.queue_name(value))
                 case "cc" | "against":
                     catalog.congestion_control(value)
                 case "trials":
@@ -114,7 +114,7 @@ def checked(choice: Option, text: str, catalog: Catalog) -> str:
             problems.append(Problem("", place, wrong.message, wrong.hint))
     if problems:
         raise InputError(problems)
-    return ",".join(values)
+    return ",".join(dict.fromkeys(map(catalog.queue_name, values)) if choice.name == "queues" else values)
 
 
 def write(file: Path, chosen: Mapping[str, str], catalog: Catalog) -> int:

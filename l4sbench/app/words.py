@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from l4sbench.app.pages import glossary
 from l4sbench.catalog.describe import Description, described, facts
-from l4sbench.disk import assets
+from l4sbench.disk import assets, workloads
 from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, did_you_mean
 from l4sbench.facts.factors import FACTORS, GROUP_FACTORS, RESERVED
@@ -37,7 +38,7 @@ class Term:
     Attributes:
         name: as matrices and commands state it.
         kind: `queue`, `congestion control`, `factor`, `parameter`, `key of a matrix`, `rule`, `matrix`,
-            `topology` or, of the glossary, `word`.
+            `topology`, `workload` or, of the glossary, `word`.
         about: a sentence or more.
         facts: pairs of heading and text.
         params: parameters of a queue or congestion control.
@@ -61,6 +62,7 @@ KINDS: Final[Mapping[str, str]] = {
     "rule": "rule",
     "matrix": "matrix",
     "topology": "topology",
+    "workload": "workload",
 }
 """Word by which a command asks for one kind of thing -> the kind of `Term`."""
 
@@ -95,6 +97,13 @@ def explain(name: str, catalog: Catalog, kind: str = "") -> tuple[Term, ...]:
     """
     if kind == "topology" or (not kind and is_path(name)):
         return (_drawn(find_topology(name)),)
+    factor, equals, value = name.partition("=")
+    if equals and not kind:  # as filters have it
+        of_value: tuple[Term, ...] = ()
+        with suppress(InputError):  # most values are numbers
+            of_value = explain(value, catalog)
+        return (*of_value, *explain(factor, catalog))
+    name = catalog.queue_name(name)
     known = [*_words(catalog), *(_matrix(file) for file in _matrix_files() if file.stem == name)]
     if kind:
         known = [word for word in known if word.kind == KINDS[kind]]
@@ -119,12 +128,14 @@ def explain(name: str, catalog: Catalog, kind: str = "") -> tuple[Term, ...]:
 
 
 def _of_glossary(folded: str) -> tuple[Term, ...]:
-    """Return a word of the documents and of decision tables; it does not hide what matrices can name."""
+    """Return words of the documents and of decision tables: the one of this name, else those with it.
+
+    They do not hide what matrices can name.
+    """
     found = {word.casefold(): (word, meaning) for word, meaning in glossary().items()}
-    if folded not in found:
-        return ()
-    word, meaning = found[folded]
-    return (Term(word, "word", meaning, (("more", "l4sbench docs reading words"),)),)
+    names = [folded] if folded in found else [name for name in found if folded in name.split()]
+    more = (("more", "l4sbench docs reading words"),)
+    return tuple(Term(word, "word", meaning, more) for word, meaning in map(found.__getitem__, names))
 
 
 def _words(catalog: Catalog) -> Iterator[Term]:
@@ -139,6 +150,13 @@ def _words(catalog: Catalog) -> Iterator[Term]:
     for rule in _rules():
         yield Term(rule.rule, "rule", rule.about.strip(), _rule_facts(rule))
     yield from (Term(name, "topology", "", ()) for name in offered())
+    yield from map(_workload, workloads.offered())
+
+
+def _workload(name: str) -> Term:
+    found = workloads.workload(name)
+    used = ("in a matrix", f"{GROUP}.send: workload and {GROUP}.workload: {name}")
+    return Term(name, "workload", found.about.strip(), (used, ("source", found.source.strip())))
 
 
 def _drawn(found: Topology) -> Term:
@@ -281,6 +299,11 @@ def matrices() -> list[Row]:
         for file in _matrix_files()
         for content in [_content(file)]
     ]
+
+
+def ships(file: Path) -> bool:
+    """Return True if this is the file of a matrix that ships with l4sbench."""
+    return file.resolve().parent == assets.folder("matrices").resolve()
 
 
 def _matrix_files() -> list[Path]:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from l4sbench.catalog.catalog import Catalog
+from l4sbench.catalog.catalog import Catalog, linux_name
 from l4sbench.catalog.entries import (
     ECN_MODES,
     Bottleneck,
@@ -40,5 +40,6 @@ __all__ = [
     "KernelNeeds",
     "Queue",
     "SwitchProgram",
+    "linux_name",
     "switch_programs",
 ]

@@ -98,6 +98,11 @@ class Catalog:
         """Return the queue of that name; raise InputError with the available names if there is none."""
         return _lookup(self.queues, name, "aqm", "queue")
 
+    def queue_name(self, name: str) -> str:
+        """Return the name of a queue that may be spelled as in Linux, as `fq_codel`; another one as it is."""
+        found = linux_name(name)
+        return found if found in self.queues else name
+
     def congestion_control(self, name: str, path: str = "cc") -> CongestionControl:
         """Return the congestion control of that name; raise InputError as `queue`."""
         return _lookup(self.congestion_controls, name, path, "congestion control")
@@ -164,6 +169,11 @@ class Catalog:
     def _digest(self) -> str:
         text = "\n".join(f"{entry.name} {entry.digest}" for entry in self.entries)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def linux_name(name: str) -> str:
+    """Return the name that an entry has here, given as Linux spells it: entries have no underscore."""
+    return name.replace("_", "-")
 
 
 def _kind(entry: CatalogEntry) -> str:

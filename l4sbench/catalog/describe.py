@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.catalog.entries import Queue
+from l4sbench.disk.workloads import offered
 from l4sbench.text.parameters import OWN, plain
 from l4sbench.text.units import EXPECTED, Packets, Size
 from l4sbench.text.wording import counted
@@ -149,9 +150,16 @@ def _default(param: Parameter) -> str:
     return own or "not set"
 
 
+_LISTED: Final = {"queue": "queues", "cc": "ccs", "topology": "topologies"}
+
+
 def _values(param: Parameter) -> str:
     if param.choices:
         return _any(param.choices)
+    if param.refers == "workload":
+        return _any(tuple(offered()))
+    if param.refers in _LISTED:
+        return f"one of l4sbench list {_LISTED[param.refers]}"
     low = "more than 0" if param.positive else ""
     if param.minimum is not None:
         low = f"at least {written(param.minimum)}"

@@ -86,7 +86,7 @@ def _plan(args: argparse.Namespace) -> int:
     if planned.forecast is not None:
         answer(_more(planned.forecast, planned))
     _print_kernels(planned.plan)
-    warn_of(planned.plan)
+    warn_of(planned.plan, every=args.cells)
     for line in planned.advice:
         warn(line)
     source = "" if args.on == "virtual" else "as last recorded: "
@@ -125,14 +125,23 @@ def _export(args: argparse.Namespace) -> int:
     return 0
 
 
-def warn_of(plan: Plan) -> None:
-    """Print the matrix's notes, its unusual properties, and the trials that are not tried again."""
+def warn_of(plan: Plan, *, every: bool = False) -> None:
+    """Print the matrix's notes, its unusual properties, and the trials that are not tried again.
+
+    A matrix that ships with l4sbench is unusual on purpose: its cells are counted, unless with `every`.
+    """
+    from l4sbench.app.words import ships
     from l4sbench.planning.plan import Reason
 
     for note in plan.notes:
         say(f"note: {note}")
-    for caution in plan.cautions:
-        warn(f"{caution} ({_where(caution, len(plan.cells))})")
+    if plan.cautions and not every and ships(plan.matrix.path):
+        count = counted(len(set().union(*(caution.cells for caution in plan.cautions))), "cell")
+        name = plan.matrix.path.stem
+        say(f"note: {count} of {name} are unusual on purpose, and `l4sbench plan {name} --cells` says how")
+    else:
+        for caution in plan.cautions:
+            warn(f"{caution} ({_where(caution, len(plan.cells))})")
     if bare := plan.trials[Reason.NO_CAPTURES]:
         many = counted(bare, "trial")
         say(f"note: {many} ended without captures, to be repeated with them; all results are kept")

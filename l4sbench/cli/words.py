@@ -44,7 +44,8 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "explain",
         explain,
-        help="explain a queue, congestion control, factor, parameter, key, rule, matrix, topology or word",
+        help="explain a queue, congestion control, factor, parameter, key, rule, matrix, topology, workload "
+        "or word",
         examples=(
             "l4sbench explain dualpi2",
             "l4sbench explain aqm.target",
@@ -58,7 +59,7 @@ def add_parser(commands: Subparsers) -> None:
         nargs="+",
         metavar="NAME",
         help="its name, or the part of it behind the dot; before it, if you like, what it is: queue, cc, "
-        "factor, parameter, key, rule, matrix or topology",
+        "factor, parameter, key, rule, matrix, topology or workload",
     )
     explaining.add_argument("--json", action="store_true", help="print everything as JSON")
     add_catalog(explaining)

@@ -216,7 +216,7 @@ class _Expander:
             self._result.problem(*self._bad_pattern(meaning, statement))
             raw = statement.raw
             text = ("true" if raw else "false") if isinstance(raw, bool) else str(raw)
-            patterns.append((name, Pattern(text)))
+            patterns.append((name, Pattern.of(name, text)))
         return _Exclusion(rule.where, patterns)
 
     def _bad_pattern(self, meaning: Meaning, statement: Statement) -> list[Problem]:

@@ -52,6 +52,10 @@ _JSON_TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean", "s
 _ANY_SCALAR: Final[Schema] = {"type": ["string", "number", "boolean"]}
 
 
+NOT_A_MAP: Final = "expected one value, not a map"
+"""Message for a map under a key that has none."""
+
+
 def _scalar(raw: Any) -> Any:
     """Refuse lists, maps and null, which are never one value of one factor."""
     if raw is None:
@@ -60,7 +64,7 @@ def _scalar(raw: Any) -> Any:
         raise BadValueError("expected one value, not a list", "to cross values, put the list under axes")
     if isinstance(raw, dict):
         hint = "nest only flow groups and events; write other keys dotted, such as aqm.target"
-        raise BadValueError("expected one value, not a map", hint)
+        raise BadValueError(NOT_A_MAP, hint)
     return raw
 
 

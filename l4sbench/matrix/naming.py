@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, suggest
 from l4sbench.facts.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, Owner, name_of
@@ -43,6 +43,10 @@ SETTINGS = (
     "exclude",
     "include",
 )
+
+
+_MEANT: Final = {"name": "matrix"}
+"""Keys of other tools -> what they are called here."""
 
 
 def _workload(name: str, path: str) -> object:
@@ -116,7 +120,8 @@ class Names:
                     "unknown key",
                     f"write factors of a flow group dotted, such as {quoted(name)}.ecn",
                 )
-            return Problem("", name, "unknown key", did_you_mean(name, self._offered()))
+            hint = f"did you mean {_MEANT[name]}?" if name in _MEANT else did_you_mean(name, self._offered())
+            return Problem("", name, "unknown key", hint)
         dotted = [f"{group}.{rest}" for group in self.groups] if did_you_mean(head, self.groups) else ()
         if core is not None and not dotted:
             return Problem("", name, "unknown key", core)
@@ -141,6 +146,8 @@ class Names:
             BadValueError: the value is not valid, or names an entry that the catalog does not have.
         """
         value = factor.parse(raw)
+        if factor.refers == "queue" and isinstance(value, str):
+            value = self.catalog.queue_name(value)
         if factor.refers == "topology" and isinstance(value, str) and is_path(value):
             value = Path(value).stem  # `own_topologies` has read the file
         if factor.refers == "program" and isinstance(value, str):

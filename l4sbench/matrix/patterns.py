@@ -9,12 +9,13 @@ names are compared as text, with `*`, `?` and `[...]` as in file names.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from l4sbench.catalog import linux_name
 from l4sbench.disk.document import reported
 from l4sbench.disk.userfiles import short
 from l4sbench.errors import BadValueError, InputError, Problem, suggest
-from l4sbench.facts.factors import FACTORS
+from l4sbench.facts.factors import FACTORS, refers
 from l4sbench.text.parameters import plain
 from l4sbench.text.units import EXPECTED, Value, kind_of, parse_quantity
 
@@ -42,6 +43,11 @@ class Pattern:
         self.text = text
         self.alternatives = tuple(part.strip() for part in text.split(","))
         self._known: dict[tuple[type, Value], bool] = {}
+
+    @classmethod
+    def of(cls, factor: str, text: str) -> Self:
+        """Return a pattern for a factor's value; queues may be spelled as in Linux."""
+        return cls(linux_name(text) if refers(factor, "queue") else text)
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -105,7 +111,7 @@ def select(cells: Sequence[Cell], filters: Sequence[str]) -> tuple[Cell, ...]:
             message = f"no cell has a factor {short(name)}"
             problems.append(Problem("", short(text), message, suggest(name, offered)))
         else:
-            found = Pattern(pattern)
+            found = Pattern.of(name, pattern)
             patterns.append((name, found))
             problems += _unmatched(text, name, found, cells)
     if problems:

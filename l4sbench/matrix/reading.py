@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from l4sbench.disk.document import CUT, Document, KeyPath, parse, salvage
 from l4sbench.disk.userfiles import read_bytes
-from l4sbench.errors import BadValueError, InputError, Problem
+from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.facts.factors import EVENTS, FACTOR_NAMES
 from l4sbench.text.wording import quoted, quoted_name
 
@@ -169,12 +169,13 @@ class _Reader:
 
     def source(self, document: Document, path: Path, chain: tuple[Path, ...]) -> MatrixSource:
         """Return the source of a document and of what it extends; `chain` are the files that led to it."""
-        from l4sbench.matrix.grammar import MatrixFile
+        from l4sbench.matrix.grammar import NOT_A_MAP, MatrixFile
 
         salvaged = salvage(document, MatrixFile, name_of=factor_path, stand_ins=_STAND_INS)
         incomplete = not salvaged.complete
         own = _Collector(document, salvaged.model, incomplete).collect()
-        own.problems[:0] = [*document.problems, *salvaged.problems]
+        found = [_meant(one) if one.message == NOT_A_MAP else one for one in salvaged.problems]
+        own.problems[:0] = [*document.problems, *found]
         own.incomplete |= bool(document.problems)
         source: MatrixSource | None = None
         for index, name in enumerate(salvaged.model.extends or ()):
@@ -222,6 +223,12 @@ def _variant(own: MatrixSource, document: Document, quick: Quick, incomplete: bo
     changed.settings["matrix"] = f"{own.settings['matrix']}-{_QUICK}"
     where = document.where((_QUICK,), key=True)
     return Variant(replace(merge(own, changed), extended=True), where, document.places((_QUICK,)))
+
+
+def _meant(problem: Problem) -> Problem:
+    """Return a problem with the section that an unknown key with a map means, such as flows by flow."""
+    hint = did_you_mean(problem.path, ("events", *sorted(_SECTIONS)))
+    return replace(problem, hint=hint or problem.hint)
 
 
 def _without(path: Path, where: str, message: str) -> MatrixSource:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, PrivateAttr
 
+from l4sbench.catalog import linux_name
 from l4sbench.disk.document import Document, read, reported
 from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.text.models import Strict
@@ -148,7 +149,7 @@ def regret(decision: Decision, prevalence: Prevalence = UNIFORM) -> tuple[Regret
     keys = [_key(decision, cell.result) for cell in decision.cells]
     queues, competitors = {aqm for aqm, _, _ in keys}, {name for _, *names in keys for name in names}
     problems = [
-        *_unknown(prevalence, "queues", prevalence.queues, queues),
+        *_unknown(prevalence, "queues", prevalence.queues, queues, linux_name),
         *_unknown(prevalence, "competitors", prevalence.competitors, competitors),
     ]
     if problems:
@@ -164,11 +165,15 @@ def _key(decision: Decision, cell: CellResult) -> tuple[str, str, str]:
 
 
 def _unknown(
-    prevalence: Prevalence, key: str, weights: Mapping[str, float], known: set[str]
+    prevalence: Prevalence,
+    key: str,
+    weights: Mapping[str, float],
+    known: set[str],
+    called: Callable[[str], str] = str,
 ) -> Iterator[Problem]:
-    """Yield the names that have a weight, and that the run does not have."""
+    """Yield the names that have a weight, and that the run does not have as they are `called` here."""
     for name in weights:
-        if name not in known:
+        if called(name) not in known:
             message = f"the run has no {key.removesuffix('s')} {quoted(name)} to weigh"
             yield Problem(prevalence.where(key, name), key, message, suggest(name, sorted(known)))
 
@@ -241,7 +246,8 @@ def _weight(prevalence: Prevalence, key: tuple[str, str, str], modes: int) -> Fr
     It is exact, as weights are in any unit and products of floats may be too large for one.
     """
     aqm, cc, cc_ecn = key
-    queue = Fraction(prevalence.queues.get(aqm, 0.0) if prevalence.queues else 1.0)
+    queues = {linux_name(name): weight for name, weight in prevalence.queues.items()}
+    queue = Fraction(queues.get(aqm, 0.0) if queues else 1.0)
     weights = prevalence.competitors
     if not weights:
         return queue

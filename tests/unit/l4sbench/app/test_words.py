@@ -21,7 +21,7 @@ NAMES = {
     ],
     "factors": [*FACTORS, *(f"g.{name}" for name in GROUP_FACTORS)],
     "keys": list(SETTINGS),
-    "others": ["pam25", "quickstart", "line6"],
+    "others": ["pam25", "quickstart", "line6", "web-search", "regret"],
 }
 
 

@@ -88,7 +88,7 @@ def test_facts_of_entries() -> None:
         "in a matrix": "aqm: dualpi2",
         "family": "dualq (two coupled queues)",
         "marks": "ECT(0) and ECT(1); treats L4S apart",
-        "buffer_bdp sets": "aqm.limit",
+        "buffer_bdp sets": "aqm.limit; aqm.limit: default leaves it at its own, 10000 packets",
         "needs": "Linux 6.17, CONFIG_NET_SCH_DUALPI2, iproute2 6.18",
     }
     assert dict(facts(CATALOG.congestion_control("reno"))) == {

@@ -55,7 +55,7 @@ def test_aqms_keep_their_own_limit_and_fifos_have_buffers() -> None:
     assert limits("--queues", "fq-codel,dualpi2", "--buffers", "default") == {"fq-codel": own, "dualpi2": own}
     assert limits("--queues", "fifo,red") == {"fifo": fifo, "red": fifo}, "RED has no limit of its own"
     assert limits("--queues", "cake,pie") == {"cake": own, "pie": own}, "they call it differently"
-    assert limits("--queues", "fq-codel", "--buffers", "2") == {"fq-codel": {("", 2.0)}}
+    assert limits("--queues", "fq_codel,fq-codel", "--buffers", "2") == {"fq-codel": {("", 2.0)}}
 
 
 def test_choices_become_factors_and_axes() -> None:

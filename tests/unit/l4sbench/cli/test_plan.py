@@ -45,6 +45,46 @@ def test_what_queues_hold_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"queues: {held}\n" in capsys.readouterr().out
 
 
+def test_what_is_unusual_in_a_matrix_of_ours_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A study is repeated as it was; in one's own file the same is most likely a mistake."""
+    note = "note: 22 cells of pam25-cubic are unusual on purpose, and "
+    note += "`l4sbench plan pam25-cubic --cells` says how"
+    assert main(["plan", "pam25-cubic"]) == 0
+    assert capsys.readouterr().err.splitlines()[:1] == [note]
+    assert main(["plan", "pam25-cubic", "--cells"]) == 0
+    assert capsys.readouterr().err.count("warning: ") == 7
+    own = tmp_path / "own.yaml"
+    own.write_bytes((Path(__file__).parents[4] / "matrices" / "pam25-cubic.yaml").read_bytes())
+    assert main(["plan", str(own)]) == 0
+    assert capsys.readouterr().err.count("warning: ") == 7
+
+
+def test_a_queue_may_be_spelled_as_in_linux(capsys: pytest.CaptureFixture[str]) -> None:
+    """The cells are the same, whatever the spelling; filters and `exclude` know it, too."""
+    printed: list[str] = []
+    for name in ("fq-codel", "fq_codel"):
+        lines = [
+            "topology: line6",
+            "rate: 10mbit",
+            "rtt: 10ms",
+            "duration: 5s",
+            "trials: 3",
+            "rule: l4sbench1",
+        ]
+        lines += [
+            "flows: {l4s: {cc: prague}, classic: {cc: cubic}}",
+            f"axes: {{aqm: [fifo, {name}, {name}-l4s]}}",
+        ]
+        lines += [f"exclude: [{{aqm: {name}-*}}]"]
+        Path("mine.yaml").write_text("\n".join(["matrix: mine", *lines]), encoding="utf-8")
+        assert main(["plan", "mine.yaml", "--cells", f"aqm={name}"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert "\nfq-codel_1bdp_10mbit_10ms_cubic_prague-" in printed[0]
+
+
 def test_trials_that_are_not_tried_again_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -171,3 +171,25 @@ def test_unknown_names_suggest(argv: list[str], message: str, capsys: pytest.Cap
     found = capsys.readouterr()
     assert found.out == ""
     assert found.err == f"error: {message}\n"
+
+
+def test_a_queue_is_explained_as_linux_spells_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "explain", "fq_codel") == shown(capsys, "explain", "fq-codel")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("regret", ["expected regret: word"]),
+        ("l4s.workload", ["facebook-hadoop, facebook-weibull or web-search"]),
+        ("web-search", ["web-search: workload", "<group>.workload: web-search", "Alizadeh"]),
+        ("l4s.cc=prague", ["prague: congestion control", "<group>.cc: factor"]),
+        ("rtt=10ms", ["rtt: factor"]),
+        ("aqm", ["one of l4sbench list queues"]),
+    ],
+)
+def test_what_people_ask_for_is_explained(
+    name: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = shown(capsys, "explain", name)
+    assert [word for word in words if word not in text] == []

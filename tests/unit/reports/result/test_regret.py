@@ -49,6 +49,15 @@ def test_weights_of_queues(make: Make) -> None:
     assert "over 2 pairs of queue and competitor, as in mine, it lacks 20 %" in found.text
 
 
+def test_queues_of_weights_may_be_spelled_as_in_linux(make: Make) -> None:
+    cells = [
+        {"aqm": aqm, "l4s": [l4s], "classic": [96.0 - l4s]}
+        for aqm, l4s in (("fq-codel", 48.0), ("fifo", 0.0))
+    ]
+    found = of(make, cells, Prevalence(prevalence="mine", queues={"fq_codel": 1}))
+    assert (found.cost_percent, found.pairs) == (0, 1)
+
+
 def test_cells_behind_a_pair_count_alike_and_modes_share_a_competitors_weight(make: Make) -> None:
     starved: dict[str, Any] = {"l4s": [0.0], "classic": [96.0]}
     even: dict[str, Any] = {"l4s": [48.0], "classic": [48.0]}
