@@ -46,7 +46,7 @@ function cellNumbers(cell, trials) {
     [both("delay"), "ms, smoothed RTT minus base RTT"],
     [`${cell.valid} of ${trials.length}`, `trials valid${cell.left_out ? `, ${cell.left_out} left out` : ""}`],
   ];
-  if (cell.held) items.push([cell.held, `limit of the queue${cell.dropped ? `, which dropped ${cell.dropped} packets and marked none` : ""}`]);
+  if (cell.held) items.push([cell.held, `limit of the queue${cell.dropped ? `, which dropped ${cell.dropped} packets in the valid trials and marked none` : ""}`]);
   const percent = (estimate) => `${fixed(mean(estimate))} %`;
   for (const [{ harm, delay_harm, same_harm }, group] of [[cell.l4s, l4s], [cell.classic, classic]]) {
     if (harm) items.push([percent(harm), `harm to ${group}'s goodput${ends(harm)}`]);
