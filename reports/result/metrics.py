@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 BINS_MS: Final = (50, 100, 200, 500, 1000)
 
 START_S: Final = 5
-"""What counts as a flow's start. Behind FQ-CoDel with its own limit of 10,240 packets, at 50 Mbit/s and 10 or
-40 ms, the delay of a flow of Prague falls from 60 ms to what it stays at in this time."""
+"""Length of a flow's start. Behind FQ-CoDel with its own limit of 10,240 packets, at 50 Mbit/s and 10 or
+40 ms, the delay of a flow of Prague falls in this time from 60 ms to what it stays at."""
 
 _STARTS: Final = (f"delay_first_{START_S}s_ms", f"delay_after_{START_S}s_ms")
 

@@ -26,7 +26,7 @@ _DROPS: Final = "sq-drop"
 
 @dataclass(frozen=True)
 class OnlyDropped:
-    """What a queue did in all valid trials of a cell: it dropped packets and marked none."""
+    """Number of packets that a queue dropped in all valid trials of a cell, while it marked none."""
 
     packets: int
     trials: int
