@@ -24,7 +24,6 @@ from l4sbench.catalog.entries import (
     Queue,
 )
 from l4sbench.catalog.exports import Column, Exports
-from l4sbench.catalog.switches import SwitchProgram, switch_programs
 
 __all__ = [
     "ECN_MODES",
@@ -39,7 +38,5 @@ __all__ = [
     "KernelModule",
     "KernelNeeds",
     "Queue",
-    "SwitchProgram",
     "linux_name",
-    "switch_programs",
 ]

@@ -11,9 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from l4sbench.catalog.entries import CatalogEntry, CongestionControl, Queue
-from l4sbench.catalog.reader import read_entry
+from l4sbench.catalog.kept import KeptEntries
 from l4sbench.disk import assets
-from l4sbench.disk.document import read
 from l4sbench.disk.userfiles import is_file, is_folder
 from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.facts.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, FactorColumn, Owner, name_of
@@ -62,9 +61,12 @@ class Catalog:
             Problem(str(place), "", "catalog folder not found") for place in extra if not is_folder(place)
         ]
         entries: dict[tuple[str, str], CatalogEntry] = {}  # a queue and a congestion control may share a name
+        own = _files([assets.folder("kernels")])
+        kept = KeptEntries.of(own)
+        read: dict[Path, CatalogEntry] = {}
         for file in _files([assets.folder("kernels"), *extra]):
             try:
-                entry = read_entry(file)
+                read[file] = entry = kept.entries.get(file) or _read(file)
             except InputError as error:
                 problems += error.problems
                 continue
@@ -73,6 +75,8 @@ class Catalog:
                 message = f"{entry.name} is already the name of {other.folder / MODULE_FILE}"
                 problems.append(Problem(_where(file, "name"), "name", message, "choose another name"))
             entries[key] = entry
+        if not problems:
+            kept.keep(read[file] for file in own)
         problems += _exported_twice(entries.values())
         alike = {
             kind: {name: entry for (of, name), entry in entries.items() if of == kind} for kind, _ in entries
@@ -190,8 +194,16 @@ def _files(folders: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
+def _read(file: Path) -> CatalogEntry:
+    from l4sbench.catalog.reader import read_entry
+
+    return read_entry(file)
+
+
 def _where(file: Path, key: str) -> str:
     """Return the position of a key in a file that was read before."""
+    from l4sbench.disk.document import read
+
     return read(file).where((key,), key=True)
 
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
-
-from pydantic import Field
+from typing import Final, Literal
 
 Table = Literal["sockets", "queues"]
 ColumnKind = Literal["str", "int", "float"]
@@ -51,7 +49,7 @@ class Column:
     counters: tuple[str, ...]
     unit: str | None = None
     kind: ColumnKind | None = None
-    doc: Annotated[str, Field(exclude=True)] = field(default="", compare=False)
+    doc: str = field(default="", compare=False)
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -78,9 +76,7 @@ class Exports:
     source: str
     columns: tuple[Column, ...] = ()
     statistics: tuple[tuple[str, str], ...] = ()
-    panels: Annotated[tuple[tuple[str, tuple[str, ...]], ...], Field(exclude=True)] = field(
-        default=(), compare=False
-    )
+    panels: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
 
     def counter(self, name: str) -> str:
         """Return the name under which samplers write a counter; for sockets it begins with the module's."""

@@ -9,6 +9,7 @@ cheap, so that `l4sbench plan` starts quickly.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
@@ -107,6 +108,8 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; `argv` defaults to the arguments of this process."""
     streams.prepare()
+    # pydantic would look for plug-ins among all packages that are installed, which takes long
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         args = _parse(argv)
         code: int = args.command(args)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.disk import assets
-from l4sbench.disk.workloads import digest as digest_of_workload
 from l4sbench.facts.factors import DEFAULT_LAB, EVENTS, FACTORS, Owner, name_of, refers
 from l4sbench.facts.traits import Needs
 from l4sbench.program.trial import seed_of
@@ -118,7 +117,9 @@ class TrialInputs:
         total.update("\0".join((cell.id, *cell.group_names)).encode())
         total.update(self._topology(cell.topology))
         for workload in _workloads(cell.given):
-            total.update(f"\0{digest_of_workload(str(cell.factors[workload]))}".encode())
+            from l4sbench.disk.workloads import digest  # slow to import, and few cells need it
+
+            total.update(f"\0{digest(str(cell.factors[workload]))}".encode())
         for program in sorted(executables(cell)):
             total.update(f"\0{self._catalog.executable(program).digest}".encode())
         if capture and cell.capture == "off":  # otherwise the cell's id says so

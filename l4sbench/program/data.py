@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import PlainSerializer, PlainValidator
 
 from l4sbench.catalog import Expectation, Exports  # noqa: TC001  (pydantic reads it)
 from l4sbench.text.units import Duration
@@ -17,6 +18,8 @@ from l4sbench.traffic import DEFAULT_SEND, SENDS, Ready, Send
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pydantic import TypeAdapter
 
 OFFLOADS = ("tso", "gso", "gro", "lro")
 """Off on every port, as in the published experiments. One that a device lacks counts as off."""
@@ -303,13 +306,13 @@ class Program:
 
     def to_json(self) -> dict[str, object]:
         """Return plain lists, maps and scalars."""
-        plain: dict[str, object] = _PROGRAM.dump_python(self, mode="json")
+        plain: dict[str, object] = _adapter().dump_python(self, mode="json", exclude=_WORDS)
         return plain
 
     @staticmethod
     def from_json(plain: object) -> Program:
         """Parse plain data. Raises ValueError when it is not a program."""
-        return _PROGRAM.validate_python(plain)
+        return _adapter().validate_python(plain)
 
 
 def _updated(before: tuple[Expectation, ...], after: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
@@ -339,4 +342,14 @@ class Conditions:
     switches: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-_PROGRAM = TypeAdapter(Program)
+_WORDS: Final[Any] = {
+    "samplers": {"__all__": {"exports": {"__all__": {"panels": True, "columns": {"__all__": {"doc"}}}}}}
+}
+"""Parts of a program that only say what its tables mean."""
+
+
+@cache
+def _adapter() -> TypeAdapter[Program]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Program)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.catalog import Expectation, switch_programs
+from l4sbench.catalog import Expectation
 from l4sbench.program.data import Expected, Neighbour, Program, Readback, ReadKind, Route, Sampler
 from l4sbench.text.units import Rate
 
@@ -38,6 +38,8 @@ def switch_program(placement: Placement, node: Node) -> Program:
 
 
 def _expected(placement: Placement, network: str) -> Iterator[Expected]:
+    from l4sbench.catalog.switches import switch_programs
+
     kind, _ = placement.queue.expects(placement.cell.aqm_params, placement.setting)
     rate_bytes = placement.setting.rate.bits_per_s // 8
     yield Expected(

@@ -22,8 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 
-from filelock import FileLock, Timeout
-
 from l4sbench.disk.files import remove_tree, write_whole
 from l4sbench.disk.userfiles import read_bytes
 from l4sbench.errors import InputError, L4sbenchError
@@ -55,6 +53,8 @@ def hold(folder: Path, command: str = "") -> Iterator[None]:
         RunMoved: there is no such folder any more.
         DiskFull: there is no space to record this process.
     """
+    from filelock import FileLock, Timeout  # slow to import, and most commands lock nothing
+
     try:
         before = folder.stat()
     except FileNotFoundError as error:
@@ -113,6 +113,8 @@ def making_runs(home: Path) -> Iterator[None]:
     Raises:
         RunLocked: another process holds it for long.
     """
+    from filelock import FileLock, Timeout
+
     lock = FileLock(home / ".lock", timeout=_MAKING_S)
     try:
         lock.acquire()

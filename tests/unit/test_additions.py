@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from l4sbench.app import api
-from l4sbench.catalog import Catalog, switch_programs
+from l4sbench.catalog import Catalog
+from l4sbench.catalog.switches import switch_programs
 from l4sbench.cli import main
 from l4sbench.facts.factors import FACTORS
 from l4sbench.topology import offered

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import Field
 
-from l4sbench.catalog import Bottleneck, switch_programs
+from l4sbench.catalog import Bottleneck
+from l4sbench.catalog.switches import switch_programs
 from l4sbench.disk.document import Document
 from l4sbench.errors import InputError, Problem
 from l4sbench.program.switches import plain_value
@@ -26,7 +27,8 @@ from l4sbench.testbeds.ssh.layout import hosts_of
 from l4sbench.text.models import Strict
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog, Queue, SwitchProgram
+    from l4sbench.catalog import Catalog, Queue
+    from l4sbench.catalog.switches import SwitchProgram
     from l4sbench.disk.document import Tree
     from l4sbench.facts.cell import Cell
     from l4sbench.testbeds.ssh.layout import Host

@@ -22,14 +22,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import platformdirs
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from l4sbench.disk.files import PARTIAL, remove_tree, write_whole
 from l4sbench.errors import TestbedError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 PARTS = ("source", "kernel", "userland", "tools", "modules", "rootfs", "node-userland")
 DIGEST_LENGTH = 16
@@ -162,6 +164,8 @@ class Cache:
         path = self.root / "build.lock"
         if not path.exists():
             return None
+        from filelock import FileLock, Timeout  # slow to import, and only builds lock anything
+
         lock = FileLock(path)
         try:
             lock.acquire(timeout=0)
@@ -181,6 +185,8 @@ class Cache:
         Raises:
             TestbedError: The cache folder cannot be written, or another build still holds the lock.
         """
+        from filelock import FileLock
+
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.root / "build.lock")
@@ -199,7 +205,9 @@ class Cache:
             (self.root / "build.json").unlink(missing_ok=True)
             lock.release()
 
-    def _acquire(self, lock: FileLock, on_wait: Callable[[str], None], timeout_s: float) -> None:
+    def _acquire(self, lock: "FileLock", on_wait: Callable[[str], None], timeout_s: float) -> None:
+        from filelock import Timeout
+
         deadline, reported = time.monotonic() + timeout_s, ""
         while True:
             try:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import subprocess
-import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -220,7 +219,9 @@ def fetch_kernel_org(cache: Cache, say: Say, url: str | None = None) -> Source:
 def _open(url: str) -> IO[bytes]:
     if not url.startswith(("https://", "http://", "file://")):
         raise ValueError(f"not an address: {url}")
-    return urllib.request.urlopen(url, timeout=_CONNECT_S)  # type: ignore[no-any-return]  # noqa: S310
+    from urllib.request import urlopen  # slow to import
+
+    return urlopen(url, timeout=_CONNECT_S)  # type: ignore[no-any-return]  # noqa: S310
 
 
 def _download(stream: IO[bytes], to: Path, checksum: str, say: Say) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app import api
-from l4sbench.catalog import Catalog, switch_programs
+from l4sbench.catalog import Catalog
+from l4sbench.catalog.switches import switch_programs
 from l4sbench.disk import assets
 from l4sbench.errors import InputError
 from l4sbench.testbeds.ssh.layout import Host, hosts_of

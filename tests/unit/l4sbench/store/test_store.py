@@ -337,7 +337,7 @@ def test_a_run_that_is_moved_while_it_is_locked_is_not_made_again(
             run.path.rename(tmp_path / "away")
             return super().acquire(*args, **kwargs)
 
-    monkeypatch.setattr("l4sbench.store.lock.FileLock", Late)
+    monkeypatch.setattr("filelock.FileLock", Late)
     with pytest.raises(RunMoved), locked(run):
         pass
     assert not run.path.exists()
