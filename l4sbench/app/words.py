@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from l4sbench.app.pages import glossary
+from l4sbench.app.shipped import Shipped, ShippedMatrix
 from l4sbench.catalog.describe import Description, described, facts
 from l4sbench.disk import assets, workloads
 from l4sbench.disk.userfiles import short
@@ -22,7 +22,6 @@ from l4sbench.topology import find_topology, is_path, offered, topology
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CatalogEntry
     from l4sbench.topology import Topology
-    from reports.result.rules import Rule
 
 Facts: TypeAlias = tuple[tuple[str, str], ...]
 Row: TypeAlias = Mapping[str, str]
@@ -80,7 +79,7 @@ LISTS: Final[Mapping[str, str]] = {
 
 def names(catalog: Catalog) -> tuple[str, ...]:
     """Return every name that has an explanation."""
-    found = (*(word.name for word in _words(catalog)), *(file.stem for file in _matrix_files()))
+    found = (*(word.name for word in _words(catalog)), *(one.name for one in Shipped.load().matrices))
     return tuple(dict.fromkeys(found))
 
 
@@ -104,7 +103,7 @@ def explain(name: str, catalog: Catalog, kind: str = "") -> tuple[Term, ...]:
             of_value = explain(value, catalog)
         return (*of_value, *explain(factor, catalog))
     name = catalog.queue_name(name)
-    known = [*_words(catalog), *(_matrix(file) for file in _matrix_files() if file.stem == name)]
+    known = [*_words(catalog), *(_matrix(one) for one in Shipped.load().matrices if one.name == name)]
     if kind:
         known = [word for word in known if word.kind == KINDS[kind]]
     head, dot, rest = name.partition(".")
@@ -146,9 +145,9 @@ def _words(catalog: Catalog) -> Iterator[Term]:
         yield Term(factor.name, "factor", f"{factor.meaning}.", _param_facts(factor))
     yield from _parameters("aqm", catalog.queues.values())
     yield from _parameters(GROUP, catalog.congestion_controls.values())
-    yield from _keys()
-    for rule in _rules():
-        yield Term(rule.rule, "rule", rule.about.strip(), _rule_facts(rule))
+    shipped = Shipped.load()
+    yield from (Term(key.name, "key of a matrix", key.about, key.facts) for key in shipped.keys)
+    yield from (Term(rule.name, "rule", rule.about, rule.facts) for rule in shipped.rules)
     yield from (Term(name, "topology", "", ()) for name in offered())
     yield from map(_workload, workloads.offered())
 
@@ -204,43 +203,11 @@ def _parameters(owner: str, entries: Iterable[CatalogEntry]) -> Iterator[Term]:
         yield Term(f"{owner}.{name}", "parameter", f"{meaning}.", (of, *values, *source))
 
 
-@cache
-def _keys() -> tuple[Term, ...]:
-    from l4sbench.matrix import json_schema
-    from l4sbench.matrix.naming import SETTINGS
-
-    schema = json_schema()
-    more = (("more", "l4sbench docs matrix"),)
-    words = []
-    for key in SETTINGS:
-        shape = schema["properties"][key]
-        part = next((one["$ref"] for one in shape.get("anyOf", ()) if "$ref" in one), "").rpartition("/")[2]
-        about = shape.get("description") or schema["$defs"].get(part, {}).get("description", "")
-        words.append(Term(key, "key of a matrix", about, more))
-    return tuple(words)
-
-
 def _factors() -> Iterator[Description]:
     for prefix, table in (("", FACTORS), (f"{GROUP}.", GROUP_FACTORS)):
         for factor in table.values():
             found = described(factor)
             yield replace(found, name=f"{prefix}{found.name}", source=found.source or "l4sbench docs matrix")
-
-
-def _rules() -> Iterator[Rule]:
-    from reports.result.rules import FOLDER, load_rule
-
-    yield from (load_rule(file.stem) for file in sorted(FOLDER.glob("*.yml")))
-
-
-def _rule_facts(rule: Rule) -> Facts:
-    low, high = rule.limits_percent.low, rule.limits_percent.high
-    return (
-        ("in a matrix", f"rule: {rule.rule}"),
-        ("limits", f"{low:g} to {high:g} %"),
-        ("version", str(rule.version)),
-        ("source", rule.source.strip()),
-    )
 
 
 def queues(catalog: Catalog) -> list[Row]:
@@ -289,15 +256,8 @@ def factors() -> list[Row]:
 
 def rules() -> list[Row]:
     """Return a row for every rule for verdicts that ships with l4sbench."""
-    return [{"rule": rule.rule, **dict(_rule_facts(rule)[1:3]), "about": rule.about} for rule in _rules()]
-
-
-def matrices() -> list[Row]:
-    """Return a row for every matrix that ships with l4sbench."""
     return [
-        {"matrix": file.stem, "quick": "yes" if "quick" in content else "", "description": _about(content)}
-        for file in _matrix_files()
-        for content in [_content(file)]
+        {"rule": rule.name, **dict(rule.facts[1:3]), "about": rule.about} for rule in Shipped.load().rules
     ]
 
 
@@ -306,27 +266,38 @@ def ships(file: Path) -> bool:
     return file.resolve().parent == assets.folder("matrices").resolve()
 
 
-def _matrix_files() -> list[Path]:
-    return sorted(assets.folder("matrices").glob("*.yaml"))
+def matrices() -> list[Row]:
+    """Return a row for every matrix that ships with l4sbench, study after study, those without one first.
+
+    The minutes are those of the virtual testbed on this machine.
+    """
+    from l4sbench.planning.cost import CostBook
+    from l4sbench.testbeds.virtual import TRAITS
+
+    cost = CostBook.of("virtual", TRAITS.cost).model()
+    at_once = TRAITS.workers()
+
+    def minutes(one: ShippedMatrix) -> str:
+        return f"{max(1, round(one.work_s(cost) / at_once / 60))}" if one.cells is not None else ""
+
+    return [
+        {
+            "study": one.study,
+            "matrix": one.name,
+            "cells": "" if one.cells is None else str(one.cells),
+            "minutes": minutes(one),
+            "quick": "yes" if one.quick else "",
+            "description": one.about,
+        }
+        for one in sorted(Shipped.load().matrices, key=lambda one: one.study)
+    ]
 
 
-def _matrix(file: Path) -> Term:
-    content = _content(file)
-    facts = [("file", str(file)), ("run", f"l4sbench run {file.stem}")]
-    if "quick" in content:
-        facts.append(("quick", f"l4sbench run {file.stem} --quick"))
-    return Term(file.stem, "matrix", _about(content), tuple(facts))
-
-
-def _content(file: Path) -> Mapping[str, object]:
-    from l4sbench.disk.document import read
-
-    content = read(file).content
-    return content if isinstance(content, dict) else {}
-
-
-def _about(content: Mapping[str, object]) -> str:
-    return " ".join(str(content.get("description") or "no description").split())
+def _matrix(one: ShippedMatrix) -> Term:
+    facts = [("file", str(one.file)), ("run", f"l4sbench run {one.name}")]
+    if one.quick:
+        facts.append(("quick", f"l4sbench run {one.name} --quick"))
+    return Term(one.name, "matrix", one.about, tuple(facts))
 
 
 def topologies() -> list[Row]:

@@ -11,6 +11,7 @@ import itertools
 import os
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -127,6 +128,47 @@ def as_table(rows: Sequence[Mapping[str, object]], *, right: frozenset[str] = fr
         ).rstrip()
         for line in cells
     ]
+
+
+_LEAST: Final = 50
+"""Columns that a text needs beside others; with fewer it goes below them."""
+
+
+def as_blocks(
+    rows: Sequence[Mapping[str, object]], width: int, *, right: frozenset[str] = frozenset()
+) -> list[list[str]]:
+    """Return the lines of the heading and of each row, as those of `as_table`, but none longer than `width`.
+
+    The last column is wrapped beside the others, or below them. Where even these are too wide, each row has
+    its first column as a heading.
+    """
+    table = as_table(rows, right=right)
+    if max(map(len, table), default=0) <= width:
+        return [[line] for line in table]
+    last = list(rows[0])[-1]
+    narrow = as_table([{k: v for k, v in row.items() if k != last} for row in rows], right=right)
+    used = max(map(len, narrow))
+    if used > width:
+        return [[], *(_block(row, last, width) for row in rows)]
+    beside = width - used - 2 >= _LEAST
+    room, indent = (width - used - 2, " " * (used + 2)) if beside else (width - 4, " " * 4)
+    blocks = []
+    for line, text in zip(narrow, (last, *(str(row[last]) for row in rows)), strict=True):
+        texts = _wrapped(text, room)
+        first = f"{line.ljust(used)}  {texts.pop(0)}" if beside and texts else line
+        blocks.append([first, *(f"{indent}{text}" for text in texts)])
+    return blocks if beside else [blocks[0][:1], *blocks[1:]]
+
+
+def _block(row: Mapping[str, object], last: str, width: int) -> list[str]:
+    first, *others = (name for name in row if name != last)
+    stated = "; ".join(f"{name}: {row[name]}" for name in others if row[name])
+    below = (*_wrapped(str(row[last]), width - 4), *_wrapped(stated, width - 4))
+    return [str(row[first]), *(f"    {line}" for line in below)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
 
 
 def as_path(path: Path) -> str:

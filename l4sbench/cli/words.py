@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_catalog, add_command, add_runs
-from l4sbench.cli.terminal import Styled, answer, answer_json, as_path, as_table, is_terminal
+from l4sbench.cli.terminal import Styled, answer, answer_json, as_blocks, as_path, as_table, is_terminal
 from l4sbench.errors import InputError, suggest
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from l4sbench.catalog.describe import Description
 
 _WIDTH: Final = 100
+_NUMBERS: Final = frozenset({"cells", "minutes", "nodes"})
+_STUDY: Final = "study"
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -29,13 +31,21 @@ def add_parser(commands: Subparsers) -> None:
         "list",
         list_all,
         help="list queues, congestion controls, factors, rules, matrices, topologies or runs",
-        examples=("l4sbench list", "l4sbench list queues", "l4sbench list runs --json"),
+        examples=(
+            "l4sbench list",
+            "l4sbench list queues",
+            "l4sbench list matrices quick          only those with this word",
+            "l4sbench list runs --json",
+        ),
     )
     listing.add_argument(
         "what",
         nargs="?",
         metavar="WHAT",
         help="one of queues, ccs, factors, rules, matrices, topologies, runs",
+    )
+    listing.add_argument(
+        "words", nargs="*", default=[], metavar="WORD", help="only rows that have all of these words"
     )
     listing.add_argument("--json", action="store_true", help="print the rows as JSON")
     add_catalog(listing)
@@ -72,7 +82,7 @@ def list_all(args: argparse.Namespace) -> int:
     if args.what is None:
         rows: Sequence[Row] = [{"list": name, "contents": about} for name, about in LISTS.items()]
     elif args.what in LISTS:
-        rows = _rows(args)
+        rows = [row for row in _rows(args) if _has(row, args.words)]
     else:
         hint = suggest(args.what, LISTS)
         raise InputError(f"{args.what} is not a valid list", hint)
@@ -80,12 +90,38 @@ def list_all(args: argparse.Namespace) -> int:
         answer_json([dict(row) for row in rows])
         return 0
     if not rows:
-        answer(f"there are no {args.what}" + (f" below {args.runs}" if args.what == "runs" else ""))
-    # a terminal shows one line per row; pipes and files get everything
-    width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else 0
-    for line in as_table(rows):
-        answer(line if not width or len(line) <= width else f"{line[: width - 3].rstrip()}...")
+        of = f" with {' and '.join(args.words)}" if args.words else ""
+        answer(f"there are no {args.what}{of}" + (f" below {args.runs}" if args.what == "runs" else ""))
+    elif is_terminal(sys.stdout):
+        _print_rows(rows, shutil.get_terminal_size().columns)
+    else:  # a line per row, for grep
+        for line in as_table(rows, right=_NUMBERS):
+            answer(line)
     return 0
+
+
+def _has(row: Row, words: Sequence[str]) -> bool:
+    """Return True if all words are in a row; a heading is in the rows where it holds, as `quick` is."""
+    text = " ".join(
+        (*row.values(), *(heading for heading, value in row.items() if value == "yes"))
+    ).casefold()
+    return all(word.casefold() in text for word in words)
+
+
+def _print_rows(rows: Sequence[Row], width: int) -> None:
+    """Print rows for a terminal; those of a study under its name."""
+    plain = [{name: text for name, text in row.items() if name != _STUDY} for row in rows]
+    heading, *blocks = as_blocks(plain, width, right=_NUMBERS)
+    for line in heading:
+        answer(line)
+    before = ""
+    for row, block in zip(rows, blocks, strict=True):
+        if (study := row.get(_STUDY, "")) != before:
+            answer()
+            answer(Styled(study, "bold"))
+            before = study
+        for line in block:
+            answer(line)
 
 
 def _rows(args: argparse.Namespace) -> Sequence[Row]:

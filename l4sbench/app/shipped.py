@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Matrices, rules and keys that ship with l4sbench, in words; kept in the user's cache until a file changes.
+
+Without a cache they take seconds: every matrix is expanded to count its cells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from l4sbench.disk import assets
+from l4sbench.disk.memo import Memo
+from l4sbench.errors import InputError
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
+    from l4sbench.facts.traits import CostModel
+
+_YEAR: Final = re.compile(r"[a-z]+[0-9]{2}")
+_CODE: Final = (
+    "app",
+    "catalog",
+    "disk",
+    "facts",
+    "matrix",
+    "planning",
+    "program",
+    "text",
+    "topology",
+    "traffic",
+)
+"""Packages that decide what is kept."""
+
+
+@dataclass(frozen=True)
+class ShippedMatrix:
+    """A matrix in words.
+
+    Attributes:
+        name: its name.
+        about: the question it asks.
+        quick: True if it has a quick variant.
+        cells: number of its cells; None if the file is not valid.
+        study: study after which it is; empty for questions of l4sbench's own.
+        trials: number of trials up to the first look.
+        virtual_s: their time, in seconds of the testbed.
+        carried_mbit: the megabits that they carry.
+    """
+
+    name: str
+    about: str
+    quick: bool
+    study: str
+    cells: int | None = None
+    trials: int = 0
+    virtual_s: float = 0.0
+    carried_mbit: float = 0.0
+
+    @property
+    def file(self) -> Path:
+        """Its file."""
+        return assets.folder("matrices") / f"{self.name}.yaml"
+
+    def work_s(self, cost: CostModel) -> float:
+        """Return the wall seconds of one worker for its trials."""
+        growing_s = self.virtual_s * cost.per_virtual_s + self.carried_mbit * cost.per_mbit_s
+        return self.trials * cost.fixed_s + growing_s
+
+
+@dataclass(frozen=True)
+class Named:
+    """A rule or key in words: its name, meaning, and pairs of heading and text."""
+
+    name: str
+    about: str
+    facts: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Self:
+        """Return it again from plain data."""
+        return cls(
+            plain["name"], plain["about"], tuple((str(one), str(text)) for one, text in plain["facts"])
+        )
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """Everything that is described here: matrices and rules by name, keys in the order of the grammar."""
+
+    matrices: tuple[ShippedMatrix, ...]
+    rules: tuple[Named, ...]
+    keys: tuple[Named, ...]
+
+    @classmethod
+    def load(cls) -> Self:
+        """Return it from the cache if no file has changed, else from the files.
+
+        Raises:
+            InputError: a file is not valid YAML, or a rule is not valid.
+        """
+        from reports.result import rules
+
+        package = Path(__file__).parents[1]
+        data = (
+            *sorted(assets.folder("matrices").rglob("*.y*ml")),
+            *sorted(assets.folder("kernels").glob("*/module.yml")),
+            *sorted(assets.folder("workloads").glob("*.yml")),
+            *sorted(rules.FOLDER.glob("*.yml")),
+        )
+        code = (*(package / name for name in _CODE), rules.FOLDER)
+        return cls._of(Memo.of("shipped", code=code, data=data))
+
+    @classmethod
+    @lru_cache(maxsize=1)
+    def _of(cls, memo: Memo) -> Self:
+        plain = memo.load()
+        with suppress(LookupError, TypeError, ValueError, AttributeError):
+            return cls(
+                tuple(ShippedMatrix(**one) for one in plain["matrices"]),
+                *(tuple(Named.of(one) for one in plain[name]) for name in ("rules", "keys")),
+            )
+        found = cls(tuple(_matrices()), tuple(_rules()), tuple(_keys()))
+        memo.save(asdict(found))
+        return found
+
+
+def _matrices() -> Iterator[ShippedMatrix]:
+    from l4sbench.catalog import Catalog
+    from l4sbench.disk.document import read
+
+    catalog = Catalog.load()
+    files = sorted(assets.folder("matrices").glob("*.yaml"))
+    alike = Counter(file.stem.partition("-")[0] for file in files)
+    for file in files:
+        content = read(file).content
+        stated = content if isinstance(content, dict) else {}
+        about = " ".join(str(stated.get("description") or "no description").split())
+        first = file.stem.partition("-")[0]
+        study = first if _YEAR.fullmatch(first) or alike[first] > 1 else ""
+        try:
+            size = _size(file, catalog)
+        except InputError:
+            size = {}
+        yield ShippedMatrix(file.stem, about, "quick" in stated, study, **size)
+
+
+def _size(file: Path, catalog: Catalog) -> dict[str, Any]:
+    from l4sbench.matrix import Matrix
+    from l4sbench.planning.cost import carried_mbps
+    from l4sbench.planning.plan import looks
+
+    matrix = Matrix.load(file, catalog)
+    each = looks(matrix.trials)[0]
+    lasts_s = [(cell.warmup.ns + cell.duration.ns) / 1e9 for cell in matrix.cells]
+    carried = (second * carried_mbps(cell) for second, cell in zip(lasts_s, matrix.cells, strict=True))
+    return {
+        "cells": len(matrix.asked),
+        "trials": each * len(matrix.cells),
+        "virtual_s": each * sum(lasts_s),
+        "carried_mbit": each * sum(carried),
+    }
+
+
+def _rules() -> Iterator[Named]:
+    from reports.result.rules import FOLDER, load_rule
+
+    for rule in (load_rule(file.stem) for file in sorted(FOLDER.glob("*.yml"))):
+        facts = (
+            ("in a matrix", f"rule: {rule.rule}"),
+            ("limits", f"{rule.limits_percent.low:g} to {rule.limits_percent.high:g} %"),
+            ("version", str(rule.version)),
+            ("source", rule.source.strip()),
+        )
+        yield Named(rule.rule, rule.about.strip(), facts)
+
+
+def _keys() -> Iterator[Named]:
+    from l4sbench.matrix import json_schema
+    from l4sbench.matrix.naming import SETTINGS
+
+    schema = json_schema()
+    for key in SETTINGS:
+        shape = schema["properties"][key]
+        part = next((one["$ref"] for one in shape.get("anyOf", ()) if "$ref" in one), "").rpartition("/")[2]
+        about = shape.get("description") or schema["$defs"].get(part, {}).get("description", "")
+        yield Named(key, about, (("more", "l4sbench docs matrix"),))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""What `l4sbench list` looks like on a terminal, which rows it picks, and the sizes of matrices."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from l4sbench.cli import main
+from l4sbench.disk import assets
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Returns what a command prints on a terminal of 80 columns without colours."""
+    for name, value in (("COLUMNS", "80"), ("TERM", "xterm"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+
+    def show(*argv: str) -> str:
+        with monkeypatch.context() as patched:
+            patched.setattr(sys.stdout, "isatty", lambda: True)
+            return shown(capsys, *argv)
+
+    return show
+
+
+def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main(argv) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what", ["queues", "ccs", "factors", "rules", "topologies", "matrices"])
+def test_a_terminal_of_80_columns_shows_every_word(
+    what: str, narrow: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = narrow("list", what)
+    assert max(map(len, text.splitlines())) <= 80
+    words = set(text.split())
+    for row in json.loads(shown(capsys, "list", what, "--json")):
+        assert set(list(row.values())[-1].split()) <= words
+
+
+def test_factors_have_their_meaning_on_a_narrow_terminal(narrow: Callable[..., str]) -> None:
+    text = narrow("list", "factors")
+    assert (
+        "rtt\n    Round-trip time without queues\n    default: none, every cell states it; values: " in text
+    )
+
+
+def test_matrices_are_grouped_by_study(narrow: Callable[..., str]) -> None:
+    text = narrow("list", "matrices")
+    assert re.match(r"matrix +cells +minutes +quick\n", text)
+    groups = [line for line in text.splitlines() if re.fullmatch(r"[a-z]+[0-9]*", line)]
+    assert groups == ["anrw24", "ncf26", "pam25", "replication", "segsize26", "stress25", "testbeds25"]
+    assert text.index("\nquickstart ") < text.index("\nanrw24\n") < text.index("\nanrw24-fig1 ")
+
+
+def test_matrices_have_the_sizes_that_plan_states(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {row["matrix"]: row for row in json.loads(shown(capsys, "list", "matrices", "--json"))}
+    for name in ("quickstart", "pam25-cubic"):
+        plan = json.loads(shown(capsys, "plan", name, "--json"))
+        assert rows[name]["cells"] == str(len(plan["cells"]))
+        assert rows[name]["minutes"] == str(round(plan["wall_s"] / 60))
+    assert rows["low-rates"]["minutes"] == "1"
+
+
+def test_words_pick_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    every = json.loads(shown(capsys, "list", "matrices", "--json"))
+    quick = json.loads(shown(capsys, "list", "matrices", "quick", "--json"))
+    assert [row for row in every if row["quick"] or row["matrix"] == "quickstart"] == [
+        row for row in quick if row["matrix"] != "sure"
+    ]
+    assert [
+        row["matrix"] for row in json.loads(shown(capsys, "list", "matrices", "PAM25", "flows", "--json"))
+    ]
+    assert [row["queue"] for row in json.loads(shown(capsys, "list", "queues", "L4S", "yes", "--json"))] == [
+        "dualpi2",
+        "fq-codel-l4s",
+    ]
+    assert shown(capsys, "list", "matrices", "zzz") == "there are no matrices with zzz\n"
+
+
+def test_a_matrix_that_is_not_valid_has_no_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("kernels", "workloads"):
+        (tmp_path / name).symlink_to(assets.folder(name))
+    (tmp_path / "matrices").mkdir()
+    (tmp_path / "matrices" / "topologies").symlink_to(assets.folder("matrices") / "topologies")
+    file = tmp_path / "matrices" / "mine.yaml"
+    text = (assets.folder("matrices") / "quickstart.yaml").read_text(encoding="utf-8")
+    monkeypatch.setattr(assets, "root", lambda: tmp_path)
+    file.write_text(text, encoding="utf-8")
+    (row,) = json.loads(shown(capsys, "list", "matrices", "--json"))
+    assert row["cells"] == "28"
+    file.write_text(text.replace("aqm:", "aqn:"), encoding="utf-8")
+    (row,) = json.loads(shown(capsys, "list", "matrices", "--json"))
+    assert (row["cells"], row["minutes"]) == ("", "")
