@@ -218,7 +218,9 @@ def _state(progress: events.Progress, now_s: float) -> str:
     rate = progress.rate_per_min(now_s)
     if rate is not None:
         parts.append(f"{rate:.1f} per minute")
-    if progress.stopping:
+    if progress.over:
+        parts += ["writing tables"] if not progress.stopping else []
+    elif progress.stopping:
         parts.append(f"stopping, {progress.running} running")
     else:
         parts.append(f"{as_duration(progress.left_s(now_s))} left")
@@ -227,7 +229,7 @@ def _state(progress: events.Progress, now_s: float) -> str:
 
 def _planned(event: events.RunPlanned) -> _Line:
     if not event.trials:
-        return ()  # the end of the run says so
+        return ("nothing to run",)
     share_s = event.work_s / max(1, event.jobs)
     workers = f"{event.jobs} at once" if event.jobs > 1 else "one after another"
     what = f"{counted(event.trials, 'trial')} of {counted(event.cells, 'cell')} to run"
@@ -264,6 +266,19 @@ def _notice_text(event: events.Event) -> str | None:
             return f"stopping: {event.reason}{running}"
         case _:
             return None
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal what is being done until the block ends; nothing anywhere else."""
+    if not wants_bar():
+        yield
+        return
+    print(printable(what), end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 @contextmanager

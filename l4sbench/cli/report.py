@@ -221,9 +221,14 @@ def show_decision(
     `command` runs its matrix again; with `every` the page has former cells, too. Returns None for a run
     directory that cannot be written.
     """
+    from l4sbench.cli.progress import working
+
     costs = show(decision, command, prevalence)
     target = _target(run, output, every=every)
-    return target.write(decision, costs) if target else None
+    if target is None:
+        return None
+    with working("writing tables and page"):
+        return target.write(decision, costs)
 
 
 def _target(run: StoredRun, output: Path | None, *, every: bool = False) -> Report | None:

@@ -146,7 +146,8 @@ def _sum_up(result: RunResult, path: Path, report: Path | None) -> None:
         "not tried again": result.given_up,
     }
     ran = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-    say(f"trials: {ran or 'nothing to run'}")
+    if ran:  # else it was said before
+        say(f"trials: {ran}")
     say(f"run:    {as_path(path)}")
     if report:
         say(f"report: {as_path(report)}")

@@ -141,7 +141,7 @@ class Progress:
     """Progress of a run: a pure fold over its events that yields rate and remaining time.
 
     `work_s` is the estimated work of the run, `done_s` that of its ended trials, both in wall seconds of
-    one worker; `running` counts the trials in progress.
+    one worker; `running` counts the trials in progress; `over` is True after the last event.
     """
 
     trials: int = 0
@@ -155,6 +155,7 @@ class Progress:
     discarded: int = 0
     at_s: float = 0.0
     stopping: str | None = None
+    over: bool = False
 
     @property
     def ended(self) -> int:
@@ -214,6 +215,8 @@ class Progress:
                 )
             case RunStopping():
                 now = replace(now, stopping=event.reason)
-            case RunEnded() | StageBegun():
+            case RunEnded():
+                now = replace(now, over=True)
+            case StageBegun():
                 pass
         return now

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.disk import assets
+from l4sbench.disk.memo import Memo
 from l4sbench.facts.factors import DEFAULT_LAB, EVENTS, FACTORS, Owner, name_of, refers
 from l4sbench.facts.traits import Needs
 from l4sbench.program.trial import seed_of
@@ -61,12 +62,18 @@ _MOST_SEEN: Final = 100_000
 def authors_digest() -> str:
     """Return the digest of all source files that decide what is in a program."""
     here = Path(__file__).parents[1]
-    files = (
+    found = (
         file
         for name in AUTHORS
         for file in ((here / name).glob("*.py") if (here / name).is_dir() else [here / name])
     )
-    return _hash([[file.name, assets.digest(file)] for file in sorted(files) if file.name not in READERS])
+    files = [file for file in sorted(found) if file.name not in READERS]
+    memo = Memo.of("authors", code=(Path(__file__), Path(assets.__file__)), data=files)
+    if isinstance(known := memo.load(), str):  # parsing all of them takes long
+        return known
+    made = _hash([[file.name, assets.digest(file)] for file in files])
+    memo.save(made)
+    return made
 
 
 class TrialInputs:

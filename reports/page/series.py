@@ -61,10 +61,9 @@ def scripts(tables: RunTables) -> Iterator[tuple[str, str]]:
 
 def digest(tables: RunTables) -> str:
     """Return a digest that changes with the tables and with the code, on which `scripts` depends."""
-    from reports.figures import series
-
     found = hashlib.sha256(_json(sorted(tables.cells or ())).encode())
-    own = [Path(__file__), Path(series.__file__)]
+    # by its path, as importing it takes longer than all the rest of a page whose series are there already
+    own = [Path(__file__), Path(__file__).parents[1] / "figures" / "series.py"]
     for path in (
         *(tables.folder / f"{name}.parquet" for name in ("trials", "sockets", "queues", "catalog")),
         *own,

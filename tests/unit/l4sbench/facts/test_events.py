@@ -76,7 +76,7 @@ def test_every_status_is_counted_and_added_trials_lengthen_the_run() -> None:
     )
     assert (progress.ok, progress.invalid, progress.failed, progress.discarded) == (1, 1, 1, 1)
     assert (progress.ended, progress.running, progress.trials, progress.work_s) == (3, 0, 10, 100.0)
-    assert (progress.stopping, progress.at_s) == ("interrupted", 5.0)
+    assert (progress.stopping, progress.at_s, progress.over) == ("interrupted", 5.0, True)
 
 
 def test_a_run_with_nothing_to_do_is_done() -> None:
