@@ -211,13 +211,22 @@ class _Printed(Strict):
     tables: tuple[PrintedTable, ...]
 
 
+def studies() -> tuple[str, ...]:
+    """Return the names of the studies."""
+    return tuple(_printed_tables())
+
+
+def _printed_tables() -> Mapping[str, PrintedTable]:
+    return {table.study: table for table in load_model(FOLDER / "printed.yml", _Printed).tables}
+
+
 def printed_table(study: str) -> PrintedTable:
     """Read a study with its printed decision table.
 
     Raises:
         InputError: no study has that name.
     """
-    tables = {table.study: table for table in load_model(FOLDER / "printed.yml", _Printed).tables}
+    tables = _printed_tables()
     if study not in tables:
         hint = suggest(study, tables)
         raise InputError(f"{study} is not a published study", hint)

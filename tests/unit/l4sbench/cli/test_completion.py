@@ -28,6 +28,16 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
+MINE = """\
+matrix: stored
+rate: 100mbit
+rtt: 10ms
+duration: 30s
+flows: {l4s: {cc: prague}, classic: {cc: cubic}}
+axes: {aqm: [codel, fifo], buffer_bdp: [1, 4]}
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two runs, a matrix and the completions of bash."""
@@ -36,6 +46,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (tmp_path / "runs" / name / "20260102T030405Z").mkdir(parents=True)
         (tmp_path / "runs" / name / "latest").symlink_to("20260102T030405Z")
     (tmp_path / "quiet.yaml").touch()
+    (tmp_path / "my.yaml").write_text(MINE, encoding="utf-8")
+    stored = tmp_path / "runs" / "stored" / "20260102T030405Z"
+    stored.mkdir(parents=True)
+    (stored / "manifest.json").write_text("{}", encoding="utf-8")
+    (stored / "matrix.yaml").write_text(MINE, encoding="utf-8")
+    (stored.parent / "latest").symlink_to(stored.name)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         assert main(["completion", "bash"]) == 0
@@ -60,6 +76,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("explain l4s.rtt_ta", ["l4s.rtt_target"]),
         ("docs tro", ["troubleshooting"]),
         ("report mine --rule pam", ["pam25"]),
+        ("report mine --against re", ["replication"]),
+        ("plan quickstart aqm=dual", ["aqm=dualpi2"]),
+        ("plan quickstart aqm = dual", ["dualpi2"]),
+        (
+            "plan quickstart aqm =",
+            ["codel", "codel-drop", "dualpi2", "fifo", "fifo-ecn", "fq-codel", "fq-codel-l4s"],
+        ),
+        ("plan quickstart aqm=fifo,dual", ["aqm=fifo,dualpi2"]),
+        ("plan quickstart aqm=codel aqm.tar", ["aqm.target="]),
+        ("plan quickstart aqm=codel rt", ["rtt="]),
+        ("run quickstart l4s.cc=", ["l4s.cc=prague"]),
+        ("plan my.yaml buf", ["buffer_bdp="]),
+        ("show stored aqm=", ["aqm=codel", "aqm=fifo"]),
+        ("show stored codel_1", ["codel_1bdp_100mbit_10ms_cubic_prague-b621046b94"]),
+        ("init new.yaml --queues codel,dual", ["codel,dualpi2"]),
+        ("init new.yaml --against cu", ["cubic"]),
     ],
 )
 def test_bash_completes(words: str, offered: list[str], folder: Path) -> None:
@@ -98,7 +130,13 @@ def test_the_tab_key_completes(shell: str, folder: Path, capsys: pytest.CaptureF
     ) as process:
         try:
             assert types(f"{setup}; echo set-$((40 + 2))\n", "set-42")
-            for start, rest in (("rep", "ort"), ("lab shell quic", "kstart"), ("explain dua", "lpi2")):
+            for start, rest in (
+                ("rep", "ort"),
+                ("lab shell quic", "kstart"),
+                ("explain dua", "lpi2"),
+                ("plan quickstart aqm=dua", "lpi2"),
+                ("show stored aqm=codel buf", "fer_bdp="),
+            ):
                 assert types(f"l4sbench {start}", start.rpartition(" ")[2])
                 assert types("\t", rest)
                 assert types("\x15echo cleared-$((40 + 2))\n", "cleared-42")
@@ -114,6 +152,24 @@ def test_other_shells(shell: str, begins: str, capsys: pytest.CaptureFixture[str
     text = capsys.readouterr().out
     assert text.startswith(begins)
     assert "explain" in text
+
+
+def test_no_file_of_the_current_folder_is_run(folder: Path, tmp_path: Path) -> None:
+    for name in ("json.py", "l4sbench.py", "l4sbench", "python"):
+        (tmp_path / name).write_text("#!/bin/sh\nraise SystemExit(open('ran', 'w'))\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "$(touch ran).yaml").write_text(MINE, encoding="utf-8")
+    shutil.copy(folder / "completions", tmp_path)
+    env = {**os.environ, "PATH": f".:{os.environ['PATH']}"}
+    for words in (
+        ("plan", "quickstart", "aqm=dual"),
+        ("plan", "$(touch ran).yaml", "aqm=cod"),
+        ("plan", "$(to"),
+    ):
+        ended = ran(["bash", "--norc", "-c", TRY, "bash", *words], cwd=tmp_path, env=env, check=True)
+        assert ended.stderr == ""
+        assert ended.stdout.strip() in ("aqm=dualpi2", "aqm=codel", "$(to" + "uch\\ ran\\).yaml")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_an_unknown_shell_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
