@@ -331,8 +331,8 @@ def export(
     from l4sbench.testbeds.ssh.export import export as write
 
     inventory = Path(options.testbed[1]) if options.on.startswith("ssh") else None
-    loaded = load_matrix(matrix, options.catalog, quick=options.quick).select(filters)
-    return write(Path(folder), trusted(loaded, consent=options.trust), inventory)
+    loaded = load_matrix(matrix, options.catalog, quick=options.quick, changes=options.changes)
+    return write(Path(folder), trusted(loaded.select(filters), consent=options.trust), inventory)
 
 
 def collect(

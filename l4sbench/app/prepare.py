@@ -60,6 +60,8 @@ class RunOptions:
             up to `trials` or 10 each.
         lab: Lab for cells that do not set `lab`, for the virtual testbed, also on a cluster.
         quick: Run the matrix's quick variant, which has a run directory of its own.
+        changes: `KEY=VALUE` as a matrix states it, which take the place of what the matrix states; the run
+            has a name of its own.
     """
 
     on: str = "virtual"
@@ -75,6 +77,7 @@ class RunOptions:
     sure: bool = False
     lab: str = DEFAULT_LAB
     quick: bool = False
+    changes: Sequence[str] = ()
 
     @cached_property
     def testbed(self) -> tuple[str, str]:
@@ -119,6 +122,7 @@ class RunChoices(TypedDict, total=False):
     sure: bool
     lab: str
     quick: bool
+    changes: Sequence[str]
 
 
 def takes_choices(function: _Function) -> _Function:
@@ -257,7 +261,7 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
     if trials is not None and not 1 <= trials <= MAX_TRIALS:
         raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
     change = until_decided(trials) if options.sure else None
-    whole = load_matrix(matrix, options.catalog, change, quick=options.quick)
+    whole = load_matrix(matrix, options.catalog, change, quick=options.quick, changes=options.changes)
     loaded = whole.select(filters)
     if trials is not None and not options.sure:
         loaded = replace(loaded, trials=Trials(trials, trials, None))
@@ -275,20 +279,26 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
         )
     traits = _traits(options)
     settled = _settled(loaded, traits, consent=options.trust)
-    latest = None if options.new else _latest(matrix, loaded.name, Path(options.runs))
+    latest = None if options.new else _latest(matrix, loaded.name, options)
     return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled, rule, whole)
 
 
-def _latest(matrix: str | Path, name: str, runs: Path) -> Run | None:
+def _latest(matrix: str | Path, name: str, options: RunOptions) -> Run | None:
     """Return the run that a further `run` of a matrix resumes; None before the first.
 
     A run directory's own copy of the matrix resumes that run, wherever the command is given: a report's
-    command to make it sure means the trials that it shows. In another folder for runs it is like any matrix.
+    command to make it sure means the trials that it shows. In another folder for runs it is like any matrix,
+    and so is a variant of it.
     """
     from l4sbench.store import Run
 
-    own = find_matrix(matrix).parent
-    if is_file(own / "manifest.json") and (runs == RUNS or own.resolve().parents[1] == runs.resolve()):
+    runs, own = Path(options.runs), find_matrix(matrix).parent
+    variant = options.quick or options.changes
+    if (
+        not variant
+        and is_file(own / "manifest.json")
+        and (runs == RUNS or own.resolve().parents[1] == runs.resolve())
+    ):
         return Run.open(own)
     return Run.latest(runs, name)
 
@@ -337,8 +347,9 @@ def load_matrix(
     change_trials: Callable[[Trials], Trials] | None = None,
     *,
     quick: bool = False,
+    changes: Sequence[str] = (),
 ) -> Matrix:
-    """Load and expand a matrix by its file or name, or its `quick` variant.
+    """Load and expand a matrix by its file or name, or its `quick` variant, with `changes` (`KEY=VALUE`).
 
     `change_trials` changes the number of trials, in the matrix's source, too.
 
@@ -354,11 +365,11 @@ def load_matrix(
         refuse_links(path.parent)
         # a run directory has its own copies of the entries from outside
         catalog_kept = kept_catalog(path.parent, folders)
-        stored = Matrix.load(path, catalog_kept, change_trials=change_trials, stored=True)
+        stored = Matrix.load(path, catalog_kept, change_trials=change_trials, stored=True, changes=changes)
         if quick:
             raise _not_quick(path, stored.name)
         return stored
-    return Matrix.load(path, catalog_dirs=folders, change_trials=change_trials, quick=quick)
+    return Matrix.load(path, catalog_dirs=folders, change_trials=change_trials, quick=quick, changes=changes)
 
 
 def _not_quick(path: Path, name: str) -> InputError:
@@ -406,7 +417,7 @@ def find_matrix(matrix: str | Path) -> Path:
     path = Path(matrix)
     if is_file(path):
         return path
-    shipped = {file.stem: file for file in sorted(assets.folder("matrices").glob("*.yaml"))}
+    shipped = assets.matrices()
     if str(matrix) in shipped:
         return shipped[str(matrix)]
     if os.path.lexists(path):

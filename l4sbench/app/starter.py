@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A first matrix: choices become a commented file that `plan` accepts.
+"""A first matrix: choices become a commented file that `plan` accepts, or it extends another matrix.
 
 Whatever is not chosen is as in the matrix `quickstart`, but for the limits of AQMs: they keep their own, as
 where an operator sets none.
@@ -9,9 +9,10 @@ where an operator sets none.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
 
 _COLUMN: Final = 34
+_BARE: Final = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*|[0-9.]+[a-z%]+")
+"""Texts that YAML reads as such without quotes."""
+_WORDS: Final = frozenset({"on", "off", "yes", "no", "true", "false", "null"})
+"""Words that are no texts without quotes, at least in YAML 1.1."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +132,7 @@ def write(file: Path, chosen: Mapping[str, str], catalog: Catalog) -> int:
     from l4sbench.matrix import Matrix
 
     require_new(file)
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "mine"
-    text = _text(name, defaults() | dict(chosen), catalog)
+    text = _text(_name_of(file), defaults() | dict(chosen), catalog)
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder) / "matrix.yaml"
         trial.write_text(text, encoding="utf-8")
@@ -141,6 +145,77 @@ def write(file: Path, chosen: Mapping[str, str], catalog: Catalog) -> int:
     return len(cells)
 
 
+def write_extending(file: Path, matrix: str) -> int:
+    """Write a matrix that extends another, given as for `run`; return the number of its cells.
+
+    What one would change first is in it as comments, as the other matrix states it.
+
+    Raises:
+        InputError: the file exists, there is no such matrix, or it is not valid.
+    """
+    from l4sbench.app.prepare import find_matrix, load_matrix
+    from l4sbench.disk.files import write_whole
+    from l4sbench.disk.userfiles import is_file
+    from l4sbench.matrix.model import DEFAULT_TRIALS
+    from l4sbench.matrix.reading import read_source
+
+    require_new(file)
+    cells = load_matrix(matrix).cells
+    base = matrix
+    if is_file(Path(matrix)):
+        base = os.path.relpath(matrix, file.parent)
+        base = base if "/" in base else f"./{base}"
+    source, _ = read_source(find_matrix(matrix))
+    stated = source.settings.get("trials", {"min": DEFAULT_TRIALS, "whole": True})
+    trials = stated["min"] if "whole" in stated else stated
+    name = _name_of(file)
+    crossed = {
+        axis.name: axis
+        for factor in ("duration", "aqm")
+        for axis in source.axes.values()
+        if factor in axis.factors
+    }
+    lines = [
+        (f"matrix: {name}", f"its name; results go to runs/{name}/"),
+        (f"extends: {_flow(base)}", "what is not stated here is as there"),
+        ("# description: What is the question?", ""),
+        *(
+            (f"# {factor}: {_flow(source.fixed[factor].raw)}", about)
+            for factor, about in (("duration", "measured time"), ("aqm", "the queue: l4sbench list queues"))
+            if factor in source.fixed
+        ),
+        (f"# trials: {_flow(trials)}", "repetitions of each cell; intervals need 3 or more"),
+        *([("# axes:", "an axis replaces the one of there: l4sbench list queues")] if crossed else []),
+    ]
+    for axis in crossed.values():
+        points = [{own: statement.raw for own, statement in point.items()} for point in axis.points]
+        if axis.linked:
+            lines.append((f"#   {_flow(axis.name)}:", ""))
+            lines += [(f"#     - {_flow(point)}", "") for point in points]
+        else:
+            lines.append((f"#   {axis.name}: {_flow([point[axis.name] for point in points])}", ""))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, _head() + _lines(lines))
+    return len(cells)
+
+
+def _flow(value: object) -> str:
+    """Return a value as a matrix states it in one line."""
+    match value:
+        case Mapping():
+            return f"{{{', '.join(f'{_flow(key)}: {_flow(below)}' for key, below in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_flow, value))}]"
+        case str() if _BARE.fullmatch(value) and value not in _WORDS:
+            return value
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _name_of(file: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "mine"
+
+
 def require_new(file: Path) -> None:
     """Raise InputError if there is such a file."""
     if file.exists() or file.is_symlink():
@@ -148,8 +223,6 @@ def require_new(file: Path) -> None:
 
 
 def _text(matrix: str, made: Mapping[str, str], catalog: Catalog) -> str:
-    from l4sbench.disk import assets
-
     against = _split(made["against"])
     controls = [catalog.congestion_control(name) for name in against]
     # without and with marks, where each one reacts to them
@@ -185,11 +258,24 @@ def _text(matrix: str, made: Mapping[str, str], catalog: Catalog) -> str:
         *([("axes:", "lists are crossed: each combination is a cell")] if axes else []),
         *axes,
     ]
+    return _head() + _lines(lines)
+
+
+def _head() -> str:
+    from l4sbench.disk import assets
+
     return (
         f"# yaml-language-server: $schema={assets.folder('matrices') / 'matrix.schema.json'}\n"
         "# Check it and list its cells: l4sbench plan FILE. Run it: l4sbench run FILE.\n"
         "# What a factor means: l4sbench explain NAME. Every key: l4sbench docs matrix.\n"
-    ) + "".join(f"{line.ljust(_COLUMN - 1)} # {about}\n" if about else f"{line}\n" for line, about in lines)
+    )
+
+
+def _lines(lines: Iterable[tuple[str, str]]) -> str:
+    """Return lines, each with what it is about as a comment."""
+    return "".join(
+        f"{line.ljust(_COLUMN - 1)} # {about}\n" if about else f"{line}\n" for line, about in lines
+    )
 
 
 _Lines: TypeAlias = list[tuple[str, str]]

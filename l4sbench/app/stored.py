@@ -47,6 +47,16 @@ class StoredRun:
         """Its matrix. Raises InputError if that is not valid."""
         return self.known or load_matrix(self.path / "matrix.yaml")
 
+    @cached_property
+    def departs(self) -> str:
+        """Origin of its matrix where it was changed; empty for one that ships with l4sbench as it is."""
+        from l4sbench.disk import assets
+
+        shipped = assets.matrices().get(self.matrix.name)
+        if shipped is not None and self._ids <= {cell.id for cell in load_matrix(shipped).cells}:
+            return ""
+        return self.matrix.origin
+
     def cells(self, filters: Sequence[str] = (), *, every: bool = False) -> frozenset[str] | None:
         """Return the ids of the cells that count; None for all in the tables, where there are no others.
 

@@ -161,6 +161,15 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the matrix's small variant, its key `quick`, with a run of its own",
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        dest="changes",
+        default=[],
+        metavar="KEY=VALUE",
+        help="take this instead of what the matrix states, with a run of its own: duration=10s, l4s.cc=cubic "
+        "or 'aqm=[codel,dualpi2]'; may be repeated",
+    )
     parser.add_argument("--new", action="store_true", help="start a new run directory")
     parser.add_argument(
         "--retry",

@@ -32,6 +32,7 @@ def add_parser(commands: Subparsers) -> None:
         examples=(
             "l4sbench plan quickstart",
             "l4sbench plan my.yaml aqm='fq*' rtt=10ms,20ms --cells",
+            "l4sbench plan pam25-cubic --set duration=10s --set 'buffer_bdp=[1,4]'",
             "l4sbench plan my.yaml --json",
             "l4sbench plan my.yaml --export by-hand      for ansible-playbook (l4sbench docs ssh)",
         ),

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from l4sbench.app.reporting import Report
     from l4sbench.app.stored import StoredRun
-    from l4sbench.matrix import Matrix
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
 
@@ -169,12 +168,13 @@ def _against(args: argparse.Namespace) -> int:
     run = StoredRun(args.run)
     groups = {role: run.matrix.roles.get(role, role) for role in ("l4s", "classic")}
     found = compare(run.tables(args.filters, every=args.all), args.against, **groups)
-    text = markdown(found, _command(run.matrix, args))
+    text = markdown(found, _command(run, args), _remark(run))
     target = None if args.filters else _target(run, args.output, every=args.all)
     if target:
         document = target.write_beside(f"against-{args.against}.md", text)
         decision = run.decide(rule=args.rule, every=args.all)
-        page = target.write(decision, regrets(decision, args.prevalence), [pages.beside_published(found)])
+        beside = pages.beside_published(found, _remark(run))
+        page = target.write(decision, regrets(decision, args.prevalence), [beside])
         say(f"report: {as_path(document)}\npage:   {as_path(page)}")
     if args.json:
         answer_json(as_document(found))
@@ -190,7 +190,7 @@ def _claims(args: argparse.Namespace) -> int:
 
     run = StoredRun(args.run)
     found = claims.check(run.tables(args.filters, every=args.all), claims.load_study(args.claims))
-    text = claims.markdown(found, _command(run.matrix, args))
+    text = claims.markdown(found, _command(run, args), _remark(run))
     target = None if args.filters else _target(run, args.output)
     document = target.write_beside(f"claims-{found.study.study}.md", text) if target else None
     if args.json:
@@ -202,9 +202,17 @@ def _claims(args: argparse.Namespace) -> int:
     return 0
 
 
-def _command(matrix: Matrix, args: argparse.Namespace) -> str:
+def _command(run: StoredRun, args: argparse.Namespace) -> str:
     """Return the command that runs the cells which a document is about."""
-    return as_command("l4sbench", "run", matrix.name, *args.filters)
+    matrix = "matrix.yaml" if run.departs else run.matrix.name
+    return as_command("l4sbench", "run", matrix, *args.filters)
+
+
+def _remark(run: StoredRun) -> str:
+    """Return that a run is of another experiment than those of the studies; empty where it may be of one."""
+    if not run.departs:
+        return ""
+    return f"This run is not of the study's matrix but of another: {run.departs}."
 
 
 def show_decision(

@@ -37,6 +37,7 @@ def add_parser(commands: Subparsers) -> None:
         examples=(
             "l4sbench run quickstart",
             "l4sbench run my.yaml aqm='fq*' --trials 1",
+            "l4sbench run quickstart --set rate=50mbit --set trials=5",
             "l4sbench run my.yaml --watch          see the table grow",
             "l4sbench run my.yaml --new            start a new run directory",
             "l4sbench run quickstart --sure        add trials until every verdict is sure",

@@ -12,7 +12,7 @@ import ast
 import hashlib
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from l4sbench.disk.garbage import collector_paused
@@ -27,6 +27,11 @@ def root() -> Path:
 def folder(name: str) -> Path:
     """Return the data folder `name`, such as `kernels`; it need not exist."""
     return root() / name
+
+
+def matrices() -> Mapping[str, Path]:
+    """Return the matrices that ship with l4sbench, each file by its name."""
+    return {file.stem: file for file in sorted(folder("matrices").glob("*.yaml"))}
 
 
 def digest(path: Path, *, suffixes: tuple[str, ...] = ()) -> str:

@@ -265,18 +265,9 @@ class Quick(Stated):
     """The quick variant of a matrix: what it states differently."""
 
 
-class MatrixFile(Stated):
-    """An experiment of l4sbench: fixed factors, axes, trials and a rule for verdicts."""
+class Changes(Stated):
+    """Statements of a matrix that a command line can make, too: all but its name and what it refers to."""
 
-    model_config = ConfigDict(extra="allow", title="l4sbench matrix")
-
-    matrix: Name = Field(description="Name of the matrix and of its run directory.")
-    extends: Files | None = Field(
-        None, description="Matrix files this one builds on, relative to it: maps merge, lists replace."
-    )
-    catalog: Files | None = Field(
-        None, description="Folders, relative to this file, with more queues and congestion controls."
-    )
     rule: Name | None = Field(None, description="Rule for verdicts, or none. Default: l4sbench1.")
     roles: Roles | None = None
     baselines: Literal["none", "solo", "solo-and-same"] | None = Field(
@@ -291,6 +282,25 @@ class MatrixFile(Stated):
         None,
         description="Factors over whose combinations a run spreads: cell after cell with all its trials, "
         "so that however far it is, all combinations have equally many.",
+    )
+
+
+class MatrixFile(Changes):
+    """An experiment of l4sbench: fixed factors, axes, trials and a rule for verdicts."""
+
+    model_config = ConfigDict(extra="allow", title="l4sbench matrix")
+
+    matrix: Name = Field(description="Name of the matrix and of its run directory.")
+    extends: Files | None = Field(
+        None,
+        description="Matrices this one builds on, each the name of one that ships with l4sbench, or a path "
+        "relative to this file, with a slash or .yaml at its end: maps merge, lists replace.",
+    )
+    origin: StrictStr | None = Field(
+        None, description="What a run's copy of a matrix was made from, which l4sbench writes."
+    )
+    catalog: Files | None = Field(
+        None, description="Folders, relative to this file, with more queues and congestion controls."
     )
     quick: Quick | None = Field(
         None, description="Changes for `--quick`, a small variant of the matrix: maps merge, lists replace."

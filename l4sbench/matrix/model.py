@@ -73,7 +73,8 @@ class Matrix:
 
     Attributes:
         name: also the name of its folder below `runs/`.
-        description: the question it asks.
+        description: the question it asks; what it was made from where it states none.
+        origin: what it was made from, such as `extends pam25-cubic`; empty where its file states everything.
         trials: per cell.
         rule: name of the verdict rule; `none` for a matrix without verdicts.
         seed: source of the seeds of its trials.
@@ -109,6 +110,7 @@ class Matrix:
     places: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     factor_places: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     spread: tuple[str, ...] = ()
+    origin: str = ""
 
     @classmethod
     def load(
@@ -120,6 +122,7 @@ class Matrix:
         change_trials: Callable[[Trials], Trials] | None = None,
         quick: bool = False,
         stored: bool = False,
+        changes: Sequence[str] = (),
     ) -> Self:
         """Read a matrix file and expand it.
 
@@ -132,11 +135,12 @@ class Matrix:
                 states it, too.
             quick: read the variant that the file's key `quick` describes. Otherwise the variant is checked.
             stored: it is a run's copy, whose catalog may lack what only the variant uses: leave it unchecked.
+            changes: `KEY=VALUE` as a matrix states it, which take the place of what the file states.
 
         Raises:
             InputError: all problems of the file and of the files and folders it names.
         """
-        source, data = read_source(path, quick=quick)
+        source, data = read_source(path, quick=quick, changes=changes)
         problems = list(source.problems)
         if catalog is None:
             folders = [*source.settings.get("catalog", ()), *catalog_dirs]
@@ -162,7 +166,7 @@ class Matrix:
             raise InputError([Problem(where, "baselines", error.message, error.hint)]) from None
         return cls(
             name=settings["matrix"],
-            description=settings.get("description", "").strip(),
+            description=settings.get("description", settings.get("origin", "")).strip(),
             trials=trials,
             rule=settings.get("rule", DEFAULT_RULE),
             seed=settings.get("seed", DEFAULT_SEED),
@@ -178,6 +182,7 @@ class Matrix:
             places=MappingProxyType(source.places),
             factor_places=MappingProxyType(source.factor_places()),
             spread=tuple(settings.get("spread", ())),
+            origin=settings.get("origin", ""),
         )
 
     def where(self, factor: str) -> str:

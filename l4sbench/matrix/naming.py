@@ -29,6 +29,7 @@ SETTINGS = (
     "matrix",
     "description",
     "extends",
+    "origin",
     "catalog",
     "trials",
     "rule",

@@ -7,15 +7,18 @@ Maps merge and lists replace; if one file fixes a factor that another file cross
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from l4sbench.disk import assets
 from l4sbench.disk.document import CUT, Document, KeyPath, parse, salvage
-from l4sbench.disk.userfiles import read_bytes
+from l4sbench.disk.userfiles import is_file, read_bytes
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.facts.factors import EVENTS, FACTOR_NAMES
+from l4sbench.matrix.changes import Given
 from l4sbench.text.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
 Origin: TypeAlias = Literal["fixed", "axis", "include", "exclude"]
 
 _SECTIONS = frozenset({"flows", "axes", "exclude", "include"})
-_SETTINGS: Final = ("matrix", "description", "rule", "baselines", "seed", "catalog", "spread", "roles")
+_SETTINGS: Final = (
+    *("matrix", "description", "origin", "rule", "baselines", "seed", "catalog", "spread", "roles"),
+)
 _QUICK: Final = "quick"
 _STAND_INS = {"matrix": "unnamed"}
 
@@ -96,11 +101,11 @@ class MatrixSource:
     """The content of a file and those it extends.
 
     Attributes:
-        settings: those stated of `matrix`, `description`, `trials`, `rule`, `roles`, `baselines`, `seed`,
-            `catalog`, `spread`.
+        settings: those stated of `matrix`, `description`, `origin`, `trials`, `rule`, `roles`, `baselines`,
+            `seed`, `catalog`, `spread`.
         groups: flow groups in order, with the position of each.
         incomplete: True if parts were cut out because of problems; then nothing is reported as missing.
-        extended: True if it extends another file.
+        extended: True if it extends another file, or is a variant of one.
         quick: what the file's key `quick` describes; a file that extends this one does not inherit it.
     """
 
@@ -140,25 +145,28 @@ MAX_CHAIN: Final = 20
 """Number of files that extend each other in a row."""
 
 
-def read_source(path: Path, *, quick: bool = False) -> tuple[MatrixSource, bytes]:
+def read_source(
+    path: Path, *, quick: bool = False, changes: Sequence[str] = ()
+) -> tuple[MatrixSource, bytes]:
     """Read a matrix file with everything it extends, each file once; return the source and the file's bytes.
 
-    With `quick`, what the file's key `quick` states is merged over it, as if another file extended this one.
+    With `quick`, what the file's key `quick` states is merged over it, as if another file extended this one;
+    and so is what `changes` state, each `KEY=VALUE`.
 
     Raises:
-        InputError: the file itself cannot be read. Problems of its content are in `MatrixSource.problems`.
+        InputError: the file itself, or a change, cannot be read. Problems of the content are in
+            `MatrixSource.problems`.
     """
+    given = Given.of(changes) if changes else None
     data = read_bytes(path)
-    whole = _Reader().source(parse(data, str(path)), path, (path.resolve(),))
-    if not quick:
-        return whole, data
-    if whole.quick is not None:
-        return whole.quick.source, data
-    if not whole.incomplete:
+    source = _Reader().source(parse(data, str(path)), path, (path.resolve(),))
+    if quick and source.quick is not None:
+        source = source.quick.source
+    elif quick and not source.incomplete:
         hint = "write what it changes, such as quick: {duration: 10s, trials: 1}"
-        whole.problems.append(Problem(f"{path}:1:1", _QUICK, "is missing, and --quick needs it", hint))
-        whole.incomplete = True
-    return whole, data
+        source.problems.append(Problem(f"{path}:1:1", _QUICK, "is missing, and --quick needs it", hint))
+        source.incomplete = True
+    return (_changed(source, given) if given else source), data
 
 
 class _Reader:
@@ -177,22 +185,38 @@ class _Reader:
         found = [_meant(one) if one.message == NOT_A_MAP else one for one in salvaged.problems]
         own.problems[:0] = [*document.problems, *found]
         own.incomplete |= bool(document.problems)
-        source: MatrixSource | None = None
-        for index, name in enumerate(salvaged.model.extends or ()):
-            if name is CUT:
-                continue
-            where = document.where(("extends", index))
-            base = self._base(path.parent, name, where, chain)
-            source = base if source is None else merge(source, base)
-        if source is not None:
-            own = replace(merge(source, own), extended=True)
+        bases = [
+            self._base(path.parent, name, document.where(("extends", index)), chain)
+            for index, name in enumerate(salvaged.model.extends or ())
+            if name is not CUT
+        ]
+        if bases:
+            names = [base.settings["matrix"] for base in bases if "matrix" in base.settings]
+            own = _derived(reduce(merge, bases), own, f"extends {', '.join(names)}")
         if salvaged.model.quick is not None:
             own.quick = _variant(own, document, salvaged.model.quick, incomplete)
         return own
 
     def _base(self, folder: Path, name: str, where: str, chain: tuple[Path, ...]) -> MatrixSource:
-        """Return the source of a file that another extends; `where` is the position of the reference."""
+        """Return the source of a matrix that another extends; `where` is the position of the reference.
+
+        A name is that of a matrix that ships with l4sbench, even if a file beside this one has it: what a
+        study's matrix means must not depend on the folder.
+        """
         path = folder / name
+        if not _is_path(name):
+            shipped = assets.matrices()
+            if name not in shipped:
+                beside = (
+                    f"write {quoted(found)}"
+                    for found in (f"./{name}", f"{name}.yaml")
+                    if is_file(folder / found)
+                )
+                hint = (
+                    next(beside, None) or did_you_mean(name, shipped) or "a file is written as a path: ./FILE"
+                )
+                return _without(path, where, f"no matrix {quoted(name)} ships with l4sbench", hint)
+            path = shipped[name]
         try:
             resolved = path.resolve()
         except (OSError, RuntimeError, ValueError):
@@ -220,9 +244,11 @@ class _Reader:
 def _variant(own: MatrixSource, document: Document, quick: Quick, incomplete: bool) -> Variant:
     """Return a matrix's quick variant, which has a name of its own."""
     changed = _Collector(document, quick, incomplete, (_QUICK,)).collect()
-    changed.settings["matrix"] = f"{own.settings['matrix']}-{_QUICK}"
+    name = own.settings["matrix"]
+    changed.settings["matrix"] = f"{name}-{_QUICK}"
     where = document.where((_QUICK,), key=True)
-    return Variant(replace(merge(own, changed), extended=True), where, document.places((_QUICK,)))
+    derived = _derived(own, changed, f"the quick variant of {name}")
+    return Variant(derived, where, document.places((_QUICK,)))
 
 
 def _meant(problem: Problem) -> Problem:
@@ -231,9 +257,85 @@ def _meant(problem: Problem) -> Problem:
     return replace(problem, hint=hint or problem.hint)
 
 
-def _without(path: Path, where: str, message: str) -> MatrixSource:
+def _changed(own: MatrixSource, given: Given) -> MatrixSource:
+    """Return the source of a matrix with what a command line changes, which has a name of its own."""
+    from l4sbench.matrix.grammar import Changes
+
+    document = given.document
+    salvaged = salvage(document, Changes, name_of=factor_path)
+    changes = _Collector(document, salvaged.model, not salvaged.complete).collect()
+    changes.problems[:0] = [*document.problems, *salvaged.problems, *_without_effect(own, changes)]
+    changes.incomplete |= bool(changes.problems)
+    name = own.settings.get("matrix", "unnamed")
+    changes.settings["matrix"] = f"{name}-{given.suffix}"
+    changed = replace(_derived(own, changes, f"{name} with {given.words}"), path=own.path)
+    if "spread" not in changes.settings and "spread" in own.settings:
+        crossed = {factor for axis in changed.axes.values() for factor in axis.factors}
+        # what is fixed now has one value, over which nothing spreads
+        fixed = changes.fixed.keys() - crossed
+        changed.settings["spread"] = [factor for factor in own.settings["spread"] if factor not in fixed]
+        if not changed.settings["spread"]:
+            del changed.settings["spread"]
+    return changed
+
+
+def _without_effect(own: MatrixSource, changes: MatrixSource) -> list[Problem]:
+    """Take out the factors that cells would still have from elsewhere; return them as problems."""
+    problems: list[Problem] = []
+    for name, statement in [*_factors(changes)]:
+        linked = next(
+            (
+                axis
+                for axis in own.axes.values()
+                if axis.linked
+                and name in axis.factors
+                and axis.name not in changes.axes
+                and not all(factor in changes.fixed for factor in axis.factors)
+            ),
+            None,
+        )
+        included = [entry for entry in own.include or () if name in entry.statements]
+        if linked is not None:
+            others = ", ".join(factor for factor in linked.factors if factor != name)
+            message = f"the axis {linked.name} sets it together with {others}"
+            hint = (
+                f"choose from its cells by a filter, or set {linked.name}=[{{{linked.factors[0]}: ...}}, ...]"
+            )
+        elif included and changes.include is None:
+            message, hint = f"a cell of include has its own, at {included[0].where}", "set include=[], too"
+        else:
+            continue
+        problems.append(Problem(statement.where, name, message, hint))
+        changes.fixed.pop(name, None)
+        changes.axes.pop(name, None)
+    return problems
+
+
+def _factors(source: MatrixSource) -> Iterator[tuple[str, Statement]]:
+    """Yield the factors that a source fixes or crosses, each with one of its statements."""
+    yield from source.fixed.items()
+    for axis in source.axes.values():
+        for point in axis.points:
+            yield from point.items()
+
+
+def _derived(base: MatrixSource, own: MatrixSource, origin: str) -> MatrixSource:
+    """Return `base` updated by `own`: another experiment, which the description of `base` is not about."""
+    merged = merge(base, own)
+    merged.settings["origin"] = origin
+    if "description" not in own.settings:
+        merged.settings.pop("description", None)
+    return replace(merged, extended=True)
+
+
+def _is_path(name: str) -> bool:
+    """Return True if `extends` refers to a file by its path, and not to a shipped matrix by its name."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def _without(path: Path, where: str, message: str, hint: str | None = None) -> MatrixSource:
     """Return the source of a file that is not read, with the reason at the position of the reference."""
-    return MatrixSource(str(path), problems=[Problem(where, "extends", message)], incomplete=True)
+    return MatrixSource(str(path), problems=[Problem(where, "extends", message, hint)], incomplete=True)
 
 
 def factor_path(path: KeyPath) -> str:

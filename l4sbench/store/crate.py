@@ -135,12 +135,12 @@ def _first_line(text: str | None) -> str:
 
 
 def _description(matrix: Path) -> str:
-    """Return the description that a matrix states; empty where it states none or cannot be read."""
+    """Return the description that a matrix states, or its origin; empty without, or if it cannot be read."""
     from l4sbench.disk.document import read
 
     with suppress(L4sbenchError, OSError):
         content = read(matrix).content
-        found = content.get("description") if isinstance(content, dict) else None
+        found = content.get("description", content.get("origin")) if isinstance(content, dict) else None
         return " ".join(found.split()) if isinstance(found, str) else ""
     return ""
 

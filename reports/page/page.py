@@ -150,14 +150,18 @@ def render(
     return printable(page)  # at the end, as a control character is one wherever it is in HTML
 
 
-def beside_published(comparison: StudyComparison) -> Section:
-    """Return the part of a page that puts the run beside a published study: verdicts, errata, cells."""
+def beside_published(comparison: StudyComparison, remark: str = "") -> Section:
+    """Return the part of a page that puts the run beside a published study: verdicts, errata, cells.
+
+    `remark` is a sentence about the run that comes first.
+    """
     agreeing, corrected, known = comparison.agreeing
     body = (
         templates()
         .get_template("beside.html.j2")
         .render(
             comparison=comparison,
+            remark=remark,
             agreeing=agreeing,
             corrected=corrected,
             known=known,

@@ -22,8 +22,11 @@ FORMAT: Final = 1
 """Version of the JSON document; grows when a field changes its meaning or goes away."""
 
 
-def markdown(found: StudyComparison, command: str) -> str:
-    """Write the tables of `docs/results/hosts.md`; `command` is what makes the run they are about."""
+def markdown(found: StudyComparison, command: str, remark: str = "") -> str:
+    """Write the tables of `docs/results/hosts.md`; `command` is what makes the run they are about.
+
+    `remark` is a sentence about the run that comes first.
+    """
     agreeing, corrected, known = found.agreeing
     _, across = found.pairs[0].place
     competitors = found.by(lambda pair: (pair.competitor, pair.published.factors["classic.ecn"]))
@@ -33,6 +36,7 @@ def markdown(found: StudyComparison, command: str) -> str:
         .render(
             found=found,
             command=command,
+            remark=remark,
             agreeing=agreeing,
             corrected=corrected,
             known=known,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from reports.published.claims.model import Claim
 
 
-def markdown(report: ClaimsReport, command: str) -> str:
-    """Write the whole report; `command` is what makes the run it is about."""
+def markdown(report: ClaimsReport, command: str, remark: str = "") -> str:
+    """Write the whole report; `command` makes the run it is about, `remark` is a sentence about the run."""
     study = report.study
     least, most = report.trials
     many = f"{most} trials" if least == most else f"{least} to {most} trials"
@@ -27,6 +27,7 @@ def markdown(report: ClaimsReport, command: str) -> str:
         .get_template("claims.md.j2")
         .render(
             command=command,
+            remark=remark,
             study=study,
             trials="one trial" if most == 1 else many,
             outcomes=[_outcome(one) for one in report.findings],

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -265,6 +266,20 @@ def test_beside_published_results_the_report_is_whole(run: Path, capsys: pytest.
     document = json.loads((report / "decision.json").read_text(encoding="utf-8"))
     assert document["regret"][0]["prevalence"] == "home"
     assert (run / "tables" / "verdicts.parquet").is_file()
+
+
+def test_a_changed_matrix_is_not_the_study(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = 'origin: "pam25-cubic with duration=60s"'
+    text = MATRIX.replace("description: A run that never was.", changed)
+    (run / "matrix.yaml").write_text(text, encoding="utf-8")
+    assert main(["report", str(run), "--against", "pam25"]) == 0
+    said = "This run is not of the study's matrix but of another: pam25-cubic with duration=60s."
+    shown = capsys.readouterr().out
+    assert f"**{said}**" in shown
+    assert "Made by `l4sbench run matrix.yaml`" in shown
+    page = html.unescape((run / "report" / "index.html").read_text(encoding="utf-8"))
+    assert said in page
+    assert "pam25-cubic with duration=60s" in page.partition("<table")[0]
 
 
 def test_the_page_is_opened_in_a_browser(

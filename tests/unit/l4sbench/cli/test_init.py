@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from l4sbench.app.prepare import load_matrix
 from l4sbench.cli import main
 from l4sbench.matrix import Matrix
 from tests.patience import PATIENCE_S, ran
@@ -127,3 +129,54 @@ def test_the_commands_that_it_prints_can_be_copied(
     assert ended.returncode == 0, ended.stderr
     assert "16 cells" in ended.stdout + ended.stderr
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+# ---- from another matrix
+def test_a_matrix_that_extends_a_shipped_one_has_its_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--from", "pam25-cubic", "-o", "mine.yaml"]) == 0
+    assert capsys.readouterr().out == "mine.yaml\n"
+    made, whole = load_matrix("mine.yaml"), load_matrix("pam25-cubic")
+    assert (made.name, made.description, made.cells) == ("mine", "extends pam25-cubic", whole.cells)
+    assert main(["init", "--from", "quickstart"]) == 0
+    assert load_matrix("my-quickstart.yaml").cells == load_matrix("quickstart").cells
+    # one's own, from another folder
+    assert main(["init", "sub/more.yaml", "--from", "mine.yaml"]) == 0
+    assert load_matrix("sub/more.yaml").cells == whole.cells
+
+
+@pytest.mark.parametrize("name", ["pam25-cubic", "quickstart", "atlas", "low-rates"])
+def test_what_is_written_as_a_comment_is_what_holds(name: str) -> None:
+    """Without its comment signs the file states what the other matrix states."""
+    assert main(["init", "--from", name, "-o", "mine.yaml"]) == 0
+    text = Path("mine.yaml").read_text(encoding="utf-8")
+    head, _, rest = text.partition("extends: ")
+    for key in ("description", "trials", "aqm"):
+        assert key in rest
+    stated = re.sub(r"(?m)^# ", "", rest)
+    Path("mine.yaml").write_text(f"{head}extends: {stated}", encoding="utf-8")
+    made, whole = load_matrix("mine.yaml"), load_matrix(name)
+    assert made.description == "What is the question?"
+    assert ({cell.id for cell in made.cells}, made.trials) == (
+        {cell.id for cell in whole.cells},
+        whole.trials,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "init needs a FILE to write; l4sbench init mine.yaml"),
+        (["a.yaml", "-o", "b.yaml"], "there are two files to write; leave out either FILE or -o"),
+        (["--from", "pam25-cubik"], "there is no matrix pam25-cubik; did you mean pam25-cubic, "),
+        (
+            ["--from", "quickstart", "--rate", "1mbit"],
+            "--from takes everything from the other matrix; leave out --rate, and state that in my-",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    arguments: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", *arguments]) == 2
+    assert problem in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
