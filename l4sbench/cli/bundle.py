@@ -37,6 +37,7 @@ def add_parser(commands: Subparsers) -> None:
 def bundle(args: argparse.Namespace) -> int:
     """Write, verify or unpack a bundle and print the resulting path."""
     from l4sbench.app.api import find_run
+    from l4sbench.app.bundling import readme_of
     from l4sbench.store import bundle as bundles
 
     given = args.check or args.unpack
@@ -54,8 +55,10 @@ def bundle(args: argparse.Namespace) -> int:
     else:
         run = find_run(args.run, args.runs)
         out = args.output or Path(f"{run.parent.name}-{run.name}{bundles.SUFFIX}")
-        contents = bundles.write_bundle(run, out)
+        contents = bundles.write_bundle(run, out, readme_of(run, bundles.name_of(run)))
         say(f"{len(contents.files)} files of {contents.run}")
+        for name, place in bundles.places_named(run, contents).items():
+            say(f"note: {name} names {place}, of this machine")
         answer(str(out))
     return 0
 

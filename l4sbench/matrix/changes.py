@@ -27,6 +27,7 @@ _LONGEST_SUFFIX: Final = 40
 _OWN: Final[Mapping[str, str]] = {
     "matrix": "a changed matrix gets a name of its own",
     "origin": "a changed matrix states its own",
+    "licence": "write it into the matrix, as it changes no trial",
     "extends": "`l4sbench init --from NAME` writes a matrix that extends another",
     "quick": "--quick runs the quick variant",
     "catalog": "--catalog DIR adds a folder",

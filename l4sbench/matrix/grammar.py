@@ -39,6 +39,7 @@ from l4sbench.facts.factors import (
     MAX_TRIALS,
     RESERVED,
 )
+from l4sbench.text.licences import licence_id
 from l4sbench.text.parameters import Parameter, plain, shown
 from l4sbench.text.units import UNITS
 from l4sbench.text.wording import quoted
@@ -298,6 +299,9 @@ class MatrixFile(Changes):
     )
     origin: StrictStr | None = Field(
         None, description="What a run's copy of a matrix was made from, which l4sbench writes."
+    )
+    licence: Annotated[StrictStr, AfterValidator(licence_id)] | None = Field(
+        None, description="Licence of the data that a run makes, by its SPDX id, such as CC-BY-4.0."
     )
     catalog: Files | None = Field(
         None, description="Folders, relative to this file, with more queues and congestion controls."

@@ -75,6 +75,7 @@ class Matrix:
         name: also the name of its folder below `runs/`.
         description: the question it asks; what it was made from where it states none.
         origin: what it was made from, such as `extends pam25-cubic`; empty where its file states everything.
+        licence: of the data that its runs make, by its SPDX id; empty where it states none.
         trials: per cell.
         rule: name of the verdict rule; `none` for a matrix without verdicts.
         seed: source of the seeds of its trials.
@@ -111,6 +112,7 @@ class Matrix:
     factor_places: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     spread: tuple[str, ...] = ()
     origin: str = ""
+    licence: str = ""
 
     @classmethod
     def load(
@@ -183,6 +185,7 @@ class Matrix:
             factor_places=MappingProxyType(source.factor_places()),
             spread=tuple(settings.get("spread", ())),
             origin=settings.get("origin", ""),
+            licence=settings.get("licence", ""),
         )
 
     def where(self, factor: str) -> str:

@@ -30,6 +30,7 @@ SETTINGS = (
     "description",
     "extends",
     "origin",
+    "licence",
     "catalog",
     "trials",
     "rule",

@@ -28,7 +28,8 @@ Origin: TypeAlias = Literal["fixed", "axis", "include", "exclude"]
 
 _SECTIONS = frozenset({"flows", "axes", "exclude", "include"})
 _SETTINGS: Final = (
-    *("matrix", "description", "origin", "rule", "baselines", "seed", "catalog", "spread", "roles"),
+    *("matrix", "description", "origin", "licence", "rule", "baselines", "seed", "catalog"),
+    *("spread", "roles"),
 )
 _QUICK: Final = "quick"
 _STAND_INS = {"matrix": "unnamed"}
@@ -101,8 +102,8 @@ class MatrixSource:
     """The content of a file and those it extends.
 
     Attributes:
-        settings: those stated of `matrix`, `description`, `origin`, `trials`, `rule`, `roles`, `baselines`,
-            `seed`, `catalog`, `spread`.
+        settings: those stated of `matrix`, `description`, `origin`, `licence`, `trials`, `rule`, `roles`,
+            `baselines`, `seed`, `catalog`, `spread`.
         groups: flow groups in order, with the position of each.
         incomplete: True if parts were cut out because of problems; then nothing is reported as missing.
         extended: True if it extends another file, or is a variant of one.

@@ -5,7 +5,8 @@
 A bundle is a gzipped tar of one folder `<matrix>/<time>/`. Its first member, `bundle.json`, lists all files
 with size and SHA-256. Equal run directories give equal bundles, byte for byte: members are sorted, and have
 no owners, modes or times. Files that do not belong to the run (unfinished trials, locks) are left out. The
-folder is an RO-Crate: its `ro-crate-metadata.json` describes the run, see `crate`.
+folder is an RO-Crate: its `ro-crate-metadata.json` describes the run, see `crate`. Its copy of the matrix
+names no folder of the machine that wrote it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from typing import IO, Annotated, Final
 
 from pydantic import Field, ValidationError
 
+from l4sbench.disk import assets
 from l4sbench.disk.files import PARTIAL, new_file, sync_folder, unfinished_folder
-from l4sbench.disk.plain import NotPlain, is_plain, kind_of, open_below
+from l4sbench.disk.plain import NotPlain, is_plain, kind_of, open_below, read_plain
 from l4sbench.disk.userfiles import MOST_PROBLEMS
 from l4sbench.errors import InputError, Problem, TestbedError
-from l4sbench.store.crate import CRATE, crate_of
+from l4sbench.store.crate import CRATE, README, crate_of
 from l4sbench.store.files import room
 from l4sbench.store.lock import making_runs
 from l4sbench.store.run import Run, begun
@@ -42,8 +44,18 @@ FORMAT: Final = 1
 
 SUFFIX: Final = ".l4sbench.tar.gz"
 
+README_MARK: Final = "<!-- Written by l4sbench bundle. -->"
+"""The first line of a README.md that a bundle may replace."""
+
 _LIST: Final = "bundle.json"
+_MATRIX_FILE: Final = "matrix.yaml"
+_SCHEMA: Final = re.compile(rb"(?m)^#\s*yaml-language-server:\s*\$schema=(?:[/~\\]|[A-Za-z]:|file:).*$")
+_NO_SCHEMA: Final = b"# A matrix of l4sbench: l4sbench docs matrix"
+_SEARCHED_MOST_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 20
+_PACKED_BYTES: Final = 1 << 14
+_GZIP: Final = 31
+"""What zlib calls a gzip file with the largest window."""
 _HEADERS_MOST_BYTES: Final = 1 << 20
 """Limit for the headers between two files, which tarfile reads into memory as a whole."""
 _LIST_MOST_BYTES: Final = 256 << 20
@@ -83,8 +95,10 @@ class Contents(Strict):
     files: Mapping[str, BundledFile]
 
 
-def write_bundle(run: Path, out: Path) -> Contents:
+def write_bundle(run: Path, out: Path, readme: str = "") -> Contents:
     """Write the run directory `run` as the bundle `out`, which appears whole or not at all.
+
+    `readme` becomes its README.md, unless the run has one that is not from a bundle.
 
     Raises:
         InputError: `run` is not a run directory, it changed while it was read, or something else than files
@@ -96,21 +110,23 @@ def write_bundle(run: Path, out: Path) -> Contents:
     _require_ours(out)
     root = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        name = _name_of(run)
+        name = name_of(run)
         try:
             names = _files(run)
         except FileNotFoundError as error:  # a folder
             raise _Changed(Path(error.filename).relative_to(run)) from error
-        files = {path: _describe(root, path) for path in names}
-        crate = crate_of(run, name, {path: file.size_bytes for path, file in files.items()})
-        files[CRATE] = _digest([crate])
+        made = _made_files(root, names, readme)
+        files = {path: _describe(root, path) for path in names if path not in made}
+        files |= {path: _digest([data]) for path, data in made.items()}
+        made[CRATE] = crate_of(run, name, {path: file.size_bytes for path, file in files.items()})
+        files[CRATE] = _digest([made[CRATE]])
         contents = Contents(format=FORMAT, l4sbench=__version__, run=name, files=dict(sorted(files.items())))
         with (
             new_file(out) as temporary,
             temporary.open("wb") as file,
             gzip.GzipFile("", "wb", mtime=0, fileobj=file) as packed,
         ):
-            _write_members(run, root, contents, crate, packed)
+            _write_members(run, root, contents, made, packed)
             packed.close()
             _require_list(out, len(_listed(contents)), temporary.stat().st_size)
     except _Changed as changed:
@@ -160,7 +176,62 @@ def unpack_bundle(bundle: Path, runs: Path) -> Path:
     return target
 
 
+def places_named(run: Path, contents: Contents) -> Mapping[str, str]:
+    """Return the texts of a bundled run that name a folder of this machine, each with the first such folder.
+
+    Compressed files and those above 1 MiB are not searched, and the bundle's own copy of the matrix has none.
+    """
+    places = _machine_places()
+    found: dict[str, str] = {}
+    for name, file in contents.files.items():
+        if (
+            name in (_MATRIX_FILE, CRATE)
+            or file.size_bytes > _SEARCHED_MOST_BYTES
+            or not is_plain(run / name)
+        ):
+            continue
+        named = places and re.search(places, read_plain(run / name))
+        if named:
+            found[name] = os.fsdecode(named[1])
+    return found
+
+
 # ---- writing
+def _machine_places() -> bytes:
+    """Return a regular expression for folders of this machine and what is below them; empty for none."""
+    folders = {str(assets.root())}
+    for folder in (Path.home, Path.cwd):
+        with suppress(OSError, RuntimeError):  # there is none, or it was removed
+            folders.add(str(folder()))
+    known = sorted(
+        (folder for folder in folders if folder.count("/") and folder != "/"), key=len, reverse=True
+    )
+    any_of = b"|".join(re.escape(os.fsencode(folder)) for folder in known)
+    return b"(" + any_of + rb")(?![\w.-])(/[^\s\"',;:\]\[{}()]*)?" if known else b""
+
+
+def _portable(matrix: bytes) -> bytes:
+    """Return a matrix without folders of this machine; what it named there is in the bundle by its name."""
+    matrix = _SCHEMA.sub(_NO_SCHEMA, matrix)
+    places = _machine_places()
+    return re.sub(places, lambda found: b"./" + found[0].rpartition(b"/")[2], matrix) if places else matrix
+
+
+def _made_files(root: int, names: Iterable[str], readme: str) -> dict[str, bytes]:
+    """Return the files of a bundle that are not those of the run: its matrix, and its README."""
+    made: dict[str, bytes] = {}
+    if _MATRIX_FILE in names:
+        with _reading(root, _MATRIX_FILE) as file:
+            made[_MATRIX_FILE] = _portable(file.read())
+    if readme:
+        made[README] = readme.encode()
+    if README in names:
+        with _reading(root, README) as file:
+            if file.read(len(README_MARK)) != README_MARK.encode():
+                made.pop(README, None)
+    return made
+
+
 def _require_ours(out: Path) -> None:
     """Refuse to replace a file with something in it that is not a bundle."""
     if out.is_symlink() or not out.is_file() or not out.stat().st_size:
@@ -172,7 +243,7 @@ def _require_ours(out: Path) -> None:
         raise InputError(f"{out} exists and is not a bundle", "choose another name, or remove it") from error
 
 
-def _name_of(run: Path) -> str:
+def name_of(run: Path) -> str:
     """Matrix and time of a run, by its folders or, if these were renamed, by its manifest."""
     name = f"{run.parent.name}/{run.name}"
     if _is_run(name):
@@ -258,22 +329,24 @@ def _digest(chunks: Iterable[bytes], copy: IO[bytes] | None = None) -> BundledFi
     return BundledFile(size_bytes=size, sha256=total.hexdigest())
 
 
-def _write_members(run: Path, root: int, contents: Contents, crate: bytes, packed: gzip.GzipFile) -> None:
+def _write_members(
+    run: Path, root: int, contents: Contents, made: Mapping[str, bytes], packed: gzip.GzipFile
+) -> None:
     listed = _listed(contents)
     if len(listed) > _LIST_MOST_BYTES:
         raise InputError(f"{run} has too many files for a bundle: {len(contents.files)}")
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
         tar.addfile(_member(_LIST, len(listed)), io.BytesIO(listed))
         for name, listing in contents.files.items():
-            if name == CRATE:
-                tar.addfile(_member(f"{contents.run}/{name}", len(crate)), io.BytesIO(crate))
+            if name in made:
+                tar.addfile(_member(f"{contents.run}/{name}", listing.size_bytes), io.BytesIO(made[name]))
                 continue
             with _reading(root, name) as file:
                 if os.fstat(file.fileno()).st_size != listing.size_bytes:
                     raise _Changed(name)
                 tar.addfile(_member(f"{contents.run}/{name}", listing.size_bytes), file)
     for name, listing in contents.files.items():
-        if name != CRATE and _describe(root, name) != listing:
+        if name not in made and _describe(root, name) != listing:
             raise _Changed(name)
 
 
@@ -296,10 +369,49 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 
 
 # ---- reading
+class _DamagedError(InputError):
+    """An archive that cannot be read; the cause is the error of the standard library."""
+
+
+class _Inflated:
+    """The data of a gzip file. What precedes damage is read before the error, as it shows where that is."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._inflate = zlib.decompressobj(_GZIP)
+        self._most_bytes = _CHUNK_BYTES
+
+    def read(self, size: int) -> bytes:
+        """Read up to `size` bytes, at least one where the data goes on."""
+        while True:
+            ended = self._inflate.eof
+            packed = self._inflate.unused_data if ended else self._inflate.unconsumed_tail
+            packed = packed or self._file.read(_PACKED_BYTES)
+            if not packed and ended:
+                return b""
+            if not packed:
+                raise EOFError("it ends early")
+            if ended:
+                self._inflate = zlib.decompressobj(_GZIP)
+            if data := self._part(packed, min(size, self._most_bytes)):
+                return data
+
+    def _part(self, packed: bytes, most_bytes: int) -> bytes:
+        before = self._inflate.copy()
+        try:
+            return self._inflate.decompress(packed, most_bytes)
+        except zlib.error:
+            if most_bytes <= tarfile.BLOCKSIZE:
+                raise
+        # once more in small parts: what was inflated before the error is lost with it
+        self._inflate, self._most_bytes = before, tarfile.BLOCKSIZE
+        return self._inflate.decompress(packed, self._most_bytes)
+
+
 class _Metered(io.RawIOBase):
     """A stream that ends with an error when more than `left_bytes` are read from it."""
 
-    def __init__(self, stream: gzip.GzipFile) -> None:
+    def __init__(self, stream: _Inflated) -> None:
         self._stream = stream
         self.left_bytes = _HEADERS_MOST_BYTES
 
@@ -315,8 +427,9 @@ class _Metered(io.RawIOBase):
 class _Reader:
     """An open bundle: its list, and then its files, in one pass."""
 
-    def __init__(self, bundle: Path, stream: gzip.GzipFile, size_bytes: int) -> None:
+    def __init__(self, bundle: Path, stream: _Inflated, size_bytes: int) -> None:
         self._bundle = bundle
+        self._stream = stream
         self._metered = _Metered(stream)
         with self._damage():
             self._tar = tarfile.open(fileobj=self._metered, mode="r|")  # noqa: SIM115  (closed with `stream`)
@@ -325,6 +438,8 @@ class _Reader:
             raise InputError(f"{bundle} is not a bundle: {_LIST} does not come first")
         _require_list(bundle, first.size, size_bytes)
         self.contents = _contents(bundle, b"".join(self._chunks(first)))
+        self._wrong: dict[str, str] = {}
+        self._left = dict.fromkeys(sorted(self.contents.files))
 
     def read(self, keep: Callable[[str, Iterator[bytes]], BundledFile]) -> None:
         """Have `keep` read and describe every file, and compare the results with the list.
@@ -332,8 +447,22 @@ class _Reader:
         Raises:
             InputError: the bundle differs from its list, in every file that the error names.
         """
-        wrong: dict[str, str] = {}
-        found: set[str] = set()
+        try:
+            whole = self._compare(keep)
+        except _DamagedError as error:
+            if isinstance(error.__cause__, EOFError) or not self._has_other_bytes():
+                raise
+            raise self._damaged() from error
+        if self._wrong and whole and self._has_other_bytes():
+            raise self._damaged()
+        if self._wrong:
+            raise InputError(
+                [Problem(str(self._bundle), _quoted(name), self._wrong[name]) for name in sorted(self._wrong)]
+            )
+
+    def _compare(self, keep: Callable[[str, Iterator[bytes]], BundledFile]) -> bool:
+        """Note what is wrong with files, in the order of the bundle; return False if not all were read."""
+        wrong, found = self._wrong, set[str]()
         for name, member in self._files():
             listed = self.contents.files.get(name)
             if listed is None:
@@ -343,14 +472,33 @@ class _Reader:
             elif member.size != listed.size_bytes or keep(name, self._chunks(member)) != listed:
                 wrong[name] = "was changed"
             found.add(name)
+            self._left.pop(name, None)
             if name in wrong and member.size > _SKIPPED_MOST_BYTES:
-                break
-        else:
-            wrong |= dict.fromkeys(self.contents.files.keys() - found, "is missing")
-        if wrong:
-            raise InputError(
-                [Problem(str(self._bundle), _quoted(name), wrong[name]) for name in sorted(wrong)]
-            )
+                return False
+        wrong |= dict.fromkeys(self._left, "is missing")
+        return True
+
+    def _has_other_bytes(self) -> bool:
+        """Return True if bytes of the archive were changed, and not a file before it was made."""
+        most_bytes = _HEADERS_MOST_BYTES + sum(self.contents.files[name].size_bytes for name in self._left)
+        try:
+            while most_bytes > 0 and (data := self._stream.read(_CHUNK_BYTES)):
+                most_bytes -= len(data)
+        except zlib.error:
+            return True
+        except EOFError:
+            pass
+        return False
+
+    def _damaged(self) -> InputError:
+        """Return an error that names the first file with other bytes, from which what follows differs."""
+        first = next(iter(self._wrong), "")
+        if (
+            first not in self.contents.files
+        ):  # its header was changed: it has another name, or ends the archive
+            first = next(iter(self._left), _LIST)
+        message = "is damaged, so that nothing behind it could be checked"
+        return InputError([Problem(str(self._bundle), _quoted(first), message, "copy the bundle again")])
 
     def _files(self) -> Iterator[tuple[str, tarfile.TarInfo]]:
         run = f"{self.contents.run}/"
@@ -384,7 +532,7 @@ class _Reader:
         try:
             yield
         except (*_DAMAGE, OSError) as error:
-            raise InputError(f"{self._bundle} is not a valid bundle: {error}") from error
+            raise _DamagedError(f"{self._bundle} is not a valid bundle: {error}") from error
 
 
 @contextmanager
@@ -395,8 +543,8 @@ def _opened(bundle: Path) -> Iterator[_Reader]:
         file = bundle.open("rb")
     except OSError as error:
         raise InputError(f"{bundle} cannot be read: {error.strerror}") from error
-    with file, gzip.GzipFile(fileobj=file) as stream:
-        yield _Reader(bundle, stream, os.fstat(file.fileno()).st_size)
+    with file:
+        yield _Reader(bundle, _Inflated(file), os.fstat(file.fileno()).st_size)
 
 
 def _is_plain(member: tarfile.TarInfo) -> bool:

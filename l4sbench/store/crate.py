@@ -18,18 +18,22 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from l4sbench.disk.plain import read_plain
-from l4sbench.errors import L4sbenchError
+from l4sbench.errors import BadValueError, L4sbenchError
+from l4sbench.text.licences import licence_id, licence_page
 
 CRATE: Final = "ro-crate-metadata.json"
+
+README: Final = "README.md"
 
 _CONTEXT: Final = "https://w3id.org/ro/crate/1.1/context"
 _PROFILE: Final = "https://w3id.org/ro/crate/1.1"
 _SOFTWARE: Final = "#l4sbench"
-_NO_LICENCE: Final = "The run states no licence; ask those who made it."
+NO_LICENCE: Final = "The run states no licence; ask those who made it."
 
 _Entity: TypeAlias = dict[str, Any]
 
-_FILES: Final[Mapping[str, str]] = {
+FILES: Final[Mapping[str, str]] = {
+    README: "What the run claims, how to check it and how to make it again",
     "manifest.json": "Facts about the run: matrix, time, order of the trials, version of l4sbench",
     "matrix.yaml": "The experiment: a matrix of l4sbench",
     "report/index.html": "The page of the run: decision table, heat maps, cells and trials",
@@ -40,9 +44,9 @@ _FILES: Final[Mapping[str, str]] = {
     "report/cells.csv": "Means, intervals and factors of every cell",
     "report/metrics.csv": "Further figures of every cell",
 }
-"""Descriptions of files; those of tables come from their schemas."""
+"""Descriptions of files by their paths; those of tables come from their schemas."""
 
-_FOLDERS: Final[Mapping[str, str]] = {
+FOLDERS: Final[Mapping[str, str]] = {
     "cells/": "A folder per cell and trial, with the raw files that the trial wrote",
     "catalog/": "Queues and congestion controls that came with the matrix",
     "executables/": "Programs that came with the matrix and sent flows",
@@ -72,15 +76,17 @@ def crate_of(run: Path, name: str, sizes_bytes: Mapping[str, int]) -> bytes:
     matrix, _, time = name.partition("/")
     created = datetime.strptime(time[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).isoformat()
     parts = [*_files(sizes_bytes), *_folders(sizes_bytes)]
-    made = [part["@id"] for part in parts if part["@id"] not in ("manifest.json", "matrix.yaml")]
-    about = _description(run / "matrix.yaml")
+    made = [part["@id"] for part in parts if part["@id"] not in (README, "manifest.json", "matrix.yaml")]
+    stated = _stated(run / "matrix.yaml")
+    about = " ".join((_text(stated, "description") or _text(stated, "origin")).split())
+    licence = _licence(_text(stated, "licence"))
     root = {
         "@id": "./",
         "@type": "Dataset",
         "name": f"Run of the matrix {matrix}, {time}",
         "description": about or f"A run of the matrix {matrix} by l4sbench.",
         "datePublished": created,
-        "license": _NO_LICENCE,
+        "license": {"@id": licence["@id"]} if licence else NO_LICENCE,
         "hasPart": _refer(part["@id"] for part in parts),
         "mentions": {"@id": "#run"},
     }
@@ -99,7 +105,7 @@ def crate_of(run: Path, name: str, sizes_bytes: Mapping[str, int]) -> bytes:
         "conformsTo": {"@id": _PROFILE},
         "about": {"@id": "./"},
     }
-    graph = [descriptor, root, *parts, action, _software(run)]
+    graph = [descriptor, root, *parts, action, _software(run), *([licence] if licence else [])]
     return json.dumps({"@context": _CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
@@ -111,7 +117,7 @@ def _files(sizes_bytes: Mapping[str, int]) -> Iterator[_Entity]:
     from l4sbench.tables import FOLDER, SCHEMAS
 
     tables = {f"{FOLDER}/{table}.parquet": _first_line(schema.__doc__) for table, schema in SCHEMAS.items()}
-    for path, about in {**_FILES, **tables}.items():
+    for path, about in {**FILES, **tables}.items():
         if path in sizes_bytes:
             yield {
                 "@id": quote(path),
@@ -124,7 +130,7 @@ def _files(sizes_bytes: Mapping[str, int]) -> Iterator[_Entity]:
 
 
 def _folders(sizes_bytes: Mapping[str, int]) -> Iterator[_Entity]:
-    for folder, about in _FOLDERS.items():
+    for folder, about in FOLDERS.items():
         if any(path.startswith(folder) for path in sizes_bytes):
             name = PurePosixPath(folder).name
             yield {"@id": folder, "@type": "Dataset", "name": name, "description": about}
@@ -134,15 +140,28 @@ def _first_line(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
 
 
-def _description(matrix: Path) -> str:
-    """Return the description that a matrix states, or its origin; empty without, or if it cannot be read."""
+def _stated(matrix: Path) -> Mapping[str, object]:
+    """Return what a matrix states; nothing where it cannot be read."""
     from l4sbench.disk.document import read
 
     with suppress(L4sbenchError, OSError):
         content = read(matrix).content
-        found = content.get("description", content.get("origin")) if isinstance(content, dict) else None
-        return " ".join(found.split()) if isinstance(found, str) else ""
-    return ""
+        return content if isinstance(content, dict) else {}
+    return {}
+
+
+def _text(stated: Mapping[str, object], key: str) -> str:
+    found = stated.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _licence(name: str) -> _Entity | None:
+    """Return the licence of the run's data; None where its matrix states none, or no valid one."""
+    try:
+        licence = licence_id(name)
+    except BadValueError:
+        return None
+    return {"@id": licence_page(licence), "@type": "CreativeWork", "name": licence, "identifier": licence}
 
 
 def _software(run: Path) -> _Entity:

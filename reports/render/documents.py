@@ -20,10 +20,10 @@ from reports.render.templating import (
     md,
     table,
     tex,
-    tex_prose,
 )
 from reports.render.words import (
     BIMODAL,
+    COUNT_FORMER,
     GLYPHS,
     NO_TRIAL,
     STAR,
@@ -36,7 +36,7 @@ from reports.render.words import (
 from reports.result.judging import Word
 from reports.result.labels import BUFFER, Label
 from reports.result.metrics import START_S
-from reports.result.regret import MEANING
+from reports.result.regret import MEANING, UNIFORM
 from reports.result.verdicts import heat_grid
 
 if TYPE_CHECKING:
@@ -55,14 +55,15 @@ def documents(
 ) -> Mapping[str, str]:
     """Return every document of a decision by its file name.
 
-    `metrics` are further figures of all cells, as `reports.result.metrics.cell_metrics` returns them.
+    `metrics` are further figures of all cells, as `reports.result.metrics.cell_metrics` returns them. The
+    LaTeX has only those of `regrets` whose weights someone chose.
     """
     return {
         "decision.md": markdown(decision, regrets, metrics),
         "decision.csv": entries_csv(decision),
         "cells.csv": cells_csv(decision, metrics),
         "decision.json": dumps(document(decision, regrets, metrics), indent=2, ensure_ascii=False) + "\n",
-        "decision.tex": latex(decision, regrets),
+        "decision.tex": latex(decision, [own for own in regrets if own.prevalence != UNIFORM.prevalence]),
         **({} if metrics is None else {"metrics.csv": metrics.write_csv()}),
     }
 
@@ -176,7 +177,10 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def latex(decision: Decision, regrets: Sequence[Regret] = ()) -> str:
-    r"""Return a LaTeX `table` per question; `\input` it in a document that uses booktabs and amssymb."""
+    r"""Return a LaTeX `table` per question; `\input` it in a document that uses booktabs and amssymb.
+
+    It has no commands: they are for whoever has the run, and a paper's readers do not.
+    """
 
     def command(known: tuple[str, str]) -> Latex:
         return Latex(f"\\{known[0]}{{}}")
@@ -190,8 +194,7 @@ def latex(decision: Decision, regrets: Sequence[Regret] = ()) -> str:
     }
     templates = latex_templates(TEMPLATES, glyphs)
     templates.filters |= {"command": command, "short": _short}
-    found = notes(decision)
-    lines = [tex_prose(note.text, glyphs) if note.has_code else note.text for note in found]
+    lines = [note.text.replace(COUNT_FORMER, "") for note in notes(decision) if not note.has_code]
     lines.append(scope_text(decision))
     return templates.get_template("decision.tex.j2").render(
         decision=decision,

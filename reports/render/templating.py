@@ -147,16 +147,5 @@ def tex(text: object, signs: Mapping[str, str] | None = None) -> Latex:
     return Latex("".join(known.get(sign, sign) for sign in _line(text)))
 
 
-def tex_prose(text: str, signs: Mapping[str, str] | None = None) -> Latex:
-    """Return a sentence as LaTeX prints it, what is between backquotes as code."""
-    parts = enumerate(text.split("`"))
-    return Latex("".join(_tex_code(part) if number % 2 else tex(part, signs) for number, part in parts))
-
-
-def _tex_code(text: str) -> Latex:
-    """Return a text as LaTeX prints code; two hyphens would become a dash."""
-    return Latex(rf"\texttt{{{tex(text).replace('-', '{-}')}}}")
-
-
 def _line(text: object) -> str:
     return " ".join(printable(str(text)).split("\n"))

@@ -46,6 +46,9 @@ REGRET_DEFINITION: Final = "l4sbench docs reading expected-regret"
 RUN_AGAIN: Final = "l4sbench run matrix.yaml"
 """Command that resumes a run, in its directory: documents have no paths, as equal tables give equal files."""
 
+COUNT_FORMER: Final = "; --all counts them"
+"""How to count former cells, where a note says that they do not count."""
+
 LISTED: Final = 5
 """Cells and trials are listed up to this many; all are in the tables."""
 
@@ -390,9 +393,7 @@ def former_text(decision: Decision) -> str:
     if not former.trials:
         return ""
     cells = counted(former.cells, "former cell")
-    return (
-        f"not counted: {counted(former.trials, 'trial')} of {cells}, not in the matrix now; --all counts them"
-    )
+    return f"not counted: {counted(former.trials, 'trial')} of {cells}, not in the matrix now{COUNT_FORMER}"
 
 
 _FIXED: Final = {

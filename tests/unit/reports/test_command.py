@@ -268,6 +268,21 @@ def test_beside_published_results_the_report_is_whole(run: Path, capsys: pytest.
     assert (run / "tables" / "verdicts.parquet").is_file()
 
 
+def test_the_table_for_a_paper_has_no_commands(run: Path) -> None:
+    weights = run / "weights.yml"
+    weights.write_text("prevalence: home\nqueues: {fifo: 3, dualpi2: 1}\n", encoding="utf-8")
+    (run / "matrix.yaml").write_text(MATRIX.replace("pam25", "l4sbench1"), encoding="utf-8")
+    report = run / "report"
+    for options, asked in (((), False), (("--prevalence", str(weights)), True)):
+        assert main(["report", str(run), *options]) == 0
+        text = (report / "decision.tex").read_text(encoding="utf-8")
+        assert "l4sbench run" not in text
+        assert "{-}{-}" not in text
+        assert "--all" not in text
+        assert ("expected regret" in text) == asked
+        assert "Expected regret" in (report / "decision.md").read_text(encoding="utf-8")
+
+
 def test_a_changed_matrix_is_not_the_study(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changed = 'origin: "pam25-cubic with duration=60s"'
     text = MATRIX.replace("description: A run that never was.", changed)

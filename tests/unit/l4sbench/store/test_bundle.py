@@ -7,8 +7,11 @@ import hashlib
 import io
 import json
 import os
+import random
+import re
 import sys
 import tarfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -127,6 +130,45 @@ def test_every_change_is_named(run: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         unpack_bundle(changed, tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
+
+
+def file_at(bundle: Path, place: int) -> str | None:
+    """The file whose data begin to be wrong when a byte of an archive is; None near the ends of files."""
+    before = len(zlib.decompressobj(31).decompress(bundle.read_bytes()[:place]))
+    with tarfile.open(bundle) as archive:
+        for member in archive:
+            if member.offset_data + 100 < before < member.offset_data + member.size - 100:
+                return member.name.removeprefix(RUN)
+    return None
+
+
+def test_a_flipped_bit_is_one_error_that_names_the_file(run: Path, tmp_path: Path) -> None:
+    """Whatever follows is wrong, too, and says nothing more."""
+    rng = random.Random(1)
+    for number in range(30):
+        text = " ".join(str(rng.random()) for _ in range(100))
+        (run / f"cells/fifo-0123456789/1-abcdef/raw/{number:02d}.json").write_text(text)
+    out, changed = tmp_path / "first.tar.gz", tmp_path / "changed.tar.gz"
+    write_bundle(run, out)
+    whole = out.read_bytes()
+    named = set()
+    for place in rng.sample(range(20, len(whole) - 8), 100):
+        data = bytearray(whole)
+        data[place] ^= 1 << rng.randrange(8)
+        changed.write_bytes(data)
+        try:
+            check_bundle(changed)
+            continue  # nothing but padding
+        except InputError as error:
+            (problem,) = error.problems
+        name = file_at(out, place)
+        if name is not None and name != "bundle.json":
+            assert (problem.path, problem.hint) == (name, "copy the bundle again")
+            named.add(name)
+        with pytest.raises(InputError, match=re.escape(str(problem))):
+            unpack_bundle(changed, tmp_path / "elsewhere")
+        assert not (tmp_path / "elsewhere").exists()
+    assert len(named) > 10
 
 
 def test_cut_short_it_is_not_sound(run: Path, tmp_path: Path) -> None:
