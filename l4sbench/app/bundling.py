@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,14 +23,12 @@ def readme_of(run: Path, name: str) -> str:
         name: Matrix and time of the run, `quickstart/20260102T030405Z`.
     """
     from l4sbench.app.stored import StoredRun
-    from l4sbench.store import Run
     from l4sbench.store.bundle import README_MARK
     from l4sbench.store.crate import FILES, FOLDERS, NO_LICENCE, README
     from reports.render.bundled import About, readme
 
     stored = StoredRun(run)
     decision, without = _decision(stored)
-    manifest = Run(run).manifest
     parts = {
         path: about
         for path, about in {**FILES, **FOLDERS}.items()
@@ -47,7 +46,7 @@ def readme_of(run: Path, name: str) -> str:
             run=name,
             description=" ".join(description.split()),
             parts=parts,
-            versions=_versions(stored, manifest.l4sbench, manifest.provenance.get("git", "")),
+            versions=_versions(stored),
             licence=licence,
             no_licence=NO_LICENCE,
             without=without,
@@ -71,11 +70,16 @@ def _decision(stored: StoredRun) -> tuple[Decision | None, str]:
         return None, f"It has no decision table: {error.problems[0].message}."
 
 
-def _versions(stored: StoredRun, version: str, git: str) -> tuple[str, ...]:
-    """Return what made the run, one line each."""
+def _versions(stored: StoredRun) -> tuple[str, ...]:
+    """Return what made the run, one line each; what is damaged is left out."""
     from l4sbench.app.reading import reading
+    from l4sbench.store import Run
 
-    lines = [f"l4sbench {version}{f', {git}' if git else ''}"]
+    lines = []
+    with suppress(InputError, AttributeError):
+        manifest = Run(stored.path).manifest
+        git = manifest.provenance.get("git")
+        lines.append(f"l4sbench {manifest.l4sbench}{f', {git}' if git else ''}")
     try:
         with reading(stored.path):
             tables = stored.tables()

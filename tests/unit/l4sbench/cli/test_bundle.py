@@ -119,6 +119,7 @@ def test_without_tables_or_a_rule_it_claims_nothing(run: Path, tmp_path: Path) -
     found = (bundled(run, tmp_path) / "README.md").read_text(encoding="utf-8")
     assert "Its matrix has no rule for verdicts: the run measures, and claims nothing." in found
     matrix.write_text("matrix: [", encoding="utf-8")
+    (run / "manifest.json").write_text("[]", encoding="utf-8")
     found = (bundled(run, tmp_path, "broken") / "README.md").read_text(encoding="utf-8")
     assert "It has no decision table: " in found
 
