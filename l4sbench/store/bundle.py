@@ -55,7 +55,7 @@ _SEARCHED_MOST_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 20
 _PACKED_BYTES: Final = 1 << 14
 _GZIP: Final = 31
-"""What zlib calls a gzip file with the largest window."""
+"""Format of a gzip file with the largest window, as zlib counts them."""
 _HEADERS_MOST_BYTES: Final = 1 << 20
 """Limit for the headers between two files, which tarfile reads into memory as a whole."""
 _LIST_MOST_BYTES: Final = 256 << 20

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class About:
-    """What a README says of a run besides its verdicts.
+    """Facts that a README has about a run besides its verdicts.
 
     Attributes:
         mark: First line of the README.

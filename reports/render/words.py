@@ -47,7 +47,7 @@ RUN_AGAIN: Final = "l4sbench run matrix.yaml"
 """Command that resumes a run, in its directory: documents have no paths, as equal tables give equal files."""
 
 COUNT_FORMER: Final = "; --all counts them"
-"""How to count former cells, where a note says that they do not count."""
+"""End of the note that former cells do not count: an option counts them."""
 
 LISTED: Final = 5
 """Cells and trials are listed up to this many; all are in the tables."""
