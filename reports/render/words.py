@@ -345,7 +345,7 @@ def _modes(cell: JudgedCell) -> str:
 
 
 def _of_queues(decision: Decision, cells: Sequence[JudgedCell]) -> Iterator[Note]:
-    if held := limits_text(decision):
+    if held := queue_limits_text(decision):
         yield Note(f"queues: {held}")
     if dropped := [cell for cell in cells if cell.result.only_dropped]:
         listed = [f"{cell.label}: {only_dropped_text(cell)}, {cell.id}" for cell in dropped[:LISTED]]
@@ -411,7 +411,7 @@ def fixed_text(decision: Decision) -> str:
     return ", ".join(text.format(fixed[name].value) for name, text in _FIXED.items() if name in fixed)
 
 
-def limits_text(decision: Decision) -> str:
+def queue_limits_text(decision: Decision) -> str:
     """Return how much the queues of the table hold: `CoDel (+ECN) limit 42 packets`."""
     held = ((cell.label.head, cell.result.limit) for cell in decision.cells)
     return limits((queue, limit) for queue, limit in held if limit is not None)
