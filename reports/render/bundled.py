@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from reports.render.answer import answers, scope_text
-from reports.render.documents import TEMPLATES
+from reports.render.documents import TEMPLATES, decision_table
 from reports.render.templating import Markdown, markdown_templates
-from reports.render.words import GLYPHS, STAR, verdict_text
 
 if TYPE_CHECKING:
-    from reports.result.verdicts import Decision, Verdict
+    from reports.result.verdicts import Decision
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,5 @@ def readme(about: About, decision: Decision | None) -> str:
         decision=decision,
         answers=() if decision is None else tuple(answers(decision)),
         scope="" if decision is None else scope_text(decision),
-        entry=_entry,
+        decision_table=None if decision is None else partial(decision_table, decision),
     )
-
-
-def _entry(verdict: Verdict) -> str:
-    signs = (GLYPHS[verdict.word], verdict_text(verdict), STAR[verdict.low_latency])
-    return " ".join(filter(None, signs))

@@ -82,7 +82,7 @@ def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.Dat
         scope=scope_text(decision),
         definition=Markdown("[definition](#expected-regret)"),
         meaning=MEANING,
-        decision_table=partial(_decision_table, decision),
+        decision_table=partial(decision_table, decision),
         notes=notes(decision),
         regrets=regrets,
         by_buffer=by_buffer,
@@ -91,8 +91,8 @@ def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.Dat
     )
 
 
-def _decision_table(decision: Decision, question: Label) -> Markdown:
-    """Return a decision table: rows of families, and below one with several queues these."""
+def decision_table(decision: Decision, question: Label) -> Markdown:
+    """Return a decision table in Markdown: rows of families, and below one with several queues these."""
     grid = decision.table(question)
     rows: list[list[Markdown | str]] = []
     for row, entries in grid.lines():
