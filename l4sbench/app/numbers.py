@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupMeans:
-    """Means over the valid trials of a cell: all goodput of a group, and its smoothed RTT minus base RTT."""
+    """Means over the valid trials of a cell: all goodput of a group, and its smoothed RTT minus base RTT.
+
+    `delay_first_5s_ms` and `delay_after_5s_ms` part the delay into start-up and the rest, for flows of 10 s
+    and more.
+    """
 
     goodput_mbps: float
     delay_ms: float | None
+    delay_first_5s_ms: float | None = None
+    delay_after_5s_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -60,17 +66,23 @@ def numbers_of(run: StoredRun) -> Numbers:
 
 
 def _numbers(run: StoredRun) -> Numbers:
+    from reports.result.metrics import starts
+
     found = run.tables(every=True)
     rule = _rule_of(run)
     compared = [run.matrix.roles.get(role, role) for role in ("l4s", "classic")]
     groups = found.groups["group"].unique(maintain_order=True).to_list()
     groups.sort(key=lambda group: compared.index(group) if group in compared else len(compared))
     means: dict[str, dict[str, GroupMeans]] = {}
+    started = starts(found)
     for group in groups:
         per_trial = found.totals(group, "goodput_mbps" if rule is None else rule.value)
-        of_cell = per_trial.group_by("cell", maintain_order=True).agg(pl.col("mbps", "delay_ms").mean())
-        for cell, mbps, delay_ms in of_cell.iter_rows():
-            means.setdefault(cell, {})[group] = GroupMeans(mbps, delay_ms)
+        own = started.filter(pl.col("group") == group).drop("group")
+        every = per_trial.join(own, on=["cell", "trial"], how="left", maintain_order="left")
+        delays = ("delay_ms", "delay_first_5s_ms", "delay_after_5s_ms")
+        of_cell = every.group_by("cell", maintain_order=True).agg(pl.col("mbps", *delays).mean())
+        for cell, *values in of_cell.iter_rows():
+            means.setdefault(cell, {})[group] = GroupMeans(*values)
     return Numbers(tuple(groups), means, {} if rule is None else _judged(run), found.trials.height)
 
 

@@ -67,7 +67,7 @@ def show(args: argparse.Namespace) -> int:
         numbers = _read(stored)
         answer_json({**_run_values(run), "cells": [_cell_values(cell, numbers) for cell in cells]})
     elif len(cells) == 1:
-        _print_cell(run, cells[0])
+        _print_cell(run, cells[0], _read(stored))
     else:
         _print_run(run, cells, matrix.trials.min, _read(stored))
     return 0
@@ -188,7 +188,7 @@ def _remarks(cell: CellSummary, numbers: Numbers) -> list[str]:
     return [remark for remark in remarks if remark]
 
 
-def _print_cell(run: RunSummary, cell: CellSummary) -> None:
+def _print_cell(run: RunSummary, cell: CellSummary, numbers: Numbers) -> None:
     from l4sbench.catalog.describe import written
     from l4sbench.store import Run
 
@@ -203,6 +203,7 @@ def _print_cell(run: RunSummary, cell: CellSummary) -> None:
     rest = (f"{name} {written(value)}" for name, value in found.factors.items() if name not in found.given)
     for line in textwrap.wrap(f"by default: {', '.join(rest)}", _WIDTH, break_on_hyphens=False):
         answer(f"  {line}")
+    _print_means(cell, numbers)
     goodputs = _goodputs(run.path, cell)
     for trial in cell.trials:
         status = trial.status.value
@@ -216,6 +217,24 @@ def _print_cell(run: RunSummary, cell: CellSummary) -> None:
         answer(f"  raw files: {as_path(trial.raw)}")
     again = as_command("l4sbench", "run", run.path / "matrix.yaml", f"cell={cell.id}")
     say(f"again, elsewhere: {again} --dir OTHER")
+
+
+def _print_means(cell: CellSummary, numbers: Numbers) -> None:
+    means = numbers.means.get(cell.id)
+    if not means:
+        return
+    answer()
+    answer("means over valid trials; delay: smoothed RTT minus base RTT")
+    for group, mean in means.items():
+        text = f"  {group}: {mean.goodput_mbps:.1f} Mbit/s"
+        if mean.delay_ms is not None:
+            text += f", delay {mean.delay_ms:.1f} ms"
+        first_ms, after_ms = mean.delay_first_5s_ms, mean.delay_after_5s_ms
+        if first_ms is not None and after_ms is not None:
+            text += f" ({first_ms:.1f} in the first 5 s, then {after_ms:.1f})"
+        answer(text)
+    if (judged := numbers.judged.get(cell.id)) is not None:
+        answer(f"  verdict: {_verdict(judged)}")
 
 
 def _numbers(trial: TrialEnding, goodputs: Mapping[int, Mapping[str, float]]) -> str:
