@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from reports.figures.sheets import Sheet, SheetPanel
     from reports.result.cells import GroupResult
-    from reports.result.judging import Role, Side
+    from reports.result.judging import JudgedSide, Role
     from reports.result.load import RunTables
     from reports.result.rules import Rule
 
@@ -59,7 +59,7 @@ def trial_dots(tables: RunTables, sheet: Sheet, rule: Rule) -> alt.HConcatChart:
 _WHOLES: Final = {False: "the link's rate", True: "what the group gets alone"}
 
 
-def _grey(sides: Sequence[Side]) -> str:
+def _grey(sides: Sequence[JudgedSide]) -> str:
     """Return what is grey, and where it ends if that is the same everywhere."""
     limits = {side.limits for side in sides}
     if not limits:

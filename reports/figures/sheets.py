@@ -25,7 +25,7 @@ from reports.result.judging import Word
 from reports.result.labels import BUFFER, Label, Setting
 
 if TYPE_CHECKING:
-    from reports.result.judging import Side
+    from reports.result.judging import JudgedSide
     from reports.result.stats import Estimate
     from reports.result.verdicts import Decision, JudgedCell
 
@@ -137,7 +137,7 @@ def ends(estimate: Estimate | None) -> tuple[float, float] | tuple[None, None]:
     return (estimate and estimate.interval) or (None, None)
 
 
-def limited(cell: JudgedCell) -> tuple[Side, ...]:
+def limited(cell: JudgedCell) -> tuple[JudgedSide, ...]:
     """Return the groups of a cell that its rule has limits for."""
     return tuple(side for side in cell.judged.sides if side.limits)
 

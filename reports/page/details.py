@@ -28,7 +28,7 @@ from reports.result.stats import Estimate
 
 if TYPE_CHECKING:
     from reports.page.model import Entry
-    from reports.result.judging import Side
+    from reports.result.judging import JudgedSide
     from reports.result.labels import Setting
     from reports.result.load import RunTables
     from reports.result.rules import Rule
@@ -148,7 +148,7 @@ def _placed(decision: Decision, cell: JudgedCell, entry: Entry) -> dict[str, obj
     }
 
 
-def _side(rule: Rule, cell: JudgedCell, side: Side) -> dict[str, object]:
+def _side(rule: Rule, cell: JudgedCell, side: JudgedSide) -> dict[str, object]:
     """Return a flow group beside its limits, in percent of `whole`, and the same in words."""
     return {
         "group": rule.l4s if side.role == "l4s" else rule.classic,

@@ -16,7 +16,7 @@ from reports.result.judging import Word
 
 if TYPE_CHECKING:
     from l4sbench.facts.faults import Remedy
-    from reports.result.judging import Side
+    from reports.result.judging import JudgedSide
     from reports.result.stats import Estimate
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 
@@ -92,7 +92,7 @@ def in_doubt(cell: JudgedCell) -> str:
     return "; ".join(text for side in cell.judged.doubts if (text := _may(cell, side)))
 
 
-def _may(cell: JudgedCell, side: Side) -> str:
+def _may(cell: JudgedCell, side: JudgedSide) -> str:
     name, kept = cell.called(side.role), interval_text(side)
     if not kept:
         return ""
@@ -102,7 +102,7 @@ def _may(cell: JudgedCell, side: Side) -> str:
     return f"{name} may get {kept} {what}, {limits_text(side, side.open_at)}"
 
 
-def side_text(cell: JudgedCell, side: Side) -> str:
+def side_text(cell: JudgedCell, side: JudgedSide) -> str:
     """Return what a group keeps, its interval and its limits: `CUBIC 40.7 Mbit/s (22 to 60), limit 25`."""
     kept, unit = interval_text(side), "Mbit/s" if side.in_mbps else "%"
     mean = f"{cell.called(side.role)} {side.told(side.keeps.value):.1f} {unit}"
@@ -110,13 +110,13 @@ def side_text(cell: JudgedCell, side: Side) -> str:
     return f"{mean}{kept and f' ({kept})'}{limits and f', {limits}'}"
 
 
-def limits_text(side: Side, limits: Sequence[float]) -> str:
+def limits_text(side: JudgedSide, limits: Sequence[float]) -> str:
     """Return some of a side's limits in its unit: `limit 25`, `limits 20 and 80`; empty for none."""
     told = " and ".join(f"{side.told(limit):.4g}" for limit in limits)
     return told and f"{'limit' if len(limits) == 1 else 'limits'} {told}"
 
 
-def interval_text(side: Side) -> str:
+def interval_text(side: JudgedSide) -> str:
     """Return the interval of a side in its unit: `22 to 60`; empty where there is none.
 
     It has as few digits as keep its ends on their sides of the limits.

@@ -62,7 +62,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Side:
+class JudgedSide:
     """A flow group with what it keeps, in percent of a whole, and the limits that a rule has for that.
 
     Attributes:
@@ -111,10 +111,10 @@ class Judged:
     by_intervals: Word
     decided: bool
     outside_percent: float | None
-    sides: tuple[Side, ...] = ()
+    sides: tuple[JudgedSide, ...] = ()
 
     @property
-    def doubts(self) -> tuple[Side, ...]:
+    def doubts(self) -> tuple[JudgedSide, ...]:
         """The sides whose intervals do not settle the verdict."""
         return tuple(side for side in self.sides if side.doubtful)
 
@@ -167,20 +167,22 @@ def _sides(
     limits: Limits,
     surely: tuple[bool | None, bool | None],
     rival: Estimate | None,
-) -> tuple[Side, Side]:
+) -> tuple[JudgedSide, JudgedSide]:
     """Return both groups; `surely` tells who is starved, `rival` is the own kind that leaves this open."""
     open_low, open_high = _open_at(limits.low, surely[0]), _open_at(limits.high, surely[1])
     if rule.metric == "l4s-goodput":
         return (
-            Side("l4s", cell.l4s, cell.l4s_whole, False, (limits.low, limits.high), open_low + open_high),
-            Side("classic", cell.classic_kept, cell.classic_whole, False),
+            JudgedSide(
+                "l4s", cell.l4s, cell.l4s_whole, False, (limits.low, limits.high), open_low + open_high
+            ),
+            JudgedSide("classic", cell.classic_kept, cell.classic_whole, False),
         )
     least = 100 - limits.high
     open_least = () if rival else _open_at(least, surely[1])
     wholes = cell.l4s_whole, cell.classic_whole
     return (
-        Side("l4s", cell.l4s_kept, wholes[0], not wholes[0].alone, (limits.low,), open_low),
-        Side("classic", cell.classic_kept, wholes[1], not wholes[1].alone, (least,), open_least, rival),
+        JudgedSide("l4s", cell.l4s_kept, wholes[0], not wholes[0].alone, (limits.low,), open_low),
+        JudgedSide("classic", cell.classic_kept, wholes[1], not wholes[1].alone, (least,), open_least, rival),
     )
 
 

@@ -84,7 +84,7 @@ def test_its_readme_says_what_it_claims_and_how_to_repeat_it(
     for answer in decision["answers"]:
         assert f"Is it okay to switch to {answer['l4s']}? {answer['answer']}" in text
     for entry in decision["verdicts"]:
-        assert f"| {entry['row']} |" in text
+        assert f"| **{entry['row']}** |" in text
         assert entry["verdict"] in text
     for kernel in decision["kernels"]:
         assert kernel in text

@@ -15,7 +15,7 @@ from l4sbench.facts import events
     [
         (events.RunPlanned(0.0, 24, 8, 2, 100.0), "24 trials of 8 cells to run, 2 at once, about 50 s\n"),
         (events.RunPlanned(0.0, 1, 1, 1, 5.0), "1 trial of 1 cell to run, one after another, about 5 s\n"),
-        (events.RunPlanned(0.0, 0, 0, 2, 0.0), ""),
+        (events.RunPlanned(0.0, 0, 0, 2, 0.0), "nothing to run\n"),
         (events.TrialsAdded(0.0, "fifo-1", (4,), 1.0), "fifo-1 is undecided: 1 more trial\n"),
         (events.TrialsAdded(0.0, "fifo-1", (4, 5), 1.0), "fifo-1 is undecided: 2 more trials\n"),
     ],
