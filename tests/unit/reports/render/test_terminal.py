@@ -206,9 +206,7 @@ def test_a_row_of_several_queues_has_a_line_for_each(make: Make) -> None:
     assert re.search(r"^ Fair queuing +✓ ok ☆ *$", text, re.MULTILINE)
     assert re.search(r"^   FQ-CoDel \(\+ECN\) +✓ ok  47\.1 % \(47\.1 v 48\.0 Mbit/s\) *$", text, re.MULTILINE)
     assert re.search(r"^   FQ-CoDel \(\+L4S\) +✓ ok ★  46\.1 % ", text, re.MULTILINE)
-    assert text.partition("\nok: ")[0].count("DualPI2") == 1, (
-        "a family of one queue has no line but its own"
-    )
+    assert text.partition("\nok: ")[0].count("DualPI2") == 1, "a family of one queue has no line but its own"
     assert "| FQ-CoDel (+ECN) | ✓ ok<br>47.1 % (47.1 v 48.0 Mbit/s) |" in markdown(decision)
     assert len(decision.verdicts) == 2, "the verdicts are those of families"
 
