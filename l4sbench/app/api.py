@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
     from reports.compare import Comparison
     from reports.result.load import RunTables
+    from reports.result.measured import Measurements
     from reports.result.verdicts import Decision
 
 __all__ = [
@@ -88,12 +89,14 @@ class EndedRun:
         result: How the trials ended.
         decision: From the tables; None when the run was interrupted, or when its matrix has no verdicts.
         problems: Raw files that could not be read.
+        measured: What cells got, where the matrix has no verdicts.
     """
 
     path: Path
     result: RunResult
     decision: Decision | None
     problems: tuple[str, ...] = ()
+    measured: Measurements | None = None
 
     def __repr__(self) -> str:
         return f"<EndedRun {self.path}: {self._counts()}>"
@@ -241,10 +244,11 @@ def run_prepared(
         writer.check_place()
         with room(found.path), reading(found.path):
             problems = assemble(found, loaded.catalog).problems
-            if prepared.rule is None:
-                return EndedRun(found.path, result, None, problems)
+            stored = StoredRun(found.path, prepared.whole)
             try:
-                decision = StoredRun(found.path, prepared.whole).decide(rule=prepared.rule)
+                if prepared.rule is None:
+                    return EndedRun(found.path, result, None, problems, stored.measure())
+                decision = stored.decide(rule=prepared.rule)
                 return EndedRun(found.path, result, decision, problems)
             except InputError as error:
                 return EndedRun(found.path, result, None, (*problems, str(error)))

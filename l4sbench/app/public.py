@@ -59,10 +59,10 @@ def report(
     place = api.find_run(place_of(run), Path(runs))
     api.catch_up(place)
     stored = StoredRun(place)
-    decision = stored.decide(rule=rule, every=every)
+    result = stored.result(rule=rule, every=every)
     weights = None if prevalence is None else Path(prevalence)
     target = Report(stored, None if into is None else Path(into), every)
-    return target.write(decision, regrets(decision, weights))
+    return target.write(result, regrets(result, weights))
 
 
 def figures(

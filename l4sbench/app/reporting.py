@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.app.reading import reading, refuse_other, refuse_others, writing
 from l4sbench.disk.files import write_whole
+from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from l4sbench.app.stored import StoredRun
     from reports.page import Section
+    from reports.result.measured import Measurements
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
 
@@ -55,48 +57,61 @@ class Report:
             write_whole(document, text)
         return document
 
-    def write(self, decision: Decision, regrets: Sequence[Regret], panels: Sequence[Section] = ()) -> Path:
-        """Write the table `verdicts`, every document and the page of a whole run; return the page.
+    def write(
+        self,
+        result: Decision | Measurements,
+        regrets: Sequence[Regret] = (),
+        panels: Sequence[Section] = (),
+    ) -> Path:
+        """Write every document and the page of a whole run, with verdicts their table, too; return the page.
 
         Raises:
             InputError: a file of another kind has the name of one of them, or the folder cannot be written.
         """
         from l4sbench.tables import write
         from reports import page as pages
-        from reports.render.documents import documents
+        from reports.render import documents, measured
         from reports.result.metrics import cell_metrics
+        from reports.result.verdicts import Decision
 
         with reading(self.run.path), writing(self.folder, _ELSEWHERE):
             found = self.run.tables(every=self.every)
-            metrics = cell_metrics(found, decision.rule.l4s, decision.rule.classic)
-            texts = documents(decision, regrets, metrics)
+            metrics = cell_metrics(found, *result.pair)
+            if isinstance(result, Decision):
+                texts = documents.documents(result, regrets, metrics)
+            else:
+                texts = measured.documents(result, metrics)
             verdicts = (self.run.path / "tables" if self.into is None else self.into) / "verdicts.parquet"
             if self.into is not None:
                 refuse_others(self.folder, (*texts, verdicts.name))
             self.folder.mkdir(parents=True, exist_ok=True)
-            write("verdicts", [decision.frame().lazy()], verdicts)
+            if isinstance(result, Decision):
+                write("verdicts", [result.frame().lazy()], verdicts)
             for name, text in texts.items():
                 write_whole(self.folder / name, text)
             heading = pages.Heading(self.run.matrix.name, self.run.matrix.description)
             remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
             return pages.write(
-                found, decision, heading, self.folder, metrics=metrics, remarks=remarks, panels=panels
+                found, result, heading, self.folder, metrics=metrics, remarks=remarks, panels=panels
             )
 
 
-def regrets(decision: Decision, prevalence: Path | None = None) -> tuple[Regret, ...]:
-    """Return the cost of switching; nothing where no trial is valid and no weights were given.
+def regrets(result: Decision | Measurements, prevalence: Path | None = None) -> tuple[Regret, ...]:
+    """Return the cost of switching; nothing without verdicts, or where no trial is valid, and no weights.
 
     Args:
-        decision: A decision table.
+        result: A decision table, or measurements without verdicts.
         prevalence: File with weights of queues and competitors; None: all count alike.
 
     Raises:
-        InputError: the file is not valid.
+        InputError: the file is not valid, or there are weights and no verdicts.
     """
     from reports.result.regret import UNIFORM, load_prevalence, regret
+    from reports.result.verdicts import Decision
 
     weights = load_prevalence(prevalence) if prevalence else UNIFORM
-    if prevalence is None and not decision.trials:
+    if prevalence is None and not (isinstance(result, Decision) and result.trials):
         return ()
-    return regret(decision, weights)
+    if not isinstance(result, Decision):
+        raise InputError("the expected regret needs verdicts, and there is no rule", "--rule states one")
+    return regret(result, weights)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from l4sbench.app.notebook import shown
 from l4sbench.app.prepare import RUNS, find_run, load_matrix
-from l4sbench.app.rules import require_rule
+from l4sbench.app.rules import find_rule, require_rule
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
     from l4sbench.matrix import Matrix
     from reports.result.load import RunTables
+    from reports.result.measured import Measurements
     from reports.result.rules import Rule
     from reports.result.verdicts import Decision, Former
 
@@ -87,9 +88,43 @@ class StoredRun:
         """
         from l4sbench.app.adaptive import looks_taken
         from reports.render.notebook import decision_html
-        from reports.result.verdicts import Former, decide
+        from reports.result.verdicts import decide
 
         by = require_rule(self.matrix, rule) if rule is None or isinstance(rule, str) else rule
+        tables, former, not_run = self._to_report(filters, every=every)
+        decision = decide(tables, by, looks_taken(self.matrix, tables))
+        return shown(replace(decision, former=former, not_run=not_run), decision_html)
+
+    def measure(self, filters: Sequence[str] = (), *, every: bool = False) -> Measurements:
+        """Return what its cells got, for which no rule is needed.
+
+        Raises:
+            InputError: there is no trial to report.
+        """
+        from reports.result.measured import measure
+
+        tables, former, not_run = self._to_report(filters, every=every)
+        if not tables.trials.height:
+            raise InputError("no trial of the run has ended")
+        first = [self.matrix.roles.get(role, role) for role in ("l4s", "classic")]
+        return replace(measure(tables, first), former=former, not_run=not_run)
+
+    def result(
+        self, filters: Sequence[str] = (), *, rule: str | None = None, every: bool = False
+    ) -> Decision | Measurements:
+        """Return the decision table; of a matrix without verdicts, unless `rule` is stated, what cells got.
+
+        Raises:
+            InputError: as `decide` does.
+        """
+        if (by := find_rule(self.matrix, rule)) is None:
+            return self.measure(filters, every=every)
+        return self.decide(filters, rule=by, every=every)
+
+    def _to_report(self, filters: Sequence[str], *, every: bool) -> tuple[RunTables, Former, int]:
+        """Return the tables that count, the trials that do not, and the number of cells without a trial."""
+        from reports.result.verdicts import Former
+
         tables = self.tables(filters, every=every)
         former = Former() if every else self._former
         if filters and not tables.trials.height:
@@ -100,9 +135,7 @@ class StoredRun:
                 "--all reports them",
             )
         begun = set(tables.trials["cell"])
-        not_run = sum(cell.id not in begun for cell in self.matrix.select(filters).asked)
-        decision = decide(tables, by, looks_taken(self.matrix, tables))
-        return shown(replace(decision, former=former, not_run=not_run), decision_html)
+        return tables, former, sum(cell.id not in begun for cell in self.matrix.select(filters).asked)
 
     @cached_property
     def _ids(self) -> frozenset[str]:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 
 from l4sbench.cli import figures, flent
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command
-from l4sbench.cli.terminal import answer, answer_json, as_command, as_path, colour, is_terminal, say, warn
+from l4sbench.cli.terminal import (
+    answer,
+    answer_json,
+    as_command,
+    as_path,
+    as_table,
+    colour,
+    is_terminal,
+    say,
+    warn,
+)
 from l4sbench.errors import InputError
 from l4sbench.text.wording import counted
 
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
 
     from l4sbench.app.reporting import Report
     from l4sbench.app.stored import StoredRun
+    from reports.result.measured import Basis, Measurements
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
 
@@ -102,7 +113,7 @@ def report(args: argparse.Namespace) -> int:
             return _against(args)
         if args.claims:
             return _claims(args)
-        return _decision(args)
+        return _result(args)
 
 
 def _catch_up(run: Path) -> None:
@@ -119,24 +130,21 @@ def _catch_up(run: Path) -> None:
         say(f"the run goes on, so that this is preliminary: {user}")
 
 
-def _decision(args: argparse.Namespace) -> int:
+def _result(args: argparse.Namespace) -> int:
     from l4sbench.app.prepare import RunOptions
     from l4sbench.app.stored import StoredRun
 
     run = StoredRun(args.run)
-    decision = run.decide(args.filters, rule=args.rule, every=args.all)
-    options = RunOptions(_testbed_of(decision), runs=args.runs)
+    result = run.result(args.filters, rule=args.rule, every=args.all)
+    options = RunOptions(_testbed_of(result), runs=args.runs)
     command = run_command(run.path, run.matrix.name, args.filters, options)
     if args.json:
-        from l4sbench.app.reporting import regrets
-        from reports.render.data import document
-
-        answer_json(document(decision, regrets(decision, args.prevalence), command=command))
+        answer_json(_document(result, command, args.prevalence))
         return 0
     if args.filters:
-        show(decision, command, args.prevalence)
+        show(result, command, args.prevalence)
         return 0
-    page = show_decision(run, decision, command, args.prevalence, args.output, every=args.all)
+    page = show_result(run, result, command, args.prevalence, args.output, every=args.all)
     if page:
         say(f"report: {as_path(page)}")
         if args.open:
@@ -144,9 +152,20 @@ def _decision(args: argparse.Namespace) -> int:
     return 0
 
 
-def _testbed_of(decision: Decision) -> str:
-    """Return the testbed of a decision's trials as the argument of --on; tables do not have inventories."""
-    others = [name for name in decision.testbeds if name != "virtual"]
+def _document(result: Decision | Measurements, command: str, prevalence: Path | None) -> dict[str, object]:
+    from l4sbench.app.reporting import regrets
+    from reports.render import data, measured
+    from reports.result.verdicts import Decision
+
+    costs = regrets(result, prevalence)
+    if isinstance(result, Decision):
+        return data.document(result, costs, command=command)
+    return measured.document(result)
+
+
+def _testbed_of(basis: Basis) -> str:
+    """Return the testbed of a result's trials as the argument of --on; tables do not have inventories."""
+    others = [name for name in basis.testbeds if name != "virtual"]
     return {"ssh": "ssh:INVENTORY"}.get(others[0], others[0]) if others else "virtual"
 
 
@@ -215,28 +234,28 @@ def _remark(run: StoredRun) -> str:
     return f"This run is not of the study's matrix but of another: {run.departs}."
 
 
-def show_decision(
+def show_result(
     run: StoredRun,
-    decision: Decision,
+    result: Decision | Measurements,
     command: str,
     prevalence: Path | None = None,
     output: Path | None = None,
     *,
     every: bool = False,
 ) -> Path | None:
-    """Print a decision table and write it as the run's report, or into the folder `output`; return the page.
+    """Print a decision table, or measurements, and write the run's report; return the page.
 
-    `command` runs its matrix again; with `every` the page has former cells, too. Returns None for a run
-    directory that cannot be written.
+    The report is written into the folder `output`, if there is one. `command` runs its matrix again; with
+    `every` the page has former cells, too. Returns None for a run directory that cannot be written.
     """
     from l4sbench.cli.progress import working
 
-    costs = show(decision, command, prevalence)
+    costs = show(result, command, prevalence)
     target = _target(run, output, every=every)
     if target is None:
         return None
     with working("writing tables and page"):
-        return target.write(decision, costs)
+        return target.write(result, costs)
 
 
 def _target(run: StoredRun, output: Path | None, *, every: bool = False) -> Report | None:
@@ -252,30 +271,50 @@ def _target(run: StoredRun, output: Path | None, *, every: bool = False) -> Repo
 
 
 def preliminary(run: StoredRun, command: str) -> RenderableType:
-    """Return the decision table of a run that goes on, from the trials that have ended so far.
+    """Return the decision table, or the measurements, of a run that goes on, from trials that have ended.
 
     `command` runs its matrix again.
     """
     from l4sbench.app import api
     from reports.render.terminal import terminal
+    from reports.result.verdicts import Decision
 
     api.catch_up(run.path)
-    return terminal(run.decide(), command)
+    result = run.result()
+    if isinstance(result, Decision):
+        return terminal(result, command)
+    return "\n".join(_lines(result))
 
 
-def show(decision: Decision, command: str, prevalence: Path | None = None) -> tuple[Regret, ...]:
+def show(result: Decision | Measurements, command: str, prevalence: Path | None = None) -> tuple[Regret, ...]:
     """Print a decision table, plainly into a pipe, and the cost of switching; return the latter.
+
+    Without verdicts it prints what the flow groups got.
 
     `command` runs its matrix again.
     """
     from l4sbench.app.reporting import regrets
     from reports.render.terminal import as_text, terminal
+    from reports.result.verdicts import Decision
 
-    costs = regrets(decision, prevalence)
-    if not is_terminal(sys.stdout):
-        answer(as_text(decision, command=command, regrets=costs).rstrip())
+    costs = regrets(result, prevalence)
+    if not isinstance(result, Decision):
+        answer("\n".join(_lines(result)))
+    elif not is_terminal(sys.stdout):
+        answer(as_text(result, command=command, regrets=costs).rstrip())
     else:
         from rich.console import Console
 
-        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(decision, command, costs))
+        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(result, command, costs))
     return costs
+
+
+_NUMBERS = frozenset({"Mbit/s", "% of link", "delay ms", "per packet ms", "p99 ms", "trials"})
+
+
+def _lines(measured: Measurements) -> list[str]:
+    from reports.render.measured import notes, rows
+
+    reported = any(group.own for cell in measured.cells for group in cell.groups)
+    where = ["what the programs reported: report/measured.csv, and the page"] if reported else []
+    return [*as_table(rows(measured), right=_NUMBERS), "", *notes(measured), *where]

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from l4sbench.app.stored import StoredRun
     from l4sbench.cli.plan import warn_of
     from l4sbench.cli.progress import run_progress, wants_bar
-    from l4sbench.cli.report import preliminary, show_decision
+    from l4sbench.cli.report import preliminary, show_result
     from l4sbench.engine.loop import RunInterrupted
 
     prepared = prepare(args.matrix, args.filters, run_options(args))
@@ -87,9 +87,9 @@ def run(args: argparse.Namespace) -> int:
         _sum_up(stopped.result, stopped.run, None)
         return stopped.result.exit_code
     report = None
-    if ended.decision:
+    if (result := ended.decision or ended.measured) is not None:
         stored = StoredRun(ended.path, prepared.whole)
-        report = show_decision(stored, ended.decision, command(ended.path))
+        report = show_result(stored, result, command(ended.path))
     for problem in ended.problems:
         warn(problem)
     _sum_up(ended.result, ended.path, report)

@@ -23,16 +23,20 @@ from reports.render.words import GLYPHS, side_text, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
 from reports.result.load import COUNTED, joined, sum_of_all
+from reports.result.measured import own_numbers
 from reports.result.metrics import START_S
 from reports.result.stats import Estimate
+from reports.result.verdicts import Decision
 
 if TYPE_CHECKING:
     from reports.page.model import Entry
+    from reports.result.cells import Factors
     from reports.result.judging import JudgedSide
     from reports.result.labels import Setting
     from reports.result.load import RunTables
+    from reports.result.measured import MeasuredCell, Measurements
     from reports.result.rules import Rule
-    from reports.result.verdicts import Decision, JudgedCell
+    from reports.result.verdicts import JudgedCell
 
 LINE: Final = "\x1e"
 """Between the lines of a text that is kept once; no command holds it."""
@@ -61,14 +65,21 @@ FURTHER: Final = (
 """Figures of `reports.result.metrics` that a cell shows, where it has them."""
 
 
+MOST_REPORTED: Final = 200
+"""A cell shows so many numbers that its programs reported; files beside the page have all."""
+
+
 def details(
-    tables: RunTables, decision: Decision, cells: Iterable[tuple[Entry, JudgedCell]], metrics: pl.DataFrame
+    tables: RunTables,
+    result: Decision | Measurements,
+    cells: Iterable[tuple[Entry, JudgedCell]],
+    metrics: pl.DataFrame,
 ) -> dict[str, object]:
     """Return all that is known about every cell of a run, as JSON types.
 
     Args:
         tables: The run.
-        decision: Its decision table.
+        result: Its decision table, or what its cells got where there are no verdicts.
         cells: The cells of that table with their entries, as the page shows them. The other cells of the run,
             baselines above all, follow.
         metrics: Further figures of its cells.
@@ -91,10 +102,16 @@ def details(
     fixed = {name for name in first if all(own.get(name) == first[name] for own in factors.values())}
     reruns = tables.scan("programs").group_by("cell").agg(pl.col("rerun").first()).collect()
     rerun = dict(reruns.iter_rows())
-    placed = {cell.id: _placed(decision, cell, entry) for entry, cell in cells}
-    placed |= _others(tables, decision, {cell: own for cell, own in factors.items() if cell not in placed})
+    reported = _reported(tables)
+    if isinstance(result, Decision):
+        shown: tuple[str, ...] = result.pair
+        placed = {cell.id: _placed(result, cell, entry) for entry, cell in cells}
+        placed |= _others(tables, result, {cell: own for cell, own in factors.items() if cell not in placed})
+    else:
+        shown = result.groups
+        placed = {cell.id: _measured(cell, factors[cell.id]) for cell in result.cells}
     return {
-        "groups": [decision.rule.l4s, decision.rule.classic],
+        "groups": list(shown),
         "fixed": {name: _short(first[name].value) for name in first if name in fixed},
         "trial_columns": [*TRIAL_COLUMNS, "groups", "programs", "hosts"],
         "group_columns": group_columns,
@@ -109,6 +126,7 @@ def details(
                 "rerun": rerun.get(cell),
                 "trials": trials[cell],
                 "further": further.get(cell, {}),
+                **({"reported": reported[cell]} if cell in reported else {}),
                 **about,
             }
             for cell, about in placed.items()
@@ -121,6 +139,37 @@ def _further(metrics: pl.DataFrame) -> dict[str, dict[str, object]]:
     return {
         row["cell"]: {name: _short(row[name]) for name in FURTHER if row.get(name) is not None}
         for row in metrics.iter_rows(named=True)
+    }
+
+
+def _reported(tables: RunTables) -> dict[str, list[list[object]]]:
+    """Return what the programs of every cell reported: flow group, name of the number, estimate."""
+    found: dict[str, list[list[object]]] = {}
+    for (cell, group), numbers in own_numbers(tables).items():
+        own = found.setdefault(cell, [])
+        room = max(0, MOST_REPORTED - len(own))
+        own += [[group, name, _estimate(number)] for name, number in [*numbers.items()][:room]]
+    return found
+
+
+def _measured(cell: MeasuredCell, factors: Factors) -> dict[str, object]:
+    """Return what the page calls a cell without a verdict, and what its groups got."""
+    return {
+        "label": str(cell.label),
+        "company": _company(factors),
+        "valid": cell.valid,
+        "left_out": cell.left_out,
+        "measured": [
+            {
+                "group": group.name,
+                "goodput": _estimate(group.goodput),
+                "share": _estimate(group.share),
+                "delay": _estimate(group.delay),
+                "sojourn": _estimate(group.sojourn),
+                "sojourn_p99": _estimate(group.sojourn_p99),
+            }
+            for group in cell.groups
+        ],
     }
 
 

@@ -29,13 +29,15 @@ from reports.render import words
 from reports.render.answer import answers, scope_text
 from reports.result.metrics import cell_metrics
 from reports.result.regret import MEANING
+from reports.result.verdicts import Decision
 
 if TYPE_CHECKING:
     import polars as pl
 
     from reports.published import StudyComparison
     from reports.result.load import RunTables
-    from reports.result.verdicts import Decision, JudgedCell, Verdict
+    from reports.result.measured import Measurements
+    from reports.result.verdicts import JudgedCell, Verdict
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SCRIPTS: Final = ("base.js", "cell.js", "charts.js", "find.js", "page.js")
@@ -75,7 +77,7 @@ class Section:
 
 def write(
     tables: RunTables,
-    decision: Decision,
+    result: Decision | Measurements,
     heading: Heading,
     report: Path,
     *,
@@ -84,6 +86,8 @@ def write(
     panels: Sequence[Section] = (),
 ) -> Path:
     """Write the page of a run into its report's folder, and return the page's file.
+
+    A page of measurements has cells, but no decision table and no heat maps.
 
     `metrics` are those of its cells (`reports.result.metrics.cell_metrics`), if they are known; `remarks` are
     sentences below the decision tables, `panels` further parts below the list of cells.
@@ -97,7 +101,7 @@ def write(
     drawing = write_drawing(report)
     text = render(
         tables,
-        decision,
+        result,
         heading,
         metrics=metrics,
         remarks=remarks,
@@ -110,7 +114,7 @@ def write(
 
 def render(
     tables: RunTables,
-    decision: Decision,
+    result: Decision | Measurements,
     heading: Heading,
     *,
     metrics: pl.DataFrame | None = None,
@@ -120,22 +124,24 @@ def render(
     drawing: str = "",
 ) -> str:
     """Return the page as text; `series` and `drawing` are the files beside it that it loads."""
-    asked = questions(decision)
+    decision = result if isinstance(result, Decision) else None
+    asked = questions(decision) if decision else ()
     cells = [(entry, cell) for question in asked for entry in question.entries for cell in entry.cells]
     if metrics is None:
-        metrics = cell_metrics(tables, decision.rule.l4s, decision.rule.classic)
-    data = details(tables, decision, cells, metrics) | {"series": series, "drawing": drawing}
+        metrics = cell_metrics(tables, *result.pair)
+    data = details(tables, result, cells, metrics) | {"series": series, "drawing": drawing}
     page = (
         templates()
         .get_template("page.html.j2")
         .render(
             heading=heading,
+            basis=result,
             decision=decision,
-            rule=decision.rule,
+            rule=decision.rule if decision else None,
             questions=asked,
             words=words,
-            answers=tuple(answers(decision)),
-            scope=scope_text(decision),
+            answers=tuple(answers(decision)) if decision else (),
+            scope=scope_text(decision) if decision else "",
             regret_meaning=MEANING,
             remarks=remarks,
             panels=panels,

@@ -17,6 +17,7 @@ from reports.result.judging import Word
 if TYPE_CHECKING:
     from l4sbench.facts.faults import Remedy
     from reports.result.judging import JudgedSide
+    from reports.result.measured import Basis
     from reports.result.stats import Estimate
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 
@@ -376,20 +377,20 @@ def counts_text(decision: Decision) -> str:
     return ", ".join(f"{n} in {counted(cells, 'cell')}" for n, cells in decision.trials_per_cell.items())
 
 
-def left_out_hints(decision: Decision) -> list[str]:
+def left_out_hints(basis: Basis) -> list[str]:
     """Return a hint for every reason for which trials were left out, with the number of trials."""
-    found = left_out_advice(decision)
+    found = left_out_advice(basis)
     return [f"hint for {counted(trials, 'trial')}: {remedy.text}" for remedy, trials in found.items()]
 
 
-def left_out_advice(decision: Decision) -> Mapping[Remedy, int]:
+def left_out_advice(basis: Basis) -> Mapping[Remedy, int]:
     """Return the advice on the trials that were left out, with the number of trials of each."""
-    return advice((trial.status, trial.faults) for trial in decision.left_out)
+    return advice((trial.status, trial.faults) for trial in basis.left_out)
 
 
-def former_text(decision: Decision) -> str:
+def former_text(basis: Basis) -> str:
     """Return how much of the run does not count because its matrix no longer has it; empty for nothing."""
-    former = decision.former
+    former = basis.former
     if not former.trials:
         return ""
     cells = counted(former.cells, "former cell")
@@ -405,9 +406,9 @@ _FIXED: Final = {
 }
 
 
-def fixed_text(decision: Decision) -> str:
+def fixed_text(basis: Basis) -> str:
     """Return the factors that all cells share and that a reader looks for first, in words."""
-    fixed = decision.fixed
+    fixed = basis.fixed
     return ", ".join(text.format(fixed[name].value) for name, text in _FIXED.items() if name in fixed)
 
 

@@ -36,7 +36,17 @@ if TYPE_CHECKING:
     from reports.result.rules import Rule
     from reports.result.stats import Estimate
 
-__all__ = ["Decision", "Former", "JudgedCell", "LeftOut", "Verdict", "Word", "decide", "heat_grid"]
+__all__ = [
+    "Decision",
+    "Former",
+    "JudgedCell",
+    "LeftOut",
+    "Verdict",
+    "Word",
+    "decide",
+    "heat_grid",
+    "trials_left_out",
+]
 
 
 @dataclass(frozen=True)
@@ -194,6 +204,11 @@ class Decision:
         return f"<Decision by rule {self.rule.rule}: {'; '.join(entries) or 'no verdict'}>"
 
     @property
+    def pair(self) -> tuple[str, str]:
+        """The L4S and the classic flow group."""
+        return self.rule.l4s, self.rule.classic
+
+    @property
     def trials(self) -> int:
         """Number of valid trials behind all entries."""
         return sum(verdict.trials for verdict in self.verdicts)
@@ -299,7 +314,7 @@ def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
         kernels=tuple(tables.listed("kernels", trials)),
         modules=tuple(tables.listed("modules", trials)),
         testbeds=tuple(tables.listed("testbed", trials)),
-        left_out=_left_out(trials),
+        left_out=trials_left_out(trials),
         flagged=tables.listed("flags", trials.filter(pl.col("status") == "ok")),
         fixed={name: first[name] for name in first if not varying(results, [name])},
         solo=len(every) - len(results) - baselines,
@@ -460,7 +475,8 @@ def _as_row(rule: Rule, verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _left_out(trials: pl.DataFrame) -> tuple[LeftOut, ...]:
+def trials_left_out(trials: pl.DataFrame) -> tuple[LeftOut, ...]:
+    """Return those of `trials`, rows of that table, that do not count."""
     rows = trials.filter(pl.col("status") != "ok").select("cell", "trial", "status", "reasons", "faults")
     return tuple(
         LeftOut(cell, trial, status, reasons or "", tuple(faults or ()))

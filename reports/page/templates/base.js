@@ -34,7 +34,7 @@ const fixed = (value, digits = 1) => (value === null || value === undefined ? "â
 
 /** Estimates are `[mean, low, high]`, the ends of the interval null where there is none. */
 const mean = (estimate) => estimate?.[0];
-const ends = (estimate) => (estimate && estimate[1] !== null && estimate[2] !== null ? ` (${fixed(estimate[1])} to ${fixed(estimate[2])})` : "");
+const ends = (estimate, digits = 1) => (estimate && estimate[1] !== null && estimate[2] !== null ? ` (${fixed(estimate[1], digits)} to ${fixed(estimate[2], digits)})` : "");
 
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 

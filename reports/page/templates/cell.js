@@ -13,6 +13,7 @@ function showCell(cell, wanted) {
     cellNumbers(cell, trials),
     ...(cell.sides?.length ? [dots(cell, trials)] : []),
     trialTable(cell, trials, chosen),
+    ...reportedBy(cell),
     el("h3", { id: "series-title" }, `Time series of trial ${chosen.trial}`),
     seriesOf(cell, chosen),
     ...rerun(cell),
@@ -33,6 +34,16 @@ function cellHead(cell) {
 
 function cellNumbers(cell, trials) {
   const [l4s, classic] = data().groups, more = further(cell, l4s, classic);
+  if (cell.measured) {
+    const items = cell.measured.flatMap(({ group, goodput, share, delay, sojourn }) => [
+      [`${fixed(mean(share))} %`, `of the link's rate, ${group}${ends(share)}`],
+      [fixed(mean(goodput)), `Mbit/s, ${group}${ends(goodput)}`],
+      ...(delay ? [[fixed(mean(delay)), `ms, ${group}'s smoothed RTT minus base RTT${ends(delay)}`]] : []),
+      ...(sojourn ? [[fixed(mean(sojourn), 2), `ms in the queue, ${group}'s packets${ends(sojourn, 2)}`]] : []),
+    ]);
+    const counts = [`${cell.valid} of ${trials.length}`, `trials valid${cell.left_out ? `, ${cell.left_out} left out` : ""}`];
+    return numberList([...items, counts, ...more]);
+  }
   if (!cell.entry) {
     return el("div", {},
       el("p", {}, `${plural(trials.length, "trial")} of a cell that is not in the decision table; other cells may be measured against it.`),
@@ -171,6 +182,20 @@ function trialTable(cell, trials, chosen) {
       + `${about.flows > 1 ? `, ${about.flows} flows of ${about.group}` : ""}`
       + `${chosen.skew_ms === null ? "" : `, nodes began within ${chosen.skew_ms} ms`}, raw files in cells/${cell.id}/${chosen.folder}/`));
 }
+
+/** Numbers that the cell's own programs wrote at {json}, by flow group. */
+function reportedBy(cell) {
+  if (!cell.reported) return [];
+  const rows = cell.reported.map(([group, name, estimate]) => el("tr", {}, el("td", {}, group), el("th", { scope: "row" }, name),
+    el("td", { class: "n" }, significant(estimate[0])),
+    el("td", { class: "n" }, estimate[1] === null ? "–" : `${significant(estimate[1])} to ${significant(estimate[2])}`)));
+  const heads = [["Group"], ["Number"], ["mean", "n"], ["95 % interval", "n"]];
+  return [el("h3", {}, "What its programs reported"),
+    scrolling("Numbers of the programs", el("table", { class: "plain" }, headOf(heads), el("tbody", {}, rows)))];
+}
+
+/** A number of unknown size and unit, with four digits. */
+const significant = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
 
 function rerun(cell) {
   if (!cell.rerun) return [];

@@ -23,6 +23,28 @@ function found(words) {
 function listCells(words, all = false) {
   const cells = found(words), shown = all ? cells : cells.slice(0, SHOWN);
   byId("find-count").textContent = words ? `${cells.length.toLocaleString("en")} of ${plural(data().cells.length, "cell")}` : plural(cells.length, "cell");
+  const parts = [scrolling("Cells", data().cells.some((cell) => cell.measured) ? measuredTable(shown) : judgedTable(shown))];
+  if (!cells.length) parts.splice(0, 1, el("p", { class: "message" }, "No cell has all these words."));
+  if (cells.length > shown.length) parts.push(el("p", {}, el("button", { type: "button", click: () => listCells(words, true) }, `Show all ${cells.length.toLocaleString("en")}`)));
+  byId("find-list").replaceChildren(...parts);
+}
+
+const headOf = (heads) => el("thead", {}, el("tr", {}, heads.map(([text, kind]) => el("th", { scope: "col", class: kind }, text))));
+const trialsOf = (cell) => `${cell.valid ?? cell.trials.length}${cell.left_out ? ` (${cell.left_out} left out)` : ""}`;
+
+/** Without verdicts: a line per flow group; columns that no group has are left out. */
+function measuredTable(cells) {
+  const kinds = [["goodput", "Mbit/s", 1], ["share", "% of rate", 1], ["delay", "delay ms", 1], ["sojourn", "per packet ms", 2], ["sojourn_p99", "p99 ms", 2]]
+    .filter(([name]) => data().cells.some((cell) => cell.measured.some((group) => group[name])));
+  const bodies = cells.map((cell) => el("tbody", {}, cell.measured.map((group, at) => el("tr", {},
+    at ? null : el("th", { scope: "rowgroup", rowspan: cell.measured.length }, el("a", { href: cellLink(cell.id) }, cell.label)),
+    el("td", {}, group.group),
+    kinds.map(([name, , digits]) => el("td", { class: "n" }, fixed(mean(group[name]), digits), el("span", { class: "quiet" }, ends(group[name], digits)))),
+    at ? null : el("td", { class: "n", rowspan: cell.measured.length }, trialsOf(cell))))));
+  return el("table", { class: "plain trials" }, headOf([["Cell"], ["Group"], ...kinds.map(([, words]) => [words, "n"]), ["Trials", "n"]]), bodies);
+}
+
+function judgedTable(shown) {
   const [l4s, classic] = data().groups;
   const heads = [["Cell"], ["Against"], ["Verdict"], ["% of rate", "n"], [`${l4s} Mbit/s`, "n"], [`${classic} Mbit/s`, "n"], ["delay ms", "n"], ["Trials", "n"]];
   const rows = shown.map((cell) => el("tr", {},
@@ -33,12 +55,8 @@ function listCells(words, all = false) {
     el("td", { class: "n" }, fixed(mean(cell.l4s?.goodput))),
     el("td", { class: "n" }, fixed(mean(cell.classic?.goodput))),
     el("td", { class: "n" }, fixed(mean(cell.l4s?.delay))),
-    el("td", { class: "n" }, `${cell.valid ?? cell.trials.length}${cell.left_out ? ` (${cell.left_out} left out)` : ""}`)));
-  const parts = [scrolling("Cells", el("table", { class: "plain" },
-    el("thead", {}, el("tr", {}, heads.map(([text, kind]) => el("th", { scope: "col", class: kind }, text)))), el("tbody", {}, rows)))];
-  if (!cells.length) parts.splice(0, 1, el("p", { class: "message" }, "No cell has all these words."));
-  if (cells.length > shown.length) parts.push(el("p", {}, el("button", { type: "button", click: () => listCells(words, true) }, `Show all ${cells.length.toLocaleString("en")}`)));
-  byId("find-list").replaceChildren(...parts);
+    el("td", { class: "n" }, trialsOf(cell))));
+  return el("table", { class: "plain" }, headOf(heads), el("tbody", {}, rows));
 }
 
 /** The list is drawn when the browser has nothing better to do: a large page must open at once. */

@@ -3,7 +3,7 @@
 /* Links into the page, the back button, and the keyboard. The address is the only state: #entry/KEY opens
    an entry's heat map, #cell/ID a cell, #cell/ID/2 its second trial, # closes both. */
 
-const title = document.title;
+const title = document.title, start = document.body.dataset.start;
 let last = null;
 
 function where() {
@@ -67,7 +67,7 @@ function arrive(now, heat, cell, sameCell, trial) {
     announce(`Heat map of ${heat.getAttribute("aria-label")}, ${plural(heat.querySelectorAll("a[data-cell]").length, "cell")}`);
   } else if (last) {
     reach((last.kind === "entry" && linkOf("entry", last.entry)) || byId("decision"));
-    announce("Decision table");
+    announce(start);
   }
 }
 
@@ -86,7 +86,7 @@ function mark(attribute, value) {
 
 /** Where the reader is: decision table, entry, cell. */
 function trail(heat, key, cell) {
-  const items = [["#", "Decision table"]];
+  const items = [["#", start]];
   if (heat) items.push([`#entry/${key}`, heat.getAttribute("aria-label")]);
   if (cell) items.push([cellLink(cell.id), cell.label]);
   byId("trail").replaceChildren(...items.map(([href, text], place) =>

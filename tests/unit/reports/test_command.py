@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -243,14 +243,81 @@ def test_groups_may_have_any_name(run: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("# Beside published results: pam25")
 
 
-def test_without_verdicts_a_report_needs_a_rule(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def without_rule(run: Path) -> None:
     (run / "matrix.yaml").write_text(MATRIX.replace("pam25", "none"), encoding="utf-8")
-    assert main(["report", str(run)]) == 2
-    assert capsys.readouterr().err == (
-        "error: mine has no rule for verdicts (flow groups: l4s, classic); "
-        "--rule compares two flow groups by anrw24, l4sbench1, pam25\n"
-    )
+
+
+def report_numbers(run: Path, numbers: Mapping[str, Sequence[float]]) -> None:
+    """Write what the L4S group's sender reported in the trials of every cell, by names."""
+    cells = pl.read_parquet(run / "tables" / "trials.parquet")["cell"].unique().sort()
+    about = {"flow": "l4s-0", "side": "sender", "item": 1, "group": "l4s"}
+    rows = [
+        {"cell": cell, "trial": trial, "key": key, "value": value, **about}
+        for cell in cells
+        for key, values in numbers.items()
+        for trial, value in enumerate(values, 1)
+    ]
+    write(run / "tables", "exec", sorted(rows, key=lambda row: (row["cell"], row["trial"], row["key"])))
+
+
+def test_without_verdicts_a_report_has_numbers(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_rule(run)
+    report_numbers(run, {"rtt_ms.smoothed": [20.0, 22.0, 24.0]})
+    assert main(["report", str(run)]) == 0
+    done = capsys.readouterr()
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert lines[0] == "cell group Mbit/s interval % of link delay ms trials"
+    assert "FIFO l4s 45.0 42.5 to 47.5 45.0 5.0 3" in lines
+    assert "FIFO classic 50.0 50.0 to 50.0 50.0 7.0 3" in lines
+    page = run / "report" / "index.html"
+    assert done.err == f"report: {page}\n"
+    assert {path.name for path in page.parent.iterdir()} == {
+        *("index.html", "data", "measured.csv", "measured.json", "metrics.csv")
+    }
+    numbers = pl.read_csv(page.parent / "measured.csv")
+    own = numbers.filter(pl.col("number") == "sender rtt_ms.smoothed")
+    assert own["mean"].to_list() == [22.0, 22.0]
+    assert own["group"].to_list() == ["l4s", "l4s"]
+    text = page.read_text(encoding="utf-8")
+    assert "What l4s and classic got" in text
+    assert '["l4s","sender rtt_ms.smoothed",[22.0,' in text
+    assert main(["show", str(run)]) == 0
+    assert capsys.readouterr().err.startswith(f"report: {page}\n")
+
+
+def test_without_verdicts_filters_and_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_rule(run)
+    assert main(["report", str(run), "aqm=fifo", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rule"] is None
+    (cell,) = found["cells"]
+    assert cell["label"] == "FIFO"
+    means = {row["number"]: row["mean"] for row in cell["groups"][0]["numbers"]}
+    assert means == {"goodput_mbps": 45.0, "share_percent": 45.0, "delay_ms": 5.0}
+    assert not (run / "report").exists()
+    weights = run / "weights.yml"
+    weights.write_text("prevalence: home\nqueues: {fifo: 3, dualpi2: 1}\n", encoding="utf-8")
+    assert main(["report", str(run), "--prevalence", str(weights)]) == 2
+    assert "needs verdicts" in capsys.readouterr().err
     assert main(["report", str(run), "--rule", "pam25"]) == 0
+    assert (run / "report" / "decision.md").is_file()
+
+
+def test_one_group_alone_has_a_report(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = MATRIX.replace("rule: pam25\n", "").replace("  classic: {cc: cubic}\n", "")
+    (run / "matrix.yaml").write_text(own, encoding="utf-8")
+    cells = {str(cell.aqm): cell.id for cell in Matrix.load(run / "matrix.yaml").cells}
+    trials, flows = (pl.read_parquet(run / "tables" / f"{name}.parquet") for name in ("trials", "flows"))
+    ids = {was: cells[aqm] for was, aqm in trials.select("cell", "aqm").iter_rows()}
+    alone = trials.select(pl.exclude("^classic[.].*$"))
+    for name, frame in (("trials", alone), ("flows", flows.filter(pl.col("group") == "l4s"))):
+        renamed = frame.with_columns(pl.col("cell").replace(ids)).sort("cell", "trial")
+        tables.write(name, [tables.conform(name, renamed).lazy()], run / "tables" / f"{name}.parquet")
+    assert main(["report", str(run)]) == 0
+    assert "What l4s got" in (run / "report" / "index.html").read_text(encoding="utf-8")
+    metrics = pl.read_csv(run / "report" / "metrics.csv")
+    assert not [name for name in metrics.columns if name.startswith("classic")]
+    assert "classic" not in capsys.readouterr().out
 
 
 def test_beside_published_results_the_report_is_whole(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
