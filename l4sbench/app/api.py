@@ -31,7 +31,7 @@ from l4sbench.app.prepare import (
     trusted,
 )
 from l4sbench.app.reading import copy_description, reading, writable, writing
-from l4sbench.app.rules import require_rule
+from l4sbench.app.rules import find_rule
 from l4sbench.app.stored import StoredRun
 from l4sbench.catalog.outside import keep_catalog
 from l4sbench.disk import assets
@@ -466,7 +466,8 @@ def compare(
         base: The run to compare with: as for `decide`.
         new: The run in question.
         filters: `FACTOR=PATTERN`, only cells of the two matrices that match all of them.
-        rule: The verdict rule for both, instead of that of the base's matrix.
+        rule: The verdict rule for both, instead of that of the base's matrix. Without one there are no
+            verdicts, and all numbers side by side.
         margins: A file with the differences that matter, instead of the default (docs/statistics.md).
         runs: Folder of run directories.
         every: Compare former cells, which the runs' matrices no longer have, too.
@@ -501,7 +502,7 @@ def compare(
             *tables,
             names=names,
             margins=load_margins(Path(margins)) if margins else load_margins(),
-            rule=require_rule(matrices[0], rule),
+            rule=find_rule(matrices[0], rule),
             looks=(looks_taken(matrices[0], tables[0]), looks_taken(matrices[1], tables[1])),
         )
         return shown(compared, comparison_html)

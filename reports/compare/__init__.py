@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Comparison of two runs: cells and verdicts that changed by more than noise."""
 
+from reports.compare.beside import NumberBeside
 from reports.compare.changes import CellChange, ChangeKind, MetricChange, Presence
 from reports.compare.comparison import Comparison, EntryChange, Side, compare
 from reports.compare.margins import Margins, load_margins
@@ -13,6 +14,7 @@ __all__ = [
     "EntryChange",
     "Margins",
     "MetricChange",
+    "NumberBeside",
     "Presence",
     "Side",
     "compare",

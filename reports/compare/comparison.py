@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l4sbench.errors import InputError
+from reports.compare.beside import NumberBeside, beside
 from reports.compare.changes import CellChange, Presence, changes
 from reports.result.verdicts import Word, decide
 
@@ -53,16 +54,18 @@ class EntryChange:
 class Comparison:
     """Two runs, cell by cell and entry by entry of their decision tables.
 
-    `undecidable` is the reason why there are no entries, where the runs have no decision table.
+    `undecidable` is the reason why there are no entries, where the runs have no decision table. Without a
+    rule there are no entries either, and `numbers` has what both runs measured, side by side.
     """
 
     base: Side
     new: Side
-    rule: str
+    rule: str | None
     margins: Margins
     cells: tuple[CellChange, ...]
     entries: tuple[EntryChange, ...]
     undecidable: str = ""
+    numbers: tuple[NumberBeside, ...] = ()
 
     def __repr__(self) -> str:
         worse = sum(cell.regressed for cell in self.cells)
@@ -85,7 +88,7 @@ def compare(
     *,
     names: tuple[str, str],
     margins: Margins,
-    rule: Rule,
+    rule: Rule | None,
     looks: tuple[int, int] = (1, 1),
 ) -> Comparison:
     """Compare two runs.
@@ -95,7 +98,7 @@ def compare(
         new: The run in question.
         names: The names of the two runs in the comparison.
         margins: Which differences matter.
-        rule: The verdict rule for both.
+        rule: The verdict rule for both; None for runs without verdicts.
         looks: How often a cell of each may have been looked at while trials were added (`verdicts.decide`).
 
     Raises:
@@ -104,11 +107,14 @@ def compare(
     cells = changes(base, new, margins)
     entries: tuple[EntryChange, ...] = ()
     undecidable = ""
+    sides = Side.of(names[0], base), Side.of(names[1], new)
+    if rule is None:
+        numbers = beside(base, new, margins.false_discovery_percent)
+        return Comparison(*sides, None, margins, cells, entries, numbers=numbers)
     try:
         entries = _entries(decide(base, rule, looks[0]).verdicts, decide(new, rule, looks[1]).verdicts, cells)
     except InputError as error:
         undecidable = str(error)
-    sides = Side.of(names[0], base), Side.of(names[1], new)
     return Comparison(*sides, rule.rule, margins, cells, entries, undecidable)
 
 

@@ -14,7 +14,9 @@ from l4sbench.text.wording import counted
 from reports.compare.changes import CellChange, ChangeKind, MetricChange, Presence
 
 if TYPE_CHECKING:
+    from reports.compare.beside import NumberBeside
     from reports.compare.comparison import Comparison, Side
+    from reports.result.stats import Estimate
 
 _GLYPHS: Final[Mapping[ChangeKind, str]] = {
     ChangeKind.WORSE: "✗",
@@ -46,6 +48,7 @@ def as_text(comparison: Comparison) -> str:
         "Unclear: more trials would decide",
         [line for cell in comparison.cells for line in _metrics(cell, ChangeKind.UNCLEAR)][:_UNCLEAR_SHOWN],
     )
+    lines += _section("Side by side, base and new, with 95 % intervals", _beside(comparison))
     lines += ["", _how(comparison)]
     return "\n".join(lines)
 
@@ -112,11 +115,46 @@ def _verdicts(comparison: Comparison) -> list[str]:
     return lines
 
 
+def _beside(comparison: Comparison) -> list[str]:
+    """Return a line per number below a line per cell, and how many are equal; `*` marks what differs."""
+    numbers = [number for number in comparison.numbers if number.base != number.new]
+    rows = [
+        ("*" if n.differs else "", n.group, n.number, _estimate(n.base), "->", _estimate(n.new))
+        for n in numbers
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines: list[str] = []
+    for place, (number, row) in enumerate(zip(numbers, rows, strict=True)):
+        if not place or numbers[place - 1].cell != number.cell:
+            lines.append(f"{number.label} ({number.cell})")
+        texts = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        lines.append(f"  {'  '.join(texts).rstrip()}")
+    equal = len(comparison.numbers) - len(numbers)
+    return [*lines, f"equal in both runs: {counted(equal, 'number')}"] if equal else lines
+
+
+def _estimate(found: Estimate) -> str:
+    ends = found.interval
+    return f"{_figure(found.value)}{f' ({_figure(ends[0])} to {_figure(ends[1])})' if ends else ''}"
+
+
+def _figure(value: float) -> str:
+    """Return a number of any size with four digits, and whole ones where it has more."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def _how(comparison: Comparison) -> str:
     margins = comparison.margins
+    if comparison.rule is None:
+        rule = (
+            "no rule, and so no verdicts.\n*: differs by more than noise (two-sided Welch's t-test, "
+            "corrected likewise). It is no regression: of a program's number nobody knows if more is better"
+        )
+    else:
+        rule = f"rule {comparison.rule}"
     return (
         f"Welch's t-tests beyond the margins ({margins.margins}, version {margins.version}), corrected by "
-        f"Benjamini-Hochberg at {margins.false_discovery_percent:g} %; rule {comparison.rule}."
+        f"Benjamini-Hochberg at {margins.false_discovery_percent:g} %; {rule}."
     )
 
 
@@ -136,7 +174,15 @@ def as_document(comparison: Comparison) -> dict[str, object]:
         "new": asdict(comparison.new),
         "cells": [_cell_document(cell) for cell in comparison.cells],
         "verdicts": [asdict(entry) for entry in comparison.entries],
+        "numbers": [_number_document(number) for number in comparison.numbers],
     }
+
+
+def _number_document(number: NumberBeside) -> dict[str, object]:
+    found: dict[str, object] = {"cell": number.cell, "group": number.group, "number": number.number}
+    for name, own in (("base", number.base), ("new", number.new)):
+        found[name] = {"mean": own.value, "low": own.low, "high": own.high, "trials": own.trials}
+    return found | {"p": number.p, "differs": number.differs}
 
 
 def _cell_document(cell: CellChange) -> dict[str, object]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,20 @@ def test_without_verdicts_filters_and_json(run: Path, capsys: pytest.CaptureFixt
     assert "needs verdicts" in capsys.readouterr().err
     assert main(["report", str(run), "--rule", "pam25"]) == 0
     assert (run / "report" / "decision.md").is_file()
+
+
+def test_versions_of_a_program_compare_without_a_rule(
+    run: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_rule(run)
+    report_numbers(run, {"rtt_ms.smoothed": [20.0, 20.1, 20.2], "alpha": [0.5] * 3})
+    new = tmp_path_factory.mktemp("new") / "run"
+    shutil.copytree(run, new)
+    report_numbers(new, {"rtt_ms.smoothed": [30.0, 30.1, 30.2], "alpha": [0.5] * 3})
+    assert main(["compare", str(run), str(new)]) == 0, "nobody knows if a number of a program is worse"
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines.count("* l4s sender rtt_ms.smoothed 20.1 (19.85 to 20.35) -> 30.1 (29.85 to 30.35)") == 2
+    assert "equal in both runs: 14 numbers" in lines
 
 
 def test_one_group_alone_has_a_report(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

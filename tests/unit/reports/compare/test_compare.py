@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def compared(make: Make, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
         base: Sequence[Mapping[str, Any]],
         new: Sequence[Mapping[str, Any]],
         margins: Path = DEFAULT,
-        rule: str = "pam25",
+        rule: str | None = "pam25",
         looks: tuple[int, int] = (1, 1),
     ) -> Comparison:
         # `make` writes into one folder: the first run's frames are read before the second is written
@@ -48,7 +49,7 @@ def compared(make: Make, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
             second,
             names=("base", "new"),
             margins=load_margins(margins),
-            rule=load_rule(rule),
+            rule=None if rule is None else load_rule(rule),
             looks=looks,
         )
 
@@ -210,3 +211,36 @@ def test_json_holds_every_cell(compared: Callable[..., Comparison]) -> None:
     assert document["regressed"] is False
     assert isinstance(document["cells"], list)
     assert len(document["cells"]) == 1
+
+
+def test_without_a_rule_numbers_are_side_by_side(compared: Callable[..., Comparison]) -> None:
+    base = [cell("dualpi2", [47.0, 48.0, 46.5]), cell("fifo", [45.0, 45.5, 46.0])]
+    new = [cell("dualpi2", [11.0, 12.0, 10.5]), cell("fifo", [45.1, 45.4, 46.1])]
+    found = compared(base, new, rule=None)
+    assert (found.rule, found.entries, found.undecidable) == (None, (), "")
+    assert found.regressed, "metrics do not need a rule"
+    differing = {(own.label, own.group, own.number) for own in found.numbers if own.differs}
+    shares = ("goodput_mbps", "share_percent")
+    assert differing == {("DualPI2", group, name) for group in ("l4s", "classic") for name in shares}
+    share = next(own for own in found.numbers if (own.group, own.number) == ("l4s", "share_percent"))
+    assert [share.base.value, share.new.value] == pytest.approx([47.17, 11.17], abs=0.01)
+    text = as_text(found)
+    assert re.search(r"\* +l4s +share_percent +47.17 \(45.27 to 49.06\) +-> +11.17 \(9.269 to 13.06\)", text)
+    assert "equal in both runs: 4 numbers" in text, "delays"
+    assert "Verdicts" not in text
+    document: Any = as_document(found)
+    assert document["rule"] is None
+    assert len(document["numbers"]) == 12
+
+
+def test_one_trial_and_equal_trials_are_no_chance(compared: Callable[..., Comparison]) -> None:
+    one = compared([cell("fifo", [45.0])], [cell("fifo", [30.0])], rule=None)
+    assert {own.p for own in one.numbers} == {None}
+    assert not any(own.differs for own in one.numbers)
+    equal = compared([cell("fifo", [45.0] * 3)], [cell("fifo", [44.0] * 3)], rule=None)
+    assert {own.number for own in equal.numbers if own.differs} == {"goodput_mbps", "share_percent"}
+
+
+def test_with_a_rule_there_are_verdicts_instead(compared: Callable[..., Comparison]) -> None:
+    cells = [cell("fifo", [45.0, 46.0])]
+    assert compared(cells, cells).numbers == ()
