@@ -148,16 +148,24 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
     wanted = [state_of(_ccs(about)) for about in abouts]
     state = {name for own in wanted for columns in own.values() for name in columns}
     sockets = _samples(tables, "sockets", frame, {*_SOCKETS, *state}).sort("at", "flow", "side", "t_ms")
-    names = _group_names(tables, abouts, sockets)
-    sockets = sockets.join(names, on=["at", "group"], maintain_order="left").drop("group")
-    sockets = sockets.rename({"name": "group"})
+    programs = _of_programs(tables, frame, sockets)
+    names = _group_names(
+        tables, abouts, pl.concat([own.select("at", "group") for own in (sockets, programs)])
+    )
+    sockets, programs = (
+        own.join(names, on=["at", "group"], maintain_order="left").drop("group").rename({"name": "group"})
+        for own in (sockets, programs)
+    )
     columns = {name for name, *_ in _MEASURES if name != _BACKLOG} | {
         *_PLACE,
         "kind",
         "t_ms",
         "backlog_bytes",
     }
-    by_trial = _ByTrial(_flows(sockets)), _ByTrial(_queue(_samples(tables, "queues", frame, columns)))
+    by_trial = (
+        _ByTrial(_flows(sockets, programs)),
+        _ByTrial(_queue(_samples(tables, "queues", frame, columns))),
+    )
     panels = _panels(wanted, sockets)
     legends = _ByTrial(names.select("at", "name"))
     for at, (about, span) in enumerate(zip(abouts, spans, strict=True)):
@@ -236,12 +244,12 @@ def _bin_ms(end_s: float, interval_ms: float, points: int) -> int:
 
 
 def _group_names(
-    tables: RunTables, abouts: Sequence[Mapping[str, Any]], sockets: pl.DataFrame
+    tables: RunTables, abouts: Sequence[Mapping[str, Any]], groups: pl.DataFrame
 ) -> pl.DataFrame:
     """Return `at`, flow `group` and its `name` in legends, those of the L4S congestion controls first."""
     ccs = {row["name"]: row for row in tables.catalog.filter(pl.col("kind") == "cc").iter_rows(named=True)}
     rows: list[tuple[int, bool, str, str]] = []
-    for at, group in sockets.select("at", "group").unique().iter_rows():
+    for at, group in groups.unique().iter_rows():
         about = abouts[at]
         cc = about.get(f"{group}.cc") or about[f"{group}.send"]
         mode = about.get(f"{group}.ecn")
@@ -263,8 +271,56 @@ def _cell_words(tables: RunTables, labels: Mapping[str, str], about: Mapping[str
     return ", ".join([labels.get(about["aqm"], about["aqm"]), *map(str, settings)])
 
 
-def _flows(sockets: pl.DataFrame) -> pl.DataFrame:
-    """Compute differences of counters and means of samples per flow and bin; a bin is named by its end."""
+def _of_programs(tables: RunTables, spans: pl.DataFrame, sockets: pl.DataFrame) -> pl.DataFrame:
+    """Return goodput and marks per bin of flows of users' programs whose sockets nobody samples.
+
+    They are counted by their packets, as they leave the bottleneck; in a bin without any they are zero.
+    """
+    nothing = pl.DataFrame(schema={"at": pl.UInt32, "group": pl.String, **_COUNTED})
+    places = spans.select("at", "cell", "trial", "end_s", pl.col("bin_ms").alias("wide"))
+    keys = ["cell", "trial", "flow"]
+    own = tables.flows.filter(pl.col("send") == "exec").select(*keys).join(places, on=keys[:2])
+    own = own.join(sockets.select("at", "flow").unique(), on=["at", "flow"], how="anti")
+    if own.is_empty():
+        return nothing
+    left_ms, arrived = pl.col("t_ms") + pl.col("sojourn_ms").fill_null(0.0), ~pl.col("lost")
+    by = ["at", "group", "flow"]
+    counted = (
+        tables.scan("packets")
+        .join(own.lazy(), on=keys)
+        .with_columns((left_ms / pl.col("wide")).ceil().cast(pl.Int64).alias("bin"))
+        .filter(pl.col("bin") * pl.col("wide") <= pl.col("end_s") * 1000)
+        .group_by(*by, "wide", "bin")
+        .agg(
+            (pl.col("payload_bytes").filter(arrived).sum() * 8 / 1000).alias("kilobits"),
+            (pl.col("marked").filter(arrived).mean() * 100).alias("ce_percent"),
+        )
+        .collect()
+    )
+    ends = pl.int_ranges(pl.col("bin").min(), pl.col("bin").max() + 1)
+    every = counted.group_by(*by, "wide").agg(ends.first().alias("bin")).explode("bin")
+    found = every.join(counted, on=[*by, "wide", "bin"], how="left").select(
+        *by,
+        (pl.col("bin") * pl.col("wide")).alias("bin_ms"),
+        (pl.col("kilobits").fill_null(0.0) / pl.col("wide")).alias("goodput_mbps"),
+        "ce_percent",
+    )
+    return found.select(nothing.columns).cast(nothing.schema)
+
+
+_COUNTED: Final[Mapping[str, type[pl.DataType]]] = {
+    "flow": pl.String,
+    "bin_ms": pl.Int64,
+    "goodput_mbps": pl.Float64,
+    "ce_percent": pl.Float64,
+}
+
+
+def _flows(sockets: pl.DataFrame, programs: pl.DataFrame) -> pl.DataFrame:
+    """Compute differences of counters and means of samples per flow and bin; a bin is named by its end.
+
+    `programs` are the flows that have no samples, counted already.
+    """
     sender, receiver = (sockets.filter(pl.col("side") == side) for side in ("sender", "receiver"))
     by = ["at", "group", "flow", "bin_ms"]
     got = receiver.group_by(by, maintain_order=True).agg(pl.col("received_bytes", "t_ms").last())
@@ -279,6 +335,7 @@ def _flows(sockets: pl.DataFrame) -> pl.DataFrame:
     marked = pl.when(delivered > 0).then(pl.col("delivered_ce_packets_more") / delivered * 100)
     sent = sent.select(*by, "srtt_ms", "cwnd_packets", marked.alias("ce_percent"))
     both = sent.join(got, on=by, how="full", coalesce=True)
+    both = pl.concat([both, programs.cast({"bin_ms": both.schema["bin_ms"]})], how="diagonal_relaxed")
     return both.select(
         "at",
         (pl.col("bin_ms") / 1000).alias("t_s"),

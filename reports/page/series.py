@@ -65,7 +65,7 @@ def digest(tables: RunTables) -> str:
     # by its path, as importing it takes longer than all the rest of a page whose series are there already
     own = [Path(__file__), Path(__file__).parents[1] / "figures" / "series.py"]
     for path in (
-        *(tables.folder / f"{name}.parquet" for name in ("trials", "sockets", "queues", "catalog")),
+        *(tables.folder / f"{name}.parquet" for name in ("trials", "flows", "sockets", "queues", "catalog")),
         *own,
     ):
         if not is_plain(path):

@@ -21,6 +21,7 @@ from reports.figures import datasets, series_of, specification, time_series, tri
 from reports.figures.style import config
 from reports.result.load import RunTables, load
 from tests.captured import captured_trial
+from tests.unit.reports.conftest import Make, write
 from tests.unit.reports.figures.conftest import MATRIX
 
 
@@ -172,3 +173,32 @@ def test_every_line_is_seen_on_paper_and_on_a_dark_page(real: RunTables) -> None
 def test_what_cannot_be_shown(real: RunTables) -> None:
     with pytest.raises(InputError, match="has no trial 2"):
         trial_series(real, cell_of(real, "dualpi2"), 2)
+
+
+def test_flows_of_programs_are_counted_by_their_packets(make: Make, tmp_path: Path) -> None:
+    """Nobody samples sockets of UDP; a bin without packets is one of zero, not a gap."""
+    alone = dict.fromkeys(("l4s.cc", "l4s.ecn", "classic.cc"))
+    tables = make([{"aqm": "fifo", "l4s.send": "exec", "status": ["ok"], **alone}])
+    key = {"cell": "cell-0000", "trial": 1, "flow": "l4s-0", "group": "l4s"}
+    write(tables.folder, "flows", [{**key, "send": "exec", "sender": "a", "receiver": "b"}])
+    about = {"ip_bytes": 1278, "payload_bytes": 1250, "retransmit": False, "ecn": "ect1"}
+    packets = [(10.0, 5.0, False), (150.0, 60.0, True), (190.0, None, False), (480.0, 10.0, False)]
+    rows = [
+        {**key, **about, "packet": n, "t_ms": t, "sojourn_ms": sojourn, "lost": sojourn is None, "marked": ce}
+        for n, (t, sojourn, ce) in enumerate(packets, 1)
+    ]
+    for name, own in (("packets", rows), ("queues", [])):
+        write(tables.folder, name, own)
+    found = trial_series(load(tmp_path), "cell-0000", 1, points=600)
+    assert found.groups == ("l4s: exec",)
+    assert found.bin_ms == 100
+    bins = found.flows.select("t_s", "goodput_mbps", "ce_percent").rows()
+    assert bins == [
+        (0.1, 0.1, 0.0),
+        (0.2, 0.0, None),
+        (0.3, 0.1, 100.0),
+        (0.4, 0.0, None),
+        (0.5, 0.1, 0.0),
+    ]
+    assert found.flows["srtt_ms"].null_count() == 5
+    json.dumps(specification(time_series(found)))
