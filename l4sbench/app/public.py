@@ -91,12 +91,13 @@ def figures(
         InputError: there is no such run or rule, two cells are in one place of a map, or the runs have
             nothing in common.
     """
+    from l4sbench.app.stored import StoredRun
     from reports.figures import figures as drawn
     from reports.figures import of_runs
 
     if beside:
         several = api.decide_several([run, *beside], filters, rule=rule, runs=runs, every=every)
         return {figure.name: figure for figure in of_runs(several)}
-    decision = decide(run, *filters, rule=rule, runs=runs, every=every)
+    result = StoredRun.find(place_of(run), runs).result(filters, rule=rule, every=every)
     tables = load(run, *filters, runs=runs, every=every)
-    return {figure.name: figure for figure in drawn(tables, decision, series)}
+    return {figure.name: figure for figure in drawn(tables, result, series)}

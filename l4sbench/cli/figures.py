@@ -67,24 +67,26 @@ def write(args: argparse.Namespace) -> int:
     """Write the figures of a run, or of the cells that pass the filters, and print the index."""
     from l4sbench.app import api
     from l4sbench.app.reading import refuse_others, writing
+    from l4sbench.app.stored import StoredRun
     from reports.figures import figures, formats
     from reports.figures import write as write_figures
 
     forms = formats(args.format)
     if args.beside:
         return _write_several(args, forms)
-    decision = api.decide(args.run, *args.filters, rule=args.rule, every=args.all)
     report = args.output or args.run / "report"
     if args.map:
+        decision = api.decide(args.run, *args.filters, rule=args.rule, every=args.all)
         return _write_map(args, decision, report / "map" / _below(args.filters), forms)
+    result = StoredRun(args.run).result(args.filters, rule=args.rule, every=args.all)
     folder = Path(args.figures) if args.figures else report / "figures" / _below(args.filters)
     tables = api.load(args.run, *args.filters, every=args.all)
     refuse_others(folder)
-    many = counted(len(decision.cells), "cell")
+    many = counted(len(result.cells), "cell")
     say(f"drawing figures of {many} into {as_path(folder)}, about one per second")
     with writing(folder, "--figures DIR writes them into another folder"):
         written = write_figures(
-            figures(tables, decision, args.series, lambda why: warn(f"not drawn: {why}")),
+            figures(tables, result, args.series, lambda why: warn(f"not drawn: {why}")),
             folder,
             forms,
             _announce,

@@ -18,6 +18,7 @@ from l4sbench.printable import printable
 from l4sbench.version import __version__
 from reports.figures.bars import flow_bars
 from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
+from reports.figures.groups import group_means
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.plane import NAME, plane_map
 from reports.figures.points import goodput_against_delay, trial_dots
@@ -27,14 +28,15 @@ from reports.figures.series import time_series, trial_series
 from reports.figures.several import runs_beside
 from reports.figures.sheets import sheets, slugged
 from reports.published import compare
+from reports.result.verdicts import Decision
 
 if TYPE_CHECKING:
     import altair as alt
 
     from reports.figures.sheets import Sheet
     from reports.result.load import RunTables
+    from reports.result.measured import Measurements
     from reports.result.rules import Rule
-    from reports.result.verdicts import Decision
 
 Trials: TypeAlias = Literal["none", "median", "all"]
 
@@ -68,7 +70,7 @@ class Written:
 
 def figures(
     tables: RunTables,
-    decision: Decision,
+    result: Decision | Measurements,
     trials: Trials = "median",
     on_skipped: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Figure]:
@@ -76,20 +78,24 @@ def figures(
 
     Args:
         tables: The run.
-        decision: Its decision, made of the same cells.
+        result: Its decision, or its measurements without verdicts, made of the same cells.
         trials: Which trials of a cell get a time series: the one nearest to the cell's median, all, or none.
         on_skipped: Called for each figure that the run has no data for.
 
     Raises:
         InputError: two cells are in one place of a map.
     """
-    found = sheets(decision)
-    yield from _maps(found, decision.rule)
-    yield from _differences(tables, found, decision.rule)
-    for sheet in found:
-        yield from _of_sheet(tables, sheet, decision.rule, on_skipped)
-    yield from _bars(found, on_skipped)
-    for cell, trial in chosen(tables, decision, trials):
+    if isinstance(result, Decision):
+        found = sheets(result)
+        yield from _maps(found, result.rule)
+        yield from _differences(tables, found, result.rule)
+        for sheet in found:
+            yield from _of_sheet(tables, sheet, result.rule, on_skipped)
+        yield from _bars(found, on_skipped)
+    else:
+        caption = "Goodput and delays of every flow group of every cell: cell means with 95 % intervals."
+        yield Figure("groups", caption, group_means(result))
+    for cell, trial in chosen(tables, result, trials):
         series = trial_series(tables, cell, trial)
         yield Figure(
             f"series_{cell}_trial-{trial}",
@@ -138,17 +144,21 @@ def the_plane(decision: Decision) -> Figure:
     return Figure(NAME, caption, plane_map(decision))
 
 
-def chosen(tables: RunTables, decision: Decision, trials: Trials = "median") -> list[tuple[str, int]]:
-    """Choose cells and numbers of valid trials, in the order of the decision's cells.
+def chosen(
+    tables: RunTables, result: Decision | Measurements, trials: Trials = "median"
+) -> list[tuple[str, int]]:
+    """Choose cells and numbers of valid trials, in the order of the result's cells.
 
-    `median`: of each cell the trial whose L4S goodput is nearest to the cell's median, the first of several.
-    Trials whose sockets were not sampled are left out.
+    `median`: of each cell the trial whose L4S goodput is nearest to the cell's median, the first of several;
+    without verdicts the goodput is that of the first group. Trials of which nothing was sampled are left out.
     """
     if trials == "none":
         return []
-    goodput = pl.col(decision.rule.value)
+    goodput = pl.col(result.rule.value if isinstance(result, Decision) else "goodput_mbps")
     sampled = tables.scan("sockets").select("cell", "trial").unique().collect()
-    own = tables.groups.filter(pl.col("group") == decision.rule.l4s)
+    of_programs = tables.flows.filter(pl.col("send") == "exec").select("cell", "trial")
+    sampled = pl.concat([sampled, of_programs]).unique()
+    own = tables.groups.filter(pl.col("group") == result.pair[0])
     own = own.join(sampled, on=["cell", "trial"], how="semi").sort("cell", "trial")
     if trials == "median":
         off = (goodput - goodput.median()).abs().over("cell")
@@ -156,7 +166,7 @@ def chosen(tables: RunTables, decision: Decision, trials: Trials = "median") -> 
     by_cell: dict[str, list[int]] = {}
     for cell, trial in own.sort("cell", "trial").select("cell", "trial").iter_rows():
         by_cell.setdefault(cell, []).append(trial)
-    return [(cell.id, trial) for cell in decision.cells for trial in by_cell.get(cell.id, [])]
+    return [(cell.id, trial) for cell in result.cells for trial in by_cell.get(cell.id, [])]
 
 
 _DISTRIBUTIONS: Final[tuple[tuple[Source, Group, Kind], ...]] = (

@@ -318,6 +318,22 @@ def test_versions_of_a_program_compare_without_a_rule(
     assert "equal in both runs: 14 numbers" in lines
 
 
+def test_figures_without_a_rule(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_rule(run)
+    assert main(["report", str(run), "--figures", "--json", "--format", "json"]) == 0
+    (figure,) = json.loads(capsys.readouterr().out)
+    assert figure["name"] == "groups"
+    drawn = Path(figure["files"][0]).read_text(encoding="utf-8")
+    assert "goodput, % of the link's rate" in drawn
+    assert "queuing delay per packet" not in drawn, "no packets were captured"
+    assert list(l4sbench.figures(run)) == ["groups"]
+    assert main(["report", str(run), "--map"]) == 2
+    assert capsys.readouterr().err == (
+        "error: mine has no rule for verdicts (flow groups: l4s, classic); "
+        "--rule compares two flow groups by anrw24, l4sbench1, pam25\n"
+    )
+
+
 def test_one_group_alone_has_a_report(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = MATRIX.replace("rule: pam25\n", "").replace("  classic: {cc: cubic}\n", "")
     (run / "matrix.yaml").write_text(own, encoding="utf-8")
