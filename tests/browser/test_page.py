@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from reports.page import Heading
+from reports.page import Heading, write
 from reports.result.load import RunTables
+from reports.result.measured import measure
 from tests.browser import runs
-from tests.browser.conftest import Open, page_of
+from tests.browser.conftest import HEADING, Open, page_of
 
 pytestmark = pytest.mark.browser
 
@@ -194,6 +195,22 @@ def test_finding_cells(visit: Open) -> None:
     expect(page.get_by_role("heading", name=re.compile("FIFO .*4 BDP"))).to_be_visible()
     page.get_by_label("Find cells").fill("nothing like it")
     expect(page.locator("#find-list")).to_contain_text("No cell has all these words.")
+
+
+def test_a_run_without_verdicts(visit: Open, small: RunTables, tmp_path: Path) -> None:
+    page = visit(path=write(small, measure(small), HEADING, tmp_path / "report"))
+    expect(page.locator("h1")).to_have_text("What l4s and classic got")
+    expect(page.locator("table.decision, .heat, dl.legend")).to_have_count(0)
+    page.fill("#find-words", "aqm=dualpi2")
+    rows = page.locator("#find-list tbody").first.locator("tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("44.1 (42.9 to 45.3)")
+    page.locator("#find-list a").first.click()
+    expect(page.locator("#cell-title")).to_contain_text("DualPI2")
+    expect(page.locator("#cell .numbers")).to_contain_text("of the link's rate, l4s")
+    expect(page.locator("#cell .charts canvas, #cell .charts svg").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#cell")).to_be_hidden()
 
 
 def test_without_the_files_beside_it(visit: Open, report: Path, tmp_path: Path) -> None:
