@@ -73,6 +73,7 @@ def figures(
     runs: str | Path = RUNS,
     every: bool = False,
     beside: Sequence[RunLike] = (),
+    by: str | None = None,
 ) -> Mapping[str, Figure]:
     """Return the figures of a run by name (docs/notebook.md); each has a `caption` and an Altair `chart`.
 
@@ -86,10 +87,12 @@ def figures(
         runs: Folder of run directories.
         every: Draw former cells, which the run's matrix no longer has, too.
         beside: Further runs to put on one plot with this one, each as for `decide`.
+        by: The factor whose values are together on a plot; None: the only one that differs besides queues and
+            competitors, or the lab; `none`: no factor.
 
     Raises:
-        InputError: there is no such run or rule, two cells are in one place of a map, or the runs have
-            nothing in common.
+        InputError: there is no such run, rule or factor, two cells are in one place of a map, or the runs
+            have nothing in common.
     """
     from l4sbench.app.stored import StoredRun
     from reports.figures import figures as drawn
@@ -100,4 +103,4 @@ def figures(
         return {figure.name: figure for figure in of_runs(several)}
     result = StoredRun.find(place_of(run), runs).result(filters, rule=rule, every=every)
     tables = load(run, *filters, runs=runs, every=every)
-    return {figure.name: figure for figure in drawn(tables, result, series)}
+    return {figure.name: figure for figure in drawn(tables, result, series, by=by)}

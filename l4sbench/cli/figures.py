@@ -42,6 +42,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="with --figures: put this run on one plot with the other; may be repeated, draws nothing else",
     )
     parser.add_argument(
+        "--by",
+        metavar="FACTOR",
+        help="put the values of a factor on one plot, by colour or across (default: the only one that "
+        "differs besides queues and competitors, or the lab; none: queues on one plot, values apart)",
+    )
+    parser.add_argument(
         "--format",
         default="svg",
         metavar="FORMATS",
@@ -86,7 +92,7 @@ def write(args: argparse.Namespace) -> int:
     say(f"drawing figures of {many} into {as_path(folder)}, about one per second")
     with writing(folder, "--figures DIR writes them into another folder"):
         written = write_figures(
-            figures(tables, result, args.series, lambda why: warn(f"not drawn: {why}")),
+            figures(tables, result, args.series, lambda why: warn(f"not drawn: {why}"), args.by),
             folder,
             forms,
             _announce,
@@ -106,6 +112,7 @@ def _command(args: argparse.Namespace) -> str:
     words += ["--rule", args.rule] if args.rule else []
     words += ["--all"] if args.all else []
     words += ["--series", args.series] if args.series != "median" and not args.map else []
+    words += ["--by", args.by] if args.by else []
     words += ["--format", args.format] if args.format != "svg" else []
     return shlex.join(words)
 

@@ -13,7 +13,7 @@ from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_map, published_maps
 from reports.figures.save import FORMATS, formats, javascript, render, save, specification
 from reports.figures.series import TrialSeries, datasets, named_panels, series_of, time_series, trial_series
-from reports.figures.several import runs_beside
+from reports.figures.several import runs_beside, values_beside
 from reports.figures.sheets import Sheet, sheets
 
 __all__ = [
@@ -49,5 +49,6 @@ __all__ = [
     "time_series",
     "trial_dots",
     "trial_series",
+    "values_beside",
     "write",
 ]

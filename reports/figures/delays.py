@@ -18,12 +18,13 @@ import polars as pl
 from l4sbench.errors import InputError
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.style import DASHES, config, heading, looks
+from reports.figures.points import lines_of
+from reports.figures.style import DASHES, config, heading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reports.figures.sheets import Sheet, SheetPanel
+    from reports.figures.sheets import Sheet, View
     from reports.result.load import RunTables
     from reports.result.rules import Rule
 
@@ -136,7 +137,7 @@ def delay_distribution(
     kind: Kind = "cdf",
     source: Source = "srtt",
 ) -> alt.VConcatChart:
-    """Draw the delays of one flow group in one sheet: a line per queue, a panel per competitor and buffer.
+    """Draw the delays of one flow group in one sheet: a line per name, a panel per view of the sheet.
 
     Args:
         tables: The run.
@@ -163,17 +164,17 @@ def delay_distribution(
             f"no cell has more than {BEHIND} {about.words}, so there is no distribution of {group} flows",
             about.hint,
         )
+    views = list(sheet.views())
     lines = [
         alt.hconcat(
             *(
-                _panel(
-                    (panel, sheet, x), by_cell, kind, about, first=x == 0, last=panel is sheet.grid.panels[-1]
-                )
-                for x in range(len(sheet.xs))
+                _panel((view, sheet), by_cell, kind, about, first=at == 0, last=own is views[-1])
+                for at, view in enumerate(line)
             ),
             spacing=14,
         )
-        for panel in sheet.grid.panels
+        for own in views
+        for line in lines_of(own, sheet)
     ]
     whose = "L4S" if group == "l4s" else "classic"
     what = "share at or below" if kind == "cdf" else "share above"
@@ -189,7 +190,7 @@ def delay_distribution(
 
 
 def _panel(
-    place: tuple[SheetPanel, Sheet, int],
+    place: tuple[View, Sheet],
     by_cell: dict[str, pl.Series],
     kind: Kind,
     about: _Source,
@@ -197,9 +198,9 @@ def _panel(
     first: bool,
     last: bool,
 ) -> alt.LayerChart:
-    panel, sheet, x = place
+    view, sheet = place
     rows: list[dict[str, Any]] = []
-    for queue, cell in sheet.column(panel, x):
+    for queue, cell in view.series:
         if cell.id in by_cell:
             rows += [
                 {
@@ -210,10 +211,10 @@ def _panel(
                 for share, value in quantiles(by_cell[cell.id])
             ]
     most = max(series.len() for series in by_cell.values())
-    places = looks(sheet.queues)
+    places, names = sheet.looks, list(sheet.names)
     legend = alt.Legend(title=None, orient="right", symbolSize=500) if first else None
-    colour = alt.Scale(domain=list(sheet.rows), range=[OKABE_ITO[place] for place in places])
-    dash = alt.Scale(domain=list(sheet.rows), range=[DASHES[place] for place in places])
+    colour = alt.Scale(domain=names, range=[OKABE_ITO[place] for place in places])
+    dash = alt.Scale(domain=names, range=[DASHES[place] for place in places])
     across = alt.Axis(
         title=about.axis if last else None,
         values=[0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300],
@@ -225,8 +226,8 @@ def _panel(
             "delay_ms:Q", scale=alt.Scale(type="log", domain=[about.least_ms, 300], nice=False), axis=across
         ),
         y=alt.Y("share:Q", scale=_share_scale(kind, most), axis=_share_axis(kind, first=first)),
-        color=alt.Color("queue:N", scale=colour, legend=legend, sort=list(sheet.rows)),
-        strokeDash=alt.StrokeDash("queue:N", scale=dash, legend=legend, sort=list(sheet.rows)),
+        color=alt.Color("queue:N", scale=colour, legend=legend, sort=names),
+        strokeDash=alt.StrokeDash("queue:N", scale=dash, legend=legend, sort=names),
         order=alt.Order("share:Q"),
         tooltip=["queue:N", alt.Tooltip("delay_ms:Q", format=".2f"), alt.Tooltip("share:Q", format=".4f")],
     )
@@ -234,8 +235,7 @@ def _panel(
         strokeDash=[2, 2], strokeWidth=0.8
     )
     limits = limits.encode(x=alt.X("at:Q"))
-    words = f"{panel.about}, {sheet.grid.columns[x].text}"
-    title = alt.TitleParams(words, fontSize=11, fontWeight="normal", offset=4, limit=WIDTH + 40)
+    title = alt.TitleParams(view.title, fontSize=11, fontWeight="normal", offset=4, limit=WIDTH + 40)
     return layered([limits, drawn], WIDTH, HEIGHT, title=title)
 
 
@@ -255,7 +255,7 @@ def _share_scale(kind: Kind, most: int) -> alt.Scale:
 def _share_axis(kind: Kind, *, first: bool) -> alt.Axis:
     if kind == "cdf":
         return alt.Axis(
-            title="CDF" if first else None, values=[0, 0.25, 0.5, 0.75, 0.95], labels=first, format=".2~f"
+            title="CDF" if first else None, values=[0, 0.25, 0.5, 0.75, 1], labels=first, format=".2~f"
         )
     values = [0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001, 0.0001]
     label = "format(datum.value, '~g')"

@@ -25,8 +25,8 @@ from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
 from reports.figures.save import render, specification
 from reports.figures.series import time_series, trial_series
-from reports.figures.several import runs_beside
-from reports.figures.sheets import sheets, slugged
+from reports.figures.several import runs_beside, values_beside
+from reports.figures.sheets import column_by, sheets, slugged, usual_by
 from reports.published import compare
 from reports.result.verdicts import Decision
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 Trials: TypeAlias = Literal["none", "median", "all"]
 
 INDEX: Final = "index.html"
+QUEUES: Final = "none"
+"""Value of `by` for no factor."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def figures(
     result: Decision | Measurements,
     trials: Trials = "median",
     on_skipped: Callable[[str], None] = lambda _: None,
+    by: str | None = None,
 ) -> Iterator[Figure]:
     """Yield all figures of a run, made one after the other: maps first.
 
@@ -81,20 +84,26 @@ def figures(
         result: Its decision, or its measurements without verdicts, made of the same cells.
         trials: Which trials of a cell get a time series: the one nearest to the cell's median, all, or none.
         on_skipped: Called for each figure that the run has no data for.
+        by: The factor whose values are together on a plot; None: the only one that differs besides queues and
+            competitors, or the lab; `none`: queues are together, and values of a factor apart.
 
     Raises:
-        InputError: two cells are in one place of a map.
+        InputError: two cells are in one place of a map, or the factor of `by` does not differ.
     """
     if isinstance(result, Decision):
-        found = sheets(result)
-        yield from _maps(found, result.rule)
+        column = usual_by(result) if by is None else None if by == QUEUES else column_by(result, by)
+        found = sheets(result, by=column)
+        yield from _maps(found, sheets(result) if column else found, result.rule)
+        yield from _by(found, on_skipped)
         yield from _differences(tables, found, result.rule)
         for sheet in found:
             yield from _of_sheet(tables, sheet, result.rule, on_skipped)
         yield from _bars(found, on_skipped)
-    else:
+    elif by is None or by == QUEUES:
         caption = "Goodput and delays of every flow group of every cell: cell means with 95 % intervals."
         yield Figure("groups", caption, group_means(result))
+    else:
+        raise InputError(f"--by {by}: figures of a run without verdicts have no factor", "leave out --by")
     for cell, trial in chosen(tables, result, trials):
         series = trial_series(tables, cell, trial)
         yield Figure(
@@ -253,7 +262,25 @@ def _bars(found: Sequence[Sheet], on_skipped: Callable[[str], None]) -> Iterator
             )
 
 
-def _maps(found: Sequence[Sheet], rule: Rule) -> Iterator[Figure]:
+def _by(found: Sequence[Sheet], on_skipped: Callable[[str], None]) -> Iterator[Figure]:
+    """Yield goodput and delay by a factor, of the sheets that have several of its values."""
+    for sheet in (sheet for sheet in found if len(sheet.by) > 1):
+        factor = sheet.by[0].of.factor
+        name = f"by-{slugged(factor)}_{sheet.slug}"
+        try:
+            chart = values_beside(sheet)
+        except InputError as error:
+            on_skipped(f"{name}: {error}")
+            continue
+        yield Figure(
+            name,
+            f"Goodput and delay of the L4S flows by {factor}, {sheet.title}: cell means with 95 % confidence "
+            "intervals.",
+            chart,
+        )
+
+
+def _maps(found: Sequence[Sheet], as_published: Sequence[Sheet], rule: Rule) -> Iterator[Figure]:
     goodput = "Goodput of the L4S flows (of the classic flows), {}, Mbit/s: cell means"
     delay = "Mean smoothed RTT minus base RTT of the L4S flows (of the classic flows), {}, ms: cell means"
     limits = f"limits of rule {rule.rule}"
@@ -261,10 +288,10 @@ def _maps(found: Sequence[Sheet], rule: Rule) -> Iterator[Figure]:
         caption = f"{goodput.format(sheet.title)} with 95 % confidence intervals, {limits}."
         yield Figure(f"goodput_{sheet.slug}", caption, goodput_map(sheet, rule))
         yield Figure(f"delay_{sheet.slug}", f"{delay.format(sheet.title)}.", delay_map(sheet, rule))
-    for part, chart in published_maps(found, "goodput"):
+    for part, chart in published_maps(as_published, "goodput"):
         caption = f"{goodput.format(part.title)}, drawn as in the PAM 2025 study."
         yield Figure(f"published-goodput_{part.slug}", caption, chart)
-    for part, chart in published_maps(found, "delay"):
+    for part, chart in published_maps(as_published, "delay"):
         caption = f"{delay.format(part.title)}, drawn as in the PAM 2025 study (colours end at 15 ms)."
         yield Figure(f"published-delay_{part.slug}", caption, chart)
 

@@ -12,12 +12,12 @@ import polars as pl
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
 from reports.figures.sheets import ends, limited, undecided
-from reports.figures.style import SHAPES, config, heading, looks
+from reports.figures.style import SHAPES, config, heading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from reports.figures.sheets import Sheet, SheetPanel
+    from reports.figures.sheets import Sheet, SheetPanel, View
     from reports.result.cells import GroupResult
     from reports.result.judging import JudgedSide, Role
     from reports.result.load import RunTables
@@ -177,35 +177,44 @@ _INKS: Final[Mapping[Role, str]] = {"l4s": OKABE_ITO[0], "classic": OKABE_ITO[5]
 
 
 def goodput_against_delay(sheet: Sheet) -> alt.VConcatChart:
-    """Draw both groups' mean goodput against their mean delay, a panel per competitor and buffer.
+    """Draw both groups' mean goodput against their mean delay, a panel per view of the sheet.
 
     Better is up and to the right, as Winstein and Balakrishnan draw it (TCP ex Machina, SIGCOMM 2013). L4S
     groups are filled, classic ones hollow, a line joins the two of a cell; bars are 95 % intervals.
     """
+    views = list(sheet.views())
     lines = [
         alt.hconcat(
-            *(
-                _scatter(panel, sheet, x, first=x == 0, last=number == len(sheet.grid.panels) - 1)
-                for x in range(len(sheet.xs))
-            ),
+            *(_scatter(view, sheet, first=at == 0, last=own is views[-1]) for at, view in enumerate(line)),
             spacing=14,
         )
-        for number, panel in enumerate(sheet.grid.panels)
+        for own in views
+        for line in lines_of(own, sheet)
     ]
     title = heading(
         f"Goodput and delay {sheet.title}",
         [
             "means over trials with 95 % intervals; filled: L4S flows, hollow: the classic flows of the cell",
-            "delay: smoothed RTT minus base RTT; dashed: fair share of the L4S flows",
+            "delay: smoothed RTT minus base RTT; dashed: fair share of the L4S flows; better: up, right",
         ],
     )
     return configured(alt.vconcat(*lines, spacing=14, title=title), config())
 
 
-def _scatter(panel: SheetPanel, sheet: Sheet, x: int, *, first: bool, last: bool) -> alt.LayerChart:
-    rows, joins = _points(panel, sheet, x)
-    places = looks(sheet.queues)
-    names = list(sheet.rows)
+_BESIDE: Final = 3
+"""Views with a factor's values that are beside each other; there is one per queue."""
+
+
+def lines_of(views: Sequence[View], sheet: Sheet) -> Iterator[Sequence[View]]:
+    """Yield the views of a panel line by line, as a figure arranges them."""
+    step = _BESIDE if sheet.by else max(len(views), 1)
+    return (views[start : start + step] for start in range(0, len(views), step))
+
+
+def _scatter(view: View, sheet: Sheet, *, first: bool, last: bool) -> alt.LayerChart:
+    rows, joins = _points(view)
+    places = sheet.looks
+    names = list(sheet.names)
     legend = alt.Legend(title=None, orient="right", symbolSize=80, symbolOpacity=1) if first else None
     colour = alt.Color(
         "queue:N",
@@ -226,7 +235,9 @@ def _scatter(panel: SheetPanel, sheet: Sheet, x: int, *, first: bool, last: bool
     across = alt.X("delay_ms:Q", scale=delay, axis=ticks)
     up = alt.Y(
         "mbps:Q",
-        scale=alt.Scale(domain=[0, max(cell.result.rate_mbps for cell in panel.places.values())], nice=True),
+        scale=alt.Scale(
+            domain=[0, max(cell.result.rate_mbps for cell in view.panel.places.values())], nice=True
+        ),
         axis=alt.Axis(title="goodput, Mbit/s" if first else None),
     )
     base = alt.Chart(table(rows))
@@ -245,7 +256,7 @@ def _scatter(panel: SheetPanel, sheet: Sheet, x: int, *, first: bool, last: bool
         alt.Tooltip("mbps:Q", format=".2f"),
         alt.Tooltip("delay_ms:Q", format=".2f"),
     ]
-    rates = {cell.result.rate_mbps for _, cell in sheet.column(panel, x)}
+    rates = {cell.result.rate_mbps for _, cell in view.series}
     fairs = sorted(rate_mbps * sheet.fair_percent / 100 for rate_mbps in rates)
     fair: alt.Chart = alt.Chart(table([{"mbps": fair} for fair in fairs]))
     layers = [
@@ -256,15 +267,14 @@ def _scatter(panel: SheetPanel, sheet: Sheet, x: int, *, first: bool, last: bool
         filled.encode(x=across, y=up, color=colour, shape=shape, tooltip=tooltip),
         hollow.encode(x=across, y=up, color=colour, shape=shape, tooltip=tooltip),
     ]
-    words = f"{panel.about}, {sheet.grid.columns[x].text}"
-    title = alt.TitleParams(words, fontSize=11, fontWeight="normal", offset=4, limit=SIDE + 40)
+    title = alt.TitleParams(view.title, fontSize=11, fontWeight="normal", offset=4, limit=SIDE + 40)
     return layered(layers, SIDE, SIDE * 0.75, title=title)
 
 
-def _points(panel: SheetPanel, sheet: Sheet, x: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _points(view: View) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
     joins: list[dict[str, Any]] = []
-    for queue, cell in sheet.column(panel, x):
+    for queue, cell in view.series:
         mine, other = _point("L4S", cell.result.l4s), _point("classic", cell.result.classic)
         if mine and other:
             about = {"cell": cell.id, "queue": queue}

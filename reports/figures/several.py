@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Several runs on one plot: what changed from one kernel, host or setting to another, cell by cell."""
+"""Several runs, or values of a factor, on one plot: what changed from one to another, cell by cell."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import altair as alt
@@ -13,21 +14,22 @@ from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
 from reports.figures.points import LEAST_MS
 from reports.figures.sheets import ends
-from reports.figures.style import SHAPES, config, heading
+from reports.figures.style import DASHES, SHAPES, config, heading, looks
+from reports.result.labels import BUFFER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from reports.figures.sheets import Sheet, SheetPanel
+    from reports.figures.sheets import Sheet
     from reports.result.stats import Estimate
     from reports.result.verdicts import JudgedCell
 
 MOST_RUNS: Final = len(SHAPES)
-"""Runs differ in shape as well as in colour."""
+"""Runs and values differ in shape as well as in colour."""
 
 WIDTH: Final = 250
 LINE_HEIGHT: Final = 9
-"""Height of one run's line in a cell's row, pixels."""
+"""Height of one mark's line in a cell's row, pixels."""
 
 _SCALES: Final = {
     "percent": alt.Scale(domain=[0, 100], nice=False),
@@ -54,29 +56,72 @@ def runs_beside(runs: Sequence[tuple[str, Sheet]]) -> alt.VConcatChart:
         raise InputError("every run on a plot needs a name of its own")
     if len({sheet.slug for _, sheet in runs}) != 1:
         raise InputError("runs on one plot need sheets of one competitor, flow counts and settings")
-    abouts = dict.fromkeys(str(panel.about) for _, sheet in runs for panel in sheet.grid.panels)
-    charts = [_panel(runs, about, last=about == list(abouts)[-1]) for about in abouts]
-    title = heading(
-        f"{len(names)} runs, {runs[0][1].title}",
-        [
-            "L4S flows: means over trials with 95 % intervals, where a cell has several trials",
-            "delay: smoothed RTT minus base RTT; dashed: fair share",
-        ],
-    )
-    return configured(alt.vconcat(*charts, spacing=18, title=title), config())
+    items = [item for name, sheet in runs for item in _items(name, sheet)]
+    return _beside(items, names, f"{len(names)} runs, {runs[0][1].title}")
 
 
-def _panel(runs: Sequence[tuple[str, Sheet]], about: str, *, last: bool) -> alt.HConcatChart:
-    own = [
-        (name, sheet, panel)
-        for name, sheet in runs
-        for panel in sheet.grid.panels
-        if str(panel.about) == about
+def values_beside(sheet: Sheet) -> alt.VConcatChart:
+    """Draw goodput and delay of the L4S group by the factor of a sheet's `by`.
+
+    A number goes across, with a line per queue; of words each is a mark, as of several runs.
+
+    Raises:
+        InputError: there are too many values for marks.
+    """
+    if all(isinstance(value.value, int | float) and not isinstance(value.value, bool) for value in sheet.by):
+        return _lines(sheet)
+    names = list(sheet.names)
+    if len(names) > MOST_RUNS:
+        raise InputError(f"one plot shows at most {MOST_RUNS} values, not {len(names)}")
+    items = [
+        _Item(name, str(view.panel.about), view.words, cell, sheet.fair_percent)
+        for views in sheet.views()
+        for view in views
+        for name, cell in view.series
     ]
-    rows = [row for name, sheet, panel in own for row in _rows(name, sheet, panel)]
-    cells = list(dict.fromkeys(row["where"] for row in rows))
-    names = [name for name, _ in runs]
-    fair = [{"fair": percent} for percent in sorted({sheet.fair_percent for _, sheet, _ in own})]
+    return _beside(items, names, f"By {sheet.by[0].of.factor}, {sheet.title}")
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A cell with the name of its mark, its panel, and its place in it in words."""
+
+    name: str
+    about: str
+    where: str
+    cell: JudgedCell
+    fair_percent: float
+
+
+def _items(name: str, sheet: Sheet) -> Iterator[_Item]:
+    labels = sheet.rows
+    for panel in sheet.grid.panels:
+        for (row, x), cell in sorted(panel.places.items(), key=lambda item: item[0]):
+            where = f"{labels[row]}, {sheet.grid.columns[x].text}"
+            yield _Item(name, str(panel.about), where, cell, sheet.fair_percent)
+
+
+_DELAY: Final = "delay: smoothed RTT minus base RTT; dashed: fair share"
+
+
+def _beside(items: Sequence[_Item], names: list[str], title: str) -> alt.VConcatChart:
+    abouts = list(dict.fromkeys(item.about for item in items))
+    charts = [
+        _panel([item for item in items if item.about == about], names, about, last=about == abouts[-1])
+        for about in abouts
+    ]
+    head = heading(
+        title, ["L4S flows: means over trials with 95 % intervals, where a cell has several trials", _DELAY]
+    )
+    return configured(alt.vconcat(*charts, spacing=18, title=head), config())
+
+
+def _panel(items: Sequence[_Item], names: list[str], about: str, *, last: bool) -> alt.HConcatChart:
+    rows = [
+        {"run": item.name, "where": item.where, "cell": item.cell.id} | _values(item.cell) for item in items
+    ]
+    cells = list(dict.fromkeys(item.where for item in items))
+    fair = [{"fair": percent} for percent in sorted({item.fair_percent for item in items})]
     goodput = _points(rows, cells, names, "percent", first=True, last=last)
     rule: alt.Chart = alt.Chart(table(fair)).mark_rule(strokeDash=[4, 3], strokeWidth=0.8)
     goodput.insert(0, rule.encode(x=alt.X("fair:Q", scale=_SCALES["percent"])))
@@ -87,6 +132,90 @@ def _panel(runs: Sequence[tuple[str, Sheet]], about: str, *, last: bool) -> alt.
         layered(_points(rows, cells, names, "delay_ms", first=False, last=last), WIDTH, height),
         spacing=14,
     )
+
+
+LINES_HEIGHT: Final = 150
+
+
+def _lines(sheet: Sheet) -> alt.VConcatChart:
+    """Draw a line per queue over the numbers of a factor, goodput beside delay."""
+    own = sheet.by[0].column
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    queues: dict[str, str] = {}
+    for panel in sheet.grid.panels:
+        for (at, x), cell in sorted(panel.places.items(), key=lambda item: item[0]):
+            value = cell.result.factors[own]
+            row, column = sheet.grid.rows[at], sheet.grid.columns[x]
+            queue = str(row.label.without(own))
+            queues[queue] = row.queue
+            place = {"queue": queue, "at": value.amount, "cell": cell.id}
+            rest = "" if column.column == own else column.text
+            found.setdefault((str(panel.about), rest), []).append(place | _values(cell))
+    names = list(queues)
+    places = looks([queues[name] for name in names])
+    charts = [
+        alt.hconcat(
+            *(
+                _line_panel(rows, names, places, field, sheet, ", ".join(filter(None, about)))
+                for field in _TITLES
+            ),
+            spacing=14,
+        )
+        for about, rows in found.items()
+    ]
+    head = heading(
+        f"By {sheet.by[0].of.factor}, {sheet.title}",
+        ["L4S flows: means over trials with 95 % intervals", _DELAY],
+    )
+    return configured(alt.vconcat(*charts, spacing=18, title=head), config())
+
+
+def _line_panel(
+    rows: Sequence[dict[str, Any]],
+    names: list[str],
+    places: Sequence[int],
+    field: str,
+    sheet: Sheet,
+    about: str,
+) -> alt.LayerChart:
+    first = field == "percent"
+    of = sheet.by[0]
+    legend = alt.Legend(title=None, orient="top", columns=3, symbolSize=300, symbolType="stroke")
+    colours = alt.Scale(domain=names, range=[OKABE_ITO[place] for place in places])
+    dashes = alt.Scale(domain=names, range=[DASHES[place] for place in places])
+    colour = alt.Color("queue:N", sort=names, scale=colours, legend=legend if first else None)
+    dash = alt.StrokeDash("queue:N", sort=names, scale=dashes, legend=legend if first else None)
+    values = sorted({value.amount for value in sheet.by})
+    # factors are varied in steps of a ratio more often than of a difference
+    wide = values[0] > 0 and values[-1] / values[0] >= _WIDE
+    scale = alt.Scale(type="log" if wide else "linear", zero=False, nice=False, padding=12)
+    name = "buffer (BDP)" if of.column == BUFFER else of.of.factor + (f", {of.unit}" if of.unit else "")
+    axis = alt.Axis(title=name, values=values, labelExpr="format(datum.value, '~g')", labelOverlap="greedy")
+    across = alt.X("at:Q", scale=scale, axis=axis)
+    ticks = alt.Axis(title=_TITLES[field], tickCount=5)
+    if not first:
+        ticks = alt.Axis(title=_TITLES[field], values=_DELAY_TICKS, labelExpr="format(datum.value, '~g')")
+    base = alt.Chart(table([row for row in rows if row[field] is not None]))
+    line: alt.Chart = base.mark_line(point=True)
+    bars: alt.Chart = base.transform_filter(f"isValid(datum.{field}_low)").mark_rule(strokeWidth=1.2)
+    shown: list[str | alt.Tooltip] = ["queue:N", "at:Q", alt.Tooltip(f"{field}:Q", format=".2f"), "cell:N"]
+    up = alt.Y(f"{field}:Q", scale=_SCALES[field], axis=ticks)
+    layers = [
+        bars.encode(
+            x=across, y=alt.Y(f"{field}_low:Q", scale=_SCALES[field]), y2=f"{field}_high:Q", color=colour
+        ),
+        line.encode(x=across, y=up, color=colour, strokeDash=dash, tooltip=shown),
+    ]
+    if first:
+        fair: alt.Chart = alt.Chart(table([{"fair": sheet.fair_percent}]))
+        fair = fair.mark_rule(strokeDash=[4, 3], strokeWidth=0.8)
+        layers.insert(0, fair.encode(y=alt.Y("fair:Q", scale=_SCALES[field])))
+    title = alt.TitleParams(about if first else "", fontSize=11.5, fontWeight="normal", offset=5)
+    return layered(layers, WIDTH, LINES_HEIGHT, title=title)
+
+
+_WIDE: Final = 8
+_DELAY_TICKS: Final = [0.1, 0.3, 1, 3, 10, 30, 100, 300]
 
 
 def _points(
@@ -103,7 +232,7 @@ def _points(
     if field == "delay_ms":
         axis = alt.Axis(
             title=_TITLES[field] if last else None,
-            values=[0.1, 0.3, 1, 3, 10, 30, 100, 300],
+            values=_DELAY_TICKS,
             labelExpr="format(datum.value, '~g')",
         )
     across = alt.X(f"{field}:Q", scale=scale, axis=axis)
@@ -130,13 +259,6 @@ def _points(
         ),
         marks.encode(x=across, y=down, yOffset=beside, color=colour, shape=shape, tooltip=shown),
     ]
-
-
-def _rows(name: str, sheet: Sheet, panel: SheetPanel) -> Iterator[dict[str, Any]]:
-    labels = sheet.rows
-    for (row, x), cell in sorted(panel.places.items()):
-        where = f"{labels[row]}, {sheet.grid.columns[x].text}"
-        yield {"run": name, "where": where, "cell": cell.id} | _values(cell)
 
 
 def _values(cell: JudgedCell) -> dict[str, float | None]:

@@ -51,7 +51,9 @@ def make(tmp_path: Path) -> Make:
         for number, cell in enumerate(cells):
             got = {"l4s": [], "classic": [], "delay": 5.0, "status": [], **cell}
             factors = {
-                name: value for name, value in got.items() if name == "aqm" or "." in name or "_" in name
+                name: value
+                for name, value in got.items()
+                if name in {"aqm", "lab"} or "." in name or "_" in name
             }
             own = FIXED | DEFAULTS | factors
             own = {name: value for name, value in own.items() if value is not None}

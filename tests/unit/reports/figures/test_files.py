@@ -178,6 +178,8 @@ def test_runs_that_cannot_be_put_on_one_plot(
     assert "a run cannot be drawn beside itself" in capsys.readouterr().err
     assert main(["report", str(run), "--beside", str(run)]) == 2
     assert "--beside is for figures" in capsys.readouterr().err
+    assert main(["report", str(run), "--by", "rtt"]) == 2
+    assert "--by is for the figures of a run" in capsys.readouterr().err
     assert main(["report", str(run), "--figures", "--beside", str(tmp_path / "none")]) == 2
     assert "none" in capsys.readouterr().err
 

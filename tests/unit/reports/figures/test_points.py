@@ -26,8 +26,10 @@ from reports.figures import (
     sheets,
     specification,
     trial_dots,
+    values_beside,
 )
 from reports.figures.delays import captured
+from reports.figures.sheets import column_by, usual_by
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
@@ -238,3 +240,89 @@ def test_runs_need_names_and_there_is_room_for_nine(names: list[str], message: s
     (sheet,) = sheets(decide(make([{"aqm": "dualpi2", "l4s": [40], "classic": [50]}]), PAM25))
     with pytest.raises(InputError, match=message):
         runs_beside([(name, sheet) for name in names])
+
+
+def varied(make: Make, name: str, values: tuple[Any, ...], **others: Any) -> RunTables:
+    """Two queues, each with all values of a factor."""
+    return make(
+        [
+            {"aqm": aqm, name: value, "l4s": [40 + place] * 2, "classic": [50, 50], "delay": 2.0} | others
+            for aqm in ("fifo", "dualpi2")
+            for place, value in enumerate(values)
+        ]
+    )
+
+
+def test_values_of_words_have_a_mark_each_on_one_plot(make: Make) -> None:
+    decision = decide(varied(make, "lab", ("default", "mine")), PAM25)
+    assert len(sheets(decision)) == 2, "labs are apart without `by`"
+    (sheet,) = sheets(decision, by="lab")
+    assert sheet.rows == ("FIFO, lab default", "FIFO, lab mine", "DualPI2, lab default", "DualPI2, lab mine")
+    drawn = {(r["run"], r["where"]): r["percent"] for r in rows_of(values_beside(sheet), "run", "percent")}
+    assert drawn == {
+        (f"lab {lab}", f"{queue}, 1 BDP"): 40 + place
+        for queue in ("FIFO", "DualPI2")
+        for place, lab in enumerate(("default", "mine"))
+    }
+
+
+def test_numbers_go_across_with_a_line_per_queue(make: Make) -> None:
+    decision = decide(varied(make, "l4s.rtt_target_ms", (10.0, 25.0, 50.0)), PAM25)
+    (sheet,) = sheets(decision, by="l4s.rtt_target_ms")
+    assert sheet.xs == ("10", "25", "50")
+    assert len(sheet.grid.panels) == 1
+    chart = values_beside(sheet)
+    drawn = {(r["queue"], r["at"]): r["percent"] for r in rows_of(chart, "at", "percent")}
+    assert drawn == {(q, at): 40 + n for q in ("FIFO", "DualPI2") for n, at in enumerate((10, 25, 50))}
+
+
+def test_curves_and_points_differ_by_the_factor(make: Make) -> None:
+    tables = sampled(varied(make, "lab", ("default", "mine")), samples=100)
+    (sheet,) = sheets(decide(tables, PAM25), by="lab")
+    for chart in (delay_distribution(tables, sheet, PAM25), goodput_against_delay(sheet)):
+        assert {row["queue"] for row in rows_of(chart, "queue", "delay_ms")} == {"lab default", "lab mine"}
+        views = [
+            view["title"]["text"] for line in specification(chart)["vconcat"] for view in line["hconcat"]
+        ]
+        assert views == [f"Prague against CUBIC, ECN off, {queue}, 1 BDP" for queue in ("FIFO", "DualPI2")]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "others", "wanted"),
+    [
+        ("rtt_ms", (5.0, 20.0), {}, "rtt_ms"),
+        ("l4s.rtt_target_ms", (5.0, 20.0), {}, "l4s.rtt_target_ms"),
+        ("aqm.target_ms", (1.0, 5.0), {}, "aqm.target_ms"),
+        ("classic.cc", ("cubic", "bbr1"), {}, None),
+        ("classic.count", (1, 2), {}, None),
+    ],
+)
+def test_the_one_factor_that_differs(
+    make: Make, name: str, values: tuple[Any, ...], others: dict[str, Any], wanted: str | None
+) -> None:
+    assert usual_by(decide(varied(make, name, values, **others), PAM25)) == wanted
+
+
+def test_two_labs_are_compared_whatever_else_differs(make: Make) -> None:
+    cells = [
+        {"aqm": "fifo", "lab": lab, "rtt_ms": rtt_ms, "l4s": [40], "classic": [50]}
+        for lab in ("default", "mine")
+        for rtt_ms in (5.0, 20.0)
+    ]
+    assert usual_by(decide(make(cells), PAM25)) == "lab"
+    assert usual_by(decide(make(cells[:2]), PAM25)) == "rtt_ms"
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [
+        ("rtf", "rtf is no factor of these cells; did you mean rtt"),
+        ("rate", "rate is the same in all cells; choose from aqm, rtt"),
+        ("aqm", "figures cannot be drawn by aqm"),
+    ],
+)
+def test_factors_that_figures_are_not_drawn_by(make: Make, factor: str, message: str) -> None:
+    decision = decide(varied(make, "rtt_ms", (5.0, 20.0)), PAM25)
+    assert column_by(decision, "rtt") == column_by(decision, "rtt_ms") == "rtt_ms"
+    with pytest.raises(InputError, match=message):
+        column_by(decision, factor)
