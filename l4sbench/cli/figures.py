@@ -16,7 +16,7 @@ from l4sbench.cli.terminal import answer, answer_json, as_path, say, warn
 from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
-    from reports.figures import Written
+    from reports.figures import Paper, Written
     from reports.result.verdicts import Decision
 
 
@@ -54,6 +54,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="formats, separated by commas: svg, png, pdf, html (interactive), json (default: svg)",
     )
     parser.add_argument(
+        "--width",
+        metavar="WIDTH",
+        help="width of every figure, such as 3.3in, 8.4cm or 84mm; fonts stay readable (default: as wide as "
+        "its plots need)",
+    )
+    parser.add_argument(
+        "--no-title", action="store_true", help="figures without title and subtitle, which a caption has"
+    )
+    parser.add_argument(
         "--series",
         choices=("none", "median", "all"),
         default="median",
@@ -78,6 +87,7 @@ def write(args: argparse.Namespace) -> int:
     from reports.figures import write as write_figures
 
     forms = formats(args.format)
+    _paper(args)  # a wrong width is said before anything is drawn
     if args.beside:
         return _write_several(args, forms)
     report = args.output or args.run / "report"
@@ -97,8 +107,15 @@ def write(args: argparse.Namespace) -> int:
             forms,
             _announce,
             _command(args),
+            _paper(args),
         )
     return _answer(args, folder, written)
+
+
+def _paper(args: argparse.Namespace) -> Paper:
+    from reports.figures import Paper, width_of
+
+    return Paper(width_of(args.width) if args.width else None, titled=not args.no_title)
 
 
 def _command(args: argparse.Namespace) -> str:
@@ -113,6 +130,8 @@ def _command(args: argparse.Namespace) -> str:
     words += ["--all"] if args.all else []
     words += ["--series", args.series] if args.series != "median" and not args.map else []
     words += ["--by", args.by] if args.by else []
+    words += ["--width", args.width] if args.width else []
+    words += ["--no-title"] if args.no_title else []
     words += ["--format", args.format] if args.format != "svg" else []
     return shlex.join(words)
 
@@ -127,7 +146,7 @@ def _write_map(args: argparse.Namespace, decision: Decision, folder: Path, forms
     refuse_others(folder)
     figure = the_plane(decision)
     with writing(folder, "--map --figures DIR writes it into another folder"):
-        written = write_figures(iter([figure]), folder, forms, _announce, _command(args))
+        written = write_figures(iter([figure]), folder, forms, _announce, _command(args), _paper(args))
     return _answer(args, folder, written)
 
 
@@ -146,7 +165,7 @@ def _write_several(args: argparse.Namespace, forms: Sequence[str]) -> int:
     refuse_others(folder)
     with writing(folder, "--figures DIR writes them into another folder"):
         shown = of_runs(several, lambda why: warn(f"not drawn: {why}"))
-        written = write_figures(shown, folder, forms, _announce, _command(args))
+        written = write_figures(shown, folder, forms, _announce, _command(args), _paper(args))
     return _answer(args, folder, written)
 
 

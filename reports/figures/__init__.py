@@ -7,6 +7,7 @@ Importing this imports Altair: do it where a figure is wanted, not at the top of
 
 from reports.figures.bars import flow_bars
 from reports.figures.delays import delay_distribution, delay_samples, quantiles
+from reports.figures.fit import Paper, fitted, width_of
 from reports.figures.gallery import Figure, Written, chosen, figures, of_runs, the_plane, write
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.points import goodput_against_delay, trial_dots
@@ -19,6 +20,7 @@ from reports.figures.sheets import Sheet, sheets
 __all__ = [
     "FORMATS",
     "Figure",
+    "Paper",
     "Sheet",
     "TrialSeries",
     "Written",
@@ -29,6 +31,7 @@ __all__ = [
     "delay_samples",
     "difference_map",
     "figures",
+    "fitted",
     "flow_bars",
     "formats",
     "goodput_against_delay",
@@ -50,5 +53,6 @@ __all__ = [
     "trial_dots",
     "trial_series",
     "values_beside",
+    "width_of",
     "write",
 ]

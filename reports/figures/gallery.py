@@ -18,6 +18,7 @@ from l4sbench.printable import printable
 from l4sbench.version import __version__
 from reports.figures.bars import flow_bars
 from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
+from reports.figures.fit import SCREEN, Paper, fitted
 from reports.figures.groups import group_means
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.plane import NAME, plane_map
@@ -302,8 +303,9 @@ def write(
     forms: Sequence[str] = ("svg",),
     on_written: Callable[[Written], None] = lambda _: None,
     command: str = "",
+    paper: Paper = SCREEN,
 ) -> tuple[Written, ...]:
-    """Write figures into a folder, each in all formats, and an index of them.
+    """Write figures into a folder, each in all formats and as the paper needs it, and an index of them.
 
     `command` draws them again; the index names it. Files of the same name are replaced, others stay; each
     appears whole or not at all.
@@ -311,11 +313,11 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     found: list[Written] = []
     for figure in shown:
-        spec = specification(figure.chart)
+        spec = fitted(specification(figure.chart), paper)
         files = []
         for form in forms:
             path = folder / f"{figure.name}.{form}"
-            write_whole(path, render(spec, form))
+            write_whole(path, render(spec, form, paper.width_px))
             files.append(path)
         written = Written(figure.name, figure.caption, tuple(files))
         found.append(written)

@@ -59,8 +59,39 @@ def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
     return dict(chart.to_dict())
 
 
-def render(spec: dict[str, Any], form: str) -> bytes:
+def drawn_width(spec: dict[str, Any]) -> float:
+    """Return the width of a drawing in the fonts that it was made for, pixels."""
+    found = _WIDTH.search(_image(spec))
+    return float(found[1]) if found else 0.0
+
+
+_WIDTH: Final = re.compile(r' width="([\d.]+)" height="([\d.]+)" viewBox="')
+
+
+def _image(spec: dict[str, Any]) -> str:
+    import vl_convert
+
+    offline: list[str] = []  # no address may be read from
+    return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=offline))
+
+
+def _resized(image: str, width_px: float) -> str:
+    """Return an image that is shown at a width, whatever the width of the drawing."""
+
+    def size(found: re.Match[str]) -> str:
+        height = float(found[2]) * width_px / float(found[1])
+        return f' width="{width_px:.2f}" height="{height:.2f}" viewBox="'
+
+    return _WIDTH.sub(size, image, count=1)
+
+
+def render(spec: dict[str, Any], form: str, width_px: float | None = None) -> bytes:
     """Render a specification as an image, a self-contained page, or JSON.
+
+    Args:
+        spec: The specification.
+        form: One of `FORMATS`.
+        width_px: Width of an image; None: as drawn.
 
     Raises:
         InputError: the format is unknown.
@@ -69,13 +100,22 @@ def render(spec: dict[str, Any], form: str) -> bytes:
 
     import vl_convert
 
-    offline: list[str] = []  # no address may be read from
+    offline: list[str] = []
     # a control character, which XML does not take, would abort the process
     spec = cast("dict[str, Any]", printable_json(spec))
     match form:
+        case "svg" | "png" | "pdf" if width_px:
+            image = _resized(_image(spec), width_px * (_POINTS if form == "pdf" else 1))
+            if form == "svg":
+                return image.encode()
+            own = (
+                vl_convert.svg_to_png(image, scale=PNG_SCALE)
+                if form == "png"
+                else vl_convert.svg_to_pdf(image)
+            )
+            return bytes(own)
         case "svg":
-            image = str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=offline))
-            return with_room(image, spec.get("title")).encode()
+            return with_room(_image(spec), spec.get("title")).encode()
         case "png":
             return bytes(vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=offline))
         case "pdf":
@@ -86,6 +126,10 @@ def render(spec: dict[str, Any], form: str) -> bytes:
             return (json.dumps(spec, indent=1) + "\n").encode()
         case _:
             raise InputError(f"figures cannot be written as {form}", f"choose from {', '.join(FORMATS)}")
+
+
+_POINTS: Final = 72 / 96
+"""Points of a pixel: a PDF file takes a pixel for a point."""
 
 
 def with_room(image: str, title: object) -> str:

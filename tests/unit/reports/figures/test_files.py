@@ -78,14 +78,25 @@ def test_formats() -> None:
 
 def test_the_command(real: RunTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(run_of(real))
-    assert main(["report", run, "--figures", str(tmp_path / "f"), "--series", "none", "--json", "--all"]) == 0
+    argv = [
+        "report",
+        run,
+        "--figures",
+        str(tmp_path / "f"),
+        "--series",
+        "none",
+        "--json",
+        "--all",
+        "--no-title",
+    ]
+    assert main(argv) == 0
     printed = capsys.readouterr()
     listed = json.loads(printed.out)
     assert {entry["name"].split("_")[0] for entry in listed} >= {"goodput", "delay"}
     assert all(Path(file).is_file() for entry in listed for file in entry["files"])
     index = (tmp_path / "f" / INDEX).read_text(encoding="utf-8")
     name = f"{Path(run).parent.name}/{Path(run).name}"
-    assert f"<code>l4sbench report {name} --figures --all --series none</code>" in index
+    assert f"<code>l4sbench report {name} --figures --all --series none --no-title</code>" in index
     contents, drawn = (
         re.findall(pattern, index) for pattern in (r'href="#([^"]+)"', r'<figure id="([^"]+)"')
     )
@@ -178,6 +189,8 @@ def test_runs_that_cannot_be_put_on_one_plot(
     assert "a run cannot be drawn beside itself" in capsys.readouterr().err
     assert main(["report", str(run), "--beside", str(run)]) == 2
     assert "--beside is for figures" in capsys.readouterr().err
+    assert main(["report", str(run), "--width", "3in"]) == 2
+    assert "--width and --no-title are for figures" in capsys.readouterr().err
     assert main(["report", str(run), "--by", "rtt"]) == 2
     assert "--by is for the figures of a run" in capsys.readouterr().err
     assert main(["report", str(run), "--figures", "--beside", str(tmp_path / "none")]) == 2
