@@ -51,7 +51,8 @@ _BOX: Final = (104, 34)
 _WIDTH: Final = round(6.2 * _COLUMN)
 
 _HEAD: Final = """\
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" \
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" \
+font-family="Liberation Sans, Arial, Helvetica, sans-serif" \
 text-anchor="middle">
 <title>Imports between the parts of l4sbench, from the command line down</title>
 <defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">\

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-import math
+import html
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from l4sbench.disk.files import write_whole
 from l4sbench.errors import InputError, suggest
@@ -23,16 +24,9 @@ FORMATS: Final = ("svg", "png", "pdf", "html", "json")
 _TAGS: Final = re.compile("<(?=[/!sS])")
 _LESS: Final = r"\\u003c"
 
-_SIZE: Final = re.compile(
-    r'width="(?P<width>[\d.]+)" height="[\d.]+" viewBox="0 0 (?P=width) [\d.]+">(<rect width="(?P=width)")?'
-)
-_LEGEND_LABEL: Final = re.compile(r'role-legend-label"[^>]*><text[^>]*>([^<]*)</text>')
-_MARGIN_PX: Final = 6
-_WIDEST_PX: Final = 5.9
-"""Mean width of a subtitle's characters in DejaVu Sans."""
-_WIDEST_TITLE_PX: Final = 8.4
-_WIDER_PX: Final = 0.9
-"""By how much it is wider than Vega's font, per character."""
+_TEXT: Final = re.compile(r'<text((?: [\w:-]+="[^"]*")*)>(.*?)</text>', re.DOTALL)
+_LINE: Final = re.compile(r'<tspan((?: [\w:-]+="[^"]*")*)>([^<]*)</tspan>')
+_FONT: Final = re.compile(r' font-(family|size|weight|style)="([^"]*)"')
 
 PNG_SCALE: Final = 3.0
 """Pixels per unit of the drawing: about 288 per inch, enough for print."""
@@ -107,7 +101,7 @@ def render(spec: dict[str, Any], form: str, width_px: float | None = None) -> by
         case "svg" | "png" | "pdf" if width_px:
             image = _resized(_image(spec), width_px * (_POINTS if form == "pdf" else 1))
             if form == "svg":
-                return image.encode()
+                return with_lengths(image).encode()
             own = (
                 vl_convert.svg_to_png(image, scale=PNG_SCALE)
                 if form == "png"
@@ -115,7 +109,7 @@ def render(spec: dict[str, Any], form: str, width_px: float | None = None) -> by
             )
             return bytes(own)
         case "svg":
-            return with_room(_image(spec), spec.get("title")).encode()
+            return with_lengths(_image(spec)).encode()
         case "png":
             return bytes(vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=offline))
         case "pdf":
@@ -132,27 +126,92 @@ _POINTS: Final = 72 / 96
 """Points of a pixel: a PDF file takes a pixel for a point."""
 
 
-def with_room(image: str, title: object) -> str:
-    """Return an SVG image that is wide enough for its title, subtitle and legends in the widest usual font.
+def with_lengths(image: str) -> str:
+    """Return an SVG image whose texts say how long they are, so that no viewer's font makes them longer.
 
-    Vega measures texts in a font that it brings. A viewer without that font and its like takes another, and
-    DejaVu Sans is 15 % wider: texts at the right edge would lose their ends.
+    Vega places texts by the widths of a font that it brings. A viewer without that font and its like takes
+    another, and DejaVu Sans is 15 % wider: texts would leave the image or run into each other. With its
+    length a text is condensed instead, and it can still be searched and changed.
     """
-    size = _SIZE.search(image)
-    if size is None:
-        return image
-    heading: dict[str, Any] = title if isinstance(title, dict) else {"text": title or ""}
-    notes = heading.get("subtitle") or []
-    lines = [notes] if isinstance(notes, str) else list(notes)
-    legend = max((len(label) for label in _LEGEND_LABEL.findall(image)), default=0)
-    widths = [
-        float(size["width"]) + _WIDER_PX * legend,
-        2 * _MARGIN_PX + _WIDEST_TITLE_PX * len(str(heading.get("text", ""))),
-        *(2 * _MARGIN_PX + _WIDEST_PX * len(line) for line in lines),
-    ]
-    old, new = size["width"], math.ceil(max(widths))
-    changed = size[0].replace(f'width="{old}"', f'width="{new}"').replace(f" 0 {old} ", f" 0 {new} ")
-    return image.replace(size[0], changed, 1)
+    texts = dict.fromkeys(
+        (line, font) for attributes, body in _TEXT.findall(image) for line, font in _lines(attributes, body)
+    )
+    lengths = dict(zip(texts, _lengths(list(texts)), strict=True))
+
+    def said(line: str, font: Font) -> str:
+        length = lengths.get((line, font), 0.0)
+        return f' textLength="{length:.2f}" lengthAdjust="spacingAndGlyphs"' if length else ""
+
+    def text(found: re.Match[str]) -> str:
+        attributes, body = found.groups()
+        if "<tspan" not in body:
+            return f"<text{attributes}{said(body, _font(attributes))}>{body}</text>"
+        font = _font(attributes)
+        lines = _LINE.sub(lambda own: f"<tspan{own[1]}{said(own[2], font)}>{own[2]}</tspan>", body)
+        return f"<text{attributes}>{lines}</text>"
+
+    return _TEXT.sub(text, image)
+
+
+Font: TypeAlias = "tuple[tuple[str, str], ...]"
+"""Attributes of a text that change its length, as an SVG image has them, sorted."""
+
+
+def _font(attributes: str) -> Font:
+    return tuple(sorted(_FONT.findall(attributes)))
+
+
+def _lines(attributes: str, body: str) -> list[tuple[str, Font]]:
+    """Return the lines of a text with their font."""
+    lines = [line for _, line in _LINE.findall(body)] if "<tspan" in body else [body]
+    return [(line, _font(attributes)) for line in lines]
+
+
+def _lengths(texts: Sequence[tuple[str, Font]]) -> list[float]:
+    """Measure texts as Vega does: it draws them, and then prints how wide they have become."""
+    import vl_convert
+
+    rows = []
+    for line, attributes in texts:
+        font = {
+            "size": "11px",
+            "family": "sans-serif",
+            "weight": "normal",
+            "style": "normal",
+            **dict(attributes),
+        }
+        size = float(font["size"].removesuffix("px"))
+        rows.append({**font, "line": html.unescape(line), "size": size})
+    named = {
+        "text": "line",
+        "font": "family",
+        "fontSize": "size",
+        "fontWeight": "weight",
+        "fontStyle": "style",
+    }
+    drawn = {
+        "name": "drawn",
+        "type": "text",
+        "from": {"data": "texts"},
+        "encode": {"enter": {name: {"field": field} for name, field in named.items()}},
+    }
+    width = "format(datum.bounds.x2 - datum.bounds.x1, '.2f')"
+    printed = {
+        "type": "text",
+        "from": {"data": "drawn"},
+        "encode": {"update": {"text": {"signal": width}, "font": {"value": _PRINTED}}},
+    }
+    spec = {
+        "$schema": "https://vega.github.io/schema/vega/v6.json",
+        "data": [{"name": "texts", "values": rows}],
+        "marks": [drawn, printed],
+    }
+    image = str(vl_convert.vega_to_svg(spec, allowed_base_urls=[]))
+    found = re.findall(rf'font-family="{_PRINTED}"[^>]*>([\d.]+)</text>', image)
+    return [float(length) for length in found]
+
+
+_PRINTED: Final = "printed"
 
 
 def _without_tags(page: str) -> str:

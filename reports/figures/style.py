@@ -79,6 +79,9 @@ def config(theme: Theme = "light", font: str = FONT) -> dict[str, Any]:
             "domainColor": inks["line"],
             "tickColor": inks["line"],
             "titlePadding": 6,
+            # labels at the ends stay below their ticks, and of labels that touch one is left out
+            "labelFlush": False,
+            "labelSeparation": 3,
         },
         "legend": {
             **words,

@@ -20,6 +20,7 @@ from l4sbench.cli import main
 from l4sbench.errors import InputError
 from reports.figures import figures, formats, goodput_map, javascript, save, sheets, write
 from reports.figures.gallery import INDEX
+from reports.figures.save import with_lengths
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
@@ -201,7 +202,7 @@ GENERIC = ("sans-serif", "serif", "monospace")
 
 
 def test_texts_of_images_name_a_generic_family(real: RunTables, tmp_path: Path) -> None:
-    """Where none of the named fonts is installed, a viewer takes its own one of the same kind."""
+    """Where none of the named fonts is installed, a viewer takes its own one, and keeps the length."""
     decision = decide(real, load_rule("pam25"))
     for one in write(figures(real, decision), tmp_path / "out"):
         image = one.files[0].read_text()
@@ -209,5 +210,15 @@ def test_texts_of_images_name_a_generic_family(real: RunTables, tmp_path: Path) 
         assert families, one.name
         for family in families:
             assert family.rpartition(",")[2].strip() in GENERIC, family
+        assert re.findall(r"<text(?![^>]*textLength)[^>]*>[^<]", image) == [], "every text says its length"
+        assert re.findall(r"<tspan(?![^>]*textLength)[^>]*>[^<]", image) == []
         assert "@font-face" not in image
         assert "@import" not in image
+
+
+def test_lengths_are_those_of_the_font_that_texts_are_placed_by() -> None:
+    font = 'font-family="Liberation Sans, sans-serif" font-size="100px"'
+    image = with_lengths(f"<svg><text {font}>ii</text><text {font}>&lt;W</text></svg>")
+    lengths = [float(length) for length in re.findall(r'textLength="([^"]+)"', image)]
+    assert lengths == pytest.approx([2 * 22.2, 58.4 + 94.4], abs=0.5), "hundredths of an em"
+    assert ">&lt;W</text>" in image
