@@ -64,9 +64,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--series",
-        choices=("none", "median", "all"),
+        choices=("none", "median", "all", "trials", "band"),
         default="median",
-        help="trials of a cell that --figures shows over time (default: the one nearest to the median)",
+        help="trials of a cell that --figures shows over time (default: the one nearest to the median); "
+        "trials and band: all on one plot, a line each or the median in a band",
     )
 
 

@@ -10,6 +10,7 @@ from reports.figures.delays import delay_distribution, delay_samples, quantiles
 from reports.figures.fit import Paper, fitted, width_of
 from reports.figures.gallery import Figure, Written, chosen, figures, of_runs, the_plane, write
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
+from reports.figures.overlay import trials_together
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_map, published_maps
 from reports.figures.save import FORMATS, formats, javascript, render, save, specification
@@ -52,6 +53,7 @@ __all__ = [
     "time_series",
     "trial_dots",
     "trial_series",
+    "trials_together",
     "values_beside",
     "width_of",
     "write",

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -15,17 +15,19 @@ import polars as pl
 from l4sbench.disk.files import write_whole
 from l4sbench.errors import InputError
 from l4sbench.printable import printable
+from l4sbench.text.wording import counted
 from l4sbench.version import __version__
 from reports.figures.bars import flow_bars
 from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
 from reports.figures.fit import SCREEN, Paper, fitted
 from reports.figures.groups import group_means
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
+from reports.figures.overlay import trials_together
 from reports.figures.plane import NAME, plane_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
 from reports.figures.save import render, specification
-from reports.figures.series import time_series, trial_series
+from reports.figures.series import series_of, time_series, trial_series
 from reports.figures.several import runs_beside, values_beside
 from reports.figures.sheets import column_by, sheets, slugged, usual_by
 from reports.published import compare
@@ -34,12 +36,13 @@ from reports.result.verdicts import Decision
 if TYPE_CHECKING:
     import altair as alt
 
+    from reports.figures.overlay import Together
     from reports.figures.sheets import Sheet
     from reports.result.load import RunTables
     from reports.result.measured import Measurements
     from reports.result.rules import Rule
 
-Trials: TypeAlias = Literal["none", "median", "all"]
+Trials: TypeAlias = Literal["none", "median", "all", "trials", "band"]
 
 INDEX: Final = "index.html"
 QUEUES: Final = "none"
@@ -83,7 +86,8 @@ def figures(
     Args:
         tables: The run.
         result: Its decision, or its measurements without verdicts, made of the same cells.
-        trials: Which trials of a cell get a time series: the one nearest to the cell's median, all, or none.
+        trials: Which trials of a cell get a time series: the one nearest to the cell's median, all, or none;
+            or all trials of a cell together, as a line each or as a band.
         on_skipped: Called for each figure that the run has no data for.
         by: The factor whose values are together on a plot; None: the only one that differs besides queues and
             competitors, or the lab; `none`: queues are together, and values of a factor apart.
@@ -105,6 +109,9 @@ def figures(
         yield Figure("groups", caption, group_means(result))
     else:
         raise InputError(f"--by {by}: figures of a run without verdicts have no factor", "leave out --by")
+    if trials in _TOGETHER:
+        yield from _together(tables, result, _TOGETHER[trials])
+        return
     for cell, trial in chosen(tables, result, trials):
         series = trial_series(tables, cell, trial)
         yield Figure(
@@ -112,6 +119,20 @@ def figures(
             f"{series.title}: goodput, smoothed RTT, queue, CE marks and congestion windows over time.",
             time_series(series),
         )
+
+
+def _together(tables: RunTables, result: Decision | Measurements, how: Together) -> Iterator[Figure]:
+    """Yield one figure of each cell with all its trials over time."""
+    shown = chosen(tables, result, "all")
+    for cell in dict.fromkeys(cell for cell, _ in shown):
+        own = list(series_of(tables, tables.trials.filter(pl.col("cell") == cell)))
+        if own:
+            yield Figure(
+                f"series_{cell}_{how}",
+                f"{own[0].words}, {counted(len(own), 'trial')}: goodput, smoothed RTT, CE marks, congestion "
+                "windows and queue over time.",
+                trials_together(own, how),
+            )
 
 
 def of_runs(
@@ -178,6 +199,8 @@ def chosen(
         by_cell.setdefault(cell, []).append(trial)
     return [(cell.id, trial) for cell in result.cells for trial in by_cell.get(cell.id, [])]
 
+
+_TOGETHER: Final[Mapping[Trials, Together]] = {"trials": "trials", "band": "band"}
 
 _DISTRIBUTIONS: Final[tuple[tuple[Source, Group, Kind], ...]] = (
     *(("srtt", "l4s", "cdf"), ("srtt", "l4s", "ccdf"), ("srtt", "classic", "cdf")),

@@ -59,6 +59,11 @@ class StatePanel:
         return tuple(dict.fromkeys(self.rows["line"].to_list()))
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups whose flows report it."""
+        return tuple(sorted(set(self.rows["group"].to_list())))
+
+    @property
     def flat(self) -> bool:
         """True if all numbers are zero."""
         return not self.words and not self.rows["value"].max()
@@ -69,7 +74,7 @@ class TrialSeries:
     """The course of one trial, binned. All times count from the trial's start instant.
 
     Attributes:
-        title: Cell and trial in words.
+        words: The cell in words.
         cell: Id of the cell.
         trial: Number of the trial.
         groups: Names of the flow groups in legends, in order.
@@ -85,7 +90,7 @@ class TrialSeries:
         fair_mbps: The link's rate over all flows.
     """
 
-    title: str
+    words: str
     cell: str
     trial: int
     groups: tuple[str, ...]
@@ -97,6 +102,11 @@ class TrialSeries:
     end_s: float
     rate_mbps: float
     fair_mbps: float
+
+    @property
+    def title(self) -> str:
+        """Cell and trial in words."""
+        return f"{self.words}, trial {self.trial}"
 
     @property
     def flat(self) -> tuple[str, ...]:
@@ -173,7 +183,7 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
         if not flows.height:
             continue
         yield TrialSeries(
-            title=f"{_cell_words(tables, labels, about)}, trial {span.trial}",
+            words=_cell_words(tables, labels, about),
             cell=span.cell,
             trial=span.trial,
             groups=tuple(legends.of(at)["name"]),
@@ -476,7 +486,8 @@ def _queue(queues: pl.DataFrame) -> pl.DataFrame:
 def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart:
     """Draw the panels over one time axis; in a browser, dragging or scrolling moves them together."""
     groups = list(series.groups)
-    colours = alt.Scale(domain=groups, range=[OKABE_ITO[i % len(OKABE_ITO)] for i in range(len(groups))])
+    inks = {group: OKABE_ITO[place % len(OKABE_ITO)] for place, group in enumerate(groups)}
+    colours = alt.Scale(domain=groups, range=list(inks.values()))
     dashes = alt.Scale(domain=groups, range=[DASHES[i % len(DASHES)] for i in range(len(groups))])
 
     def of_flows(
@@ -497,13 +508,15 @@ def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart
         goodput,
         of_flows("srtt_ms", "smoothed RTT, ms"),
         *([_queue_panel(series)] if series.queue.height else []),
-        of_flows("ce_percent", "CE marks, %"),
-        of_flows("cwnd_packets", "cwnd, packets", last=not series.panels),
-        *_state_panels(series, colours),
+        *([of_flows("ce_percent", "CE marks, %")] if "ce_percent" not in series.flat else []),
+        of_flows("cwnd_packets", "cwnd, packets", last=not _shown_state(series)),
+        *_state_panels(series, inks),
     ]
-    title = alt.TitleParams(
-        series.title, subtitle=[series.cell, f"means over {series.bin_ms} ms; dotted: the fair share"]
-    )
+    absent = ["CE marks"] if "ce_percent" in series.flat else []
+    absent += [panel.title for panel in series.panels if panel.flat]
+    nothing = f"; all the time zero: {', '.join(absent)}" if absent else ""
+    notes = [series.cell, f"means over {series.bin_ms} ms; dotted: the fair share{nothing}"]
+    title = alt.TitleParams(series.title, subtitle=notes)
     chart: alt.VConcatChart = alt.vconcat(*panels, spacing=8, title=title)
     zoom = alt.TopLevelSelectionParameter(
         name="zoom",
@@ -537,21 +550,27 @@ def named_panels(series: TrialSeries) -> dict[str, StatePanel]:
     return {f"state{place}": panel for place, panel in enumerate(series.panels)}
 
 
-def _state_panels(series: TrialSeries, colours: alt.Scale) -> list[alt.Chart]:
+def _shown_state(series: TrialSeries) -> dict[str, StatePanel]:
+    """Return the panels of state that show anything, by the names of their data sets."""
+    return {name: panel for name, panel in named_panels(series).items() if not panel.flat}
+
+
+def _state_panels(series: TrialSeries, inks: Mapping[str, str]) -> list[alt.Chart]:
     """Draw what congestion controls report: colours are groups, dashes the lines of a panel."""
     charts: list[alt.Chart] = []
-    panels = named_panels(series)
+    panels = _shown_state(series)
     for name, panel in panels.items():
         last = name == list(panels)[-1]
         legend = _LEGEND if len(panel.lines) > 1 else None
         looks = [DASHES[i % len(DASHES)] for i in range(len(panel.lines))]
         dashes = alt.Scale(domain=list(panel.lines), range=looks)
-        own: dict[str, Any] = {
-            "color": alt.Color("group:N", scale=colours, legend=None),
-            "detail": "name:N",
-        }
+        # whose it is has to be said where not all groups have it
+        groups = [group for group in series.groups if group in panel.groups]
+        some = _LEGEND if len(groups) < len(series.groups) else None
+        scale = alt.Scale(domain=groups, range=[inks[group] for group in groups])
+        own: dict[str, Any] = {"color": alt.Color("group:N", scale=scale, legend=some), "detail": "name:N"}
         if not panel.words:
-            chart = _lines(name, "value", panel.title, series, last=last, flat=panel.flat)
+            chart = _lines(name, "value", panel.title, series, last=last)
             dashed = alt.StrokeDash("line:N", scale=dashes, legend=legend)
             charts.append(chart.encode(strokeDash=dashed, **own).properties(name=name))
             continue
@@ -571,17 +590,20 @@ def _time(series: TrialSeries, *, last: bool) -> alt.X:
     return alt.X("t_s:Q", scale=alt.Scale(domain=[0, series.end_s], nice=False), axis=axis)
 
 
-def _lines(
-    data: str, field: str, title: str, series: TrialSeries, *, last: bool = False, flat: bool = False
-) -> alt.Chart:
+def _lines(data: str, field: str, title: str, series: TrialSeries, *, last: bool = False) -> alt.Chart:
     # zero alone makes an axis of one tick, halfway up
-    upright = alt.Scale(domain=[0, 1]) if flat or field in series.flat else alt.Scale(zero=True)
+    upright = alt.Scale(domain=[0, 1]) if field in series.flat else alt.Scale(zero=True)
     chart: alt.Chart = alt.Chart(alt.NamedData(name=data), name=field).mark_line(clip=True)
     return chart.encode(
         x=_time(series, last=last),
         y=alt.Y(f"{field}:Q", title=title, scale=upright, axis=alt.Axis(tickCount=4, titleX=-38)),
         tooltip=[alt.Tooltip("t_s:Q", title="s"), alt.Tooltip(f"{field}:Q", title=title)],
     ).properties(width=WIDTH, height=HEIGHT)
+
+
+def queue_colours() -> dict[str, str]:
+    """Return the colours of the delays of queues, by their names in legends."""
+    return {label: colour for _, label, colour, _ in _MEASURES}
 
 
 def _queue_panel(series: TrialSeries) -> alt.Chart:

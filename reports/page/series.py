@@ -88,7 +88,9 @@ class _Specifications:
     def place(self, series: TrialSeries) -> int:
         """Return the index of the specification for such a series."""
         queues = tuple(sorted(set(series.queue["queue"].to_list())))
-        panels = tuple((panel.title, panel.words, panel.lines, panel.flat) for panel in series.panels)
+        panels = tuple(
+            (panel.title, panel.words, panel.lines, panel.groups, panel.flat) for panel in series.panels
+        )
         key = (series.groups, series.end_s, series.warmup_s, series.bin_ms, queues, series.flat, panels)
         if key not in self._places:
             from altair.utils.schemapi import debug_mode

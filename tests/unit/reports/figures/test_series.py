@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import polars as pl
 import pytest
@@ -17,9 +18,20 @@ from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
 from l4sbench.store import Run
 from reports.colours import contrast
-from reports.figures import datasets, series_of, specification, time_series, trial_series
+from reports.figures import (
+    TrialSeries,
+    datasets,
+    figures,
+    series_of,
+    specification,
+    time_series,
+    trial_series,
+    trials_together,
+)
 from reports.figures.style import config
 from reports.result.load import RunTables, load
+from reports.result.rules import load_rule
+from reports.result.verdicts import decide
 from tests.captured import captured_trial
 from tests.unit.reports.conftest import Make, write
 from tests.unit.reports.figures.conftest import MATRIX
@@ -141,19 +153,81 @@ def test_panels_that_name_nothing_are_left_out(real: RunTables, panels: str | No
     assert trial_series(tables, cell_of(real, "dualpi2"), 1).panels == ()
 
 
+def panels_of(series: TrialSeries) -> list[str]:
+    return [panel.get("name", "goodput_mbps") for panel in specification(time_series(series))["vconcat"]]
+
+
 @pytest.mark.parametrize("nothing", [0.0, None])
-def test_an_axis_of_zeros_has_more_than_one_tick(real: RunTables, nothing: float | None) -> None:
+def test_what_is_zero_all_the_time_has_no_panel(real: RunTables, nothing: float | None) -> None:
     series = trial_series(real, cell_of(real, "dualpi2"), 1)
     assert series.flat == ()
+    assert {"ce_percent", "state0"} <= set(panels_of(series))
     marks = pl.lit(nothing, dtype=pl.Float64)
-    series = replace(series, flows=series.flows.with_columns(ce_percent=marks))
+    (alpha,) = series.panels
+    none = replace(alpha, rows=alpha.rows.with_columns(value=marks))
+    series = replace(series, flows=series.flows.with_columns(ce_percent=marks), panels=(none,))
     assert series.flat == ("ce_percent",)
-    panels = {
-        panel["name"]: panel for panel in specification(time_series(series))["vconcat"] if "name" in panel
+    assert not {"ce_percent", "state0"} & set(panels_of(series))
+    spec = specification(time_series(series))
+    assert "all the time zero: CE marks, alpha" in " ".join(spec["title"]["subtitle"])
+    assert spec["vconcat"][-1]["encoding"]["x"]["axis"]["title"] == "time since the trial's start, s"
+
+
+def test_a_legend_names_the_groups_that_have_the_series(real: RunTables) -> None:
+    series = trial_series(real, cell_of(real, "dualpi2"), 1)
+    (alpha,) = series.panels
+    assert len(series.groups) > len(alpha.groups) == 1
+    colour = specification(time_series(series))["vconcat"][-1]["encoding"]["color"]
+    assert colour["scale"]["domain"] == list(alpha.groups)
+    assert colour["legend"]
+
+
+def several(real: RunTables) -> list[TrialSeries]:
+    """A trial, and two in which everything is twice and three times as much."""
+    first = trial_series(real, cell_of(real, "dualpi2"), 1)
+    measures = pl.col("goodput_mbps", "srtt_ms", "cwnd_packets")
+    return [
+        replace(first, trial=times, flows=first.flows.with_columns(measures * times)) for times in (1, 2, 3)
+    ]
+
+
+def rows_of(spec: dict[str, Any], panel: int) -> list[dict[str, Any]]:
+    """The rows of a panel."""
+    own = spec["vconcat"][panel]
+    data = own.get("data") or own["layer"][0]["data"]
+    rows: list[dict[str, Any]] = data["values"] if "values" in data else spec["datasets"][data["name"]]
+    return rows
+
+
+def test_trials_of_a_cell_are_lines_on_one_plot(real: RunTables) -> None:
+    series = several(real)
+    rows = rows_of(specification(trials_together(series, "trials")), 0)
+    for own in series:
+        drawn = [(row["flow"], row["t_s"], row["value"]) for row in rows if row["trial"] == own.trial]
+        known = own.flows.filter(pl.col("goodput_mbps").is_not_null())
+        assert drawn == list(known.select("flow", "t_s", "goodput_mbps").iter_rows())
+
+
+def test_a_band_is_the_median_within_the_extremes(real: RunTables) -> None:
+    series = several(real)
+    rows = rows_of(specification(trials_together(series, "band")), 0)
+    known = series[0].flows.filter(pl.col("goodput_mbps").is_not_null())
+    assert len(rows) == known.height, "one flow per group"
+    wanted = {
+        (group, t_s): mbps for group, t_s, mbps in known.select("group", "t_s", "goodput_mbps").iter_rows()
     }
-    scales = {name: panel["encoding"]["y"]["scale"] for name, panel in panels.items()}
-    assert scales["ce_percent"] == {"domain": [0, 1]}
-    assert scales["srtt_ms"] == {"zero": True}
+    for row in rows:
+        mbps = wanted[row["whose"], row["t_s"]]
+        assert [row["low"], row["middle"], row["high"]] == pytest.approx(
+            [mbps, 2 * mbps, 3 * mbps], abs=0.002
+        )
+
+
+@pytest.mark.parametrize("how", ["trials", "band"])
+def test_each_cell_has_one_figure_of_its_trials(real: RunTables, how: Literal["trials", "band"]) -> None:
+    decision = decide(real, load_rule("pam25"))
+    names = [figure.name for figure in figures(real, decision, how) if figure.name.startswith("series_")]
+    assert names == [f"series_{cell.id}_{how}" for cell in decision.cells]
 
 
 SEEN = 3.0
