@@ -44,7 +44,8 @@ def mine(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for folder in home.iterdir():
         if folder.is_dir() and folder.name not in {"labs", "log", "source", "trees"}:
             (cache / folder.name).symlink_to(folder)
-    shutil.copytree(home / "labs", cache / "labs")
+    named = shutil.ignore_patterns("*.*.json")  # the user's own labs
+    shutil.copytree(home / "labs", cache / "labs", ignore=named)
     inputs = Inputs.read()
     record = read_record(Cache.open(cache), record_key(inputs))
     assert record is not None
