@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from reports.compare.changes import largest_p
 from reports.result.measured import measure
 
 if TYPE_CHECKING:
@@ -77,11 +78,7 @@ def _p_value(base: Estimate, new: Estimate) -> float | None:
 
 
 def _corrected(numbers: Sequence[NumberBeside], rate: float) -> tuple[NumberBeside, ...]:
-    from scipy.stats import false_discovery_control
-
-    tested = [number.p for number in numbers if number.p is not None]
-    adjusted = iter(false_discovery_control(tested) if tested else ())
+    limit = largest_p([number.p for number in numbers if number.p is not None], rate)
     return tuple(
-        number if number.p is None else replace(number, differs=bool(next(adjusted) <= rate))
-        for number in numbers
+        number if number.p is None else replace(number, differs=number.p <= limit) for number in numbers
     )

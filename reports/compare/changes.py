@@ -242,14 +242,21 @@ def _p_values(
     return tuple(np.asarray(tested.pvalue).tolist())
 
 
-def _corrected(cells: Sequence[CellChange], rate: float) -> tuple[CellChange, ...]:
-    """Mark those metrics worse or better that remain so after the correction for many tests."""
+def largest_p(tested: Sequence[float], rate: float) -> float:
+    """Return the largest p value that counts among so many tests; -1 if none does.
+
+    Of those up to it the expected share of false ones is at most `rate` (Benjamini and Hochberg 1995).
+    """
     from scipy.stats import false_discovery_control
 
-    every = [p for cell in cells for metric in cell.metrics for p in (metric.p_worse, metric.p_better)]
-    tested = [p for p in every if p is not None]
     adjusted = false_discovery_control(tested) if tested else ()
-    limit = max((p for p, q in zip(tested, adjusted, strict=True) if q <= rate), default=-1.0)
+    return max((p for p, q in zip(tested, adjusted, strict=True) if q <= rate), default=-1.0)
+
+
+def _corrected(cells: Sequence[CellChange], rate: float) -> tuple[CellChange, ...]:
+    """Mark those metrics worse or better that remain so after the correction for many tests."""
+    every = [p for cell in cells for metric in cell.metrics for p in (metric.p_worse, metric.p_better)]
+    limit = largest_p([p for p in every if p is not None], rate)
 
     def judged(metric: MetricChange) -> MetricChange:
         for p, change in ((metric.p_worse, ChangeKind.WORSE), (metric.p_better, ChangeKind.BETTER)):
