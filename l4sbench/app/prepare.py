@@ -377,7 +377,7 @@ def _not_quick(path: Path, name: str) -> InputError:
     if name.endswith("-quick"):
         return InputError(f"{short(str(path))} is the quick variant already", "leave out --quick")
     message = f"{short(str(path))} is the copy of a run, and the quick variant has a run of its own"
-    if (assets.folder("matrices") / f"{name}.yaml").is_file():
+    if name in assets.matrices():
         return InputError(message, f"l4sbench run {name} --quick")
     return InputError(message, "l4sbench run FILE --quick, with the matrix file that the run was made from")
 
