@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What `l4sbench list` looks like on a terminal, which rows it picks, and the sizes of matrices."""
+"""The look of `l4sbench list` on a terminal, the rows that it picks, and the sizes of matrices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What a run prints as it goes on where there is no terminal."""
+"""The lines that a run prints as it goes on where there is no terminal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the ssh testbed does about hosts that are not ready, are lost, and come back. No time passes."""
+"""The ssh testbed with hosts that are not ready, are lost, and come back. No time passes."""
 
 import threading
 import time

@@ -184,7 +184,7 @@ def test_dots_are_the_trials(make: Make) -> None:
 
 
 def test_dots_of_a_rule_that_measures_both_groups(make: Make) -> None:
-    """What leaves a verdict open is seen: here it is the classic group's interval and its limit."""
+    """A figure shows why a verdict is open: here the classic group's interval and its limit."""
     rule = load_rule("l4sbench1")
     cells = [
         {"aqm": "fifo", "l4s": [52.5, 62.8, 48.7], "classic": [43.0, 32.2, 46.9]},
