@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Final
 
 import collectors.assemble
+from l4sbench.disk.files import is_temporary
 from l4sbench.engine.loop import Order, execute
 from l4sbench.engine.testbed import Outcome, TrialStopped
 from l4sbench.errors import L4sbenchError, TrialFailed
@@ -380,10 +381,11 @@ class Killer:
         if code != 0:
             raise Violation(f"a run with nothing to do ended with {code}: {self.log.read_text()[-2000:]}")
         tables = digests(run / "tables")
-        # a table that was renamed is a file of somebody's, and stays beside the new one
+        # a file that was renamed is somebody's, and stays: a table beside the new one, what a writer left
         if {name: own for name, own in tables.items() if not name.endswith(".partial")} != self.tables:
             raise Violation("the tables differ from those of the undisturbed run")
-        if left := [*run.rglob(".l4sbench-*"), *run.glob("cells/*/*.partial")]:
+        unfinished = [path for path in run.rglob(".l4sbench-*") if is_temporary(path.name)]
+        if left := [*unfinished, *run.glob("cells/*/*.partial")]:
             raise Violation(f"{left[0]} is left")
         self.whole += 1
         shutil.rmtree(self.runs)
