@@ -68,6 +68,7 @@ class Report:
         Raises:
             InputError: a file of another kind has the name of one of them, or the folder cannot be written.
         """
+        from l4sbench.app import numbers
         from l4sbench.tables import write
         from reports import page as pages
         from reports.render import documents, measured
@@ -81,6 +82,7 @@ class Report:
                 texts = documents.documents(result, regrets, metrics)
             else:
                 texts = measured.documents(result, metrics)
+            texts = {**texts, numbers.FILE: numbers.numbers_of(found, result).text}
             verdicts = (self.run.path / "tables" if self.into is None else self.into) / "verdicts.parquet"
             if self.into is not None:
                 refuse_others(self.folder, (*texts, verdicts.name))

@@ -18,11 +18,9 @@ from l4sbench.text.wording import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from l4sbench.app.numbers import Numbers
+    from l4sbench.app.numbers import CellNumbers, CellVerdict, GroupNumbers, Numbers
     from l4sbench.app.runs import CellSummary, RunSummary
-    from l4sbench.app.stored import StoredRun
     from l4sbench.store.trialfile import TrialEnding
-    from reports.result.verdicts import JudgedCell
 
 _WIDTH = 96
 _ENDLESS = 10_000
@@ -64,22 +62,22 @@ def show(args: argparse.Namespace) -> int:
     matrix = stored.matrix
     run, cells = summary(stored.path, matrix), cells_of(stored.path, matrix, args.cells)
     if args.json:
-        numbers = _read(stored)
+        numbers = _read(stored.path)
         answer_json({**_run_values(run), "cells": [_cell_values(cell, numbers) for cell in cells]})
     elif len(cells) == 1:
-        _print_cell(run, cells[0], _read(stored))
+        _print_cell(run, cells[0], _read(stored.path))
     else:
-        _print_run(run, cells, matrix.trials.min, _read(stored))
+        _print_run(run, cells, matrix.trials.min, _read(stored.path))
     return 0
 
 
-def _read(run: StoredRun) -> Numbers:
-    """Return the numbers in a run's tables; none, with a warning, where those cannot be read."""
-    from l4sbench.app.numbers import Numbers, numbers_of
+def _read(run: Path) -> Numbers:
+    """Return the numbers in a run's report; none, with a warning, where it cannot be read."""
+    from l4sbench.app.numbers import Numbers, read_numbers
     from l4sbench.errors import InputError
 
     try:
-        return numbers_of(run)
+        return read_numbers(run)
     except InputError as error:
         warn(f"no numbers: {error}")
         return Numbers()
@@ -104,17 +102,18 @@ def _print_run(run: RunSummary, cells: Sequence[CellSummary], wanted: int, numbe
         ):
             answer(line)
     answer()
+    judged = any(cell.verdict for cell in numbers.cells.values())
     _print_table(
         [cell.id for cell in cells],
-        [_row(cell, numbers, with_trials=not same) for cell in cells],
+        [_row(cell, numbers, with_trials=not same, with_verdict=judged) for cell in cells],
         [_remarks(cell, numbers) for cell in cells],
     )
     answer()
     report = as_command("l4sbench", "report", run.matrix)
     if numbers.groups and (since := run.ended + run.former - numbers.trials) > 0:
-        say(f"{counted(since, 'trial')} ended after the tables were written: {report} takes them in")
+        say(f"{counted(since, 'trial')} ended after the report was written: {report} takes them in")
     page = run.path / "report" / "index.html"
-    hint = f"{report} writes its report"
+    hint = f"goodput, delay and verdicts: {report} writes its report"
     say(f"report: {as_path(page)}" if page.is_file() else hint)
     say(f"one cell: {as_command('l4sbench', 'show', run.matrix)} CELL, with its id or a part of it and *")
 
@@ -141,17 +140,26 @@ def _width() -> int:
     return shutil.get_terminal_size((_ENDLESS, 24)).columns
 
 
-def _row(cell: CellSummary, numbers: Numbers, *, with_trials: bool) -> Mapping[str, object]:
-    means = numbers.means.get(cell.id, {})
+def _of(cell: CellSummary, numbers: Numbers) -> CellNumbers:
+    from l4sbench.app.numbers import CellNumbers
+
+    return numbers.cells.get(cell.id, CellNumbers())
+
+
+def _row(
+    cell: CellSummary, numbers: Numbers, *, with_trials: bool, with_verdict: bool
+) -> Mapping[str, object]:
+    found = _of(cell, numbers)
+    groups, verdict = found.groups, found.verdict
     row: dict[str, object] = {}
     if numbers.groups:
-        own = [means.get(group) for group in numbers.groups]
+        own = [groups.get(group) for group in numbers.groups]
         row["Mbit/s"] = _joined(None if mean is None else mean.goodput_mbps for mean in own)
         row["delay ms"] = _joined(None if mean is None else mean.delay_ms for mean in own)
     if with_trials:
         row["trials"] = _counts(cell)
-    if numbers.judged:
-        row["verdict"] = _verdict(numbers.judged.get(cell.id))
+    if with_verdict:
+        row["verdict"] = _verdict(verdict)
     return row
 
 
@@ -159,14 +167,14 @@ def _joined(values: Iterable[float | None]) -> str:
     return " v ".join("\u2013" if value is None else f"{value:.1f}" for value in values)
 
 
-def _verdict(cell: JudgedCell | None) -> str:
+def _verdict(verdict: CellVerdict | None) -> str:
     from reports.render.words import GLYPHS, UNSURE
     from reports.result.judging import OPEN
 
-    if cell is None:
+    if verdict is None:
         return ""
-    unsure = "" if cell.sure or cell.word in OPEN else f", {UNSURE}"
-    return f"{GLYPHS[cell.word]} {cell.word}{unsure}"
+    unsure = "" if verdict.sure or verdict.word in OPEN else f", {UNSURE}"
+    return f"{GLYPHS[verdict.word]} {verdict.word}{unsure}"
 
 
 def _counts(cell: CellSummary) -> str:
@@ -175,14 +183,12 @@ def _counts(cell: CellSummary) -> str:
 
 
 def _remarks(cell: CellSummary, numbers: Numbers) -> list[str]:
-    from reports.render.words import in_doubt
-
     reasons = list(dict.fromkeys(reason for trial in cell.trials for reason in trial.reasons))
     more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-    judged = numbers.judged.get(cell.id)
+    verdict = _of(cell, numbers).verdict
     remarks = (
         "not in the matrix any more" if cell.former else "",
-        in_doubt(judged) if judged else "",
+        verdict.doubt if verdict else "",
         textwrap.shorten(reasons[0], 60, placeholder="...") + more if reasons else "",
     )
     return [remark for remark in remarks if remark]
@@ -204,11 +210,11 @@ def _print_cell(run: RunSummary, cell: CellSummary, numbers: Numbers) -> None:
     for line in textwrap.wrap(f"by default: {', '.join(rest)}", _WIDTH, break_on_hyphens=False):
         answer(f"  {line}")
     _print_means(cell, numbers)
-    goodputs = _goodputs(run.path, cell)
+    groups = _of(cell, numbers).groups
     for trial in cell.trials:
         status = trial.status.value
         answer()
-        answer(f"trial {trial.trial}: ", Styled(status, _COLOURS[status]), _numbers(trial, goodputs))
+        answer(f"trial {trial.trial}: ", Styled(status, _COLOURS[status]), _numbers(trial, groups))
         for reason in trial.reasons:
             for line in textwrap.wrap(reason, _WIDTH, subsequent_indent="  "):
                 answer(f"  {line}")
@@ -220,12 +226,13 @@ def _print_cell(run: RunSummary, cell: CellSummary, numbers: Numbers) -> None:
 
 
 def _print_means(cell: CellSummary, numbers: Numbers) -> None:
-    means = numbers.means.get(cell.id)
-    if not means:
+    found = _of(cell, numbers)
+    groups, verdict = found.groups, found.verdict
+    if not groups:
         return
     answer()
     answer("means over valid trials; delay: smoothed RTT minus base RTT")
-    for group, mean in means.items():
+    for group, mean in groups.items():
         text = f"  {group}: {mean.goodput_mbps:.1f} Mbit/s"
         if mean.delay_ms is not None:
             text += f", delay {mean.delay_ms:.1f} ms"
@@ -233,33 +240,13 @@ def _print_means(cell: CellSummary, numbers: Numbers) -> None:
         if first_ms is not None and after_ms is not None:
             text += f" ({first_ms:.1f} in the first 5 s, then {after_ms:.1f})"
         answer(text)
-    if (judged := numbers.judged.get(cell.id)) is not None:
-        answer(f"  verdict: {_verdict(judged)}")
+    if verdict is not None:
+        answer(f"  verdict: {_verdict(verdict)}")
 
 
-def _numbers(trial: TrialEnding, goodputs: Mapping[int, Mapping[str, float]]) -> str:
-    found = goodputs.get(trial.trial, {})
-    return "".join(f", {group} {mbps:.1f} Mbit/s" for group, mbps in found.items())
-
-
-def _goodputs(path: Path, cell: CellSummary) -> Mapping[int, Mapping[str, float]]:
-    """Return the sum of goodputs in Mbit/s by trial and flow group, as far as the tables have them."""
-    import polars as pl
-
-    from l4sbench.app.api import load
-    from l4sbench.errors import InputError
-
-    if cell.former:
-        return {}
-    try:
-        flows = load(path, f"cell={cell.id}").flows
-    except InputError:
-        return {}
-    sums = flows.group_by("trial", "group", maintain_order=True).agg(pl.col("goodput_mbps").sum())
-    found: dict[int, dict[str, float]] = {}
-    for trial, group, mbps in sums.iter_rows():
-        found.setdefault(trial, {})[group] = mbps
-    return found
+def _numbers(trial: TrialEnding, groups: Mapping[str, GroupNumbers]) -> str:
+    found = {group: own.trials_mbps.get(trial.trial) for group, own in groups.items()}
+    return "".join(f", {group} {mbps:.1f} Mbit/s" for group, mbps in found.items() if mbps is not None)
 
 
 def _run_values(run: RunSummary) -> dict[str, object]:
@@ -274,13 +261,14 @@ def _run_values(run: RunSummary) -> dict[str, object]:
 
 
 def _cell_values(cell: CellSummary, numbers: Numbers) -> dict[str, object]:
-    means, judged = numbers.means.get(cell.id, {}), numbers.judged.get(cell.id)
+    found = _of(cell, numbers)
+    groups, verdict = found.groups, found.verdict
     return {
         "cell": cell.id,
         "former": cell.former,
-        "goodput_mbps": {group: mean.goodput_mbps for group, mean in means.items()},
-        "delay_ms": {group: mean.delay_ms for group, mean in means.items()},
-        "verdict": None if judged is None else judged.word.value,
+        "goodput_mbps": {group: mean.goodput_mbps for group, mean in groups.items()},
+        "delay_ms": {group: mean.delay_ms for group, mean in groups.items()},
+        "verdict": None if verdict is None else verdict.word.value,
         "trials": [
             {
                 "trial": trial.trial,

@@ -43,6 +43,7 @@ FILES: Final[Mapping[str, str]] = {
     "report/decision.tex": "The decision table for LaTeX",
     "report/cells.csv": "Means, intervals and factors of every cell",
     "report/metrics.csv": "Further figures of every cell",
+    "report/numbers.json": "Goodput and delay of every flow group of every cell, and verdicts",
 }
 """Descriptions of files by their paths; those of tables come from their schemas."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -38,7 +39,10 @@ flows:
 axes:
   aqm: [fifo, dualpi2]
 """
-DOCUMENTS = {"decision.md", "decision.csv", "cells.csv", "decision.json", "decision.tex", "metrics.csv"}
+DOCUMENTS = {
+    *("decision.md", "decision.csv", "cells.csv", "decision.json", "decision.tex", "metrics.csv"),
+    "numbers.json",
+}
 
 
 FIFO: Mapping[str, Any] = {"aqm": "fifo", "l4s": [45.0, 46.0, 44.0], "classic": [50.0] * 3}
@@ -99,6 +103,8 @@ def test_cells_are_shown_with_what_they_got(
     """In two lines where one is too long, and with what is in doubt below."""
     monkeypatch.setenv("COLUMNS", str(columns))
     measure({**FIFO, "l4s": [30.0, 14.0, 25.0], "delay": 4.0}, DUALPI2)
+    assert main(["report", str(run)]) == 0
+    capsys.readouterr()
     assert main(["show", str(run)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= columns
@@ -117,10 +123,44 @@ def test_cells_are_shown_with_what_they_got(
 
 def test_cells_of_a_matrix_without_a_rule_have_numbers(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "matrix.yaml").write_text(MATRIX.replace("rule: pam25", "rule: none"), encoding="utf-8")
+    assert main(["report", str(run)]) == 0
+    capsys.readouterr()
     assert main(["show", str(run)]) == 0
     out = capsys.readouterr().out
     assert "45.0 v 50.0" in out
     assert "verdict" not in out
+
+
+def _becomes_a_link(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/etc/passwd")
+
+
+def _becomes_a_fifo(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda file: file.write_text('{"format": 1, "cells": {"fifo": 1}}'), "is damaged, or a newer"),
+        (lambda file: file.write_text('{"format": 2}'), "is damaged, or a newer l4sbench wrote it"),
+        (lambda file: file.write_bytes(b"\xff" * 100), "is damaged"),
+        (_becomes_a_link, "cannot be read: it is a link"),
+        (_becomes_a_fifo, "cannot be read: it is a FIFO"),
+    ],
+)
+def test_numbers_that_are_damaged_are_not_shown(
+    run: Path, damage: Callable[[Path], object], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(run)]) == 0
+    damage(run / "report" / "numbers.json")
+    capsys.readouterr()
+    assert main(["show", str(run)]) == 0
+    done = capsys.readouterr()
+    assert "45.0" not in done.out
+    assert f"warning: no numbers: report/numbers.json {why}" in done.err
 
 
 def test_the_command_that_makes_it_sure_names_the_run(
@@ -273,7 +313,8 @@ def test_without_verdicts_a_report_has_numbers(run: Path, capsys: pytest.Capture
     page = run / "report" / "index.html"
     assert done.err == f"report: {page}\n"
     assert {path.name for path in page.parent.iterdir()} == {
-        *("index.html", "data", "measured.csv", "measured.json", "metrics.csv")
+        *("index.html", "data", "measured.csv", "measured.json", "metrics.csv"),
+        "numbers.json",
     }
     numbers = pl.read_csv(page.parent / "measured.csv")
     own = numbers.filter(pl.col("number") == "sender rtt_ms.smoothed")
