@@ -5,8 +5,10 @@
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,17 @@ ON_DEBIAN = frozenset(
         "roles/helper/tasks/tools.yml",
         *(
             f"roles/kernel/tasks/{name}.yml"
-            for name in ("files", "install", "main", "packages", "sources", "tool")
+            for name in (
+                "default",
+                "entry",
+                "files",
+                "install",
+                "main",
+                "once",
+                "packages",
+                "sources",
+                "tool",
+            )
         ),
         "roles/module/tasks/dkms.yml",
         "roles/module/tasks/source.yml",
@@ -53,6 +65,8 @@ ON_DEBIAN = frozenset(
 )
 """Files whose tasks tests/lab/debian executes, and checks that it does."""
 
+ON_EMULATED = frozenset({"roles/module/tasks/linux.yml"})
+"""Files whose tasks tests/lab/debian/test_emulated.py executes besides, and checks that it does."""
 
 ON_SWITCHES = frozenset(
     {
@@ -78,8 +92,10 @@ class Played:
     executed: frozenset[str]
 
 
-def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = PATIENCE_S) -> Played:
-    """Run a playbook in its folder's parent; no host may fail."""
+def _run(
+    playbook: Path, inventory: Path, given: Sequence[str], timeout_s: float
+) -> tuple[subprocess.CompletedProcess[str], frozenset[str]]:
+    """Run a playbook in its folder's parent; return it, and the files of which a task was executed."""
     folder = playbook.parent.parent
     with tempfile.TemporaryDirectory() as scratch:
         noted = Path(scratch) / "executed"
@@ -100,6 +116,12 @@ def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = PATIEN
             limit_s=timeout_s,
         )
         files = noted.read_text().splitlines()
+    return ended, frozenset(re.sub(r"^.*/((playbooks|roles)/)", r"\1", path) for path in files)
+
+
+def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = PATIENCE_S) -> Played:
+    """Run a playbook in its folder's parent; no host may fail."""
+    ended, executed = _run(playbook, inventory, given, timeout_s)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     tasks, _, recap = ended.stdout.partition("PLAY RECAP")
     counts = {
@@ -113,9 +135,7 @@ def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = PATIEN
         for host in re.findall(r"^changed: \[([^\] ]+)", results, re.MULTILINE):
             changed[host].append(name)
     assert all(bool(names) == bool(counts[host]["changed"]) for host, names in changed.items()), ended.stdout
-    return Played(
-        counts, changed, frozenset(re.sub(r"^.*/((playbooks|roles)/)", r"\1", path) for path in files)
-    )
+    return Played(counts, changed, executed)
 
 
 def only_in_next(listed: str) -> list[str]:
@@ -124,7 +144,17 @@ def only_in_next(listed: str) -> list[str]:
     return [name for name, suites in found if set(suites.split(",")) - {"now"} in ({"testing"}, {"forky"})]
 
 
+def _prepare() -> Path:
+    return assets.folder("playbooks") / "prepare.yml"
+
+
 def prepare(inventory: Path, *, timeout_s: float = 1800, **more: Any) -> Played:
     """Run the project's own playbook that prepares hosts."""
-    playbook = assets.folder("playbooks") / "prepare.yml"
-    return play(playbook, inventory, "-e", json.dumps(more), timeout_s=timeout_s)
+    return play(_prepare(), inventory, "-e", json.dumps(more), timeout_s=timeout_s)
+
+
+def refused(inventory: Path, *, timeout_s: float = 1800, **more: Any) -> str:
+    """Run the same playbook where it must fail; return what Ansible printed, in one line."""
+    ended, _ = _run(_prepare(), inventory, ("-e", json.dumps(more)), timeout_s)
+    assert ended.returncode == 2, ended.stdout + ended.stderr
+    return " ".join((ended.stdout + ended.stderr).split())

@@ -97,7 +97,8 @@ class Declared:
             "l4sbench_module_sources_of": {
                 host.name: [
                     source.variables()
-                    for source in module_sources(self.catalog, together(host, needs).modules)
+                    for own in (together(host, needs),)
+                    for source in module_sources(self.catalog, sorted(own.modules | own.parts))
                 ]
                 for host in self.hosts
             },

@@ -27,18 +27,22 @@ class DkmsPackage:
         version: Its version.
         kernel: Oldest release that it builds for.
         code: Its source; `dkms.conf` states that version.
+        linux_file: For a part of Linux, its C source there, which is not in `code`; otherwise empty.
+        linux_option: The option of Linux that builds it in, without CONFIG_; empty for others.
     """
 
     name: str
     version: str
     kernel: str
     code: Code
+    linux_file: str = ""
+    linux_option: str = ""
 
 
 def package(code: Code) -> DkmsPackage | None:
     """Return the package of a module's source; None if it has no `dkms.conf` with a version."""
     conf = code.files.get(CONF, b"").decode(errors="replace")
-    said = dict(re.findall(r'^(\w+)="?([\w.+~-]+)"?$', conf, re.MULTILINE))
+    said = dict(re.findall(r'^(\w+)="?([\w./+~-]+)"?$', conf, re.MULTILINE))
     if "PACKAGE_VERSION" not in said:
         return None
     source = replace(code, files={name: code.files[name] for name in code.sources})
@@ -46,4 +50,11 @@ def package(code: Code) -> DkmsPackage | None:
     stated = _VERSION.sub(f'PACKAGE_VERSION="{version}"', conf)
     kernel = said.get("BUILD_EXCLUSIVE_KERNEL_MIN", "0")
     versioned = replace(source, files={**source.files, CONF: stated.encode()})
-    return DkmsPackage(said.get("PACKAGE_NAME", code.folder.name), version, kernel, versioned)
+    return DkmsPackage(
+        name=said.get("PACKAGE_NAME", code.folder.name),
+        version=version,
+        kernel=kernel,
+        code=versioned,
+        linux_file=said.get("LINUX_FILE", ""),
+        linux_option=said.get("LINUX_OPTION", ""),
+    )

@@ -191,7 +191,7 @@ def _write(
 def _write_modules(folder: Path, matrix: Matrix) -> None:
     """Write what hosts are given, our modules' sources and lab-traffic, and a file of its variables."""
     needs = node_needs(matrix.cells, matrix.catalog)
-    names = sorted({name for need in needs.values() for name in need.modules})
+    names = sorted({name for need in needs.values() for name in need.modules | need.parts})
     sources: dict[str, dict[str, object]] = {}
     for source in module_sources(matrix.catalog, names):
         # files that several of our modules share are links; here each folder has its own
@@ -200,7 +200,9 @@ def _write_modules(folder: Path, matrix: Matrix) -> None:
         place = f"{{{{ playbook_dir }}}}/../modules/{source.name}"
         sources[source.name] = {**source.variables(), "folder": place}
     variables: dict[str, object] = {
-        "modules_of_node": {node: sorted(need.modules & sources.keys()) for node, need in needs.items()},
+        "modules_of_node": {
+            node: sorted((need.modules | need.parts) & sources.keys()) for node, need in needs.items()
+        },
         "sources_of_modules": sources,
         "l4sbench_module_sources": (
             "{{ (l4sbench_nodes | default([l4sbench_node])) | map('extract', modules_of_node)"

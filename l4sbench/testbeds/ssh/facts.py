@@ -8,11 +8,13 @@ import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from l4sbench.catalog import Queue
+from l4sbench.disk import assets
 from l4sbench.errors import Problem, TestbedError
 from l4sbench.facts.traits import Identity, Needs
 from l4sbench.testbeds.ssh.layout import TC_VARIABLE
@@ -110,6 +112,7 @@ class NodeNeeds:
         needs: By the name of the catalog entry that has them; a queue and a congestion control may share one.
         ccs: Kernel names of congestion controls.
         modules: Kernel modules of ours.
+        parts: Modules of Linux that hosts can build, where their kernel was built without.
         queues: Kinds of queues for which tc needs a part of ours.
         accecn: Names of the congestion controls that negotiate AccECN on it.
         traffic: True if flows begin or end on it.
@@ -119,6 +122,7 @@ class NodeNeeds:
     needs: dict[str, KernelNeeds] = field(default_factory=dict)
     ccs: set[str] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
+    parts: set[str] = field(default_factory=set)
     queues: set[str] = field(default_factory=set)
     accecn: set[str] = field(default_factory=set)
     traffic: bool = False
@@ -130,9 +134,17 @@ class NodeNeeds:
         if self.needs.get(name, entry.needs) != entry.needs:
             name += " (queue)" if isinstance(entry, Queue) else " (congestion control)"
         self.needs[name] = entry.needs
+        self.parts.update(parts_of_linux().keys() & set(entry.needs.modules))
         if entry.module is not None and entry.module.source is not None:
             self.modules.add(entry.module.name)
             self.queues.update(tc_parts(entry.module.source))
+
+
+@cache
+def parts_of_linux() -> Mapping[str, Path]:
+    """Return the modules of Linux that DKMS builds from the source of a host's kernel, with our folders."""
+    folders = sorted((assets.folder("kernels") / "linux").glob("*/dkms.conf"))
+    return {conf.parent.name: conf.parent for conf in folders}
 
 
 def tc_parts(source: Path) -> list[str]:
@@ -328,7 +340,8 @@ def _node_problems(
             message = f"{node}: {name} needs iproute2 {needs.iproute2}, and {tc} is installed"
             hint = "install a newer version; kernels/images/debian-backports.yml shows how"
             yield Problem("", host.name, message, hint)
-        yield from _config(host, seen, node, name, needs.config)
+        if not seen.modules.keys() & set(needs.modules):
+            yield from _config(host, seen, node, name, needs.config)
     if node in topology.delays:
         yield from _config(host, seen, node, "the delay", ("NET_SCH_NETEM",))
     for cc in sorted(wanted.ccs - set(seen.ccs)):

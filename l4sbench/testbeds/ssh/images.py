@@ -80,9 +80,10 @@ class Offers(Strict):
     Attributes:
         kernel: Release, to be compared with what catalog entries need.
         accecn: True if it negotiates AccECN.
-        builds: Kernel modules of ours that DKMS can build for it.
+        builds: Kernel modules, ours and parts of Linux, that DKMS can build for it.
         entries: Catalog entries it offers whatever its release.
-        not_entries: Catalog entries that behave differently on it, or that it is built without.
+        not_entries: Catalog entries that behave differently on it, or that it is built without; one whose
+            module it builds runs on it nevertheless.
     """
 
     kernel: str
@@ -144,7 +145,10 @@ class Image(Strict):
             name
             for name, need in needs.needs.items()
             if name not in offers.entries
-            and (name in offers.not_entries or (need.kernel and older(offers.kernel, need.kernel)))
+            and (
+                (name in offers.not_entries and not {*need.modules} & {*offers.builds})
+                or (need.kernel and older(offers.kernel, need.kernel))
+            )
         ]
         modules = sorted(needs.modules - {*offers.builds, *offers.entries})
         accecn = [] if offers.accecn else sorted(needs.accecn)

@@ -22,7 +22,7 @@ from l4sbench.disk.document import Document, Tree
 from l4sbench.disk.trust import read_code
 from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.testbeds.ssh.dkms import package
-from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs, tc_parts
+from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs, parts_of_linux, tc_parts
 from l4sbench.testbeds.ssh.images import Image, Offers
 from l4sbench.testbeds.ssh.layout import MODULES_VARIABLE
 from l4sbench.text.wording import quoted
@@ -138,6 +138,7 @@ def together(host: Host, needs: Mapping[str, NodeNeeds]) -> NodeNeeds:
         found.needs |= one.needs
         found.ccs |= one.ccs
         found.modules |= one.modules - host.brings
+        found.parts |= one.parts - host.brings
         found.queues |= one.queues
         found.accecn |= one.accecn
         found.traffic = found.traffic or one.traffic
@@ -275,6 +276,8 @@ class ModuleSource:
         folder: Folder with its source.
         kernel: Oldest release that it builds for.
         tc: Queues of which the folder has tc's part.
+        linux_file: For a part of Linux, its C source there; otherwise empty.
+        linux_option: The option of Linux that builds it in, without CONFIG_; empty for others.
     """
 
     name: str
@@ -282,30 +285,36 @@ class ModuleSource:
     folder: Path
     kernel: str
     tc: tuple[str, ...]
+    linux_file: str = ""
+    linux_option: str = ""
 
     def variables(self) -> dict[str, object]:
         """Return it as roles/module takes it."""
-        return {**asdict(self), "folder": str(self.folder), "tc": list(self.tc)}
+        given = {**asdict(self), "folder": str(self.folder), "tc": list(self.tc)}
+        return {name: value for name, value in given.items() if value != ""}
 
 
 def module_sources(catalog: Catalog, names: Iterable[str]) -> list[ModuleSource]:
-    """Return those of these modules that DKMS can build."""
-    wanted = set(names)
-    found: dict[str, ModuleSource] = {}
-    for entry in entries_of(catalog):
-        module = entry.module
-        if module is None or module.source is None or module.name not in wanted:
-            continue
-        made = package(read_code(module.source, links_below=assets.folder("kernels")))
-        if made is not None:
-            found[module.name] = ModuleSource(
-                name=module.name,
-                version=made.version,
-                folder=module.source,
-                kernel=made.kernel,
-                tc=tuple(tc_parts(module.source)),
+    """Return those of these modules that DKMS can build: ours, and the parts of Linux that it can."""
+    folders = {entry.module.name: entry.module.source for entry in entries_of(catalog) if entry.module}
+    folders |= parts_of_linux()
+    found: list[ModuleSource] = []
+    for name in dict.fromkeys(names):
+        source = folders.get(name)
+        made = source and package(read_code(source, links_below=assets.folder("kernels")))
+        if source and made:
+            found.append(
+                ModuleSource(
+                    name=name,
+                    version=made.version,
+                    folder=source,
+                    kernel=made.kernel,
+                    tc=tuple(tc_parts(source)),
+                    linux_file=made.linux_file,
+                    linux_option=made.linux_option,
+                )
             )
-    return list(found.values())
+    return found
 
 
 def _as_it_is(seen: HostFacts) -> Image:

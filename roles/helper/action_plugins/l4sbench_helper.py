@@ -53,8 +53,8 @@ COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials", "pauses"}
 FACTS = frozenset(
     {
         *("accecn", "boot_id", "ccs", "config", "distribution", "free_mb", "interfaces", "kernel_release"),
-        *("kernel_version", "machine", "modules", "python", "queues", "root", "systemd", "tc_folder"),
-        *("time_s", "tools"),
+        *("kernel_version", "machine", "modules", "python", "queues", "root", "secure_boot", "systemd"),
+        *("tc_folder", "time_s", "tools"),
     }
 )
 ANSWERS = {

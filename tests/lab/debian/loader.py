@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Boot loader of a host on user-mode Linux: `loader.py LIMIT_S HARDWARE...` in the folder of its `disk`.
 
-Does what GRUB does: reads the host's own /boot/grub/grub.cfg, finds the default entry in the menu, and starts
-the kernel that this entry names, with the entry's command line behind BOOT_IMAGE=. The words before that
-describe the hardware. A kernel that is told to reboot starts this again, with all its words.
+Does what GRUB does: reads the host's own /boot/grub/grub.cfg, finds the entry that is to be booted once or by
+default, and starts the kernel that this entry names, with the entry's command line behind BOOT_IMAGE=. The
+words before that describe the hardware. A kernel that is told to reboot starts this again, with all words.
 Standard library only: it runs without l4sbench's environment. Reading a file of the disk may take LIMIT_S.
 """
 
@@ -18,6 +18,9 @@ from pathlib import Path
 DISK = "disk"
 AGAIN = "./restart"
 _MENU = "/boot/grub/grub.cfg"
+_ENVIRONMENT = "/boot/grub/grubenv"
+_ENVIRONMENT_BYTES = 1024
+_ONCE = re.compile(r"^next_entry=(.+)$", re.MULTILINE)
 _ID = re.compile(r"\$menuentry_id_option '([^']*)'")
 
 
@@ -52,16 +55,30 @@ def entries(menu: str) -> list[Entry]:
     return found
 
 
-def chosen(menu: str) -> Entry:
-    """Return the entry to boot: the default by its identities, or like GRUB the first one."""
+def chosen(menu: str, once: str = "") -> Entry:
+    """Return the entry to boot: `once`, the default by its identities, or like GRUB the first one."""
     (*_, default) = ["0", *re.findall(r'^\s*set default="([^"$]*)"', menu, re.MULTILINE)]
     there = entries(menu)
-    wanted = tuple(default.split(">"))
+    wanted = tuple((once or default).split(">"))
     return next((entry for entry in there if entry.path == wanted), there[0])
 
 
-def _debugfs(request: str, limit_s: float) -> bytes:
-    argv = ["/sbin/debugfs", "-R", request, DISK]
+def _take_once(limit_s: float) -> str:
+    """Return the entry to boot once, and forget it before it boots."""
+    text = _debugfs(f"cat {_ENVIRONMENT}", limit_s).decode()
+    found = _ONCE.search(text)
+    if found is None:
+        return ""
+    kept = _ONCE.sub("next_entry=", text).rstrip("#")
+    written = Path("grubenv")
+    written.write_text(kept.ljust(_ENVIRONMENT_BYTES, "#"))
+    for request in (f"rm {_ENVIRONMENT}", f"write {written} {_ENVIRONMENT}"):
+        _debugfs(request, limit_s, "-w")
+    return found[1]
+
+
+def _debugfs(request: str, limit_s: float, *options: str) -> bytes:
+    argv = ["/sbin/debugfs", *options, "-R", request, DISK]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=True)
     return done.stdout
 
@@ -70,7 +87,7 @@ def main() -> None:
     """Become the kernel that the disk wants to be booted."""
     os.closerange(3, 65536)  # a kernel that reboots leaves its taps and disk open
     limit_s, given = float(sys.argv[1]), sys.argv[2:]
-    entry = chosen(_debugfs(f"cat {_MENU}", limit_s).decode())
+    entry = chosen(_debugfs(f"cat {_MENU}", limit_s).decode(), _take_once(limit_s))
     kernel = Path("vmlinuz")
     kernel.unlink(missing_ok=True)
     _debugfs(f"dump {entry.kernel} {kernel}", limit_s)

@@ -25,7 +25,7 @@ from tests.lab.debian.disk import KERNELS, SUITE
 from tests.lab.debian.hosts import TWO, DebianHosts, debian_hosts
 from tests.lab.debian.kernels import second_release
 from tests.lab.nodes.hosts import Reachable, on
-from tests.lab.playbooks import ON_DEBIAN, only_in_next, prepare
+from tests.lab.playbooks import ON_DEBIAN, only_in_next, prepare, refused
 from tests.lab.ssh.test_ssh import matrix, written
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -78,6 +78,16 @@ def check_prepared(hosts: Reachable, name: str, release: str) -> None:
     assert f"vermagic:       {release} " in shown
     offered = on(hosts, name, "sudo", "sysctl", "net.ipv4.tcp_available_congestion_control")
     assert "prague" in offered.split()
+
+
+def check_fallback(hosts: Reachable, inventory: Path, name: str, running: str, broken: str) -> None:
+    """Check that a host which is to boot a kernel that does not start comes back with its own."""
+    kernel = {"name": "broken", "release": re.escape(broken)}
+    told = refused(inventory, l4sbench_kernel_of={name: kernel})
+    assert f"{broken} did not start: the host is back on {running}, which stays its default" in told
+    assert on(hosts, name, "uname", "-r").strip() == running
+    settings = on(hosts, name, "cat", "/etc/default/grub.d/90-l4sbench.cfg")
+    assert f"gnulinux-{running}-advanced-" in settings
 
 
 _BUSY: Final = {FaultKind.LIMITED.code, FaultKind.BUSY.code}
@@ -141,6 +151,17 @@ def test_what_prepare_has_done(lab: Lab, prepared: DebianHosts) -> None:
     assert only_in_next(on(prepared, "middle", "apt", "list", "--installed")) == ["iproute2"]
     for host in TWO:
         assert re.search(r"iperf 3", on(prepared, host, "iperf3", "--version"))
+
+
+def test_a_kernel_that_does_not_start(prepared: DebianHosts) -> None:
+    """This one restarts at once; one that panics does so after 30 s."""
+    now = running(prepared, "ends")
+    program = r'#!/bin/sh\nexec ./restart "$@"\n'
+    on(prepared, "ends", f"printf '{program}' | sudo tee /boot/vmlinuz-{now}-broken >/dev/null")
+    check_fallback(prepared, prepared.inventory, "ends", now, f"{now}-broken")
+    on(prepared, "ends", "sudo", "rm", f"/boot/vmlinuz-{now}-broken")
+    on(prepared, "ends", "sudo", "update-grub")
+    assert not prepare(prepared.inventory).changed["ends"]
 
 
 def test_a_cell_from_matrix_to_decision(prepared: DebianHosts, tmp_path: Path) -> None:

@@ -14,13 +14,16 @@ import pytest
 from ruamel.yaml import YAML
 
 from l4sbench.app import api
+from l4sbench.catalog import Catalog
 from l4sbench.disk import assets
+from l4sbench.testbeds.ssh.kernels import module_sources
 from tests.lab.debian.emulated import machines
 from tests.lab.debian.hosts import TWO
-from tests.lab.debian.test_debian import SOURCE, check_prepared, check_trials
+from tests.lab.debian.test_debian import check_fallback, check_prepared, check_trials
 from tests.lab.nodes.hosts import on
-from tests.lab.playbooks import only_in_next, prepare
+from tests.lab.playbooks import ON_EMULATED, only_in_next, prepare
 from tests.lab.ssh.test_ssh import written
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -39,7 +42,7 @@ flows:
   l4s: {cc: prague}
   classic: {cc: cubic}
 axes:
-  aqm: [fq-codel-l4s, codel]
+  aqm: [fq-codel-l4s, dualpi2]
 """
 
 
@@ -57,14 +60,29 @@ def prepared(wanted: Path, able_to_emulate: None, tmp_path_factory: pytest.TempP
     """Return the disk of a machine, prepared as a user does from Debian 13 as it is installed."""
     folder = tmp_path_factory.mktemp("prepared")
     image = dict(YAML(typ="safe").load(assets.folder("kernels") / "images" / "debian-backports.yml"))
-    given: dict[str, Any] = {"l4sbench_kernel": image, "l4sbench_module_sources": [SOURCE]}
+    sources = module_sources(Catalog.load(), ["tcp_prague", "sch_dualpi2"])
+    given: dict[str, Any] = {
+        "l4sbench_kernel": image,
+        "l4sbench_module_sources": [source.variables() for source in sources],
+    }
     with machines({"one": ["router"]}, folder) as vms:
         assert on(vms, "one", "uname", "-r").startswith("6.12.")
-        assert prepare(vms.inventory, timeout_s=PREPARE_S, **given).changed["one"]
+        first = prepare(vms.inventory, timeout_s=PREPARE_S, **given)
+        assert first.changed["one"]
+        assert first.executed >= ON_EMULATED
         release = on(vms, "one", "uname", "-r").strip()
         assert re.fullmatch(str(image["release"]), release)
         assert prepare(vms.inventory, timeout_s=PREPARE_S, **given).changed["one"] == []
         check_prepared(vms, "one", release)
+        on(vms, "one", "sudo", "tc", "qdisc", "add", "dev", "lo", "root", "dualpi2")
+        assert "qdisc dualpi2 " in on(vms, "one", "sudo", "tc", "qdisc", "show", "dev", "lo")
+        on(vms, "one", "sudo", "tc", "qdisc", "del", "dev", "lo", "root")
+        # without an initrd it finds no root file system, and panics
+        on(vms, "one", "sudo", "cp", f"/boot/vmlinuz-{release}", f"/boot/vmlinuz-{release}-panics")
+        check_fallback(vms, vms.inventory, "one", release, f"{release}-panics")
+        assert "Kernel panic" in vms.running["one"].console.read_text(errors="replace")
+        on(vms, "one", "sudo", "rm", f"/boot/vmlinuz-{release}-panics")
+        on(vms, "one", "sudo", "update-grub", timeout_s=PATIENCE_S)
         assert only_in_next(on(vms, "one", "apt", "list", "--installed")) == ["iproute2"]
         vms.stop("one")
         vms.keep("one", folder / "kept.qcow2")

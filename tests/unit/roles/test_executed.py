@@ -5,7 +5,7 @@
 from ruamel.yaml import YAML
 
 from l4sbench.disk import assets
-from tests.lab.playbooks import ON_DEBIAN, ON_NODES, ON_SWITCHES
+from tests.lab.playbooks import ON_DEBIAN, ON_EMULATED, ON_NODES, ON_SWITCHES
 
 
 def test_every_file_of_tasks_is_executed_by_some_test() -> None:
@@ -17,4 +17,4 @@ def test_every_file_of_tasks_is_executed_by_some_test() -> None:
         for kind, path in files
         if YAML(typ="safe").load(path)
     }
-    assert with_tasks == ON_NODES | ON_DEBIAN | ON_SWITCHES
+    assert with_tasks == ON_NODES | ON_DEBIAN | ON_EMULATED | ON_SWITCHES

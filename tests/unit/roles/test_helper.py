@@ -28,6 +28,7 @@ CASES = ROOT / "tests/cases"
 sys.path.insert(0, str(HELPER))  # on a host it is run as a folder, and its modules are found so
 
 import counters  # noqa: E402
+import facts  # noqa: E402
 import lateness  # noqa: E402
 import meeting  # noqa: E402
 import pauses  # noqa: E402
@@ -335,3 +336,12 @@ def test_a_gap_of_a_millisecond_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(pauses, "time", SimpleNamespace(sleep=sleep, monotonic_ns=lambda: now_ns))
     found = pauses.pauses(0.05)
     assert (found["pauses"], found["sizes_ms"]) == (2, [1.0, 20.1])
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"), [(b"\x06\0\0\0\x01", True), (b"\x06\0\0\0\0", False), (b"", False), (None, False)]
+)
+def test_secure_boot_is_read_from_the_firmware(tmp_path: Path, value: bytes | None, wanted: bool) -> None:
+    if value is not None:
+        (tmp_path / "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c").write_bytes(value)
+    assert facts.secure_boot(tmp_path) is wanted

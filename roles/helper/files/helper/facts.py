@@ -17,6 +17,7 @@ from system import STATE, Failed, boot_id, listed, namespaces, read_text, run
 
 _NOWHERE = {"dummy", "ifb"}
 """Kinds of interfaces that do not lead to other hosts."""
+EFI_VARIABLES = Path("/sys/firmware/efi/efivars")
 _VERSIONS = {
     "iperf3": (["iperf3", "--version"], r"iperf ([0-9.]+)"),
     "tc": (["tc", "-V"], r"iproute2-(?:ss)?v?([0-9.]+)"),
@@ -59,8 +60,18 @@ def facts(asked: Mapping[str, Any]) -> dict[str, Any]:
         "queues": [kind for kind in asked.get("queues", []) if _tc_knows(kind)],
         "tc_folder": _tc_folder(),
         "interfaces": _interfaces(),
+        "secure_boot": secure_boot(EFI_VARIABLES),
         "free_mb": shutil.disk_usage(STATE.parent if not STATE.exists() else STATE).free // 2**20,
     }
+
+
+def secure_boot(variables: Path) -> bool:
+    """Return True if the firmware lets this host run only what is signed (UEFI specification, 32.3)."""
+    try:
+        found = next(variables.glob("SecureBoot-*")).read_bytes()
+    except (OSError, StopIteration):
+        return False
+    return found[4:5] == b"\1"  # four bytes of attributes come before the value
 
 
 def kernel_config(release: str) -> dict[str, str]:

@@ -93,7 +93,12 @@ def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
     ended = ansible(exported, "adhoc", "-i", "hosts.yml", "all", "--playbook-dir", "playbooks", *asked)
     told = re.findall(r"^(\S+) \| SUCCESS => (\{.*?^\})", ended.stdout, re.MULTILINE | re.DOTALL)
     found = {host: json.loads(text)["l4sbench_module_sources"] for host, text in told}
-    assert {host for host, modules in found.items() if modules} == {"host-tx-l4s", "host-rx-l4s"}
+    assert {host for host, modules in found.items() if modules} == {
+        *("host-tx-l4s", "host-rx-l4s", "host-router")
+    }
+    (dualpi2,) = found["host-router"]
+    assert (dualpi2["name"], dualpi2["linux_file"]) == ("sch_dualpi2", "net/sched/sch_dualpi2.c")
+    assert dualpi2["linux_option"] == "NET_SCH_DUALPI2"
     (prague,) = found["host-rx-l4s"]
     assert Path(prague["folder"], "dkms.conf").is_file()
     assert Path(prague["folder"]).is_relative_to(exported)

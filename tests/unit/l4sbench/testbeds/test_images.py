@@ -84,8 +84,11 @@ def test_every_wanted_distribution_has_a_kernel_for_prague(quickstart: Matrix, o
         assert choose(matrix.cells, matrix.catalog, HOSTS, may)[1] == () or brings
 
 
-@pytest.mark.parametrize("name", ["debian-backports", "debian12-backports"])
-def test_no_kernel_of_debian_has_dualpi2(quickstart: Matrix, name: str) -> None:
+def test_dualpi2_is_built_where_there_are_headers(quickstart: Matrix) -> None:
+    """Debian builds its kernels without it; on Debian 12 the headers of newer ones cannot be installed."""
+    router = {"router": (BY_NAME["debian-backports"],)}
+    assert choose(quickstart.cells, quickstart.catalog, HOSTS, router)[1] == ()
+    name = "debian12-backports"
     (problem,) = choose(quickstart.cells, quickstart.catalog, HOSTS, {"router": (BY_NAME[name],)})[1]
     assert str(problem).startswith("router.l4sbench_kernels: none of its kernels suffices for dualpi2_")
     assert f"and 3 more cells: {name} has no dualpi2" in str(problem)
