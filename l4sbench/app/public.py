@@ -68,7 +68,7 @@ def report(
 def figures(
     run: RunLike,
     *filters: str,
-    series: Literal["none", "median", "all", "trials", "band"] = "none",
+    series: Literal["none", "median", "all", "trials", "band", "columns"] = "none",
     rule: str | None = None,
     runs: str | Path = RUNS,
     every: bool = False,
@@ -83,7 +83,8 @@ def figures(
         run: As for `decide`.
         filters: `FACTOR=PATTERN`, only cells of the run's matrix that match all of them.
         series: Which trials of a cell get a time series: none, the one nearest to the median, or all; or all
-            trials of a cell together, as a line each (`trials`) or as a band.
+            trials of a cell together, as a line each (`trials`) or as a band. `columns`: no other figure than
+            `columns`, of 2 to 4 cells side by side.
         rule: The verdict rule, instead of the matrix's; figures show its limits.
         runs: Folder of run directories.
         every: Draw former cells, which the run's matrix no longer has, too.

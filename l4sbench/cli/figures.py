@@ -64,10 +64,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--series",
-        choices=("none", "median", "all", "trials", "band"),
+        choices=("none", "median", "all", "trials", "band", "columns"),
         default="median",
         help="trials of a cell that --figures shows over time (default: the one nearest to the median); "
-        "trials and band: all on one plot, a line each or the median in a band",
+        "trials and band: all on one plot, a line each or the median in a band; columns: 2 to 4 cells side "
+        "by side, draws nothing else",
     )
 
 

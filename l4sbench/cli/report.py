@@ -47,6 +47,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench report quickstart buffer_bdp=1",
             "l4sbench report quickstart --json",
             "l4sbench report quickstart --figures --format svg,pdf",
+            "l4sbench report RUN aqm=fifo,codel --figures --series columns   cells side by side",
             "l4sbench report NEW --figures --beside OLD    both runs on one plot",
             "l4sbench report quickstart --flent aqm=dualpi2   files for flent",
             "l4sbench report pam25-cubic --against pam25   compare with published cells",
@@ -100,7 +101,7 @@ def report(args: argparse.Namespace) -> int:
         raise InputError("a report is of a whole run", "leave out either the filters or -o")
     if args.beside and not with_figures:
         raise InputError("--beside is for figures", "l4sbench report RUN --figures --beside RUN")
-    if args.by and (args.beside or args.map or not with_figures):
+    if args.by and (args.beside or args.map or args.series == "columns" or not with_figures):
         raise InputError("--by is for the figures of a run", "l4sbench report RUN --figures --by FACTOR")
     if (args.width or args.no_title) and not with_figures:
         raise InputError("--width and --no-title are for figures", "l4sbench report RUN --figures")

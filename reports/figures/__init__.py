@@ -6,6 +6,7 @@ Importing this imports Altair: do it where a figure is wanted, not at the top of
 """
 
 from reports.figures.bars import flow_bars
+from reports.figures.columns import cells_in_columns
 from reports.figures.delays import delay_distribution, delay_samples, quantiles
 from reports.figures.fit import Paper, fitted, width_of
 from reports.figures.gallery import Figure, Written, chosen, figures, of_runs, the_plane, write
@@ -25,6 +26,7 @@ __all__ = [
     "Sheet",
     "TrialSeries",
     "Written",
+    "cells_in_columns",
     "chosen",
     "datasets",
     "delay_distribution",

@@ -19,6 +19,9 @@ from typing import Any, Final
 from l4sbench.errors import InputError
 from reports.figures.save import drawn_width
 
+KEPT: Final = "l4sbench-columns-are-kept"
+"""Key of `usermeta` in specifications whose columns stay beside each other however narrow they become."""
+
 _PX: Final = {"in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4}
 _LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?) ?(in|cm|mm)")
 _NARROWEST_PX, _WIDEST_PX = 144, 1920
@@ -32,8 +35,9 @@ _COLUMN_PX: Final = 480
 """Below this width legends are above or below plots, not beside them."""
 _BAR_PX: Final = 20
 """Views up to this width are colour bars, which stay beside their first plot."""
-_LETTER_PX: Final = 0.5 * 11 * FONTS
-"""Mean width of a letter, of 0.5 em."""
+LETTER_PX: Final = 0.5 * 11
+"""Mean width of a letter of axes and titles of plots, of 0.5 em."""
+_LETTER_PX: Final = LETTER_PX * FONTS
 _BOLD_PX: Final = 0.57 * 13 * FONTS
 _NEAR_PX: Final = 1.0
 _TRIES: Final = 4
@@ -75,6 +79,8 @@ def fitted(spec: _Spec, paper: Paper) -> _Spec:
     if paper.width_px is None:
         return spec
     _readable(spec, paper.width_px)
+    if spec.get("usermeta", {}).get(KEPT):
+        return _narrowed(spec, paper.width_px)[1]
     most = max((len(_plots(line)) for line in _lines(spec)), default=1)
     for columns in range(most, 1, -1):
         factor, found = _narrowed(_stacked(spec, columns), paper.width_px)

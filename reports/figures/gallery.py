@@ -18,6 +18,7 @@ from l4sbench.printable import printable
 from l4sbench.text.wording import counted
 from l4sbench.version import __version__
 from reports.figures.bars import flow_bars
+from reports.figures.columns import cells_in_columns, require_columns
 from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
 from reports.figures.fit import SCREEN, Paper, fitted
 from reports.figures.groups import group_means
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from reports.result.measured import Measurements
     from reports.result.rules import Rule
 
-Trials: TypeAlias = Literal["none", "median", "all", "trials", "band"]
+Trials: TypeAlias = Literal["none", "median", "all", "trials", "band", "columns"]
 
 INDEX: Final = "index.html"
 QUEUES: Final = "none"
@@ -87,14 +88,19 @@ def figures(
         tables: The run.
         result: Its decision, or its measurements without verdicts, made of the same cells.
         trials: Which trials of a cell get a time series: the one nearest to the cell's median, all, or none;
-            or all trials of a cell together, as a line each or as a band.
+            or all trials of a cell together, as a line each or as a band; or, as the only figure, `columns`:
+            the trial nearest to the median of each cell, side by side.
         on_skipped: Called for each figure that the run has no data for.
         by: The factor whose values are together on a plot; None: the only one that differs besides queues and
             competitors, or the lab; `none`: queues are together, and values of a factor apart.
 
     Raises:
-        InputError: two cells are in one place of a map, or the factor of `by` does not differ.
+        InputError: two cells are in one place of a map, the factor of `by` does not differ, or there are too
+            few or too many cells for columns.
     """
+    if trials == "columns":
+        yield _in_columns(tables, result)
+        return
     if isinstance(result, Decision):
         column = usual_by(result) if by is None else None if by == QUEUES else column_by(result, by)
         found = sheets(result, by=column)
@@ -133,6 +139,21 @@ def _together(tables: RunTables, result: Decision | Measurements, how: Together)
                 "windows and queue over time.",
                 trials_together(own, how),
             )
+
+
+def _in_columns(tables: RunTables, result: Decision | Measurements) -> Figure:
+    require_columns(len(result.cells))
+    shown = chosen(tables, result, "median")
+    sampled = {cell for cell, _ in shown}
+    for cell in result.cells:
+        if cell.id not in sampled:
+            raise InputError(f"nothing was sampled in a valid trial of {cell.id}", "leave it out by filters")
+    words = ", ".join(f"{cell} trial {trial}" for cell, trial in shown)
+    return Figure(
+        "columns",
+        f"Side by side: {words}. Goodput, smoothed RTT, queue, CE marks and congestion windows over time.",
+        cells_in_columns(tables, shown),
+    )
 
 
 def of_runs(

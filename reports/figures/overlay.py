@@ -12,7 +12,7 @@ import polars as pl
 
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.series import HEIGHT, WIDTH, queue_colours
+from reports.figures.series import HEIGHT, WIDTH, queue_looks
 from reports.figures.style import config, heading
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def trials_together(series: Sequence[TrialSeries], how: Together) -> alt.VConcat
     """
     first = series[0]
     groups = list(dict.fromkeys(name for own in series for name in own.groups))
-    colours = dict(zip(groups, OKABE_ITO, strict=False)) | queue_colours()
+    of_queues = {queue: colour for queue, (colour, _) in queue_looks().items()}
+    colours = dict(zip(groups, OKABE_ITO, strict=False)) | of_queues
     flows = _rows([own.flows.rename({"group": "whose"}) for own in series], series)
     queue = _rows([own.queue.rename({"queue": "whose"}) for own in series], series)
     queue = queue.with_columns(flow=pl.lit(""))

@@ -337,8 +337,11 @@ def _flows(sockets: pl.DataFrame, programs: pl.DataFrame) -> pl.DataFrame:
     got = _with_differences(got, ("received_bytes", "t_ms")).select(
         *by, (pl.col("received_bytes_more") * 8 / pl.col("t_ms_more") / 1000).alias("goodput_mbps")
     )
+    known_rtt = pl.when(pl.col("srtt_ms") > 0).then(pl.col("srtt_ms"))  # it is 0 until a first ACK
     sent = sender.group_by(by, maintain_order=True).agg(
-        pl.col("srtt_ms", "cwnd_packets").mean(), pl.col("delivered_packets", "delivered_ce_packets").last()
+        known_rtt.mean().alias("srtt_ms"),
+        pl.col("cwnd_packets").mean(),
+        pl.col("delivered_packets", "delivered_ce_packets").last(),
     )
     sent = _with_differences(sent, ("delivered_packets", "delivered_ce_packets"))
     delivered = pl.col("delivered_packets_more")
@@ -601,9 +604,9 @@ def _lines(data: str, field: str, title: str, series: TrialSeries, *, last: bool
     ).properties(width=WIDTH, height=HEIGHT)
 
 
-def queue_colours() -> dict[str, str]:
-    """Return the colours of the delays of queues, by their names in legends."""
-    return {label: colour for _, label, colour, _ in _MEASURES}
+def queue_looks() -> dict[str, tuple[str, list[int]]]:
+    """Return colours and dashes of the delays of queues, by their names in legends."""
+    return {label: (colour, dash) for _, label, colour, dash in _MEASURES}
 
 
 def _queue_panel(series: TrialSeries) -> alt.Chart:

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Cells side by side, from captured trials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from l4sbench.errors import InputError
+from reports.figures import Paper, figures, fitted, specification, trial_series
+from reports.figures.columns import POINTS
+from reports.figures.save import drawn_width
+from reports.result.load import RunTables
+from reports.result.rules import load_rule
+from reports.result.verdicts import decide
+from tests.unit.reports.conftest import Make
+
+
+def columns_of(tables: RunTables) -> dict[str, Any]:
+    """The specification of the only figure."""
+    (figure,) = figures(tables, decide(tables, load_rule("pam25")), "columns")
+    assert figure.name == "columns"
+    return specification(figure.chart)
+
+
+def rows_of(spec: dict[str, Any], plot: dict[str, Any]) -> list[dict[str, Any]]:
+    data = plot["layer"][0]["data"]
+    rows: list[dict[str, Any]] = data["values"] if "values" in data else spec["datasets"][data["name"]]
+    return rows
+
+
+def test_every_column_is_a_trial_of_its_cell(real: RunTables) -> None:
+    spec = columns_of(real)
+    cells = [cell.id for cell in decide(real, load_rule("pam25")).cells]
+    goodput = spec["vconcat"][0]["hconcat"]
+    assert len(goodput) == len(cells) == 3
+    for cell, plot in zip(cells, goodput, strict=True):
+        drawn = [(row["flow"], row["t_s"], row["value"]) for row in rows_of(spec, plot)]
+        series = trial_series(real, cell, 1, POINTS)
+        assert drawn == list(series.flows.select("flow", "t_s", "goodput_mbps").iter_rows())
+
+
+def test_columns_have_equal_axes_and_say_what_differs_once(real: RunTables) -> None:
+    spec = columns_of(real)
+    labels = dict(real.catalog.filter(pl.col("kind") == "queue").select("name", "label").iter_rows())
+    titles = [" ".join(plot["title"]["text"]) for plot in spec["vconcat"][0]["hconcat"]]
+    assert [title.partition(",")[0] for title in titles] == [
+        labels[cell.result.queue.value] for cell in decide(real, load_rule("pam25")).cells
+    ]
+    for line in spec["vconcat"]:
+        scales = [plot["layer"][0]["encoding"][at]["scale"] for plot in line["hconcat"] for at in ("x", "y")]
+        assert {str(scale) for scale in scales} == {str(scales[0]), str(scales[1])}
+        assert not any("title" in plot for plot in line["hconcat"] if line is not spec["vconcat"][0])
+
+
+def test_columns_stay_beside_each_other_on_narrow_paper(real: RunTables) -> None:
+    spec = fitted(columns_of(real), Paper(317))
+    assert [len(line["hconcat"]) for line in spec["vconcat"]] == [3] * len(spec["vconcat"])
+    assert drawn_width(spec) == pytest.approx(317, abs=3)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_there_is_room_for_two_to_four(make: Make, count: int) -> None:
+    cells = [
+        {"aqm": "fifo", "buffer_bdp": float(n), "l4s": [50], "classic": [50]} for n in range(1, count + 1)
+    ]
+    message = f"^2 to 4 cells have room side by side, not {count};.*filters"
+    with pytest.raises(InputError, match=message):
+        columns_of(make(cells))
+
+
+def test_nothing_to_draw_is_an_error(make: Make) -> None:
+    cells = [{"aqm": aqm, "l4s": [50], "classic": [50]} for aqm in ("fifo", "codel")]
+    with pytest.raises(InputError, match=r"^nothing was sampled in a valid trial of cell-000"):
+        columns_of(make(cells))
