@@ -47,8 +47,8 @@ BIN_S: Final = 0.05
 
 START_FILE: Final = "start.json"
 
-_CE: Final = 3
-_ECN: Final[Mapping[int, str]] = {0: "not-ect", 1: "ect1", 2: "ect0", _CE: "ce"}
+CE: Final = 3
+_ECN: Final[Mapping[int, str]] = {0: "not-ect", 1: "ect1", 2: "ect0", CE: "ce"}
 _FIN: Final = 0x001
 _SYN: Final = 0x002
 _RST: Final = 0x004
@@ -58,7 +58,7 @@ _CODEPOINTS: Final[Mapping[str, int]] = {
     "not_ect_packets": 0,
     "ect1_packets": 1,
     "ect0_packets": 2,
-    "ce_packets": _CE,
+    "ce_packets": CE,
 }
 _FIRST_ACE: Final = 5
 """Value of the ACE field before any CE mark (RFC 9768 section 3.2.2, `r.cep`)."""
@@ -121,7 +121,7 @@ def parse_packets(trial: EndedTrial) -> pl.DataFrame | None:
         "retransmit",
         "lost",
         pl.col("ecn").replace_strict(_ECN, return_dtype=pl.String),
-        ((left == _CE) & (pl.col("ecn") != _CE)).alias("marked"),
+        ((left == CE) & (pl.col("ecn") != CE)).alias("marked"),
     )
 
 
@@ -165,7 +165,7 @@ def _measures(
         "retransmits_packets": sent_again,
         "retransmits_percent": sent_again / arrived.height * 100 if arrived.height else None,
         "lost_packets": int(arrived["lost"].sum()),
-        "ce_packets": int((left["ecn_out"] == _CE).sum()),
+        "ce_packets": int((left["ecn_out"] == CE).sum()),
         "length_mean_bytes": arrived["ip_bytes"].mean(),
         "length_sd_bytes": arrived["ip_bytes"].cast(pl.Float64).std(ddof=0),
         "gap_mean_ms": gaps.mean(),
@@ -222,10 +222,10 @@ def parse_accecn(trial: EndedTrial) -> pl.DataFrame | None:
         .group_by("flow", "group")
         .agg(
             pl.struct("src_port", "connection").n_unique().cast(pl.Int64).alias("connections"),
-            (pl.col("ecn") == _CE).sum().cast(pl.Int64).alias("ce_packets"),
+            (pl.col("ecn") == CE).sum().cast(pl.Int64).alias("ce_packets"),
             *(
                 payload.filter(pl.col("ecn") == code).sum().alias(f"{name}_bytes")
-                for name, code in (("ect0", 2), ("ect1", 1), ("ce", _CE))
+                for name, code in (("ect0", 2), ("ect1", 1), ("ce", CE))
             ),
         )
     )
@@ -240,7 +240,7 @@ def _reported(returned: pl.DataFrame) -> pl.DataFrame:
     """
     flags, own = pl.col("flags"), ["flow", "src_port", "connection"]
     acks = returned.filter((flags & (_SYN | _RST) == 0) & (flags & _ACK > 0))
-    acked = _wrapped(pl.col("ack").cast(pl.Int64).diff().fill_null(0), 32).cum_sum().over(own)
+    acked = wrapped(pl.col("ack").cast(pl.Int64).diff().fill_null(0), 32).cum_sum().over(own)
     acks = acks.with_columns(acked.alias("acked")).filter(
         pl.col("acked") >= pl.col("acked").cum_max().over(own)
     )
@@ -258,10 +258,10 @@ def _reported(returned: pl.DataFrame) -> pl.DataFrame:
 def _unwrapped(name: str, first: int) -> pl.Expr:
     """Return how far a counter of the AccECN option has come since its first value; null if there is none."""
     shown = pl.col(name).cast(pl.Int64).drop_nulls()
-    return shown.first() - first + _wrapped(shown.diff(), _COUNTER_BITS).sum()
+    return shown.first() - first + wrapped(shown.diff(), _COUNTER_BITS).sum()
 
 
-def _wrapped(step: pl.Expr, bits: int) -> pl.Expr:
+def wrapped(step: pl.Expr, bits: int) -> pl.Expr:
     """Return the step of a counter of so many bits, forward or back, whichever is shorter."""
     half: int = 2 ** (bits - 1)
     return (step + half) % (2 * half) - half
@@ -281,7 +281,7 @@ def _variation(left: pl.DataFrame, span: tuple[float, float]) -> float | None:
 
 def read_packets(programs: Mapping[str, Program], raw: Path) -> Capture | None:
     """Return the packets of a trial's flows; None when it has no captures. Raises BadRawError."""
-    sides = _sides(programs, raw)
+    sides = find_captures(programs, raw)
     if sides is None:
         return None
     flows = tuple(
@@ -293,8 +293,8 @@ def read_packets(programs: Mapping[str, Program], raw: Path) -> Capture | None:
     return _join(*sides, flows, _start_ns(raw), stamps)
 
 
-def _sides(programs: Mapping[str, Program], raw: Path) -> tuple[tuple[Path, ...], Path] | None:
-    """Return the captures before and after the queue; None when the trial has none."""
+def find_captures(programs: Mapping[str, Program], raw: Path) -> tuple[tuple[Path, ...], Path] | None:
+    """Return the captures before and behind the queue; None when the trial has none. Raises BadRawError."""
     for node, program in programs.items():
         behind = [sampler.network for sampler in program.samplers if sampler.kind == "queues"]
         if not behind:
@@ -498,7 +498,7 @@ def _sent_again(own: pl.DataFrame) -> NDArray[np.bool_]:
 def _sent_again_by_connection(own: pl.DataFrame) -> pl.Series:
     """Return the same for a flow of many connections."""
     key = ["src_port", "connection"]
-    steps = _wrapped(pl.col("seq").cast(pl.Int64).diff().fill_null(0), 32)
+    steps = wrapped(pl.col("seq").cast(pl.Int64).diff().fill_null(0), 32)
     ends = own.with_columns(steps.cum_sum().over(key).alias("begin")).with_columns(
         (pl.col("begin") + pl.col("payload_bytes").cast(pl.Int64)).alias("end")
     )

@@ -96,6 +96,7 @@ def figures(
         InputError: there is no such run, rule or factor, two cells are in one place of a map, or the runs
             have nothing in common.
     """
+    from l4sbench.app.captures import StoredCaptures
     from l4sbench.app.stored import StoredRun
     from reports.figures import figures as drawn
     from reports.figures import of_runs
@@ -103,6 +104,8 @@ def figures(
     if beside:
         several = api.decide_several([run, *beside], filters, rule=rule, runs=runs, every=every)
         return {figure.name: figure for figure in of_runs(several)}
-    result = StoredRun.find(place_of(run), runs).result(filters, rule=rule, every=every)
+    stored = StoredRun.find(place_of(run), runs)
+    result = stored.result(filters, rule=rule, every=every)
     tables = load(run, *filters, runs=runs, every=every)
-    return {figure.name: figure for figure in drawn(tables, result, series, by=by)}
+    found = drawn(tables, result, series, by=by, captures=StoredCaptures(stored.path))
+    return {figure.name: figure for figure in found}

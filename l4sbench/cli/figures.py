@@ -83,6 +83,7 @@ def wanted(args: argparse.Namespace) -> bool:
 def write(args: argparse.Namespace) -> int:
     """Write the figures of a run, or of the cells that pass the filters, and print the index."""
     from l4sbench.app import api
+    from l4sbench.app.captures import StoredCaptures
     from l4sbench.app.reading import refuse_others, writing
     from l4sbench.app.stored import StoredRun
     from reports.figures import figures, formats
@@ -104,7 +105,14 @@ def write(args: argparse.Namespace) -> int:
     say(f"drawing figures of {many} into {as_path(folder)}, about one per second")
     with writing(folder, "--figures DIR writes them into another folder"):
         written = write_figures(
-            figures(tables, result, args.series, lambda why: warn(f"not drawn: {why}"), args.by),
+            figures(
+                tables,
+                result,
+                args.series,
+                lambda why: warn(f"not drawn: {why}"),
+                args.by,
+                StoredCaptures(args.run),
+            ),
             folder,
             forms,
             _announce,

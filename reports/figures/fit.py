@@ -190,7 +190,8 @@ def _wrapped(title: _Spec, key: str, letters: float) -> _Spec:
     """Return a title whose lines are no longer than so many letters."""
     text = title.get(key) or []
     lines = [text] if isinstance(text, str) else text
-    broken = [part for line in lines for part in textwrap.wrap(line, max(math.floor(letters), 12))]
+    most = max(math.floor(letters), 12)
+    broken = [part for line in lines for part in textwrap.wrap(line, most, break_on_hyphens=False)]
     return title | ({key: broken} if broken else {})
 
 

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from urllib.parse import quote
 
 import polars as pl
 
@@ -19,11 +21,13 @@ from l4sbench.text.wording import counted
 from l4sbench.version import __version__
 from reports.figures.bars import flow_bars
 from reports.figures.columns import cells_in_columns, require_columns
-from reports.figures.delays import Group, Kind, Source, captured, delay_distribution
+from reports.figures.delays import Group, Kind, Source, delay_distribution
+from reports.figures.delays import captured as has_captured
 from reports.figures.fit import SCREEN, Paper, fitted
 from reports.figures.groups import group_means
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.overlay import trials_together
+from reports.figures.packets import PacketView, sequence_numbers, sojourns
 from reports.figures.plane import NAME, plane_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
@@ -32,12 +36,15 @@ from reports.figures.series import series_of, time_series, trial_series
 from reports.figures.several import runs_beside, values_beside
 from reports.figures.sheets import column_by, sheets, slugged, usual_by
 from reports.published import compare
+from reports.result.cells import captured
 from reports.result.verdicts import Decision
 
 if TYPE_CHECKING:
     import altair as alt
 
     from reports.figures.overlay import Together
+    from reports.figures.packets import Captures
+    from reports.figures.series import TrialSeries
     from reports.figures.sheets import Sheet
     from reports.result.load import RunTables
     from reports.result.measured import Measurements
@@ -52,11 +59,12 @@ QUEUES: Final = "none"
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: `name` is its file's without the ending, `caption` describes it."""
+    """A figure: `name` is its file's without the ending, `caption` describes it, `sources` can be opened."""
 
     name: str
     caption: str
     chart: alt.TopLevelMixin
+    sources: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Figure {self.name}: {self.caption}>"
@@ -68,11 +76,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Written:
-    """A figure on the disk, one file per format."""
+    """A figure on the disk, one file per format; `sources` are those of the figure."""
 
     name: str
     caption: str
     files: tuple[Path, ...]
+    sources: tuple[Path, ...] = ()
 
 
 def figures(
@@ -81,6 +90,7 @@ def figures(
     trials: Trials = "median",
     on_skipped: Callable[[str], None] = lambda _: None,
     by: str | None = None,
+    captures: Captures | None = None,
 ) -> Iterator[Figure]:
     """Yield all figures of a run, made one after the other: maps first.
 
@@ -93,6 +103,7 @@ def figures(
         on_skipped: Called for each figure that the run has no data for.
         by: The factor whose values are together on a plot; None: the only one that differs besides queues and
             competitors, or the lab; `none`: queues are together, and values of a factor apart.
+        captures: Those of the run; of a trial that has some and is drawn alone, its packets are drawn, too.
 
     Raises:
         InputError: two cells are in one place of a map, the factor of `by` does not differ, or there are too
@@ -118,6 +129,7 @@ def figures(
     if trials in _TOGETHER:
         yield from _together(tables, result, _TOGETHER[trials])
         return
+    with_packets = set(captured(tables).select("cell", "trial").iter_rows())
     for cell, trial in chosen(tables, result, trials):
         series = trial_series(tables, cell, trial)
         yield Figure(
@@ -125,6 +137,39 @@ def figures(
             f"{series.title}: goodput, smoothed RTT, queue, CE marks and congestion windows over time.",
             time_series(series),
         )
+        if captures and (cell, trial) in with_packets:
+            yield from _packets(tables, series, captures, on_skipped)
+
+
+def _packets(
+    tables: RunTables, series: TrialSeries, captures: Captures, on_skipped: Callable[[str], None]
+) -> Iterator[Figure]:
+    """Yield the figures of a trial's packets, that of sequence numbers as long as its captures exist."""
+    rest = f"{series.cell}_trial-{series.trial}"
+    try:
+        files = captures.files(series.cell, series.trial)
+    except InputError:  # which the figure that needs them reports
+        files = ()
+    view = PacketView(series, files, captures.folder)
+    drawn: tuple[tuple[str, str, Callable[[], alt.VConcatChart]], ...] = (
+        (
+            f"sojourn_{rest}",
+            "sojourn of packets in the bottleneck's queue over time, with marks and drops",
+            lambda: sojourns(tables, view),
+        ),
+        (
+            f"sequence_{rest}",
+            "sequence numbers of TCP packets over time, with marks, retransmissions and drops",
+            lambda: sequence_numbers(captures.sequences(series.cell, series.trial), view),
+        ),
+    )
+    for name, about, draw in drawn:
+        try:
+            chart = draw()
+        except InputError as error:
+            on_skipped(f"{name}: {error}")
+        else:
+            yield Figure(name, f"{series.title}: {about}.", chart, files)
 
 
 def _together(tables: RunTables, result: Decision | Measurements, how: Together) -> Iterator[Figure]:
@@ -244,7 +289,7 @@ def _of_sheet(
         "intervals.",
         goodput_against_delay(sheet),
     )
-    has_packets = captured(tables, sheet)
+    has_packets = has_captured(tables, sheet)
     for source, group, kind in _DISTRIBUTIONS:
         if source == "sojourn" and not has_packets:
             continue
@@ -363,7 +408,7 @@ def write(
             path = folder / f"{figure.name}.{form}"
             write_whole(path, render(spec, form, paper.width_px))
             files.append(path)
-        written = Written(figure.name, figure.caption, tuple(files))
+        written = Written(figure.name, figure.caption, tuple(files), figure.sources)
         found.append(written)
         on_written(written)
     write_whole(folder / INDEX, _index(found, command))
@@ -424,8 +469,18 @@ def _entry(written: Written) -> str:
     links = ", ".join(
         f'<a href="{html.escape(path.name)}">{path.suffix.removeprefix(".")}</a>' for path in written.files
     )
+    links += "".join(
+        f', <a href="{html.escape(_link(source, path))}">{html.escape(source.name)}</a>'
+        for path in written.files[:1]
+        for source in written.sources
+    )
     name = html.escape(written.name)
     return (
         f'<figure id="{name}">\n{shown}<figcaption>{caption} <code>{name}</code>: {links}</figcaption>\n'
         "</figure>"
     )
+
+
+def _link(source: Path, beside: Path) -> str:
+    """Return the address of a file on a page that is in the folder of another."""
+    return quote(Path(os.path.relpath(source.resolve(), beside.resolve().parent)).as_posix())

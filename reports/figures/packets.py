@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Packets of a trial one by one: their sojourn in the bottleneck's queue, and their sequence numbers.
+
+Of many packets some are drawn, always the same ones: each block of consecutive packets of a kind has one, at
+a place in the block that changes from block to block, as a fixed one would show a regular pattern wrongly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import altair as alt
+import polars as pl
+
+from l4sbench.errors import InputError
+from reports.colours import OKABE_ITO
+from reports.figures.ground import configured, layered, table
+from reports.figures.series import WIDTH, TrialSeries
+from reports.figures.style import config
+
+if TYPE_CHECKING:
+    from reports.result.load import RunTables
+
+MOST: Final = 2000
+"""Packets of a kind that a panel shows, at most."""
+
+HEIGHT: Final = 150
+
+_CROSS: Final = "M-1,-1L1,1M-1,1L1,-1"
+_PASSED, _SENT, _MARKED, _AGAIN, _DROPPED = "passed", "sent", "CE-marked", "sent again", "dropped"
+_GOLDEN: Final = 0.6180339887498949
+_LETTERS: Final = 105
+_ROOM: Final = 0.12
+"""Room above and below sequence numbers, and above sojourns, in units of their range."""
+_AT_TOP: Final = 0.95
+"""Height of dropped packets, which have no sojourn, in units of the axis."""
+
+
+class Captures(Protocol):
+    """The captures of a run's trials; methods raise InputError for those that cannot be read."""
+
+    @property
+    def folder(self) -> Path:
+        """The run directory, which all files are in."""
+
+    def files(self, cell: str, trial: int) -> tuple[Path, ...]:
+        """Return the captures of a trial; empty where it has none."""
+
+    def sequences(self, cell: str, trial: int) -> pl.DataFrame:
+        """Return `flow`, `t_ms`, `begin_bytes`, `retransmit`, `lost`, `marked` of TCP packets, by arrival."""
+
+
+@dataclass(frozen=True)
+class PacketView:
+    """A trial whose packets are drawn.
+
+    Attributes:
+        series: The trial over time, which names it and its flow groups.
+        files: Its captures, which the title names.
+        folder: The run directory, which they are in.
+    """
+
+    series: TrialSeries
+    files: tuple[Path, ...]
+    folder: Path
+
+    def heading(self, what: str, note: str) -> alt.TitleParams:
+        """Return the title of a figure; below it the captures, in lines that end where folders do."""
+        lines = [note]
+        if self.files:
+            place = self.files[0].parent.relative_to(self.folder).as_posix()
+            names = ", ".join(path.name for path in self.files)
+            lines += [f"captures before and behind the queue: {names} in the run's", *_broken(f"{place}/")]
+        return alt.TitleParams(f"{what}: {self.series.title}", subtitle=lines)
+
+
+def _broken(path: str) -> list[str]:
+    lines = [""]
+    for part in re.findall("[^/]*/", path):
+        if lines[-1] and len(lines[-1]) + len(part) > _LETTERS:
+            lines.append("")
+        lines[-1] += part
+    return lines
+
+
+def sojourns(tables: RunTables, view: PacketView) -> alt.VConcatChart:
+    """Draw the sojourn of the packets of a trial over their arrival, a panel per flow group.
+
+    Args:
+        tables: The run, with the packets in table `packets`.
+        view: The trial.
+
+    Raises:
+        InputError: the table has no packets of the trial.
+    """
+    of_trial = (pl.col("cell") == view.series.cell) & (pl.col("trial") == view.series.trial)
+    wanted = ("flow", "t_ms", "sojourn_ms", "lost", "marked")
+    packets = tables.scan("packets").filter(of_trial).select(wanted).collect()
+    known = packets.filter(pl.col("sojourn_ms").is_not_null() | pl.col("lost"))  # others stayed to the end
+    lost, marked = pl.col("lost"), pl.col("marked")
+    kinds = {_PASSED: ~lost & ~marked, _MARKED: marked, _DROPPED: lost}
+    panels = _panels(known.rename({"sojourn_ms": "value"}), kinds, view)
+    ranges = [(0.0, panel.most * (1 + _ROOM) or 1.0) for panel in panels]
+    note = "time in the queue and in the shaper above it; dropped packets are at the top; axes may differ"
+    chart = alt.vconcat(*_charts("sojourn, ms", panels, ranges, dict.fromkeys(_LOOKS, 0), view), spacing=10)
+    return configured(chart.properties(title=view.heading("Sojourn", note)), config())
+
+
+def sequence_numbers(sequences: pl.DataFrame, view: PacketView) -> alt.VConcatChart:
+    """Draw sequence numbers of TCP packets over their arrival at the queue, a panel per flow group.
+
+    Args:
+        sequences: The packets, as `Captures.sequences` returns them.
+        view: The trial.
+
+    Raises:
+        InputError: there is no TCP packet.
+    """
+    kinds = {
+        _SENT: ~pl.col("retransmit"),
+        _MARKED: pl.col("marked"),
+        _AGAIN: pl.col("retransmit"),
+        _DROPPED: pl.col("lost"),
+    }
+    panels = _panels(sequences.with_columns(value=pl.col("begin_bytes") / 1e6), kinds, view)
+    most = max(panel.most for panel in panels) or 1.0
+    ranges = [(-_ROOM * most, (1 + _ROOM) * most)] * len(panels)
+    note = "first byte since the connection's first; marks are above their packet, the others below"
+    beside = {_SENT: 0, _MARKED: -7, _AGAIN: 7, _DROPPED: 14}
+    chart = alt.vconcat(*_charts("sequence number, MB", panels, ranges, beside, view), spacing=10)
+    return configured(chart.properties(title=view.heading("Sequence", note)), config())
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """The packets of a flow group that are drawn.
+
+    Attributes:
+        about: The group, and how many packets of each kind it has, in words.
+        rows: `t_s`, `flow`, and `value`, by kind.
+        most: The largest value of all its packets.
+    """
+
+    about: str
+    rows: Mapping[str, pl.DataFrame]
+    most: float
+
+
+def _panels(packets: pl.DataFrame, kinds: Mapping[str, pl.Expr], view: PacketView) -> list[_Panel]:
+    """Choose the packets of each flow group that are drawn; a packet may be of several kinds."""
+    series = view.series
+    groups = series.flows.select("flow", "group").unique()
+    named = packets.join(groups, on="flow", maintain_order="left").with_columns(t_s=pl.col("t_ms") / 1000)
+    named = named.filter(pl.col("t_s").is_between(0, series.end_s))
+    found = []
+    for group in series.groups:
+        own = named.filter(pl.col("group") == group)
+        words, rows = [], {}
+        for kind, which in kinds.items():
+            of_kind = own.filter(which)
+            if of_kind.height:
+                shown, step = thinned(of_kind)
+                rows[kind] = shown.select("t_s", "flow", "value")
+                words.append(f"{of_kind.height} {kind}" + (f" (1 in {step} drawn)" if step > 1 else ""))
+        if rows:
+            values = own["value"].drop_nulls().to_list()
+            found.append(_Panel(f"{group}: {', '.join(words)}", rows, max(values, default=0.0)))
+    if not found:
+        raise InputError(f"no such packets of trial {series.trial} of {series.cell} were captured")
+    return found
+
+
+def thinned(packets: pl.DataFrame, most: int = MOST) -> tuple[pl.DataFrame, int]:
+    """Return at most so many of the packets, always the same ones, and of how many each is one."""
+    step = max(1, -(-packets.height // most))
+    place, block = pl.int_range(pl.len()) % step, pl.int_range(pl.len()) // step
+    chosen = ((block * _GOLDEN % 1) * step).floor().cast(pl.Int64)
+    # the last block may be too short for its place
+    return packets.filter((place == chosen) & (block < packets.height // step)), step
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How packets of a kind are drawn: outlined, in a colour, a shape and a size."""
+
+    colour: str
+    shape: str
+    size: int
+
+
+_LOOKS: Final[Mapping[str, _Look]] = {
+    _PASSED: _Look(OKABE_ITO[0], "circle", 3),
+    _SENT: _Look(OKABE_ITO[0], "circle", 3),
+    _MARKED: _Look(OKABE_ITO[1], "triangle-up", 14),
+    _AGAIN: _Look(OKABE_ITO[2], "diamond", 24),
+    _DROPPED: _Look(OKABE_ITO[6], _CROSS, 14),
+}
+
+
+def _charts(
+    what: str,
+    panels: Sequence[_Panel],
+    ranges: Sequence[tuple[float, float]],
+    beside: Mapping[str, int],
+    view: PacketView,
+) -> list[alt.LayerChart]:
+    """Return a chart per panel; `beside` moves packets of a kind downwards, pixels."""
+    kinds = [kind for kind in _LOOKS if any(kind in panel.rows for panel in panels)]
+    domain = alt.Scale(domain=kinds, range=[_LOOKS[kind].colour for kind in kinds])
+    shapes = alt.Scale(domain=kinds, range=[_LOOKS[kind].shape for kind in kinds])
+    found = []
+    for panel, (low, high) in zip(panels, ranges, strict=True):
+        words = "time since the trial's start, s" if panel is panels[-1] else None
+        upright = alt.Axis(tickCount=5, titleX=-38)
+        across = alt.Axis(title=words, labels=words is not None)
+        legend = None
+        if panel is panels[0]:
+            legend = alt.Legend(title=None, orient="top", symbolSize=50, symbolStrokeWidth=1, offset=3)
+        layers = []
+        for kind, rows in panel.rows.items():
+            drawn = rows.select(
+                pl.col("t_s").round(5),
+                "flow",
+                pl.lit(kind).alias("kind"),
+                pl.col("value").fill_null(low + _AT_TOP * (high - low)).round(5),
+            )
+            points: alt.Chart = alt.Chart(table(drawn.to_dicts())).mark_point(
+                strokeWidth=0.8, opacity=1, size=_LOOKS[kind].size, yOffset=beside[kind], aria=False
+            )
+            layers.append(
+                points.encode(
+                    x=alt.X("t_s:Q", scale=alt.Scale(domain=[0, view.series.end_s], nice=False), axis=across),
+                    y=alt.Y(
+                        "value:Q", title=what, scale=alt.Scale(domain=[low, high], nice=False), axis=upright
+                    ),
+                    color=alt.Color("kind:N", scale=domain, legend=legend),
+                    shape=alt.Shape("kind:N", scale=shapes, legend=legend),
+                    tooltip=["kind:N", "flow:N", "t_s:Q", "value:Q"],
+                )
+            )
+        title = alt.TitleParams(panel.about, frame="group", fontSize=11.5, fontWeight="normal", offset=4)
+        found.append(layered(layers, WIDTH, HEIGHT, title=title))
+    return found
