@@ -74,6 +74,7 @@ def figures(
     every: bool = False,
     beside: Sequence[RunLike] = (),
     by: str | None = None,
+    span_s: tuple[float, float] | None = None,
 ) -> Mapping[str, Figure]:
     """Return the figures of a run by name (docs/notebook.md); each has a `caption` and an Altair `chart`.
 
@@ -91,6 +92,8 @@ def figures(
         beside: Further runs to put on one plot with this one, each as for `decide`.
         by: The factor whose values are together on a plot; None: the only one that differs besides queues and
             competitors, or the lab; `none`: no factor.
+        span_s: Begin and end of a part of the trials that `series` chooses: the figures are those of their
+            packets in it, and no others.
 
     Raises:
         InputError: there is no such run, rule or factor, two cells are in one place of a map, or the runs
@@ -107,5 +110,5 @@ def figures(
     stored = StoredRun.find(place_of(run), runs)
     result = stored.result(filters, rule=rule, every=every)
     tables = load(run, *filters, runs=runs, every=every)
-    found = drawn(tables, result, series, by=by, captures=StoredCaptures(stored.path))
+    found = drawn(tables, result, series, by=by, captures=StoredCaptures(stored.path), span_s=span_s)
     return {figure.name: figure for figure in found}

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import as_filter, is_filter
 from l4sbench.cli.terminal import answer, answer_json, as_path, say, warn
+from l4sbench.errors import BadValueError, InputError
+from l4sbench.text.units import Duration
 from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
@@ -70,6 +72,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "trials and band: all on one plot, a line each or the median in a band; columns: 2 to 4 cells side "
         "by side, draws nothing else",
     )
+    parser.add_argument(
+        "--span",
+        metavar="SPAN",
+        help="with --figures: draw the packets of captured trials in this part of their time, such as "
+        "2s-2.5s, and nothing else",
+    )
 
 
 def wanted(args: argparse.Namespace) -> bool:
@@ -91,6 +99,7 @@ def write(args: argparse.Namespace) -> int:
 
     forms = formats(args.format)
     _paper(args)  # a wrong width is said before anything is drawn
+    span_s = _span_s(args.span) if args.span else None
     if args.beside:
         return _write_several(args, forms)
     report = args.output or args.run / "report"
@@ -112,6 +121,7 @@ def write(args: argparse.Namespace) -> int:
                 lambda why: warn(f"not drawn: {why}"),
                 args.by,
                 StoredCaptures(args.run),
+                span_s,
             ),
             folder,
             forms,
@@ -128,6 +138,18 @@ def _paper(args: argparse.Namespace) -> Paper:
     return Paper(width_of(args.width) if args.width else None, titled=not args.no_title)
 
 
+def _span_s(text: str) -> tuple[float, float]:
+    """Parse a span of time such as `2s-2.5s`; return its begin and end in seconds. Raises InputError."""
+    begin, _, end = text.partition("-")
+    try:
+        found = Duration.parse(begin).ns / 1e9, Duration.parse(end).ns / 1e9
+    except BadValueError as error:
+        raise InputError(f"{text} is not a valid span of time: {error}", "such as 2s-2.5s") from error
+    if found[0] >= found[1]:
+        raise InputError(f"{text} is not a valid span of time: its end is not after its begin")
+    return found
+
+
 def _command(args: argparse.Namespace) -> str:
     """Return the command that draws these figures again; it names runs by matrix and time, without a path."""
     from l4sbench.app import api
@@ -140,6 +162,7 @@ def _command(args: argparse.Namespace) -> str:
     words += ["--all"] if args.all else []
     words += ["--series", args.series] if args.series != "median" and not args.map else []
     words += ["--by", args.by] if args.by else []
+    words += ["--span", args.span] if args.span else []
     words += ["--width", args.width] if args.width else []
     words += ["--no-title"] if args.no_title else []
     words += ["--format", args.format] if args.format != "svg" else []

@@ -105,6 +105,8 @@ def report(args: argparse.Namespace) -> int:
         raise InputError("--by is for the figures of a run", "l4sbench report RUN --figures --by FACTOR")
     if (args.width or args.no_title) and not with_figures:
         raise InputError("--width and --no-title are for figures", "l4sbench report RUN --figures")
+    if args.span and (args.beside or args.map or args.by or args.series == "columns" or not with_figures):
+        raise InputError("--span is for the figures of packets", "l4sbench report RUN --figures --span SPAN")
     if args.open and (args.filters or args.json or with_figures or with_flent or args.against or args.claims):
         raise InputError("--open is for the page of a whole run", "l4sbench report RUN --open")
     args.run = api.find_run(args.run, args.runs)

@@ -91,6 +91,7 @@ def figures(
     on_skipped: Callable[[str], None] = lambda _: None,
     by: str | None = None,
     captures: Captures | None = None,
+    span_s: tuple[float, float] | None = None,
 ) -> Iterator[Figure]:
     """Yield all figures of a run, made one after the other: maps first.
 
@@ -104,13 +105,17 @@ def figures(
         by: The factor whose values are together on a plot; None: the only one that differs besides queues and
             competitors, or the lab; `none`: queues are together, and values of a factor apart.
         captures: Those of the run; of a trial that has some and is drawn alone, its packets are drawn, too.
+        span_s: Begin and end of the part of trials whose packets are drawn, and nothing else.
 
     Raises:
-        InputError: two cells are in one place of a map, the factor of `by` does not differ, or there are too
-            few or too many cells for columns.
+        InputError: two cells are in one place of a map, the factor of `by` does not differ, there are too few
+            or too many cells for columns, or a span is of trials without captures.
     """
     if trials == "columns":
         yield _in_columns(tables, result)
+        return
+    if span_s is not None:
+        yield from _of_trials(tables, result, trials, captures, span_s, on_skipped)
         return
     if isinstance(result, Decision):
         column = usual_by(result) if by is None else None if by == QUEUES else column_by(result, by)
@@ -129,28 +134,50 @@ def figures(
     if trials in _TOGETHER:
         yield from _together(tables, result, _TOGETHER[trials])
         return
-    with_packets = set(captured(tables).select("cell", "trial").iter_rows())
+    yield from _of_trials(tables, result, trials, captures, None, on_skipped)
+
+
+def _of_trials(
+    tables: RunTables,
+    result: Decision | Measurements,
+    trials: Trials,
+    captures: Captures | None,
+    span_s: tuple[float, float] | None,
+    on_skipped: Callable[[str], None],
+) -> Iterator[Figure]:
+    """Yield figures of trials: over time, and of packets; with a span, only of packets in it."""
+    with_packets = set(captured(tables).select("cell", "trial").iter_rows()) if captures else set()
+    if span_s and not with_packets:
+        raise InputError("no trial of these cells has captures", "capture: headers in a matrix keeps them")
     for cell, trial in chosen(tables, result, trials):
+        if span_s and (cell, trial) not in with_packets:
+            on_skipped(f"{cell}_trial-{trial}: it has no captures")
+            continue
         series = trial_series(tables, cell, trial)
-        yield Figure(
-            f"series_{cell}_trial-{trial}",
-            f"{series.title}: goodput, smoothed RTT, queue, CE marks and congestion windows over time.",
-            time_series(series),
-        )
+        if not span_s:
+            yield Figure(
+                f"series_{cell}_trial-{trial}",
+                f"{series.title}: goodput, smoothed RTT, queue, CE marks and congestion windows over time.",
+                time_series(series),
+            )
         if captures and (cell, trial) in with_packets:
-            yield from _packets(tables, series, captures, on_skipped)
+            yield from _packets(tables, series, captures, span_s, on_skipped)
 
 
 def _packets(
-    tables: RunTables, series: TrialSeries, captures: Captures, on_skipped: Callable[[str], None]
+    tables: RunTables,
+    series: TrialSeries,
+    captures: Captures,
+    span_s: tuple[float, float] | None,
+    on_skipped: Callable[[str], None],
 ) -> Iterator[Figure]:
     """Yield the figures of a trial's packets, that of sequence numbers as long as its captures exist."""
-    rest = f"{series.cell}_trial-{series.trial}"
+    rest = f"{series.cell}_trial-{series.trial}" + ("_{:g}-{:g}s".format(*span_s) if span_s else "")
     try:
         files = captures.files(series.cell, series.trial)
     except InputError:  # which the figure that needs them reports
         files = ()
-    view = PacketView(series, files, captures.folder)
+    view = PacketView(series, files, captures.folder, span_s)
     drawn: tuple[tuple[str, str, Callable[[], alt.VConcatChart]], ...] = (
         (
             f"sojourn_{rest}",

@@ -63,11 +63,18 @@ class PacketView:
         series: The trial over time, which names it and its flow groups.
         files: Its captures, which the title names.
         folder: The run directory, which they are in.
+        span_s: Begin and end of what is drawn, since the trial's start; None for all of it.
     """
 
     series: TrialSeries
     files: tuple[Path, ...]
     folder: Path
+    span_s: tuple[float, float] | None = None
+
+    @property
+    def shown_s(self) -> tuple[float, float]:
+        """Begin and end of what is drawn."""
+        return self.span_s or (0.0, self.series.end_s)
 
     def heading(self, what: str, note: str) -> alt.TitleParams:
         """Return the title of a figure; below it the captures, in lines that end where folders do."""
@@ -128,10 +135,15 @@ def sequence_numbers(sequences: pl.DataFrame, view: PacketView) -> alt.VConcatCh
         _DROPPED: pl.col("lost"),
     }
     panels = _panels(sequences.with_columns(value=pl.col("begin_bytes") / 1e6), kinds, view)
-    most = max(panel.most for panel in panels) or 1.0
-    ranges = [(-_ROOM * most, (1 + _ROOM) * most)] * len(panels)
-    note = "first byte since the connection's first; marks are above their packet, the others below"
-    beside = {_SENT: 0, _MARKED: -7, _AGAIN: 7, _DROPPED: 14}
+    # one scale for whole trials, whose slopes compare; in a part of one, flows may be far apart
+    most = max(panel.most for panel in panels)
+    ends = [(panel.least, panel.most) if view.span_s else (0.0, most) for panel in panels]
+    ranges = [(low - _ROOM * (high - low or 1.0), high + _ROOM * (high - low or 1.0)) for low, high in ends]
+    note = "first byte since the connection's first"
+    beside = dict.fromkeys(_LOOKS, 0)
+    if not view.span_s:  # all would be on one line
+        note += "; marks are above their packet, the others below"
+        beside |= {_MARKED: -7, _AGAIN: 7, _DROPPED: 14}
     chart = alt.vconcat(*_charts("sequence number, MB", panels, ranges, beside, view), spacing=10)
     return configured(chart.properties(title=view.heading("Sequence", note)), config())
 
@@ -143,11 +155,13 @@ class _Panel:
     Attributes:
         about: The group, and how many packets of each kind it has, in words.
         rows: `t_s`, `flow`, and `value`, by kind.
-        most: The largest value of all its packets.
+        least: The least value of all its packets.
+        most: The largest.
     """
 
     about: str
     rows: Mapping[str, pl.DataFrame]
+    least: float
     most: float
 
 
@@ -156,7 +170,7 @@ def _panels(packets: pl.DataFrame, kinds: Mapping[str, pl.Expr], view: PacketVie
     series = view.series
     groups = series.flows.select("flow", "group").unique()
     named = packets.join(groups, on="flow", maintain_order="left").with_columns(t_s=pl.col("t_ms") / 1000)
-    named = named.filter(pl.col("t_s").is_between(0, series.end_s))
+    named = named.filter(pl.col("t_s").is_between(*view.shown_s))
     found = []
     for group in series.groups:
         own = named.filter(pl.col("group") == group)
@@ -168,10 +182,13 @@ def _panels(packets: pl.DataFrame, kinds: Mapping[str, pl.Expr], view: PacketVie
                 rows[kind] = shown.select("t_s", "flow", "value")
                 words.append(f"{of_kind.height} {kind}" + (f" (1 in {step} drawn)" if step > 1 else ""))
         if rows:
-            values = own["value"].drop_nulls().to_list()
-            found.append(_Panel(f"{group}: {', '.join(words)}", rows, max(values, default=0.0)))
+            values = own["value"].drop_nulls().to_list() or [0.0]
+            found.append(_Panel(f"{group}: {', '.join(words)}", rows, min(values), max(values)))
     if not found:
-        raise InputError(f"no such packets of trial {series.trial} of {series.cell} were captured")
+        when = "" if view.span_s is None else "in {:g} to {:g} s of ".format(*view.span_s)
+        raise InputError(
+            f"no such packets were captured {when or 'in '}trial {series.trial} of {series.cell}"
+        )
     return found
 
 
@@ -217,7 +234,7 @@ def _charts(
     for panel, (low, high) in zip(panels, ranges, strict=True):
         words = "time since the trial's start, s" if panel is panels[-1] else None
         upright = alt.Axis(tickCount=5, titleX=-38)
-        across = alt.Axis(title=words, labels=words is not None)
+        across = alt.Axis(title=words, labels=words is not None, tickCount=10)
         legend = None
         if panel is panels[0]:
             legend = alt.Legend(title=None, orient="top", symbolSize=50, symbolStrokeWidth=1, offset=3)
@@ -234,7 +251,7 @@ def _charts(
             )
             layers.append(
                 points.encode(
-                    x=alt.X("t_s:Q", scale=alt.Scale(domain=[0, view.series.end_s], nice=False), axis=across),
+                    x=alt.X("t_s:Q", scale=alt.Scale(domain=list(view.shown_s), nice=False), axis=across),
                     y=alt.Y(
                         "value:Q", title=what, scale=alt.Scale(domain=[low, high], nice=False), axis=upright
                     ),

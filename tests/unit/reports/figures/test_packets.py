@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 from collectors.assemble import collect
 from l4sbench.app.captures import StoredCaptures
 from l4sbench.catalog import Catalog
+from l4sbench.cli import main
+from l4sbench.errors import InputError
 from l4sbench.store import Run
 from reports.figures import Figure, figures, specification
 from reports.figures import write as write_figures
 from reports.figures.packets import thinned
-from reports.result.load import load
+from reports.result.load import RunTables, load
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
 from tests.captured import captured_trial
@@ -117,6 +119,40 @@ def test_a_damaged_capture_is_named(stored: Path, tmp_path: Path) -> None:
     of_packets, (why,) = drawn(run)
     assert set(of_packets) == {"sojourn"}
     assert re.search(r"^sequence_.*: trial 1 of .*: net-rx\.pcap\.gz: ", why)
+
+
+def test_a_span_shows_its_packets_and_nothing_else(stored: Path) -> None:
+    tables = load(stored)
+    decision = decide(tables, load_rule("pam25"))
+    found = list(figures(tables, decision, captures=StoredCaptures(stored), span_s=(1.0, 1.5)))
+    assert [figure.name.partition("_")[0] for figure in found] == ["sojourn", "sequence"]
+    assert {figure.name.rpartition("_")[2] for figure in found} == {"1-1.5s"}
+    packets = tables.scan("packets").filter(pl.col("t_ms").is_between(1000, 1500)).collect()
+    for group, panel in zip(("l4s", "classic"), panels(found[1]), strict=True):
+        own = packets.filter((pl.col("group") == group) & ~pl.col("retransmit"))
+        assert [row["t_s"] * 1000 for row in panel["sent"]] == pytest.approx(own["t_ms"].to_list(), abs=0.01)
+        bottoms = [row["value"] for rows in panel.values() for row in rows]
+        spec = specification(found[1].chart)["vconcat"][0 if group == "l4s" else 1]["layer"][0]
+        low, high = spec["encoding"]["y"]["scale"]["domain"]
+        assert low < min(bottoms) <= max(bottoms) < high
+
+
+@pytest.mark.parametrize(
+    ("span", "message"),
+    [
+        ("2s", '2s is not a valid span of time: expected a duration such as 10ms, not ""; such as 2s-2.5s'),
+        ("2s-1s", "2s-1s is not a valid span of time: its end is not after its begin"),
+    ],
+)
+def test_what_is_no_span(stored: Path, span: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(stored), "--all", "--rule", "pam25", "--figures", "--span", span]) == 2
+    assert capsys.readouterr().err.strip().splitlines()[-1] == f"error: {message}"
+
+
+def test_a_span_of_a_run_without_captures(real: RunTables) -> None:
+    decision = decide(real, load_rule("pam25"))
+    with pytest.raises(InputError, match="no trial of these cells has captures"):
+        list(figures(real, decision, captures=StoredCaptures(real.folder.parent), span_s=(1.0, 2.0)))
 
 
 @given(st.integers(0, 5000), st.integers(1, 300))
