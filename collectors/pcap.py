@@ -15,15 +15,17 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.lib.stride_tricks import sliding_window_view
 
 from collectors.collector import BadRawError
-from l4sbench.disk.plain import is_plain, open_plain, read_plain
+from l4sbench.disk.plain import is_plain, open_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,9 +35,14 @@ if TYPE_CHECKING:
 GZIPPED: Final = ".gz"
 MOST_BYTES: Final = 4 << 30
 """Largest accepted size of an unpacked capture: headers of 25 million packets."""
+PIECE_BYTES: Final = 32 << 20
+"""Size of the pieces in which captures are read."""
+MOST_CAPTURED_BYTES: Final = 256 << 10
+"""Largest accepted size of a packet, as libpcap has it."""
 TCP: Final = 6
 UDP: Final = 17
 
+_HEADER_BYTES: Final = 24
 _ETHERNET: Final = 1
 _ETHERNET_BYTES: Final = 14
 _IPV4: Final = 0x0800
@@ -125,6 +132,9 @@ _ORDERS: Final = {
 _COUNTERS: Final = _ORDERS[_ACCECN0]
 
 
+_Bytes: TypeAlias = BinaryIO | gzip.GzipFile
+
+
 @dataclass(frozen=True)
 class _Records:
     """Start offset, captured bytes and time of every packet of a file."""
@@ -161,58 +171,88 @@ def find_capture(folder: Path, name: str) -> Path | None:
 def read_capture(path: Path) -> pl.DataFrame:
     """Read the TCP and UDP packets of a capture in file order, with the columns of `SCHEMA`.
 
-    Other packets are skipped, as is a last record that is cut short.
+    The file is read piece by piece, so that only the columns need memory. Other packets are skipped, as is a
+    last record that is cut short.
 
     Raises:
-        BadRawError: the file is not a capture of Ethernet in the format pcap, or is damaged.
+        BadRawError: the file is not a capture of Ethernet in the format pcap, or is damaged or too large.
     """
-    data = _read(path)
-    if len(data) < 8:
-        raise BadRawError(f"{path.name}: the capture is empty")
     try:
-        records = _pcap(data)
-    except (struct.error, ValueError) as error:
+        with _opened(path) as file:
+            form = _format(file.read(_HEADER_BYTES))
+            parts = [_columns(raw, records) for raw, records in _pieces(file, form)]
+    except (EOFError, OSError, zlib.error, struct.error, ValueError) as error:
         raise BadRawError(f"{path.name}: {error}") from error
-    return _columns(np.frombuffer(data, np.uint8), records)
+    return pl.concat(parts)
 
 
-def _read(path: Path) -> bytes:
-    try:
+@contextmanager
+def _opened(path: Path) -> Iterator[_Bytes]:
+    with open_plain(path) as file:
         if path.suffix != GZIPPED:
-            return read_plain(path)
-        with open_plain(path) as file, gzip.GzipFile(fileobj=file) as packed:
-            data = packed.read(MOST_BYTES + 1)
-    except (EOFError, OSError, zlib.error) as error:
-        raise BadRawError(f"{path.name}: {error}") from error
-    if len(data) > MOST_BYTES:  # a few MB of gzip may hold far more than memory does
-        raise BadRawError(f"{path.name}: the capture is larger than {MOST_BYTES >> 20} MB")
-    return data
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as packed:
+            yield packed
 
 
-def _pcap(data: bytes) -> _Records:
+class _Format(NamedTuple):
+    """The byte order of a capture, as `struct` names it, and the unit of the fractions of its times."""
+
+    order: str
+    fraction_ns: int
+
+
+def _format(head: bytes) -> _Format:
+    if len(head) < 8:
+        raise ValueError("the capture is empty")
     for order in "<>":
-        (magic,) = struct.unpack(f"{order}I", data[:4])
+        (magic,) = struct.unpack(f"{order}I", head[:4])
         if magic in {_MICRO, _NANO}:
             break
     else:
         raise ValueError("it is not pcap, to which editcap -F nsecpcap converts captures")
-    (link,) = struct.unpack(f"{order}I", data[20:24])
+    (link,) = struct.unpack(f"{order}I", head[20:24])
     if link & 0xFFFF != _ETHERNET:
         raise ValueError(f"link type {link & 0xFFFF} is not Ethernet")
+    return _Format(order, 1000 if magic == _MICRO else 1)
+
+
+def _pieces(file: _Bytes, form: _Format) -> Iterator[tuple[NDArray[np.uint8], _Records]]:
+    """Yield whole records in pieces of about `PIECE_BYTES`, at least one piece."""
+    rest, size = b"", _HEADER_BYTES
+    while True:
+        piece = file.read(PIECE_BYTES)
+        size += len(piece)
+        if size > MOST_BYTES:  # a few MB of gzip may hold far more than memory does
+            raise ValueError(f"the capture is larger than {MOST_BYTES >> 20} MB")
+        data = rest + piece
+        records, end = _records(data, form)
+        yield np.frombuffer(data, np.uint8), records
+        if not piece:
+            return
+        rest = data[end:]
+
+
+def _records(data: bytes, form: _Format) -> tuple[_Records, int]:
+    """Return the whole records of a piece, which begins with one, and where the last of them ends."""
     starts: list[int] = []
-    length = struct.Struct(f"{order}I").unpack_from
-    at, end = 24, len(data)
+    length = struct.Struct(f"{form.order}I").unpack_from
+    at, end = 0, len(data)
     while at + 16 <= end:
-        following: int = at + 16 + length(data, at + 8)[0]
+        captured: int = length(data, at + 8)[0]
+        if captured > MOST_CAPTURED_BYTES:  # as Wireshark does; pieces would grow up to the whole file
+            raise ValueError(f"a packet of {captured} bytes is longer than {MOST_CAPTURED_BYTES}")
+        following = at + 16 + captured
         if following > end:
             break
         starts.append(at)
         at = following
     head = np.array(starts, np.int64)
     names = ("second", "fraction", "captured", "length")
-    found = _at(np.frombuffer(data, np.uint8), head, np.dtype([(name, f"{order}u4") for name in names]))
-    second, fraction, captured = (found[name].astype(np.int64) for name in names[:3])
-    return _Records(head + 16, captured, second * 1_000_000_000 + fraction * (1000 if magic == _MICRO else 1))
+    found = _at(np.frombuffer(data, np.uint8), head, np.dtype([(name, f"{form.order}u4") for name in names]))
+    second, fraction, lengths = (found[name].astype(np.int64) for name in names[:3])
+    return _Records(head + 16, lengths, second * 1_000_000_000 + fraction * form.fraction_ns), at
 
 
 def _at(raw: NDArray[np.uint8], start: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:

@@ -136,6 +136,23 @@ def test_what_is_no_capture(tmp_path: Path, content: bytes, what: str) -> None:
         read_capture(path)
 
 
+@pytest.mark.parametrize("piece_bytes", [117, 5000])
+def test_pieces_do_not_matter(router: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
+    path = router / "net-rx.pcap.gz"
+    whole = read_capture(path)
+    monkeypatch.setattr(pcap, "PIECE_BYTES", piece_bytes)
+    assert read_capture(path).equals(whole)
+
+
+def test_a_packet_longer_than_any(cases: Path, tmp_path: Path) -> None:
+    whole = bytearray((cases / "pcap" / "net-mid-us.pcap").read_bytes())
+    whole[24 + 8 : 24 + 12] = (1 << 30).to_bytes(4, "little")
+    path = tmp_path / "x.pcap"
+    path.write_bytes(whole)
+    with pytest.raises(BadRawError, match=r"^x\.pcap: a packet of 1073741824 bytes is longer than 262144$"):
+        read_capture(path)
+
+
 def test_a_damaged_gzip_file(tmp_path: Path, router: Path) -> None:
     path = tmp_path / "x.pcap.gz"
     whole = (router / "net-mid.pcap.gz").read_bytes()
@@ -149,8 +166,12 @@ def test_a_gzip_file_that_memory_has_no_room_for(
     tmp_path: Path, router: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = gzip.decompress((router / "net-mid.pcap.gz").read_bytes())[:24]
-    path = tmp_path / "x.pcap.gz"
-    path.write_bytes(gzip.compress(head + bytes(8 << 20)))
     monkeypatch.setattr(pcap, "MOST_BYTES", 4 << 20)
-    with pytest.raises(BadRawError, match=r"x\.pcap\.gz: the capture is larger than 4 MB"):
-        read_capture(path)
+    for name, content in (
+        ("x.pcap.gz", gzip.compress(head + bytes(8 << 20))),
+        ("x.pcap", head + bytes(8 << 20)),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(BadRawError, match=rf"^{name}: the capture is larger than 4 MB$"):
+            read_capture(path)
