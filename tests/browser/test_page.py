@@ -8,15 +8,20 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from collectors.assemble import collect
+from l4sbench.catalog import Catalog
+from l4sbench.store import Run
 from reports.page import Heading, write
-from reports.result.load import RunTables
+from reports.result.load import RunTables, load
 from reports.result.measured import measure
 from tests.browser import runs
 from tests.browser.conftest import HEADING, Open, page_of
+from tests.captured import captured_trial
 
 pytestmark = pytest.mark.browser
 
@@ -211,6 +216,25 @@ def test_a_run_without_verdicts(visit: Open, small: RunTables, tmp_path: Path) -
     expect(page.locator("#cell .charts canvas, #cell .charts svg").first).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#cell")).to_be_hidden()
+
+
+def test_links_to_raw_files_and_captures(visit: Open, tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "a run", "captured", b"", 1, {})
+    captured_trial("captured-dualpi2").store(run)
+    collect(run, Catalog.load())
+    tables = load(run.path)
+    place = f"#cell/{tables.trials['cell'][0]}"
+    page = visit(place, path=page_of(tables, run.report))
+    links = page.locator("a[href^='../']")
+    expect(links).to_have_text([re.compile("^cells/"), "raw/router/"])
+    folders = [run.report / unquote(link.get_attribute("href") or "") for link in links.all()]
+    assert [sorted(path.name for path in folder.glob("*.pcap.gz")) for folder in folders] == [
+        [],
+        ["net-mid.pcap.gz", "net-rx.pcap.gz"],
+    ]
+    elsewhere = visit(place, path=page_of(tables, tmp_path / "elsewhere"))
+    expect(elsewhere.get_by_text("captures (pcap) in raw/router/")).to_be_visible()
+    expect(elsewhere.locator("a[href^='../']")).to_have_count(0)
 
 
 def test_without_the_files_beside_it(visit: Open, report: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from l4sbench.app import api
+from l4sbench.app.public import figures
 from l4sbench.catalog import Catalog
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TrialFailed
@@ -195,6 +196,9 @@ def test_captured_packets_stand_beside_the_results(lab: Lab, tmp_path: Path) -> 
     flows = api.load(ended).packet_flows
     assert set(flows["flow"]) == {"l4s-0", "classic-0"}
     assert (flows["data_packets"] > 100).all()
+    drawn = {name.partition("_")[0]: one for name, one in figures(ended, series="all").items() if one.sources}
+    assert set(drawn) == {"sojourn", "sequence"}
+    assert {file.parent for one in drawn.values() for file in one.sources} == {trial / "raw" / "router"}
 
 
 def test_packets_agree_with_what_tcp_and_the_queue_count(lab: Lab, tmp_path: Path) -> None:

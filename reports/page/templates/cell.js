@@ -180,7 +180,19 @@ function trialTable(cell, trials, chosen) {
     scrolling("Trials of this cell", el("table", { class: "plain trials" }, el("thead", {}, top), bodies)),
     el("p", { class: "quiet" }, `Trial ${chosen.trial}: seed ${chosen.seed}, ${chosen.testbed ? `on testbed ${chosen.testbed}` : "testbed not known"}, traffic from ${TOOLS[chosen.traffic] ?? chosen.traffic ?? "an unknown tool"}`
       + `${about.flows > 1 ? `, ${about.flows} flows of ${about.group}` : ""}`
-      + `${chosen.skew_ms === null ? "" : `, nodes began within ${chosen.skew_ms} ms`}, raw files in cells/${cell.id}/${chosen.folder}/`));
+      + `${chosen.skew_ms === null ? "" : `, nodes began within ${chosen.skew_ms} ms`}, raw files in `, rawFiles(cell, chosen)));
+}
+
+/** The folder of a trial's raw files, and of its captures for Wireshark; links if the page is in report/ of a run. */
+function rawFiles(cell, trial) {
+  const beside = /\/report\/[^/]*$/.test(location.pathname);
+  const link = (shown, ...parts) => (beside
+    ? el("a", { href: ["../cells", ...parts.map(encodeURIComponent), ""].join("/") }, shown) : shown);
+  const place = [cell.id, trial.folder];
+  const capturing = linesOf(trial.programs, data().programs)
+    .filter(([, lines]) => lines.some(([, command]) => command.startsWith("tcpdump "))).map(([node]) => node);
+  return [link(`cells/${place.join("/")}/`, ...place),
+    ...capturing.flatMap((node) => [", captures (pcap) in ", link(`raw/${node}/`, ...place, "raw", node)])];
 }
 
 /** Numbers that the cell's own programs wrote at {json}, by flow group. */
