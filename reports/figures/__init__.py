@@ -8,8 +8,9 @@ Importing this imports Altair: do it where a figure is wanted, not at the top of
 from reports.figures.bars import flow_bars
 from reports.figures.columns import cells_in_columns
 from reports.figures.delays import delay_distribution, delay_samples, quantiles
+from reports.figures.files import Figure, Written, write
 from reports.figures.fit import Paper, fitted, width_of
-from reports.figures.gallery import Figure, Written, chosen, figures, of_runs, the_plane, write
+from reports.figures.gallery import chosen, figures, of_runs, the_plane
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.overlay import trials_together
 from reports.figures.points import goodput_against_delay, trial_dots

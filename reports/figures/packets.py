@@ -203,7 +203,7 @@ def thinned(packets: pl.DataFrame, most: int = MOST) -> tuple[pl.DataFrame, int]
 
 @dataclass(frozen=True)
 class _Look:
-    """How packets of a kind are drawn: outlined, in a colour, a shape and a size."""
+    """The look of packets of a kind: outlined, in a colour, a shape and a size."""
 
     colour: str
     shape: str

@@ -153,7 +153,7 @@ BORDERS = {
     "l4sbench/app/pages.py": "names of files",
     "l4sbench/store/bundle.py": "names of files",
     "l4sbench/disk/trust.py": "names of files",
-    "reports/figures/gallery.py": "names of files",
+    "reports/figures/files.py": "names of files",
     "reports/figures/save.py": "names of files",
 }
 """Modules that cut up texts with dots, and what those are."""

@@ -19,7 +19,7 @@ from l4sbench import tables as schemas
 from l4sbench.cli import main
 from l4sbench.errors import InputError
 from reports.figures import figures, formats, goodput_map, javascript, save, sheets, write
-from reports.figures.gallery import INDEX
+from reports.figures.files import INDEX
 from reports.figures.save import with_lengths
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
