@@ -27,9 +27,9 @@ _OF_CONNECTION: Final = ("flow", "src_port", "connection")
 def read_sequences(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
     """Return the TCP packets with payload that arrived at the queue; None when the trial has no captures.
 
-    Columns are `flow`, `t_ms`, `begin_bytes` (the sequence number, minus that of the connection's first
-    packet), and `retransmit`, `lost` and `marked`, all as in table `packets`. Rows are sorted by flow and
-    arrival.
+    Columns are `flow`, `group`, `t_ms`, `retransmit`, `lost` and `marked` as in table `packets`, and
+    `begin_bytes`, the sequence number minus that of the connection's first packet. Rows are sorted by flow
+    and arrival.
 
     Raises:
         BadRawError: a capture is missing or damaged.
@@ -41,6 +41,7 @@ def read_sequences(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame |
     steps = wrapped(pl.col("seq").cast(pl.Int64).diff().fill_null(0), _SEQUENCE_BITS)
     return capture.data.filter((pl.col("protocol") == TCP) & (pl.col("payload_bytes") > 0)).select(
         "flow",
+        "group",
         "t_ms",
         steps.cum_sum().over(_OF_CONNECTION).alias("begin_bytes"),
         "retransmit",

@@ -34,7 +34,7 @@ HEIGHT: Final = 150
 _CROSS: Final = "M-1,-1L1,1M-1,1L1,-1"
 _PASSED, _SENT, _MARKED, _AGAIN, _DROPPED = "passed", "sent", "CE-marked", "sent again", "dropped"
 _GOLDEN: Final = 0.6180339887498949
-_LETTERS: Final = 105
+_LETTERS: Final = 110
 _ROOM: Final = 0.12
 """Room above and below sequence numbers, and above sojourns, in units of their range."""
 _AT_TOP: Final = 0.95
@@ -52,7 +52,10 @@ class Captures(Protocol):
         """Return the captures of a trial; empty where it has none."""
 
     def sequences(self, cell: str, trial: int) -> pl.DataFrame:
-        """Return `flow`, `t_ms`, `begin_bytes`, `retransmit`, `lost`, `marked` of TCP packets, by arrival."""
+        """Return the TCP packets of a trial, by arrival.
+
+        Columns are `flow`, `group`, `t_ms`, `begin_bytes`, `retransmit`, `lost`, `marked`.
+        """
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def sojourns(tables: RunTables, view: PacketView) -> alt.VConcatChart:
         InputError: the table has no packets of the trial.
     """
     of_trial = (pl.col("cell") == view.series.cell) & (pl.col("trial") == view.series.trial)
-    wanted = ("flow", "t_ms", "sojourn_ms", "lost", "marked")
+    wanted = ("flow", "group", "t_ms", "sojourn_ms", "lost", "marked")
     packets = tables.scan("packets").filter(of_trial).select(wanted).collect()
     known = packets.filter(pl.col("sojourn_ms").is_not_null() | pl.col("lost"))  # others stayed to the end
     lost, marked = pl.col("lost"), pl.col("marked")
@@ -168,12 +171,15 @@ class _Panel:
 def _panels(packets: pl.DataFrame, kinds: Mapping[str, pl.Expr], view: PacketView) -> list[_Panel]:
     """Choose the packets of each flow group that are drawn; a packet may be of several kinds."""
     series = view.series
-    groups = series.flows.select("flow", "group").unique()
-    named = packets.join(groups, on="flow", maintain_order="left").with_columns(t_s=pl.col("t_ms") / 1000)
+    # flows whose sockets nobody sampled have no name there
+    names = series.flows.select("flow", pl.col("group").alias("name")).unique()
+    named = packets.join(names, on="flow", how="left", maintain_order="left").with_columns(
+        pl.coalesce("name", "group").alias("name"), (pl.col("t_ms") / 1000).alias("t_s")
+    )
     named = named.filter(pl.col("t_s").is_between(*view.shown_s))
     found = []
-    for group in series.groups:
-        own = named.filter(pl.col("group") == group)
+    for group in dict.fromkeys([*series.groups, *named["name"].unique().sort()]):
+        own = named.filter(pl.col("name") == group)
         words, rows = [], {}
         for kind, which in kinds.items():
             of_kind = own.filter(which)

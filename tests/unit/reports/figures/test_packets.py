@@ -26,6 +26,7 @@ from reports.figures import Figure, figures, specification
 from reports.figures import write as write_figures
 from reports.figures.packets import thinned
 from reports.result.load import RunTables, load
+from reports.result.measured import measure
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
 from tests.captured import captured_trial
@@ -119,6 +120,22 @@ def test_a_damaged_capture_is_named(stored: Path, tmp_path: Path) -> None:
     of_packets, (why,) = drawn(run)
     assert set(of_packets) == {"sojourn"}
     assert re.search(r"^sequence_.*: trial 1 of .*: net-rx\.pcap\.gz: ", why)
+
+
+def test_flows_whose_sockets_nobody_samples_have_a_panel(tmp_path: Path) -> None:
+    """Short connections of `send: requests` are in no time series."""
+    run = Run.create(tmp_path / "runs", "captured", MATRIX, 1, {})
+    captured_trial("captured-sends").store(run)
+    collect(run, Catalog.load())
+    tables = load(run.path)
+    found = figures(tables, measure(tables), captures=StoredCaptures(run.path))
+    of_packets = {figure.name.partition("_")[0]: figure for figure in found if figure.sources}
+    groups = {
+        name: {panel["title"]["text"].partition(":")[0] for panel in specification(figure.chart)["vconcat"]}
+        for name, figure in of_packets.items()
+    }
+    assert groups["sojourn"] == {"l4s", "mice", "udp", "flood"}
+    assert groups["sequence"] == {"l4s", "mice"}  # others are not TCP, or have no payload
 
 
 def test_a_span_shows_its_packets_and_nothing_else(stored: Path) -> None:
