@@ -203,6 +203,9 @@ def _plot(
     if name == "goodput_mbps":
         fair: alt.Chart = alt.Chart(table([{"value": series.fair_mbps}]))
         layers.append(fair.mark_rule(strokeDash=[2, 2], strokeWidth=1).encode(y=up))
+    if not rows["value"].count():
+        nothing: alt.Chart = alt.Chart(table([{"words": "not sampled"}])).mark_text()
+        layers.append(nothing.encode(text="words:N", x=alt.value(width / 2), y=alt.value(HEIGHT / 2)))
     about: dict[str, Any] = {}
     if title:
         lines = textwrap.wrap(title, int(width / LETTER_PX), break_on_hyphens=False)

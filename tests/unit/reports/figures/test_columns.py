@@ -4,30 +4,33 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from l4sbench import tables
 from l4sbench.errors import InputError
 from reports.figures import Paper, figures, fitted, specification, trial_series
 from reports.figures.columns import POINTS
 from reports.figures.save import drawn_width
-from reports.result.load import RunTables
+from reports.result.load import RunTables, load
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
 from tests.unit.reports.conftest import Make
 
 
-def columns_of(tables: RunTables) -> dict[str, Any]:
+def columns_of(run: RunTables) -> dict[str, Any]:
     """The specification of the only figure."""
-    (figure,) = figures(tables, decide(tables, load_rule("pam25")), "columns")
+    (figure,) = figures(run, decide(run, load_rule("pam25")), "columns")
     assert figure.name == "columns"
     return specification(figure.chart)
 
 
-def rows_of(spec: dict[str, Any], plot: dict[str, Any]) -> list[dict[str, Any]]:
-    data = plot["layer"][0]["data"]
+def rows_of(spec: dict[str, Any], plot: dict[str, Any], layer: int = 0) -> list[dict[str, Any]]:
+    data = plot["layer"][layer].get("data") or plot["data"]  # Altair moves data that all layers have
     rows: list[dict[str, Any]] = data["values"] if "values" in data else spec["datasets"][data["name"]]
     return rows
 
@@ -70,6 +73,21 @@ def test_there_is_room_for_two_to_four(make: Make, count: int) -> None:
     message = f"^2 to 4 cells have room side by side, not {count};.*filters"
     with pytest.raises(InputError, match=message):
         columns_of(make(cells))
+
+
+def test_a_measure_that_a_cell_lacks_is_said_to_be_missing(real: RunTables, tmp_path: Path) -> None:
+    first = decide(real, load_rule("pam25")).cells[0].id
+    folder = shutil.copytree(real.folder, tmp_path / "tables")
+    marks = pl.when(pl.col("cell") != first).then(pl.col("delivered_ce_packets"))
+    tables.write("sockets", [real.sockets.with_columns(marks).lazy()], folder / "sockets.parquet")
+    spec = columns_of(load(tmp_path))
+    (line,) = [
+        line["hconcat"]
+        for line in spec["vconcat"]
+        if line["hconcat"][0]["layer"][0]["encoding"]["y"]["title"] == "CE marks, %"
+    ]
+    words = [[row["words"] for row in rows_of(spec, plot, -1) if "words" in row] for plot in line]
+    assert words == [["not sampled"], [], []]
 
 
 def test_nothing_to_draw_is_an_error(make: Make) -> None:
