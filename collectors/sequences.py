@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from collectors.collector import BadRawError, unreadable
 from collectors.packets import CE, read_packets, wrapped
 from collectors.pcap import TCP
 
@@ -32,14 +33,21 @@ def read_sequences(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame |
     and arrival.
 
     Raises:
-        BadRawError: a capture is missing or damaged.
+        BadRawError: a capture is missing or cannot be read.
     """
-    capture = read_packets(programs, raw)
-    if capture is None:
-        return None
+    try:
+        capture = read_packets(programs, raw)
+        return None if capture is None else _sequences(capture.data)
+    except BadRawError:
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:  # captures come from elsewhere
+        raise unreadable("the captures", error) from error
+
+
+def _sequences(data: pl.DataFrame) -> pl.DataFrame:
     # numbers go on from 0 where they wrap; no packet is half of their range from the one before
     steps = wrapped(pl.col("seq").cast(pl.Int64).diff().fill_null(0), _SEQUENCE_BITS)
-    return capture.data.filter((pl.col("protocol") == TCP) & (pl.col("payload_bytes") > 0)).select(
+    return data.filter((pl.col("protocol") == TCP) & (pl.col("payload_bytes") > 0)).select(
         "flow",
         "group",
         "t_ms",

@@ -111,7 +111,7 @@ def sojourns(tables: RunTables, view: PacketView) -> alt.VConcatChart:
     of_trial = (pl.col("cell") == view.series.cell) & (pl.col("trial") == view.series.trial)
     wanted = ("flow", "group", "t_ms", "sojourn_ms", "lost", "marked")
     packets = tables.scan("packets").filter(of_trial).select(wanted).collect()
-    known = packets.filter(pl.col("sojourn_ms").is_not_null() | pl.col("lost"))  # others stayed to the end
+    known = packets.filter(pl.col("sojourn_ms").is_finite() | pl.col("lost"))  # others stayed to the end
     lost, marked = pl.col("lost"), pl.col("marked")
     kinds = {_PASSED: ~lost & ~marked, _MARKED: marked, _DROPPED: lost}
     panels = _panels(known.rename({"sojourn_ms": "value"}), kinds, view)

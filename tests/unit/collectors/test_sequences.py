@@ -5,16 +5,20 @@
 from __future__ import annotations
 
 import csv
+import gzip
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collectors.collector import BadRawError
 from collectors.packets import read_packets
 from collectors.sequences import read_sequences
-from tests.captured import CapturedTrial
+from tests.captured import CapturedTrial, captured_trial
 
 Load = Callable[[str], CapturedTrial]
 
@@ -66,3 +70,18 @@ def test_no_captures_and_damaged_ones(captured: Load) -> None:
     for name in ("net-rx", "net-mid"):
         (trial.raw / "router" / f"{name}.pcap.gz").unlink()
     assert read_sequences(trial.programs, trial.raw) is None
+
+
+@given(place=st.integers(24, 50_000), noise=st.binary(min_size=1, max_size=200))
+def test_hostile_captures_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, place: int, noise: bytes
+) -> None:
+    trial = captured_trial("captured-dualpi2").copied(tmp_path_factory.mktemp("hostile"))
+    path = trial.raw / "router" / "net-rx.pcap.gz"
+    content = bytearray(gzip.decompress(path.read_bytes()))
+    content[place : place + len(noise)] = noise
+    path.write_bytes(gzip.compress(content, 1))
+    with suppress(BadRawError):
+        found = read_sequences(trial.programs, trial.raw)
+        assert found is not None
+        assert found.columns == ["flow", "group", "t_ms", "begin_bytes", "retransmit", "lost", "marked"]
