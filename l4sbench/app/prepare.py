@@ -167,7 +167,7 @@ class Prepared:
         """Return the measured costs of the testbed that `run` and this user know."""
         from l4sbench.planning.cost import CostBook
 
-        return CostBook.of(self.options.testbed[0], self.traits.cost, run.path if run else None)
+        return CostBook.of(self.options.testbed[0], self.traits, run.path if run else None)
 
     def plan(
         self, identity: Identity | None = None, stages: Stages | None = None, view: StoreView | None = None
@@ -178,9 +178,9 @@ class Prepared:
 
         if view is None:
             view = self.latest.to_retry(self.options.retry) if self.latest else StoreView()
-        cost = self.costs(self.latest).model()
+        costs = self.costs(self.latest).costs()
         capture = self.options.capture
-        return plan(self.matrix, view, identity, self.traits, cost, stages, capture=capture)
+        return plan(self.matrix, view, identity, self.traits, costs, stages, capture=capture)
 
     def open_testbed(
         self, *, contact: bool = True, on_state: Callable[[str], None] = lambda _: None

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from l4sbench.disk import assets
 from l4sbench.disk.memo import Memo
 from l4sbench.errors import InputError
+from l4sbench.planning.cost import Work
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
-    from l4sbench.facts.traits import CostModel
 
 _YEAR: Final = re.compile(r"[a-z]+[0-9]{2}")
 _CODE: Final = (
@@ -50,9 +50,7 @@ class ShippedMatrix:
         quick: True if it has a quick variant.
         cells: number of its cells; None if the file is not valid.
         study: study after which it is; empty for questions of l4sbench's own.
-        trials: number of trials up to the first look.
-        virtual_s: their time, in seconds of the testbed.
-        carried_mbit: the megabits that they carry.
+        work: its trials up to the first look, one for each kind of cell.
     """
 
     name: str
@@ -60,19 +58,17 @@ class ShippedMatrix:
     quick: bool
     study: str
     cells: int | None = None
-    trials: int = 0
-    virtual_s: float = 0.0
-    carried_mbit: float = 0.0
+    work: tuple[Work, ...] = ()
 
     @property
     def file(self) -> Path:
         """Its file."""
         return assets.folder("matrices") / f"{self.name}.yaml"
 
-    def work_s(self, cost: CostModel) -> float:
-        """Return the wall seconds of one worker for its trials."""
-        growing_s = self.virtual_s * cost.per_virtual_s + self.carried_mbit * cost.per_mbit_s
-        return self.trials * cost.fixed_s + growing_s
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Self:
+        """Return it again from plain data."""
+        return cls(**{**plain, "work": tuple(Work(**one) for one in plain["work"])})
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ class Shipped:
         plain = memo.load()
         with suppress(LookupError, TypeError, ValueError, AttributeError):
             return cls(
-                tuple(ShippedMatrix(**one) for one in plain["matrices"]),
+                tuple(ShippedMatrix.of(one) for one in plain["matrices"]),
                 *(tuple(Named.of(one) for one in plain[name]) for name in ("rules", "keys")),
             )
         found = cls(tuple(_matrices()), tuple(_rules()), tuple(_keys()))
@@ -154,19 +150,16 @@ def _matrices() -> Iterator[ShippedMatrix]:
 
 def _size(file: Path, catalog: Catalog) -> dict[str, Any]:
     from l4sbench.matrix import Matrix
-    from l4sbench.planning.cost import carried_mbps
+    from l4sbench.planning.cost import carried_mbps, kind_of
     from l4sbench.planning.plan import looks
 
     matrix = Matrix.load(file, catalog)
     each = looks(matrix.trials)[0]
-    lasts_s = [(cell.warmup.ns + cell.duration.ns) / 1e9 for cell in matrix.cells]
-    carried = (second * carried_mbps(cell) for second, cell in zip(lasts_s, matrix.cells, strict=True))
-    return {
-        "cells": len(matrix.asked),
-        "trials": each * len(matrix.cells),
-        "virtual_s": each * sum(lasts_s),
-        "carried_mbit": each * sum(carried),
-    }
+    work: dict[str, Work] = {}
+    for cell in matrix.cells:
+        kind, lasts_s = kind_of(cell), each * (cell.warmup.ns + cell.duration.ns) / 1e9
+        work[kind] = work.get(kind, Work(kind)).and_more(each, lasts_s, lasts_s * carried_mbps(cell))
+    return {"cells": len(matrix.asked), "work": tuple(work.values())}
 
 
 def _rules() -> Iterator[Named]:

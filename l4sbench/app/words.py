@@ -274,11 +274,11 @@ def matrices() -> list[Row]:
     from l4sbench.planning.cost import CostBook
     from l4sbench.testbeds.virtual import TRAITS
 
-    cost = CostBook.of("virtual", TRAITS.cost).model()
+    costs = CostBook.of("virtual", TRAITS).costs()
     at_once = TRAITS.workers()
 
     def minutes(one: ShippedMatrix) -> str:
-        return f"{max(1, round(one.work_s(cost) / at_once / 60))}" if one.cells is not None else ""
+        return f"{max(1, round(costs.work_s(one.work) / at_once / 60))}" if one.cells is not None else ""
 
     return [
         {

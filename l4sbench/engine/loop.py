@@ -33,7 +33,7 @@ from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.facts import events
 from l4sbench.facts.events import Status
 from l4sbench.facts.faults import texts
-from l4sbench.planning.cost import carried_mbps
+from l4sbench.planning.cost import carried_mbps, kind_of
 from l4sbench.planning.plan import Batch, PlannedTrial, ReadyBatch, Reason
 
 if TYPE_CHECKING:
@@ -316,7 +316,8 @@ class Engine:
         self._tally.ended[kept.status] += 1
         cell, costs = task.planned.cell, self._order.costs
         if kept.outcome is not None and costs is not None:
-            costs.add(kept.outcome.virtual_s, carried_mbps(cell), kept.wall_s)
+            kind = kind_of(cell, capture=self._order.plan.capture)
+            costs.add(kind, kept.outcome.virtual_s, carried_mbps(cell), kept.cost_s)
         how = (kept.status, texts(kept.faults), kept.wall_s, task.planned.trial_s, kept.path)
         self.tell(events.TrialEnded, cell.id, task.trial, *how)
         if kept.bug is not None:

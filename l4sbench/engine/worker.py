@@ -51,11 +51,15 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Kept:
-    """A trial that ended and is in the store. With a `bug` it has failed, and the run must stop."""
+    """A trial that ended and is in the store. With a `bug` it has failed, and the run must stop.
+
+    `cost_s` is processor time, the testbed's and our own, where the testbed's traits say so; else `wall_s`.
+    """
 
     status: Status
     faults: tuple[Fault, ...]
     wall_s: float
+    cost_s: float
     outcome: Outcome | None
     path: Path
     bug: Exception | None = None
@@ -79,8 +83,9 @@ class Worker:
             TrialStopped: it was ended early. Nothing of it is kept, as with any other error.
             TestbedError: no further trial can run.
         """
+        own_s = time.thread_time()
         with self.writer.begin(self._spec(task)) as partial:
-            return self._ended(under_way, partial)
+            return self._ended(under_way, partial, own_s)
 
     def _spec(self, task: Task) -> TrialSpec:
         matrix = self.plan.matrix
@@ -92,7 +97,7 @@ class Worker:
         (digest,) = self.inputs.digests(cell, (task.trial,))
         return TrialSpec(cell, task.trial, seed, programmed, place, digest, task.limit_s)
 
-    def _ended(self, under_way: UnderWay, partial: Partial) -> Kept:
+    def _ended(self, under_way: UnderWay, partial: Partial, own_s: float) -> Kept:
         started, began = datetime.now(UTC), time.monotonic()
         outcome: Outcome | None = None
         bug: Exception | None = None
@@ -140,7 +145,9 @@ class Worker:
                 ran.skew_ms,
             )
         )
-        return Kept(status, found, wall_s, outcome, path, bug)
+        computed_s = ran.cpu_s + time.thread_time() - own_s
+        cost_s = computed_s if self.testbed.traits.processor_bound else wall_s
+        return Kept(status, found, wall_s, cost_s, outcome, path, bug)
 
 
 def _failed(reason: str) -> tuple[Fault, ...]:

@@ -29,11 +29,11 @@ def late_share(late_ms: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Wall seconds of one trial: `fixed_s + virtual_s * (per_virtual_s + per_mbit_s * rate_mbps)`.
+    """The cost of one trial in seconds: `fixed_s + virtual_s * (per_virtual_s + per_mbit_s * rate_mbps)`.
 
-    `fixed_s` is the cost of even the shortest trial (boot, collection); `per_virtual_s` is wall seconds per
-    second of measured time (1 on real hosts, near 0 in virtual time); `per_mbit_s` is wall seconds per
-    megabit carried.
+    They are seconds of a processor where the traits say `processor_bound`, otherwise seconds by the clock.
+    `fixed_s` is the cost of even the shortest trial (boot, collection); `per_virtual_s` is the cost of a
+    second of measured time (1 on real hosts, near 0 in virtual time), `per_mbit_s` that of a megabit carried.
     """
 
     fixed_s: float = 1.0
@@ -41,12 +41,16 @@ class CostModel:
     per_mbit_s: float = 0.0
 
     def running_s(self, virtual_s: float, rate_mbps: float) -> float:
-        """Return the wall seconds that grow with the trial's length, without the fixed part."""
+        """Return the part that grows with the trial's length."""
         return virtual_s * (self.per_virtual_s + self.per_mbit_s * rate_mbps)
 
-    def wall_s(self, virtual_s: float, rate_mbps: float) -> float:
-        """Return the wall seconds of a trial of `virtual_s` seconds at a bottleneck of `rate_mbps`."""
+    def cost_s(self, virtual_s: float, rate_mbps: float) -> float:
+        """Return the cost of a trial of `virtual_s` seconds at a bottleneck of `rate_mbps`."""
         return self.fixed_s + self.running_s(virtual_s, rate_mbps)
+
+    def scaled(self, fixed_s: float, factor: float) -> CostModel:
+        """Return it with another fixed part, and the growing part times `factor`."""
+        return CostModel(fixed_s, self.per_virtual_s * factor, self.per_mbit_s * factor)
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,9 @@ class TestbedTraits:
     noise of their own. `parallel`: several trials may run at once, at most `slots` of them if there is a
     limit. `queues`: more trials than that may be handed over and wait there, without that time counting
     against their limits. `switches`: the nodes that are switches, each with its hardware addresses by
-    network. `cost` is the cost of a trial before any was measured; `memory_mb` is the memory of
-    one running trial, unless its connections need more (`l4sbench.program.memory`).
+    network. `cost` is the cost of a trial before any was measured; `processor_bound`: a trial computes from
+    beginning to end, so that its cost is processor time; `memory_mb` is the memory of one running trial,
+    unless its connections need more (`l4sbench.program.memory`).
     """
 
     __test__: ClassVar[bool] = False  # not a test class, although pytest would take it for one
@@ -71,6 +76,7 @@ class TestbedTraits:
     queues: bool = False
     switches: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cost: CostModel = CostModel()
+    processor_bound: bool = False
     memory_mb: int = 0
 
     def workers(self, jobs: int | None = None) -> int:

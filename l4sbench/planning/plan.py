@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Plans: which trials a run would start, and why.
 
-    plan(matrix, run.view(), testbed.identity(), testbed.traits, costs.model()) -> Plan
+    plan(matrix, run.view(), testbed.identity(), testbed.traits, book.costs()) -> Plan
 
 A plan is a pure function of the matrix, the ended trials, and the testbed's software. On a testbed that can
 change its kernels, cells that need the same kernels form one batch; batches are ordered so that few hosts
@@ -24,7 +24,7 @@ from l4sbench.disk.garbage import collector_paused
 from l4sbench.disk.userfiles import MOST_PROBLEMS
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import LEAST_TRIALS
-from l4sbench.planning.cost import carried_mbps
+from l4sbench.planning.cost import carried_mbps, kind_of
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.memory import guest_mb
 from l4sbench.program.trial import draw_unit
@@ -33,8 +33,9 @@ from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
-    from l4sbench.facts.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
+    from l4sbench.facts.traits import Identity, Needs, Stage, Stages, TestbedTraits
     from l4sbench.matrix import Matrix, Trials
+    from l4sbench.planning.cost import Costs
     from l4sbench.store import StoreView
     from l4sbench.text.units import Value
 
@@ -367,7 +368,7 @@ def plan(
     view: StoreView,
     identity: Identity | None,
     traits: TestbedTraits,
-    cost: CostModel,
+    costs: Costs,
     stages: Stages | None = None,
     *,
     capture: bool = False,
@@ -394,12 +395,13 @@ def plan(
             return None
         return TrialInputs(matrix.catalog, matrix.seed, found, traits, capture=capture)
 
-    wall_s = lru_cache(maxsize=4096)(cost.wall_s)
+    trial_s = lru_cache(maxsize=4096)(costs.trial_s)
 
     def planned(cell: Cell, inputs: TrialInputs | None) -> CellPlan:
         ended = view.of(cell.id) if view.folders else ()
         lasts_s = (cell.warmup.ns + cell.duration.ns) / 1e9
-        return CellPlan(cell, _trials(cell, numbers, inputs, ended), wall_s(lasts_s, carried_mbps(cell)))
+        wall_s = trial_s(kind_of(cell, capture=capture), lasts_s, carried_mbps(cell))
+        return CellPlan(cell, _trials(cell, numbers, inputs, ended), wall_s)
 
     with collector_paused():
         if stages is None:

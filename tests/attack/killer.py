@@ -46,6 +46,7 @@ from l4sbench.errors import L4sbenchError, TrialFailed
 from l4sbench.facts.events import Status
 from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.matrix import Matrix
+from l4sbench.planning.cost import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import Judgement, TrialSpec
 from l4sbench.store import DiskFull, Run, RunMoved, is_full, locked
@@ -118,7 +119,7 @@ def run_here(runs: Path, wanted: Matrix, sleep_s: float) -> int:
     found = Run.latest(runs, wanted.name) or small.new_run(runs, wanted)
     with locked(found, "killer") as writer:
         writer.retry(("failed",))
-        planned = plan(wanted, writer.view, testbed.identity(), testbed.traits, testbed.traits.cost)
+        planned = plan(wanted, writer.view, testbed.identity(), testbed.traits, Costs(testbed.traits.cost))
         writer.keep_matrix(wanted.source)
         result = execute(Order(planned, writer, testbed, judge, jobs=3))
         if not result.interrupted and not isinstance(result.error, DiskFull | RunMoved):

@@ -30,6 +30,7 @@ from l4sbench.errors import InputError, TestbedError, TrialFailed
 from l4sbench.facts.events import Event, TrialDiscarded, TrialEnded
 from l4sbench.facts.traits import Stage, Stages
 from l4sbench.matrix import Matrix
+from l4sbench.planning.cost import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.store import Run, locked
 from l4sbench.testbeds.fabric import FabricTestbed, keeping, testbed
@@ -141,7 +142,7 @@ class Sweep:
         identity, stages = fabric.identity(), fabric.stages()
         with locked(self.run) as writer:
             cost = fabric.traits.cost
-            planned = plan(self.matrix, writer.view, identity, fabric.traits, cost, stages=stages)
+            planned = plan(self.matrix, writer.view, identity, fabric.traits, Costs(cost), stages=stages)
             assert not fabric.check(planned.needs)
             return execute_stages(Order(planned, writer, fabric, judge, on_event=heard), fabric.enter)
 

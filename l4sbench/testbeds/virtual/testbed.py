@@ -42,6 +42,7 @@ TRAITS: Final = TestbedTraits(
     wires=True,
     parallel=True,
     cost=CostModel(fixed_s=1.0, per_virtual_s=0.002, per_mbit_s=0.0003),
+    processor_bound=True,
     memory_mb=MEMORY_MB,
 )
 
@@ -80,7 +81,7 @@ class VirtualTestbed:
 
     @property
     def traits(self) -> TestbedTraits:
-        """Traits: wires, many trials at once, wall seconds per minute of virtual time."""
+        """Traits: wires, many trials at once, processor time as cost."""
         return replace(TRAITS, slots=self._guests.places, queues=self._guests.queues)
 
     def identity(self) -> Identity:

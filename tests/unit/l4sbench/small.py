@@ -33,6 +33,7 @@ from l4sbench.facts.events import Status
 from l4sbench.facts.faults import stored_fault
 from l4sbench.facts.traits import CostModel, Identity, Needs, TestbedTraits
 from l4sbench.matrix import Matrix
+from l4sbench.planning.cost import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
 from l4sbench.store import Run, locked
@@ -170,7 +171,7 @@ def run_matrix(
     with locked(run, "l4sbench run small") as writer:
         writer.retry(retry)
         traits = testbed.traits
-        planned = plan(wanted, writer.view, testbed.identity(), traits, traits.cost, capture=capture)
+        planned = plan(wanted, writer.view, testbed.identity(), traits, Costs(traits.cost), capture=capture)
         return execute(Order(planned, writer, testbed, judge, **options))  # type: ignore[arg-type]
 
 

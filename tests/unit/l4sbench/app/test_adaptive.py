@@ -16,6 +16,7 @@ from l4sbench.app.adaptive import decider, forecast, number_of_looks
 from l4sbench.facts.events import Status
 from l4sbench.facts.faults import stored_fault
 from l4sbench.matrix import Matrix, Trials
+from l4sbench.planning.cost import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store import StoreView
@@ -57,7 +58,9 @@ def test_a_fixed_number_of_trials_asks_nobody(tmp_path: Path) -> None:
     fixed = small.matrix(tmp_path)
     assert decider(fixed, RULE) is None
     assert number_of_looks(fixed) == 1
-    assert forecast(plan(fixed, StoreView(), None, small.TRAITS, small.TRAITS.cost), RULE, None) is None
+    assert (
+        forecast(plan(fixed, StoreView(), None, small.TRAITS, Costs(small.TRAITS.cost)), RULE, None) is None
+    )
 
 
 def test_equal_trials_are_enough_and_different_ones_are_not(wanted: Matrix, trial: MakeTrial) -> None:
@@ -98,7 +101,7 @@ def test_nothing_known_is_forecast_by_the_published_cells(wanted: Matrix, tmp_pa
     """Six cells: 22 % get 2 more, 9 % another 5: 0.89 each; from 4 trials on, 22 % one and 9 % five: 0.67."""
 
     def forecast_of(matrix: Matrix) -> int:
-        planned = plan(matrix, StoreView(), None, small.TRAITS, small.TRAITS.cost)
+        planned = plan(matrix, StoreView(), None, small.TRAITS, Costs(small.TRAITS.cost))
         found = forecast(planned, RULE, tmp_path)
         assert found is not None
         assert (found.most, found.known) == (planned.most_added, 0)

@@ -8,6 +8,7 @@ import pytest
 
 from l4sbench.cli import main
 from l4sbench.cli.plan import warn_of
+from l4sbench.planning.cost import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.store import StoreView, TrialFolder
 from tests.unit.l4sbench import small
@@ -90,7 +91,9 @@ def test_trials_that_are_not_tried_again_are_listed(
 ) -> None:
     wanted = small.matrix(tmp_path)
     tries = tuple(TrialFolder(1, "aa", "failed", number) for number in (1, 2, 3))
-    planned = plan(wanted, StoreView({wanted.cells[0].id: tries}), None, small.TRAITS, small.TRAITS.cost)
+    planned = plan(
+        wanted, StoreView({wanted.cells[0].id: tries}), None, small.TRAITS, Costs(small.TRAITS.cost)
+    )
     warn_of(planned)
     shown = capsys.readouterr().err
     assert "1 trial failed 3 times and will not be tried again; --retry failed tries again" in shown

@@ -24,7 +24,7 @@ from l4sbench.facts.cell import Cell
 from l4sbench.facts.events import Progress, Status
 from l4sbench.facts.traits import CostModel
 from l4sbench.matrix import Matrix
-from l4sbench.planning.cost import CostBook
+from l4sbench.planning.cost import CostBook, Costs, kind_of
 from l4sbench.planning.plan import Reason, plan
 from l4sbench.program.trial import EndedTrial, TrialSpec
 from l4sbench.store import Run, TrialFolder, locked
@@ -180,7 +180,7 @@ def test_failed_trials_are_kept_and_tried_again(wanted: Matrix, run: Run) -> Non
     failed = [ended for ended in run.ended() if ended.status is Status.FAILED]
     assert {ended.reasons for ended in failed} == {("the guest panicked",)}
     assert (failed[0].raw / "console.log").read_text() == "Kernel panic"
-    planned = plan(wanted, run.view(), small.IDENTITY, small.TRAITS, small.TRAITS.cost)
+    planned = plan(wanted, run.view(), small.IDENTITY, small.TRAITS, Costs(small.TRAITS.cost))
     assert planned.trials[Reason.FAILED_BEFORE] == 4
 
     again = small.SmallTestbed(fault=failing(2))
@@ -427,7 +427,7 @@ def test_a_testbed_that_does_not_stop_is_given_up(
 
 def test_a_limit_is_generous(wanted: Matrix) -> None:
     costly = CostModel(fixed_s=100.0)
-    planned = plan(wanted, Run(Path("/nonexistent")).view(), small.IDENTITY, small.TRAITS, costly)
+    planned = plan(wanted, Run(Path("/nonexistent")).view(), small.IDENTITY, small.TRAITS, Costs(costly))
     chosen = planned.cells[0]
     assert worker.Task(chosen, 1).limit_s == pytest.approx(1020.0)
     assert worker.Task(chosen._replace(trial_s=1.0), 1).limit_s == 180.0
@@ -586,13 +586,23 @@ def test_costs_are_learnt_and_make_the_next_estimate(wanted: Matrix, run: Run, t
     book = CostBook("small", small.TRAITS.cost, files)
     testbed = small.SmallTestbed(sleep_s=0.1, fault=failing(2))
     small.run_matrix(wanted, run, testbed, jobs=1, costs=book)
-    measured = CostBook("small", small.TRAITS.cost, files).model()
+    measured = CostBook("small", small.TRAITS.cost, files).costs()
     real_s = [ended.wall_s for ended in run.ended() if ended.status is not Status.FAILED]
-    assert measured.wall_s(2.0, 100.0) == pytest.approx(sum(real_s) / len(real_s), rel=0.05)
-    assert measured != small.TRAITS.cost
+    assert measured.every.cost_s(2.0, 100.0) == pytest.approx(sum(real_s) / len(real_s), rel=0.05)
+    assert measured.every != small.TRAITS.cost
+    assert measured.kinds.keys() == {kind_of(cell) for cell in wanted.cells}
+
+
+def test_where_trials_compute_waiting_is_no_cost(wanted: Matrix, run: Run, tmp_path: Path) -> None:
+    files = (tmp_path / "cost.json",)
+    testbed = small.SmallTestbed(sleep_s=0.3, traits=replace(small.TRAITS, processor_bound=True))
+    small.run_matrix(wanted, run, testbed, costs=CostBook("small", small.TRAITS.cost, files))
+    found = CostBook("small", small.TRAITS.cost, files).costs().every.cost_s(2.0, 100.0)
+    assert 0.01 < found < 0.2  # what the testbed states, and our own processor time
+    assert min(ended.wall_s for ended in run.ended()) > 0.3
 
 
 def test_a_plan_without_a_testbed_cannot_be_run(wanted: Matrix, run: Run) -> None:
-    planned = plan(wanted, run.view(), None, small.TRAITS, small.TRAITS.cost)
+    planned = plan(wanted, run.view(), None, small.TRAITS, Costs(small.TRAITS.cost))
     with locked(run) as writer, pytest.raises(ValueError, match="identity"):
         execute(Order(planned, writer, small.SmallTestbed(), small.judge))

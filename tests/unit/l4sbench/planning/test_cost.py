@@ -7,21 +7,22 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app.prepare import load_matrix
-from l4sbench.facts.traits import CostModel
-from l4sbench.planning.cost import CostBook, CostSums, carried_mbps
+from l4sbench.facts.traits import CostModel, TestbedTraits
+from l4sbench.planning.cost import FILE, MOST_KINDS, CostBook, Costs, CostSums, carried_mbps, kind_of
 
+FIFO, CODEL = "line6 fifo none bulk-cubic-1", "line6 codel none bulk-cubic-1"
 SHAPE = CostModel(fixed_s=1.0, per_virtual_s=0.0, per_mbit_s=0.001)
 
 
 def measured(*trials: tuple[float, float, float]) -> CostModel:
-    sums = CostSums(SHAPE)
-    for virtual_s, rate_mbps, wall_s in trials:
-        sums = sums.with_trial(virtual_s, rate_mbps, wall_s)
-    return sums.model()
+    sums = CostSums()
+    for virtual_s, rate_mbps, cost_s in trials:
+        sums = sums.with_trial(SHAPE.running_s(virtual_s, rate_mbps), cost_s)
+    return sums.model(SHAPE)
 
 
 def test_nothing_measured_is_what_the_testbed_states() -> None:
-    assert CostSums(SHAPE).model() == SHAPE
+    assert CostSums().model(SHAPE) == SHAPE
 
 
 def test_fixed_and_growing_cost_are_told_apart_by_trials_of_different_length() -> None:
@@ -29,7 +30,7 @@ def test_fixed_and_growing_cost_are_told_apart_by_trials_of_different_length() -
     found = measured(*((s, 100.0, 0.4 + 0.3 * s) for s in (10, 30, 60)))
     assert found.fixed_s == pytest.approx(0.4)
     assert found.per_mbit_s == pytest.approx(0.003)
-    assert found.wall_s(20.0, 10.0) == pytest.approx(1.0)
+    assert found.cost_s(20.0, 10.0) == pytest.approx(1.0)
 
 
 def test_trials_of_one_length_correct_the_growing_part() -> None:
@@ -40,7 +41,7 @@ def test_trials_of_one_length_correct_the_growing_part() -> None:
 
 def test_trials_shorter_than_the_stated_fixed_cost_correct_all() -> None:
     found = measured((10.0, 100.0, 0.5))
-    assert found.wall_s(10.0, 100.0) == pytest.approx(0.5)
+    assert found.cost_s(10.0, 100.0) == pytest.approx(0.5)
     assert found.fixed_s == pytest.approx(0.25)
 
 
@@ -48,50 +49,128 @@ def test_noise_that_would_give_a_negative_cost_gives_none() -> None:
     found = measured((10.0, 100.0, 5.0), (60.0, 100.0, 2.0))
     assert found.fixed_s >= 0
     assert found.per_mbit_s >= 0
-    assert found.wall_s(35.0, 100.0) == pytest.approx(3.5)
+    assert found.cost_s(35.0, 100.0) == pytest.approx(3.5)
 
 
 def test_a_machine_that_got_faster_is_believed_soon() -> None:
     slow, fast = [(10.0, 100.0, 11.0)] * 400, [(10.0, 100.0, 3.0)] * 800
-    assert measured(*slow, *fast).wall_s(10.0, 100.0) < 4.5
+    assert measured(*slow, *fast).cost_s(10.0, 100.0) < 4.5
 
 
 def test_books_are_kept_and_the_runs_own_is_believed_first(tmp_path: Path) -> None:
     run, cache = tmp_path / "run.json", tmp_path / "deep" / "cache.json"
     book = CostBook("small", SHAPE, (run, cache))
-    assert book.model() == SHAPE
-    book.add(10.0, 100.0, 6.0)
+    assert book.costs() == Costs(SHAPE)
+    book.add(FIFO, 10.0, 100.0, 6.0)
     book.save()
     elsewhere = CostBook("small", SHAPE, (tmp_path / "other.json", cache))
-    assert elsewhere.model().wall_s(10.0, 100.0) == pytest.approx(6.0)
-    elsewhere.add(10.0, 100.0, 26.0)
+    assert elsewhere.costs().trial_s(FIFO, 10.0, 100.0) == pytest.approx(6.0)
+    elsewhere.add(FIFO, 10.0, 100.0, 26.0)
     elsewhere.save()
-    assert CostBook("small", SHAPE, (run, cache)).model().wall_s(10.0, 100.0) == pytest.approx(6.0)
-    assert CostBook("small", SHAPE, (cache,)).model().wall_s(10.0, 100.0) == pytest.approx(16.0)
+    assert CostBook("small", SHAPE, (run, cache)).costs().trial_s(FIFO, 10.0, 100.0) == pytest.approx(6.0)
+    assert CostBook("small", SHAPE, (cache,)).costs().trial_s(FIFO, 10.0, 100.0) == pytest.approx(16.0)
 
 
 def test_testbeds_do_not_mix_and_neither_do_shapes(tmp_path: Path) -> None:
     files = (tmp_path / "cost.json",)
     for name in ("one", "two"):
         book = CostBook(name, SHAPE, files)
-        book.add(10.0, 100.0, 6.0 if name == "one" else 60.0)
+        book.add(FIFO, 10.0, 100.0, 6.0 if name == "one" else 60.0)
         book.save()
-    assert CostBook("one", SHAPE, files).model().wall_s(10.0, 100.0) == pytest.approx(6.0)
+    assert CostBook("one", SHAPE, files).costs().trial_s(FIFO, 10.0, 100.0) == pytest.approx(6.0)
     other = CostModel(fixed_s=2.0)
-    assert CostBook("one", other, files).model() == other
+    assert CostBook("one", other, files).costs() == Costs(other)
+
+
+def test_a_kind_of_cell_has_a_cost_of_its_own(tmp_path: Path) -> None:
+    book = CostBook("small", SHAPE, (tmp_path / "cost.json",))
+    book.add(FIFO, 10.0, 100.0, 6.0)
+    book.add(CODEL, 10.0, 100.0, 16.0)
+    found = [book.costs().trial_s(kind, 10.0, 100.0) for kind in (FIFO, CODEL, "another")]
+    assert found == [pytest.approx(6.0), pytest.approx(16.0), pytest.approx(11.0)]
+
+
+def test_the_kinds_that_were_measured_last_are_remembered(tmp_path: Path) -> None:
+    book = CostBook("small", SHAPE, (tmp_path / "cost.json",))
+    book.add(FIFO, 10.0, 100.0, 6.0)
+    book.add(CODEL, 10.0, 100.0, 6.0)
+    for number in range(MOST_KINDS - 2):
+        book.add(f"kind {number}", 10.0, 100.0, 6.0)
+    book.add(FIFO, 10.0, 100.0, 6.0)
+    book.add("one more", 10.0, 100.0, 6.0)
+    assert len(book.costs().kinds) == MOST_KINDS
+    assert FIFO in book.costs().kinds
+    assert CODEL not in book.costs().kinds
+
+
+def test_queue_senders_and_captures_make_the_kind(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(
+        "matrix: m\nrate: 100mbit\nrtt: 10ms\nduration: 20s\nrule: none\nbuffer_bdp: 1\n"
+        "flows:\n  own: {cc: prague}\n  other: {cc: cubic, count: 3}\naxes: {aqm: [fifo, codel]}\n"
+    )
+    first, second = load_matrix(file).cells
+    assert kind_of(first) == "line6 fifo off bulk-cubic-3 bulk-prague-1"
+    assert kind_of(second, capture=True) == "line6 codel headers bulk-cubic-3 bulk-prague-1"
+
+
+def test_processor_time_is_not_read_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for bound in (False, True):
+        traits = TestbedTraits(cost=SHAPE, processor_bound=bound)
+        book = CostBook.of("small", traits, tmp_path)
+        book.add(FIFO, 10.0, 100.0, 6.0)
+        book.save()
+        assert (tmp_path / FILE).exists() is not bound
+        (tmp_path / FILE).unlink(missing_ok=True)
+
+
+SUMS = '{"n": 1, "x": 1, "y": 6, "xx": 1, "xy": 6}'
+WHOLE = (
+    '{"format": 3, "testbeds": {"small": {"shape": {"fixed_s": 1.0, "per_virtual_s": 0.0, '
+    '"per_mbit_s": 0.001}, "every": EVERY, "kinds": KINDS}}}'
+)
+
+
+def file_of(every: str = SUMS, kinds: str = "{}") -> str:
+    return WHOLE.replace("EVERY", every).replace("KINDS", kinds)
+
+
+def test_a_whole_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "cost.json"
+    file.write_text(file_of(kinds=f'{{"{FIFO}": {SUMS}}}'))
+    assert CostBook("small", SHAPE, (file,)).costs().trial_s(FIFO, 10.0, 100.0) == pytest.approx(6.0)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"format": 1}', '{"format": 2, "testbeds": {"small": {"shape": 3}}}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"format": 1}',
+        '{"format": 2, "testbeds": {"small": {"shape": 3}}}',
+        '{"format": 3, "testbeds": {"small": 3}}',
+        file_of(every="3"),
+        file_of(every='{"n": 1}'),
+        file_of(every=SUMS.replace("}", ', "more": 1}')),
+        file_of(every=SUMS.replace("6", "-6")),
+        file_of(every=SUMS.replace("6", "1e300")),
+        file_of(every=SUMS.replace("6", "true")),
+        file_of(every=SUMS.replace("6", '"six"')),
+        file_of(every=SUMS.replace('"n": 1', '"n": 1e-300')),
+        file_of(kinds="3"),
+        file_of(kinds='{"a": 3}'),
+        file_of(kinds='{"a": ' + SUMS.replace("6", "0") + "}"),
+    ],
 )
 def test_damaged_books_cost_an_estimate_and_nothing_else(tmp_path: Path, text: str) -> None:
     file = tmp_path / "cost.json"
     file.write_text(text)
     book = CostBook("small", SHAPE, (file, tmp_path))
-    assert book.model() == SHAPE
-    book.add(1.0, 1.0, 1.0)
+    assert book.costs() == Costs(SHAPE)
+    book.add(FIFO, 1.0, 1.0, 1.0)
     book.save()
-    assert CostBook("small", SHAPE, (file,)).model() != SHAPE
+    assert CostBook("small", SHAPE, (file,)).costs() != Costs(SHAPE)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +194,7 @@ def test_floods_cost_what_their_packets_cost(tmp_path: Path, flood: str, mbps: f
 
 def test_the_cache_is_where_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    book = CostBook.of("small", SHAPE)
-    book.add(10.0, 100.0, 6.0)
+    book = CostBook.of("small", TestbedTraits(cost=SHAPE))
+    book.add(FIFO, 10.0, 100.0, 6.0)
     book.save()
     assert (tmp_path / "l4sbench" / "cost.json").is_file()

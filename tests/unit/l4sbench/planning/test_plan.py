@@ -14,6 +14,7 @@ import pytest
 from l4sbench.errors import InputError
 from l4sbench.facts.traits import CostModel
 from l4sbench.matrix import Matrix
+from l4sbench.planning.cost import Costs
 from l4sbench.planning.plan import Plan, Reason, as_json, looks, plan, reason_of
 from l4sbench.store import Run, StoreView, TrialFolder
 from tests.unit.l4sbench import small
@@ -29,7 +30,7 @@ def names(*texts: str) -> tuple[TrialFolder, ...]:
 
 
 def planned(wanted: Matrix, view: StoreView | None = None, filters: Sequence[str] = ()) -> Plan:
-    return plan(wanted.select(filters), view or StoreView(), small.IDENTITY, small.TRAITS, COST)
+    return plan(wanted.select(filters), view or StoreView(), small.IDENTITY, small.TRAITS, Costs(COST))
 
 
 def folder_of(plan_: Plan, cell: int, trial: int) -> tuple[str, str]:
@@ -62,7 +63,7 @@ def test_trials_that_ended_without_captures_are_named(tmp_path: Path) -> None:
     first = planned(wanted)
     cell_id, one = folder_of(first, 0, 1)
     view = StoreView({cell_id: names(one, "2-0123456789ab")})
-    captured = plan(wanted, view, small.IDENTITY, small.TRAITS, COST, capture=True)
+    captured = plan(wanted, view, small.IDENTITY, small.TRAITS, Costs(COST), capture=True)
     reasons = [trial.reason for trial in captured.cells[0].trials]
     assert reasons == [Reason.NO_CAPTURES, Reason.INPUTS_CHANGED]
     assert captured.to_run == first.to_run
@@ -111,12 +112,12 @@ def test_without_a_testbed_what_stands_is_believed(tmp_path: Path) -> None:
     wanted = small.matrix(tmp_path)
     ids = [cell.id for cell in wanted.cells]
     view = StoreView({ids[0]: names("1-aa", "2-aa.failed-1")})
-    reasons = [t.reason for t in plan(wanted, view, None, small.TRAITS, COST).cells[0].trials]
+    reasons = [t.reason for t in plan(wanted, view, None, small.TRAITS, Costs(COST)).cells[0].trials]
     assert reasons == [Reason.ENDED, Reason.FAILED_BEFORE]
     view = StoreView(
         {ids[0]: (TrialFolder(1, "aa", "invalid"), *names(*(f"2-aa.failed-{n}" for n in (1, 2, 3))))}
     )
-    unknown = plan(wanted, view, None, small.TRAITS, COST)
+    unknown = plan(wanted, view, None, small.TRAITS, Costs(COST))
     assert [t.reason for t in unknown.cells[0].trials] == [Reason.INVALID_BEFORE, Reason.GIVEN_UP]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from l4sbench.app.api import load_matrix
 from l4sbench.facts.traits import CostModel
+from l4sbench.planning.cost import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program.memory import guest_mb, tcp_mb
 from l4sbench.store import StoreView
@@ -47,8 +48,11 @@ def test_what_is_under_way_needs_memory(tmp_path: Path, text: str, of_tcp: int, 
     (cell,) = matrix.cells
     assert (tcp_mb(cell), guest_mb(cell, 512)) == (of_tcp, of_guest)
     guests = replace(small.TRAITS, memory_mb=512)
-    planned = plan(matrix, StoreView(), small.IDENTITY, guests, CostModel())
+    planned = plan(matrix, StoreView(), small.IDENTITY, guests, Costs(CostModel()))
     assert planned.memory_mb(1) == of_guest
     assert (
-        plan(matrix, StoreView(), small.IDENTITY, replace(guests, memory_mb=0), CostModel()).memory_mb(1) == 0
+        plan(matrix, StoreView(), small.IDENTITY, replace(guests, memory_mb=0), Costs(CostModel())).memory_mb(
+            1
+        )
+        == 0
     )

@@ -19,6 +19,7 @@ from l4sbench.facts.events import Status
 from l4sbench.facts.faults import Fault, FaultKind, stored_fault
 from l4sbench.facts.traits import Identity
 from l4sbench.matrix import Matrix
+from l4sbench.planning.cost import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program import programs
 from l4sbench.program.trial import TrialSpec, draw_conditions, seed_of
@@ -321,10 +322,10 @@ def test_reading_removes_nothing(run: Run) -> None:
 
 def test_a_plan_reads_what_the_store_wrote(wanted: Matrix, run: Run, writer: RunWriter) -> None:
     identity = Identity("small", "7.0.0")
-    first = plan(wanted, writer.view, identity, small.TRAITS, small.TRAITS.cost)
+    first = plan(wanted, writer.view, identity, small.TRAITS, Costs(small.TRAITS.cost))
     (digest,) = first.inputs(identity).digests(first.cells[0].cell, [1])
     end(writer, spec_of(wanted, digest=digest))
-    second = plan(wanted, run.view(), identity, small.TRAITS, small.TRAITS.cost)
+    second = plan(wanted, run.view(), identity, small.TRAITS, Costs(small.TRAITS.cost))
     assert not second.cells[0].trials[0].runs
     assert second.to_run == first.to_run - 1
 
