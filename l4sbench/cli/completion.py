@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.cli.options import Subparsers, add_command, is_filter
+from l4sbench.cli.options import Subparsers, add_command, is_filter, lab_name
 from l4sbench.cli.terminal import answer
 from l4sbench.errors import L4sbenchError
+from l4sbench.facts.factors import DEFAULT_LAB
 
 if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
@@ -207,6 +208,7 @@ def _values(parser: argparse.ArgumentParser, words: Sequence[str]) -> Iterator[s
     """Yield what may be typed in place of the last word; nothing where the words before it are wrong."""
     from l4sbench.app import offers
     from l4sbench.catalog import Catalog
+    from l4sbench.testbeds.virtual.lab import labs
 
     begin = max((at for at, word in enumerate(words) if word.rpartition("/")[2] == "l4sbench"), default=-1)
     *before, typed = words[begin + 1 :] or ("",)
@@ -216,6 +218,8 @@ def _values(parser: argparse.ArgumentParser, words: Sequence[str]) -> Iterator[s
             catalog = Catalog.load()
             queues = before[-1] == "--queues"
             found = offers.listed(catalog.queues if queues else catalog.congestion_controls, typed)
+        elif before[:2] == ["lab", "remove"] or before[-1:] in (["--lab"], ["--name"]):
+            found = offers.listed((lab.name for lab in labs() if lab.name != DEFAULT_LAB), typed)
         else:
             args, more = parser.parse_known_args(before)
             if {"matrix", "base", "run"} & vars(args).keys():
@@ -264,7 +268,8 @@ def _teach(action: argparse.Action, words: Iterable[str]) -> None:
     import shtab
 
     metavar = str(action.metavar)
-    if (action.dest in ("filters", "cells") and action.nargs == "*") or metavar in _WITH_COMMAS:
+    several = action.dest in ("filters", "cells") and action.nargs == "*"
+    if several or metavar in _WITH_COMMAS or action.type is lab_name:
         function = "_l4sbench_values"
     elif metavar == "STUDY":
         function = "_l4sbench_studies" if action.dest == "against" else "_l4sbench_claims"

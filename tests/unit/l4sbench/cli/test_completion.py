@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.cli import main
+from l4sbench.testbeds.virtual.lab.lab import LabRecord
 from tests.patience import PATIENCE_S, ran
 
 TRY = """\
@@ -98,6 +99,40 @@ def test_bash_completes(words: str, offered: list[str], folder: Path) -> None:
     ended = ran(["bash", "--norc", "-c", TRY, "bash", *words.split()], cwd=folder, check=True)
     assert sorted(ended.stdout.split()) == sorted(offered)
     assert ended.stderr == ""
+
+
+def built(cache: Path, name: str) -> None:
+    """Leave the record of a lab in a cache."""
+    record = LabRecord(
+        inputs={},
+        compiler="gcc",
+        own_kernel=True,
+        source="a tree",
+        kernel="kernel/k",
+        kernel_digest="1",
+        kernel_release="7.3.4",
+        userland="userland/u",
+        userland_digest="2",
+        tools="tools/t",
+        tools_digest="3",
+        rootfs="rootfs/r",
+        modules={},
+        name=name,
+    )
+    file = cache / "l4sbench" / "labs" / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(record.model_dump_json(), encoding="utf-8")
+
+
+@pytest.mark.parametrize("words", ["lab remove", "plan quickstart --lab", "lab build --name"])
+def test_names_of_labs_are_those_that_are_built(words: str, folder: Path, tmp_path: Path) -> None:
+    for name in ("default", "mine", "dual-step"):
+        built(tmp_path, name)
+    argv = ["bash", "--norc", "-c", TRY, "bash", *words.split()]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    for typed, offered in (("", ["dual-step", "mine"]), ("du", ["dual-step"])):
+        ended = ran([*argv, typed], cwd=folder, env=environment, check=True)
+        assert ended.stdout.split() == offered
 
 
 SHELLS = {
