@@ -8,8 +8,8 @@ import errno
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -93,6 +93,19 @@ def refuse_other(file: Path, mark: bytes, what: str) -> None:
     """
     if file.is_symlink() or (file.is_file() and file.stat().st_size and not _has(file, mark)):
         raise _others(file, what)
+
+
+def remove_ours(folder: Path, beginnings: Mapping[str, bytes]) -> list[str]:
+    """Remove the files of these names that begin as ours do; return their names."""
+    from l4sbench.disk.plain import read_plain
+
+    removed = []
+    for name, beginning in beginnings.items():
+        with suppress(OSError):  # there is none, or no file
+            if read_plain(folder / name, _HEAD_BYTES).startswith(beginning):
+                (folder / name).unlink()
+                removed.append(name)
+    return removed
 
 
 def _has(file: Path, *marks: bytes) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.app.reading import reading, refuse_other, refuse_others, writing
+from l4sbench.app.reading import reading, refuse_other, refuse_others, remove_ours, writing
 from l4sbench.disk.files import write_whole
 from l4sbench.errors import InputError
 
@@ -65,6 +65,8 @@ class Report:
     ) -> Path:
         """Write every document and the page of a whole run, with verdicts their table, too; return the page.
 
+        Documents that are there from when the matrix had a rule, or had none, are removed.
+
         Raises:
             InputError: a file of another kind has the name of one of them, or the folder cannot be written.
         """
@@ -91,6 +93,10 @@ class Report:
                 write("verdicts", [result.frame().lazy()], verdicts)
             for name, text in texts.items():
                 write_whole(self.folder / name, text)
+            if isinstance(result, Decision):
+                remove_ours(self.folder, measured.BEGINNINGS)
+            elif remove_ours(self.folder, documents.BEGINNINGS):
+                verdicts.unlink(missing_ok=True)
             heading = pages.Heading(self.run.matrix.name, self.run.matrix.description)
             remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
             return pages.write(

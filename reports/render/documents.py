@@ -49,6 +49,15 @@ if TYPE_CHECKING:
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 
+BEGINNINGS: Final[Mapping[str, bytes]] = {
+    "decision.md": b"# Decision table\n",
+    "decision.csv": b"rule,l4s,row,column,verdict,",
+    "cells.csv": b"question,row,column,queue,",
+    "decision.json": b'{\n  "format": 1,\n  "rule": {',
+    "decision.tex": b"% written by l4sbench;",
+}
+"""What only a decision has, by name, with the beginning by which it is known."""
+
 
 def documents(
     decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.DataFrame | None = None

@@ -17,6 +17,12 @@ from reports.render.words import between, fixed_text, former_text, left_out_hint
 if TYPE_CHECKING:
     from reports.result.measured import MeasuredGroup, Measurements
 
+BEGINNINGS: Final[Mapping[str, bytes]] = {
+    "measured.csv": b"cell,label,group,number,",
+    "measured.json": b'{\n  "format": 1,\n  "rule": null,',
+}
+"""What only a run without verdicts has, by name, with the beginning by which it is known."""
+
 FORMAT: Final = 1
 """Version of the JSON document; grows when a field changes its meaning or goes away."""
 

@@ -327,6 +327,27 @@ def test_without_verdicts_a_report_has_numbers(run: Path, capsys: pytest.Capture
     assert capsys.readouterr().err.startswith(f"report: {page}\n")
 
 
+def test_what_an_earlier_rule_left_is_removed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = {"cells.csv": "my cells\n", "notes.md": "# Decision table\n"}
+    assert main(["report", str(run)]) == 0
+    report, table = run / "report", run / "tables" / "verdicts.parquet"
+    decided = {path.name for path in report.iterdir()}
+    assert {"decision.md", "decision.csv", "decision.json", "decision.tex", "cells.csv"} < decided
+    assert table.exists()
+    for name, text in own.items():
+        (report / name).write_text(text, encoding="utf-8")
+    without_rule(run)
+    assert main(["report", str(run)]) == 0
+    measured = {"index.html", "data", "measured.csv", "measured.json", "metrics.csv"}
+    assert {path.name for path in report.iterdir()} == measured | own.keys()
+    assert {name: (report / name).read_text(encoding="utf-8") for name in own} == own
+    assert not table.exists()
+    (run / "matrix.yaml").write_text(MATRIX, encoding="utf-8")
+    assert main(["report", str(run)]) == 0
+    assert {path.name for path in report.iterdir()} == decided | {"notes.md"}
+    capsys.readouterr()
+
+
 def test_without_verdicts_filters_and_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     without_rule(run)
     assert main(["report", str(run), "aqm=fifo", "--json"]) == 0
