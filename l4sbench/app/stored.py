@@ -101,13 +101,14 @@ class StoredRun:
         Raises:
             InputError: there is no trial to report.
         """
+        from reports.render.notebook import measured_html
         from reports.result.measured import measure
 
         tables, former, not_run = self._to_report(filters, every=every)
         if not tables.trials.height:
             raise InputError("no trial of the run has ended")
         first = [self.matrix.roles.get(role, role) for role in ("l4s", "classic")]
-        return replace(measure(tables, first), former=former, not_run=not_run)
+        return shown(replace(measure(tables, first), former=former, not_run=not_run), measured_html)
 
     def result(
         self, filters: Sequence[str] = (), *, rule: str | None = None, every: bool = False

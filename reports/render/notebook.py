@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Decision tables and the tables of a run in HTML, for notebooks."""
+"""Decision tables, measurements and the tables of a run in HTML, for notebooks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import polars as pl
 
 from l4sbench import tables as stored
 from l4sbench.printable import html_table, html_text
+from reports.render import measured
 from reports.render.answer import answer_text, scope_text
 from reports.render.words import GLYPHS, STAR, doubt_text, make_sure, notes, part_text, worst_text
 
 if TYPE_CHECKING:
     from reports.result.labels import Label
     from reports.result.load import RunTables
+    from reports.result.measured import Measurements
     from reports.result.verdicts import Decision, Verdict
 
 
@@ -36,6 +38,11 @@ def decision_html(decision: Decision) -> str:
         text = call if note.text == remedy else note.text.replace("; --all counts", "; every=True counts")
         parts.append(html_text(text, *note.details))
     return "".join(parts)
+
+
+def measured_html(found: Measurements) -> str:
+    """Return what the flow groups of every cell got, with what the numbers state about themselves."""
+    return html_table(measured.rows(found)) + html_text(*measured.notes(found))
 
 
 def _rows(decision: Decision, question: Label) -> Iterator[Mapping[str, object]]:

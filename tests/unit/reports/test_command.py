@@ -17,9 +17,11 @@ import pytest
 
 import l4sbench
 from l4sbench import tables
-from l4sbench.app.api import decide
+from l4sbench.app.api import EndedRun, decide
 from l4sbench.app.api import load as load_run
+from l4sbench.app.stored import StoredRun
 from l4sbench.cli import main
+from l4sbench.engine.loop import RunResult
 from l4sbench.matrix import Matrix
 from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
@@ -325,6 +327,17 @@ def test_without_verdicts_a_report_has_numbers(run: Path, capsys: pytest.Capture
     assert '["l4s","sender rtt_ms.smoothed",[22.0,' in text
     assert main(["show", str(run)]) == 0
     assert capsys.readouterr().err.startswith(f"report: {page}\n")
+
+
+def test_without_verdicts_a_notebook_shows_numbers(run: Path) -> None:
+    without_rule(run)
+    measured = StoredRun.find(run).measure()
+    text = EndedRun(run, RunResult(ok=6, invalid=0, failed=0, left=0), None, measured=measured)._repr_html_()
+    cells = [cell.partition("<")[0] for cell in text.split('<td style="text-align: left">')]
+    assert cells[cells.index("FIFO") :][:4] == ["FIFO", "l4s", "45.0", "42.5 to 47.5"]
+    assert "6 ok" in text
+    assert "no verdicts" not in text
+    assert measured._repr_html_() in text  # type: ignore[attr-defined]
 
 
 def test_what_an_earlier_rule_left_is_removed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
