@@ -230,7 +230,8 @@ def run_prepared(
     stages = staged.stages() if staged else None
     # a new run directory is made only now, so that a testbed that cannot be used leaves none behind
     runs = Path(options.runs)
-    found = prepared.latest or Run.create(runs, loaded.name, loaded.source, loaded.seed, _provenance())
+    made = _provenance(quick=options.quick)
+    found = prepared.latest or Run.create(runs, loaded.name, loaded.source, loaded.seed, made)
     with locked(found) as writer:
         writer.retry(options.retry)
         plan = prepared.plan(identity, stages, writer.view)
@@ -512,13 +513,16 @@ def compare(
         return shown(compared, comparison_html)
 
 
-def _provenance() -> dict[str, str]:
-    """Facts about the code for the manifest: `git describe`, in a checkout."""
+def _provenance(*, quick: bool) -> dict[str, str]:
+    """Return facts for the manifest: the matrix's variant and, in a checkout, `git describe`."""
     import subprocess
 
+    from l4sbench.store.run import QUICK
+
+    known = {"variant": QUICK} if quick else {}
     checkout = assets.root()
     if not (checkout / ".git").exists():
-        return {}
+        return known
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--tags"],
@@ -529,5 +533,5 @@ def _provenance() -> dict[str, str]:
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        return {}
-    return {"git": described.stdout.strip()}
+        return known
+    return {"git": described.stdout.strip(), **known}

@@ -357,6 +357,7 @@ def load_matrix(
         InputError: it carries every problem of the file.
     """
     from l4sbench.matrix import Matrix
+    from l4sbench.store import Run
     from l4sbench.store.links import refuse_links
 
     path = find_matrix(matrix)
@@ -367,14 +368,14 @@ def load_matrix(
         catalog_kept = kept_catalog(path.parent, folders)
         stored = Matrix.load(path, catalog_kept, change_trials=change_trials, stored=True, changes=changes)
         if quick:
-            raise _not_quick(path, stored.name)
+            raise _not_quick(path, stored.name, quick=Run(path.parent).manifest.quick)
         return stored
     return Matrix.load(path, catalog_dirs=folders, change_trials=change_trials, quick=quick, changes=changes)
 
 
-def _not_quick(path: Path, name: str) -> InputError:
-    """Return why --quick does not go with the copy of a matrix in a run directory."""
-    if name.endswith("-quick"):
+def _not_quick(path: Path, name: str, *, quick: bool) -> InputError:
+    """Return why --quick does not go with the copy of a matrix in a run directory, perhaps of its variant."""
+    if quick:
         return InputError(f"{short(str(path))} is the quick variant already", "leave out --quick")
     message = f"{short(str(path))} is the copy of a run, and the quick variant has a run of its own"
     if name in assets.matrices():

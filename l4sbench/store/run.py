@@ -51,6 +51,10 @@ def begun(name: str) -> datetime | None:
         return None
 
 
+QUICK: Final = "quick"
+"""The variant of a matrix that its key of this name makes, in `Manifest.provenance`."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """The facts in a run directory about itself.
@@ -60,7 +64,8 @@ class Manifest:
         created: UTC time in ISO form.
         order_seed: Shuffles the order of trials.
         l4sbench: Version that made the directory.
-        provenance: Further facts about the maker, such as `git describe`.
+        provenance: Further facts about how it was made: `git`, `git describe` of the program; `variant`, the
+            variant of the matrix that it runs.
         format: Version of the directory's format.
     """
 
@@ -70,6 +75,11 @@ class Manifest:
     l4sbench: str = __version__
     provenance: Mapping[str, str] = field(default_factory=dict)
     format: int = FORMAT
+
+    @property
+    def quick(self) -> bool:
+        """True if it runs the quick variant of its matrix."""
+        return self.provenance.get("variant") == QUICK
 
 
 @dataclass(frozen=True)

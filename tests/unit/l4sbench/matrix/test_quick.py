@@ -3,7 +3,9 @@
 """The quick variant of a matrix: its key `quick` is merged over it as a file that extends it would be."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -13,6 +15,7 @@ from l4sbench.app.words import matrices
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
+from l4sbench.store import Run
 
 WHOLE = """\
 matrix: whole
@@ -39,6 +42,7 @@ exclude:
 """
 
 
+OF_FILE = "l4sbench run FILE --quick, with the matrix file that the run was made from"
 COPY = "is the copy of a run, and the quick variant has a run of its own"
 
 
@@ -128,12 +132,9 @@ def calls_of_loading(path: Path, catalog: Catalog, *, quick: bool) -> int:
     return calls
 
 
-def stored(runs: Path, text: str) -> Path:
+def stored(runs: Path, text: str, provenance: Mapping[str, str] = MappingProxyType({})) -> Path:
     """The copy of a matrix in a run directory."""
-    run = runs / "name" / "20260102T030405Z"
-    run.mkdir(parents=True)
-    (run / "manifest.json").write_text("{}")
-    return written(run / "matrix.yaml", text)
+    return Run.create(runs, "name", text.encode(), 1, provenance).path / "matrix.yaml"
 
 
 def test_a_stored_copy_is_read_whatever_its_variant_is(tmp_path: Path) -> None:
@@ -142,16 +143,21 @@ def test_a_stored_copy_is_read_whatever_its_variant_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "provenance", "message"),
     [
-        ("mine-quick", "is the quick variant already; leave out --quick"),
-        ("quickstart", f"{COPY}; l4sbench run quickstart --quick"),
-        ("mine", f"{COPY}; l4sbench run FILE --quick, with the matrix file that the run was made from"),
+        ("mine-quick", {"variant": "quick"}, "is the quick variant already; leave out --quick"),
+        ("mine-quick-seed-7", {"variant": "quick"}, "is the quick variant already; leave out --quick"),
+        ("quickstart", {}, f"{COPY}; l4sbench run quickstart --quick"),
+        ("mine", {"git": "v1"}, f"{COPY}; {OF_FILE}"),
+        ("too-quick", {}, f"{COPY}; {OF_FILE}"),
     ],
 )
 @pytest.mark.parametrize("key", ["", "quick: {trials: 1}\n"])
-def test_a_stored_copy_has_no_variant(name: str, message: str, key: str, tmp_path: Path) -> None:
-    copy = stored(tmp_path, WHOLE.replace("matrix: whole", f"matrix: {name}") + key)
+def test_a_stored_copy_has_no_variant(
+    name: str, provenance: Mapping[str, str], message: str, key: str, tmp_path: Path
+) -> None:
+    text = WHOLE.replace("matrix: whole", f"matrix: {name}") + key
+    copy = stored(tmp_path, text, provenance)
     with pytest.raises(InputError) as caught:
         l4sbench.plan(copy, quick=True)
     assert str(caught.value) == f"{copy} {message}"
