@@ -44,7 +44,8 @@ _EXIT: Final = re.compile(r"^\(exit code (\d+)\)$", re.MULTILINE)
 
 _MASKS: Final = (
     (re.compile(r"\b\d{8}T\d{6}Z\b|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([+-]\d\d:\d\d)?"), "TIME"),
-    (re.compile(r"\b(\d+ h )?(\d+ min )?\d+(\.\d+)? (s|min|h)\b"), "DURATION"),
+    (re.compile(r"\b(\d+( s| min)? to )?(\d+ h )?(\d+ min )?\d+(\.\d+)? (s|min|h)\b"), "DURATION"),
+    (re.compile(r"; the machine is busy \(load \d+ on \d+ cores?\)|; no trial was measured here yet"), ""),
     (re.compile(r"\b\d+ at once\b|\bone after another\b"), "JOBS"),
     (re.compile(r"\b\d+(\.\d+)? [kMG]B\b"), "SIZE"),
     (re.compile(r"\b\d+ files\b"), "FILES"),

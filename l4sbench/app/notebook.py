@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from l4sbench.facts import events
 from l4sbench.printable import html_text
-from l4sbench.text.wording import as_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +72,7 @@ class _Bar:
         counts = {"ok": now.ok, "invalid": now.invalid, "failed": now.failed}
         words = [f"{now.ended}/{now.trials} trials", *(f"{n} {word}" for word, n in counts.items() if n)]
         if not over:
-            words.append(f"{as_duration(now.left_s())} left")
+            words.append(f"{now.left()} left")
         more = len(self._remarks) - _SHOWN
         remarks = [*self._remarks[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
         bar = "" if over else f'<progress max="1" value="{now.fraction:.3f}"></progress>'

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.printable import html_table, html_text
-from l4sbench.text.wording import as_duration, counted
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
@@ -73,11 +73,12 @@ def summary(plan: Plan, jobs: int) -> str:
         return f"{cells}, {sum(plan.trials.values())} trials, {ended}: nothing to run"
     parts = [f"{cells}, {sum(plan.trials.values())} trials ({reasons(plan.trials)})"]
     at_once = f" with {jobs} at once" if jobs > 1 else ""
-    parts.append(f"about {as_duration(plan.wall_s(jobs))}{at_once}")
+    estimate = plan.estimate(jobs)
+    parts.append(f"{estimate}{at_once}")
     memory_mb = plan.memory_mb(jobs)
     if memory_mb:
         parts.append(f"{memory_mb / 1000:.1f} GB of memory")
-    return ", ".join(parts)
+    return "; ".join([", ".join(parts), *estimate.remarks])
 
 
 def limits_of(plan: Plan) -> str:

@@ -178,7 +178,7 @@ class Prepared:
 
         if view is None:
             view = self.latest.to_retry(self.options.retry) if self.latest else StoreView()
-        costs = self.costs(self.latest).costs()
+        costs = self.costs(self.latest).costs(self.traits.workers(self.options.jobs))
         capture = self.options.capture
         return plan(self.matrix, view, identity, self.traits, costs, stages, capture=capture)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from l4sbench.disk import assets
 from l4sbench.disk.memo import Memo
 from l4sbench.errors import InputError
-from l4sbench.planning.cost import Work
+from l4sbench.planning.estimating import TrialWork
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -58,7 +58,7 @@ class ShippedMatrix:
     quick: bool
     study: str
     cells: int | None = None
-    work: tuple[Work, ...] = ()
+    work: tuple[TrialWork, ...] = ()
 
     @property
     def file(self) -> Path:
@@ -68,7 +68,7 @@ class ShippedMatrix:
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Self:
         """Return it again from plain data."""
-        return cls(**{**plain, "work": tuple(Work(**one) for one in plain["work"])})
+        return cls(**{**plain, "work": tuple(TrialWork(**one) for one in plain["work"])})
 
 
 @dataclass(frozen=True)
@@ -150,15 +150,15 @@ def _matrices() -> Iterator[ShippedMatrix]:
 
 def _size(file: Path, catalog: Catalog) -> dict[str, Any]:
     from l4sbench.matrix import Matrix
-    from l4sbench.planning.cost import carried_mbps, kind_of
+    from l4sbench.planning.estimating import carried_mbps, kind_of
     from l4sbench.planning.plan import looks
 
     matrix = Matrix.load(file, catalog)
     each = looks(matrix.trials)[0]
-    work: dict[str, Work] = {}
+    work: dict[str, TrialWork] = {}
     for cell in matrix.cells:
         kind, lasts_s = kind_of(cell), each * (cell.warmup.ns + cell.duration.ns) / 1e9
-        work[kind] = work.get(kind, Work(kind)).and_more(each, lasts_s, lasts_s * carried_mbps(cell))
+        work[kind] = work.get(kind, TrialWork(kind)).and_more(each, lasts_s, lasts_s * carried_mbps(cell))
     return {"cells": len(matrix.asked), "work": tuple(work.values())}
 
 

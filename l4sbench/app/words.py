@@ -269,23 +269,25 @@ def ships(file: Path) -> bool:
 def matrices() -> list[Row]:
     """Return a row for every matrix that ships with l4sbench, study after study, those without one first.
 
-    The minutes are those of the virtual testbed on this machine.
+    The time is that of the virtual testbed on this machine as it is now.
     """
     from l4sbench.planning.cost import CostBook
     from l4sbench.testbeds.virtual import TRAITS
 
-    costs = CostBook.of("virtual", TRAITS).costs()
     at_once = TRAITS.workers()
+    costs = CostBook.of("virtual", TRAITS).costs(at_once)
 
-    def minutes(one: ShippedMatrix) -> str:
-        return f"{max(1, round(costs.work_s(one.work) / at_once / 60))}" if one.cells is not None else ""
+    def time_of(one: ShippedMatrix) -> str:
+        work_s = {work.kind: costs.work_s(work) for work in one.work}
+        longest_s = max((costs.work_s(work) / work.trials for work in one.work), default=0.0)
+        return str(costs.estimate(work_s, at_once, longest_s)) if one.cells is not None else ""
 
     return [
         {
             "study": one.study,
             "matrix": one.name,
             "cells": "" if one.cells is None else str(one.cells),
-            "minutes": minutes(one),
+            "time": time_of(one),
             "quick": "yes" if one.quick else "",
             "description": one.about,
         }

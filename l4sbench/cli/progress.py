@@ -20,7 +20,7 @@ from l4sbench.cli.terminal import Styled, is_terminal, kernels_text, say
 from l4sbench.errors import L4sbenchError
 from l4sbench.facts import events
 from l4sbench.printable import printable
-from l4sbench.text.wording import as_duration, counted
+from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -141,7 +141,7 @@ class _Lines:
             case events.TrialEnded():
                 done = f"{self._progress.ended}/{self._progress.trials}"
                 over = self._progress.ended >= self._progress.trials
-                left = "" if over else f", {as_duration(self._progress.left_s())} left"
+                left = "" if over else f", {self._progress.left()} left"
                 return (f"[{done}{left}] ", *_ended(event))
             case events.RunPlanned():
                 return _planned(event)
@@ -223,17 +223,16 @@ def _state(progress: events.Progress, now_s: float) -> str:
     elif progress.stopping:
         parts.append(f"stopping, {progress.running} running")
     else:
-        parts.append(f"{as_duration(progress.left_s(now_s))} left")
+        parts.append(f"{progress.left(now_s)} left")
     return ", ".join(parts)
 
 
 def _planned(event: events.RunPlanned) -> _Line:
     if not event.trials:
         return ("nothing to run",)
-    share_s = event.work_s / max(1, event.jobs)
     workers = f"{event.jobs} at once" if event.jobs > 1 else "one after another"
     what = f"{counted(event.trials, 'trial')} of {counted(event.cells, 'cell')} to run"
-    return (f"{what}, {workers}, about {as_duration(share_s)}",)
+    return ("; ".join([f"{what}, {workers}, {event.estimate}", *event.estimate.remarks]),)
 
 
 def _ended(event: events.TrialEnded) -> _Line:

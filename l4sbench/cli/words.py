@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog.describe import Description
 
 _WIDTH: Final = 100
-_NUMBERS: Final = frozenset({"cells", "minutes", "nodes"})
+_NUMBERS: Final = frozenset({"cells", "nodes"})
 _STUDY: Final = "study"
 
 

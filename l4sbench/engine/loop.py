@@ -17,6 +17,7 @@ their own, which leaves a call for the deciding thread.
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +34,7 @@ from l4sbench.errors import PlaceLost, TestbedError, TrialFailed
 from l4sbench.facts import events
 from l4sbench.facts.events import Status
 from l4sbench.facts.faults import texts
-from l4sbench.planning.cost import carried_mbps, kind_of
+from l4sbench.planning.estimating import carried_mbps, kind_of
 from l4sbench.planning.plan import Batch, PlannedTrial, ReadyBatch, Reason
 
 if TYPE_CHECKING:
@@ -149,8 +150,7 @@ def under_way(order: Order) -> Iterator[Engine]:
         raise RunInterrupted(order.writer.run.path, replace(engine.result, interrupted=True)) from None
     finally:
         engine.crew.end()  # only after a second interrupt, or when a listener raised, does anything run
-        if order.costs is not None:
-            order.costs.save()
+        engine.learn()
     engine.tell(events.RunEnded)
     if engine.control.bug is not None:
         raise engine.control.bug
@@ -158,10 +158,15 @@ def under_way(order: Order) -> Iterator[Engine]:
 
 @dataclass
 class _Tally:
-    """Numbers of trials: those that the run should do, those given up before, and those that ended."""
+    """Numbers of trials: those that the run should do, those given up before, and those that ended.
+
+    `first_s` is when the first one started, `last_s` when the latest ended, by the clock of the machine.
+    """
 
     wanted: int
     given_up: int
+    first_s: float = 0.0
+    last_s: float = 0.0
     ended: dict[Status, int] = field(default_factory=lambda: dict.fromkeys(Status, 0))
 
 
@@ -192,7 +197,8 @@ class Engine:
         self._tally = _Tally(sum(batch.to_run for batch in batches), sum(batch.given_up for batch in batches))
         cells = sum(planned.to_run > 0 for batch in batches for planned in batch.cells)
         work_s = order.plan.work_s + self.control.jobs * order.plan.change_s
-        self.tell(events.RunPlanned, self._tally.wanted, cells, self.control.jobs, work_s)
+        estimate = order.plan.estimate(self.control.jobs)
+        self.tell(events.RunPlanned, self._tally.wanted, cells, self.control.jobs, work_s, estimate)
 
     @property
     def result(self) -> RunResult:
@@ -208,6 +214,15 @@ class Engine:
             lost=tuple(self.control.lost),
             given_up=self._tally.given_up,
         )
+
+    def learn(self) -> None:
+        """Keep what was learnt of costs."""
+        order, tally = self._order, self._tally
+        if order.costs is not None:
+            whole = not order.plan.staged and not tally.ended[Status.FAILED]  # restarts take time, too
+            took_s = tally.last_s - tally.first_s if whole else 0.0
+            order.costs.end_run(took_s, self.control.jobs, order.plan.costs.machine)
+            order.costs.save()
 
     # ---- one batch after the other
     def run(self, batch: ReadyBatch, not_ready: str = "") -> None:
@@ -297,6 +312,7 @@ class Engine:
         limit_s = math.inf if self._order.testbed.traits.queues else task.limit_s  # its testbed keeps to it
         name = f"trial {task.trial} of {cell_id}"
         trial = UnderWay(name, limit_s, is_trial=True, interrupted=self.control.was_interrupted)
+        self._tally.first_s = self._tally.first_s or time.monotonic()
         self.tell(events.TrialStarted, cell_id, task.trial, task.planned.trial_s)
         self.crew.start(partial(part.worker.run, task, trial), partial(self._trial_ended, part, task), trial)
 
@@ -314,6 +330,7 @@ class Engine:
 
     def _kept(self, part: _Part, task: Task, kept: Kept) -> None:
         self._tally.ended[kept.status] += 1
+        self._tally.last_s = time.monotonic()
         cell, costs = task.planned.cell, self._order.costs
         if kept.outcome is not None and costs is not None:
             kind = kind_of(cell, capture=self._order.plan.capture)

@@ -8,13 +8,18 @@ since the start of the run. Events come from one thread, in order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+from l4sbench.facts.estimate import NO_ESTIMATE
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from l4sbench.facts.estimate import TimeRange
 
 
 class Status(StrEnum):
@@ -27,13 +32,18 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class RunPlanned:
-    """The run begins. `work_s` is the estimated work of all its trials, wall seconds of one worker."""
+    """The run begins.
+
+    `work_s` is the estimated work of all its trials, wall seconds of one worker, `estimate` the range of the
+    wall time with all workers.
+    """
 
     at_s: float
     trials: int
     cells: int
     jobs: int
     work_s: float
+    estimate: TimeRange = NO_ESTIMATE
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,8 @@ class Progress:
     """Progress of a run: a pure fold over its events that yields rate and remaining time.
 
     `work_s` is the estimated work of the run, `done_s` that of its ended trials, both in wall seconds of
-    one worker; `running` counts the trials in progress; `over` is True after the last event.
+    one worker; `running` counts the trials in progress; `estimate` is the range before the first trial;
+    `over` is True after the last event.
     """
 
     trials: int = 0
@@ -153,6 +164,7 @@ class Progress:
     invalid: int = 0
     failed: int = 0
     discarded: int = 0
+    estimate: TimeRange = NO_ESTIMATE
     at_s: float = 0.0
     stopping: str | None = None
     over: bool = False
@@ -186,12 +198,23 @@ class Progress:
         pace = self.at_s / self.done_s  # wall seconds per second of estimated work, all workers together
         return max(0.0, todo_s * pace - (elapsed_s - self.at_s))
 
+    def left(self, now_s: float | None = None) -> TimeRange:
+        """Return the range of the wall seconds left: that of the plan, narrower as more trials have ended."""
+        planned_s = self.work_s / max(1, self.jobs)
+        left_s = self.left_s(now_s)
+        if planned_s <= 0 or self.estimate.low_s <= 0:
+            return self.estimate.between(left_s, left_s)
+        certain = math.sqrt(1 + self.ended)
+        low, high = ((end_s / planned_s) ** (1 / certain) for end_s in self.estimate.ends_s)
+        return self.estimate.between(left_s * min(1.0, low), left_s * max(1.0, high))
+
     def after(self, event: Event) -> Progress:
         """Return the progress after `event`."""
         now = replace(self, at_s=max(self.at_s, event.at_s))
         match event:
             case RunPlanned():
                 now = replace(now, trials=event.trials, jobs=event.jobs, work_s=event.work_s)
+                now = replace(now, estimate=event.estimate)
             case TrialsAdded():
                 now = replace(now, trials=now.trials + len(event.trials), work_s=now.work_s + event.work_s)
             case StageEntered():

@@ -34,11 +34,13 @@ class CostModel:
     They are seconds of a processor where the traits say `processor_bound`, otherwise seconds by the clock.
     `fixed_s` is the cost of even the shortest trial (boot, collection); `per_virtual_s` is the cost of a
     second of measured time (1 on real hosts, near 0 in virtual time), `per_mbit_s` that of a megabit carried.
+    `spread` is the standard deviation of its error where nothing was measured, as a logarithm.
     """
 
     fixed_s: float = 1.0
     per_virtual_s: float = 1.0
     per_mbit_s: float = 0.0
+    spread: float = 0.3
 
     def running_s(self, virtual_s: float, rate_mbps: float) -> float:
         """Return the part that grows with the trial's length."""
@@ -50,7 +52,7 @@ class CostModel:
 
     def scaled(self, fixed_s: float, factor: float) -> CostModel:
         """Return it with another fixed part, and the growing part times `factor`."""
-        return CostModel(fixed_s, self.per_virtual_s * factor, self.per_mbit_s * factor)
+        return CostModel(fixed_s, self.per_virtual_s * factor, self.per_mbit_s * factor, self.spread)
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,19 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The cost of trials, learnt from those that ended; kept in the run, and in the user's cache for later runs.
 
-    book = CostBook.of("virtual", traits, run)
-    book.costs().trial_s(kind_of(cell), 60.0, carried_mbps(cell))
-
 Cost is processor time where the traits say so: it hardly depends on what else the machine does. Elsewhere it
 is time by the clock. A testbed declares the form of its cost (`CostModel`). Two numbers are measured, for
 every kind of cell and for all kinds together: the fixed part, and a factor on the part that grows with the
 trial's length. They are fitted by least squares over running sums, so that any number of trials needs only a
-few numbers. Floods of short packets count as the bulk transfer that costs as much (`carried_mbps`).
+few numbers. Beside them are the errors that estimates had, which make the width of the next ones.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -26,10 +23,10 @@ from platformdirs import user_cache_path
 from l4sbench.disk.files import write_whole
 from l4sbench.disk.userfiles import read_json
 from l4sbench.errors import InputError
-from l4sbench.program.timing import length
+from l4sbench.facts.estimate import LocalMachine
+from l4sbench.planning.estimating import Costs, ends_s
 
 if TYPE_CHECKING:
-    from l4sbench.facts.cell import Cell
     from l4sbench.facts.traits import CostModel, TestbedTraits
 
 FILE: Final = "cost.json"
@@ -43,39 +40,23 @@ _SPREAD: Final = 0.2
 MOST_KINDS: Final = 500
 """Number of kinds of cell that a file remembers: the latest."""
 
+_FAR: Final = 5.0
+"""Largest error of an estimate that counts, as a logarithm: more is no matter of chance."""
+
+_GUESSES: Final = 4.0
+"""Weight of what is guessed before any error is known, in errors."""
+
+_OF_NEW: Final = 0.5
+_OF_KNOWN: Final = 0.15
+_OF_RUNS: Final = 0.2
+"""Guesses for kinds that were not measured, of those that were, and of whole runs, as parts of the
+spread that a testbed declares."""
+
+_QUIET: Final = 1.5
+"""Load lengthens the trials of a quiet machine by less than this."""
+
 _MOST: Final = 1e15
 """Largest sum that a file may have; its squares are far from the limits of floating-point numbers."""
-
-
-def carried_mbps(cell: Cell) -> float:
-    """Return the rate of a bulk transfer that costs as much as what a cell sends."""
-    found, whole = cell.rate.mbps, cell.warmup.ns + cell.duration.ns
-    if not any(kind.each_mbit for kind in cell.kinds):
-        return found
-    for group in cell.groups:
-        lasts = min(length(cell, group, group.start).ns, max(0, whole - group.start.ns))
-        found += group.sends.each_mbit * group.sends.each_per_s * group.count * lasts / whole
-    return found
-
-
-def kind_of(cell: Cell, *, capture: bool = False) -> str:
-    """Return the kind of a cell: what its cost depends on beside rate and length, in words.
-
-    With `capture` its packets are captured, whatever the cell says.
-    """
-    groups = tuple([tuple([cell.get(f"{name}.{key}") for key in _OF_GROUP]) for name in cell.group_names])
-    return _kind(cell.topology, cell.aqm, "headers" if capture else cell.capture, groups)
-
-
-_OF_GROUP: Final = ("send", "cc", "count")
-
-
-@lru_cache(maxsize=4096)
-def _kind(*parts: object) -> str:
-    *place, groups = parts
-    assert isinstance(groups, tuple)  # noqa: S101  (for the type checker)
-    words = sorted("-".join(str(value) for value in group if value is not None) for group in groups)
-    return " ".join([*map(str, place), *words])
 
 
 @dataclass(frozen=True)
@@ -129,29 +110,88 @@ class CostSums:
         return sums
 
 
-def _numbers(plain: object, of: type) -> dict[str, float]:
+def _numbers(plain: object, of: type, least: float = 0.0) -> dict[str, float]:
     """Return the fields of a dataclass of sums from a file."""
     if not isinstance(plain, Mapping) or plain.keys() != {one.name for one in fields(of)}:
         raise TypeError
-    if not all(type(value) in {int, float} and 0 <= value <= _MOST for value in plain.values()):
+    if not all(type(value) in {int, float} and least <= value <= _MOST for value in plain.values()):
         raise ValueError("out of range")
     return {str(name): float(value) for name, value in plain.items()}
 
 
 @dataclass(frozen=True)
+class EstimateErrors:
+    """Sums over errors of estimates, each the logarithm of true by estimated."""
+
+    n: float = 0.0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def with_error(self, true_s: float, estimated_s: float) -> EstimateErrors:
+        """Return the sums with a further error."""
+        error = min(_FAR, max(-_FAR, math.log(true_s / estimated_s)))
+        kept = 0.5 if self.n >= _MEMORY else 1.0
+        return EstimateErrors(
+            self.n * kept + 1, self.total * kept + error, self.squares * kept + error * error
+        )
+
+    def spread(self, guess: float) -> float:
+        """Return the standard deviation about no error; a guess has the weight of some errors."""
+        return math.sqrt((self.squares + _GUESSES * guess**2) / (self.n + _GUESSES))
+
+    def factor(self) -> float:
+        """Return by what to multiply estimates."""
+        return math.exp(self.total / (self.n + _GUESSES))
+
+    @classmethod
+    def read(cls, plain: object) -> Self:
+        """Return the sums that a file has.
+
+        Raises:
+            TypeError, ValueError: they are not sums of errors.
+        """
+        errors = cls(**_numbers(plain, cls, least=-_MOST))
+        most = _FAR * max(0.0, errors.n)
+        if not (errors.n == 0 or errors.n >= 1) or abs(errors.total) > most:
+            raise ValueError("not the sums of errors")
+        if not 0 <= errors.squares <= _FAR * most:
+            raise ValueError("not the sums of squares")
+        return errors
+
+
+@dataclass(frozen=True)
 class Learnt:
-    """Everything measured on one testbed: the sums of all trials, and those of each kind of cell."""
+    """Everything measured on one testbed.
+
+    Attributes:
+        every: The sums of all trials.
+        kinds: Those of each kind of cell.
+        known: Errors of the costs of trials of a kind that was measured before.
+        new: Errors of the costs of the first trials of kinds.
+        pace: Errors of the wall times of runs on a quiet machine, where the costs of their trials are known.
+        runs: Errors of the costs of whole runs, with kinds that were measured before.
+    """
 
     every: CostSums = CostSums()
     kinds: Mapping[str, CostSums] = field(default_factory=dict)
+    known: EstimateErrors = EstimateErrors()
+    new: EstimateErrors = EstimateErrors()
+    pace: EstimateErrors = EstimateErrors()
+    runs: EstimateErrors = EstimateErrors()
 
-    def with_trial(self, kind: str, growing_s: float, cost_s: float) -> Learnt:
+    def with_trial(self, kind: str, growing_s: float, cost_s: float, estimated_s: float) -> Learnt:
         """Return it with a further trial."""
+        if kind in self.kinds:
+            learnt = replace(self, known=self.known.with_error(cost_s, estimated_s))
+        elif self.every.n:
+            learnt = replace(self, new=self.new.with_error(cost_s, estimated_s))
+        else:
+            learnt = self
         kinds = {name: sums for name, sums in self.kinds.items() if name != kind}
         while len(kinds) >= MOST_KINDS:
             kinds.pop(next(iter(kinds)))
         kinds[kind] = self.kinds.get(kind, CostSums()).with_trial(growing_s, cost_s)
-        return replace(self, every=self.every.with_trial(growing_s, cost_s), kinds=kinds)
+        return replace(learnt, every=self.every.with_trial(growing_s, cost_s), kinds=kinds)
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Self:
@@ -161,56 +201,28 @@ class Learnt:
             KeyError, TypeError, ValueError, AttributeError: it is damaged.
         """
         kinds = list(plain["kinds"].items())[-MOST_KINDS:]
-        return cls(CostSums.read(plain["every"]), {name: CostSums.read(sums) for name, sums in kinds})
-
-
-@dataclass(frozen=True)
-class Work:
-    """Trials of a kind of cell: their number, their seconds on the testbed, the megabits that they carry."""
-
-    kind: str
-    trials: float = 0.0
-    virtual_s: float = 0.0
-    carried_mbit: float = 0.0
-
-    def and_more(self, trials: float, virtual_s: float, carried_mbit: float) -> Work:
-        """Return it with further trials."""
-        return Work(
-            self.kind,
-            self.trials + trials,
-            self.virtual_s + virtual_s,
-            self.carried_mbit + carried_mbit,
+        errors = (EstimateErrors.read(plain[name]) for name in ("known", "new", "pace", "runs"))
+        return cls(
+            CostSums.read(plain["every"]), {name: CostSums.read(sums) for name, sums in kinds}, *errors
         )
 
-    def cost_s(self, model: CostModel) -> float:
-        """Return what all of it costs."""
-        growing_s = self.virtual_s * model.per_virtual_s + self.carried_mbit * model.per_mbit_s
-        return self.trials * model.fixed_s + growing_s
-
 
 @dataclass(frozen=True)
-class Costs:
-    """The costs that plans are made with.
+class _Spent:
+    """Costs of the trials of a run; `known_s` and `expected_s` of those whose kind was measured before it."""
 
-    Attributes:
-        every: Of a kind of cell that was not measured.
-        kinds: Of those that were.
-    """
+    cost_s: float = 0.0
+    longest_s: float = 0.0
+    known_s: float = 0.0
+    expected_s: float = 0.0
 
-    every: CostModel
-    kinds: Mapping[str, CostModel] = field(default_factory=dict)
-
-    def of(self, kind: str) -> CostModel:
-        """Return the cost of a kind of cell."""
-        return self.kinds.get(kind, self.every)
-
-    def trial_s(self, kind: str, virtual_s: float, rate_mbps: float) -> float:
-        """Return the estimated wall seconds that a worker needs for a trial."""
-        return self.of(kind).cost_s(virtual_s, rate_mbps)
-
-    def work_s(self, work: Iterable[Work]) -> float:
-        """Return the estimated wall seconds that a worker needs for all of it."""
-        return sum(one.cost_s(self.of(one.kind)) for one in work)
+    def with_trial(self, cost_s: float, expected_s: float) -> _Spent:
+        return _Spent(
+            self.cost_s + cost_s,
+            max(self.longest_s, cost_s),
+            self.known_s + (cost_s if expected_s > 0 else 0.0),
+            self.expected_s + expected_s,
+        )
 
 
 class CostBook:
@@ -220,11 +232,20 @@ class CostBook:
     that cannot be read or written only makes the estimate worse.
     """
 
-    def __init__(self, testbed: str, shape: CostModel, files: tuple[Path, ...]) -> None:
+    def __init__(
+        self,
+        testbed: str,
+        shape: CostModel,
+        files: tuple[Path, ...],
+        load: Callable[[], LocalMachine] | None = None,
+    ) -> None:
         self._testbed = testbed
         self._shape = shape
         self._files = files
+        self._load_now = load
+        self._spent = _Spent()
         self._learnt = [self._load(file) for file in files]
+        self._before = self._costs(self._best)
 
     @classmethod
     def of(cls, testbed: str, traits: TestbedTraits, run: Path | None = None) -> CostBook:
@@ -234,19 +255,65 @@ class CostBook:
         """
         cache = user_cache_path("l4sbench") / FILE
         own = run is not None and not traits.processor_bound
-        return cls(testbed, traits.cost, (run / FILE, cache) if run is not None and own else (cache,))
+        files = (run / FILE, cache) if run is not None and own else (cache,)
+        return cls(testbed, traits.cost, files, LocalMachine.now if traits.processor_bound else None)
 
-    def costs(self) -> Costs:
-        """Return the best known costs."""
-        known = next((learnt for learnt in self._learnt if learnt.every.n > 0), Learnt())
-        kinds = {kind: sums.model(self._shape) for kind, sums in known.kinds.items()}
-        return Costs(known.every.model(self._shape), kinds)
+    def costs(self, jobs: int = 1) -> Costs:
+        """Return the best known costs, for so many trials at once on the machine as it is now."""
+        return self._costs(self._best, jobs, self._load_now() if self._load_now is not None else None)
+
+    @property
+    def _best(self) -> Learnt:
+        return next((learnt for learnt in self._learnt if learnt.every.n > 0), Learnt())
+
+    def _costs(self, known: Learnt, jobs: int = 1, machine: LocalMachine | None = None) -> Costs:
+        declared = self._shape.spread
+        measured = known.every.n > 0
+        runs = known.runs.spread(declared * _OF_RUNS), known.pace.spread(declared * _OF_RUNS)
+        return Costs(
+            known.every.model(self._shape),
+            {kind: sums.model(self._shape) for kind, sums in known.kinds.items()},
+            (
+                known.new.spread(declared * _OF_NEW),
+                known.known.spread(declared * _OF_KNOWN),
+                math.hypot(*runs, 0.0 if measured else declared),
+            ),
+            known.pace.factor(),
+            machine,
+            jobs,
+            measured,
+        )
 
     def add(self, kind: str, virtual_s: float, rate_mbps: float, cost_s: float) -> None:
         """Learn from a trial that ended by itself."""
         growing_s = self._shape.running_s(virtual_s, rate_mbps)
-        if cost_s > 0:
-            self._learnt = [learnt.with_trial(kind, growing_s, cost_s) for learnt in self._learnt]
+        if cost_s <= 0:
+            return
+        before = self._before
+        expected_s = before.of(kind).cost_s(virtual_s, rate_mbps) if kind in before.kinds else 0.0
+        self._spent = self._spent.with_trial(cost_s, expected_s)
+        for place, learnt in enumerate(self._learnt):
+            sums = learnt.kinds.get(kind, learnt.every)
+            estimated_s = sums.model(self._shape).cost_s(virtual_s, rate_mbps)
+            self._learnt[place] = learnt.with_trial(kind, growing_s, cost_s, estimated_s)
+
+    def end_run(self, took_s: float, jobs: int, before: LocalMachine | None = None) -> None:
+        """Learn from all trials since the book was loaded, which took so long with so many at once.
+
+        `before` is the machine before them. What a busy machine does to a run says nothing of the next one.
+        """
+        spent, stretch = self._spent, 1.0
+        if before is not None and self._load_now is not None:
+            stretch = (before.stretch(jobs) + self._load_now().stretch(jobs)) / 2
+        ideal_s = sum(ends_s(spent.cost_s, jobs, spent.longest_s)) / 2 * stretch
+        for place, learnt in enumerate(self._learnt):
+            found = learnt
+            if spent.known_s > 0:
+                found = replace(found, runs=found.runs.with_error(spent.known_s, spent.expected_s))
+            if took_s > 0 and ideal_s > 0 and stretch < _QUIET:
+                found = replace(found, pace=found.pace.with_error(took_s, ideal_s))
+            self._learnt[place] = found
+        self._spent = _Spent()
 
     def save(self) -> None:
         """Write the files; one that cannot be written is skipped."""

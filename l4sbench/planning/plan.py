@@ -24,7 +24,7 @@ from l4sbench.disk.garbage import collector_paused
 from l4sbench.disk.userfiles import MOST_PROBLEMS
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import LEAST_TRIALS
-from l4sbench.planning.cost import carried_mbps, kind_of
+from l4sbench.planning.estimating import carried_mbps, kind_of
 from l4sbench.planning.inputs import TrialInputs, needs
 from l4sbench.program.memory import guest_mb
 from l4sbench.program.trial import draw_unit
@@ -33,9 +33,10 @@ from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
+    from l4sbench.facts.estimate import TimeRange
     from l4sbench.facts.traits import Identity, Needs, Stage, Stages, TestbedTraits
     from l4sbench.matrix import Matrix, Trials
-    from l4sbench.planning.cost import Costs
+    from l4sbench.planning.estimating import Costs
     from l4sbench.store import StoreView
     from l4sbench.text.units import Value
 
@@ -86,11 +87,12 @@ class PlannedTrial(NamedTuple):
 
 
 class CellPlan(NamedTuple):
-    """A cell, its trials up to the first look, and the estimated wall seconds of each."""
+    """A cell, its trials up to the first look, the estimated wall seconds of each, and its kind of cost."""
 
     cell: Cell
     trials: tuple[PlannedTrial, ...]
     trial_s: float
+    kind: str = ""
 
     @property
     def to_run(self) -> int:
@@ -224,6 +226,7 @@ class Plan:
         batches: The same cells in running order: as a `StagedBatch` each on a testbed that changes, where
             those with nothing to run come last; otherwise as one `ReadyBatch`.
         traits: Of the testbed.
+        costs: What estimates are made with.
         capture: Packets of all trials are captured.
     """
 
@@ -232,6 +235,7 @@ class Plan:
     cautions: tuple[Caution, ...]
     batches: tuple[Batch, ...]
     traits: TestbedTraits
+    costs: Costs
     capture: bool = False
 
     def __repr__(self) -> str:
@@ -298,8 +302,19 @@ class Plan:
 
     def wall_s(self, jobs: int) -> float:
         """Return the estimated wall seconds with this many workers."""
-        longest_s = max((cell.trial_s for cell in self.cells if cell.to_run), default=0.0)
-        return max(self.work_s / max(1, jobs), longest_s) + self.change_s
+        return max(self.work_s / max(1, jobs), self._longest_s) + self.change_s
+
+    def estimate(self, jobs: int) -> TimeRange:
+        """Return the range of the wall time with this many workers."""
+        work_s: dict[str, float] = {}
+        for planned in (one for batch in self.batches for one in batch.cells if one.to_run):
+            work_s[planned.kind] = work_s.get(planned.kind, 0.0) + planned.work_s
+        found = self.costs.estimate(work_s, jobs, self._longest_s)
+        return found.between(found.low_s + self.change_s / 2, found.high_s + self.change_s * 2)
+
+    @cached_property
+    def _longest_s(self) -> float:
+        return max((cell.trial_s for cell in self.cells if cell.to_run), default=0.0)
 
     def memory_mb(self, jobs: int) -> int:
         """Return the memory that this many trials need at once."""
@@ -400,15 +415,16 @@ def plan(
     def planned(cell: Cell, inputs: TrialInputs | None) -> CellPlan:
         ended = view.of(cell.id) if view.folders else ()
         lasts_s = (cell.warmup.ns + cell.duration.ns) / 1e9
-        wall_s = trial_s(kind_of(cell, capture=capture), lasts_s, carried_mbps(cell))
-        return CellPlan(cell, _trials(cell, numbers, inputs, ended), wall_s)
+        kind = kind_of(cell, capture=capture)
+        wall_s = trial_s(kind, lasts_s, carried_mbps(cell))
+        return CellPlan(cell, _trials(cell, numbers, inputs, ended), wall_s, kind)
 
     with collector_paused():
         if stages is None:
             inputs = inputs_of(identity)
             cells = tuple(planned(cell, inputs) for cell in matrix.cells)
             batch = Batch(cells) if inputs is None else ReadyBatch(cells, inputs)
-            return Plan(matrix, cells, _cautions(matrix), (batch,), traits, capture)
+            return Plan(matrix, cells, _cautions(matrix), (batch,), traits, costs, capture)
         of_stage: dict[str, CellPlan] = {}
         batches: list[StagedBatch] = []
         for stage in stages.all:
@@ -418,7 +434,7 @@ def plan(
             batches.append(StagedBatch(own, stage))
         cells = tuple(of_stage.get(cell.id) or planned(cell, None) for cell in matrix.cells)
         ordered = _with_few_changes([batch for batch in batches if batch.cells], stages)
-        return Plan(matrix, cells, _cautions(matrix), ordered, traits, capture)
+        return Plan(matrix, cells, _cautions(matrix), ordered, traits, costs, capture)
 
 
 def _with_few_changes(batches: Sequence[StagedBatch], stages: Stages) -> tuple[StagedBatch, ...]:
@@ -578,6 +594,7 @@ def _row(axes: Sequence[tuple[str, ...]], members: Sequence[CellPlan]) -> PlanRo
 
 def as_json(plan: Plan, jobs: int, *, cells: bool = True) -> dict[str, object]:
     """Return the plan as plain data for programs: one object per cell, or none without `cells`."""
+    estimate = plan.estimate(jobs)
     return {
         "matrix": plan.matrix.name,
         "cells": list(cells_as_json(plan)) if cells else [],
@@ -587,6 +604,8 @@ def as_json(plan: Plan, jobs: int, *, cells: bool = True) -> dict[str, object]:
         "jobs": jobs,
         "work_s": round(plan.work_s, 1),
         "wall_s": round(plan.wall_s(jobs), 1),
+        "wall_low_s": round(estimate.low_s, 1),
+        "wall_high_s": round(estimate.high_s, 1),
         "memory_mb": plan.memory_mb(jobs),
         "stages": [_batch_json(batch) for batch in plan.staged],
         "notes": list(plan.notes),

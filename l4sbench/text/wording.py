@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import math
+from collections.abc import Callable, Container
 from typing import Final
 
 QUOTED_CHARS: Final = 20
@@ -23,6 +24,26 @@ def as_duration(seconds: float) -> str:
         return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(seconds / 60)} min"
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def as_range(low_s: float, high_s: float) -> str:
+    """Return a range of times for people, its ends rounded outwards: `40 to 70 s`, `90 s to 4 min`."""
+    (low, low_unit), (high, high_unit) = _rounded(low_s, math.floor), _rounded(high_s, math.ceil)
+    if (low, low_unit) == (high, high_unit):
+        return f"{high} {high_unit}"
+    return f"{low}{'' if low_unit == high_unit else f' {low_unit}'} to {high} {high_unit}"
+
+
+_UNITS: Final = ((120, 1, "s"), (7200, 60, "min"), (math.inf, 3600, "h"))
+"""Each unit with its seconds, and the time from which on the next one is used."""
+
+
+def _rounded(seconds: float, towards: Callable[[float], int]) -> tuple[int, str]:
+    """Return a time in its unit, to 1 below 20, to 5 below 100, else to 10."""
+    unit_s, unit = next((unit_s, unit) for most_s, unit_s, unit in _UNITS if seconds <= most_s)
+    number = seconds / unit_s
+    step = 1 if number < 20 else 5 if number < 100 else 10
+    return towards(number / step) * step, unit
 
 
 def counted(number: int, noun: str) -> str:

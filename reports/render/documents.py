@@ -56,7 +56,7 @@ BEGINNINGS: Final[Mapping[str, bytes]] = {
     "decision.json": b'{\n  "format": 1,\n  "rule": {',
     "decision.tex": b"% written by l4sbench;",
 }
-"""What only a decision has, by name, with the beginning by which it is known."""
+"""Documents that only a decision has, by name, with the beginning by which it is known."""
 
 
 def documents(

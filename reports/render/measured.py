@@ -21,7 +21,7 @@ BEGINNINGS: Final[Mapping[str, bytes]] = {
     "measured.csv": b"cell,label,group,number,",
     "measured.json": b'{\n  "format": 1,\n  "rule": null,',
 }
-"""What only a run without verdicts has, by name, with the beginning by which it is known."""
+"""Documents that only a run without verdicts has, by name, with the beginning by which it is known."""
 
 FORMAT: Final = 1
 """Version of the JSON document; grows when a field changes its meaning or goes away."""

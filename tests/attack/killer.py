@@ -46,7 +46,7 @@ from l4sbench.errors import L4sbenchError, TrialFailed
 from l4sbench.facts.events import Status
 from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.matrix import Matrix
-from l4sbench.planning.cost import Costs
+from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import Judgement, TrialSpec
 from l4sbench.store import DiskFull, Run, RunMoved, is_full, locked

@@ -30,7 +30,7 @@ from l4sbench.errors import InputError, TestbedError, TrialFailed
 from l4sbench.facts.events import Event, TrialDiscarded, TrialEnded
 from l4sbench.facts.traits import Stage, Stages
 from l4sbench.matrix import Matrix
-from l4sbench.planning.cost import Costs
+from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.store import Run, locked
 from l4sbench.testbeds.fabric import FabricTestbed, keeping, testbed

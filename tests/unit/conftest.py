@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""A small catalog that does not change when l4sbench offers more."""
+"""A small catalog that does not change when l4sbench offers more, and a machine that does nothing else."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from l4sbench.catalog import Catalog, CongestionControl, Queue
 from l4sbench.catalog.reader import read_entry
+from l4sbench.facts.estimate import LocalMachine
 
 ERRORS = Path(__file__).parents[1] / "errors"
 
@@ -21,3 +22,9 @@ def small_catalog() -> Catalog:
     queues = {entry.name: entry for entry in entries if isinstance(entry, Queue)}
     controls = {entry.name: entry for entry in entries if isinstance(entry, CongestionControl)}
     return Catalog(queues, controls)
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let estimates count on two cores without load, whatever else this machine does."""
+    monkeypatch.setattr(LocalMachine, "now", lambda: LocalMachine(2, 0.0))

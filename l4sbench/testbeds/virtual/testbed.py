@@ -41,7 +41,7 @@ TRAITS: Final = TestbedTraits(
     default_traffic="lean",
     wires=True,
     parallel=True,
-    cost=CostModel(fixed_s=1.0, per_virtual_s=0.002, per_mbit_s=0.0003),
+    cost=CostModel(fixed_s=1.0, per_virtual_s=0.002, per_mbit_s=0.0003, spread=0.7),
     processor_bound=True,
     memory_mb=MEMORY_MB,
 )

@@ -33,7 +33,7 @@ from l4sbench.facts.events import Status
 from l4sbench.facts.faults import stored_fault
 from l4sbench.facts.traits import CostModel, Identity, Needs, TestbedTraits
 from l4sbench.matrix import Matrix
-from l4sbench.planning.cost import Costs
+from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
 from l4sbench.store import Run, locked

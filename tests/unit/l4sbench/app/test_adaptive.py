@@ -16,7 +16,7 @@ from l4sbench.app.adaptive import decider, forecast, number_of_looks
 from l4sbench.facts.events import Status
 from l4sbench.facts.faults import stored_fault
 from l4sbench.matrix import Matrix, Trials
-from l4sbench.planning.cost import Costs
+from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store import StoreView

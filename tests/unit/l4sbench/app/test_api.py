@@ -42,7 +42,7 @@ def test_a_plan_is_shown_as_a_table(tmp_path: Path) -> None:
     assert repr(planned.plan) == "<Plan of quickstart: 16 trials of 8 cells to run>"
     text = planned._repr_html_()
     assert ">dualpi2</td>" in text
-    assert "8 cells, 16 trials (16 new), about " in text
+    assert "8 cells, 16 trials (16 new), " in text
     assert "note: 2 trials per cell have a wide confidence interval" in text
     assert "<table>" in planned.plan._repr_html_()  # type: ignore[attr-defined]
 

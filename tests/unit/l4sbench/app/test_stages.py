@@ -21,7 +21,7 @@ from l4sbench.facts.cell import Cell
 from l4sbench.facts.events import Progress, Status
 from l4sbench.facts.traits import Identity, Stage, Stages
 from l4sbench.matrix import Matrix
-from l4sbench.planning.cost import Costs
+from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import Plan, Reason, as_json, plan
 from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Run, StoreView, locked

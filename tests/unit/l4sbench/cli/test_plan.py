@@ -8,7 +8,7 @@ import pytest
 
 from l4sbench.cli import main
 from l4sbench.cli.plan import warn_of
-from l4sbench.planning.cost import Costs
+from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.store import StoreView, TrialFolder
 from tests.unit.l4sbench import small

@@ -8,13 +8,27 @@ import pytest
 
 from l4sbench.cli.progress import run_progress
 from l4sbench.facts import events
+from l4sbench.facts.estimate import LocalMachine, TimeRange
+
+BUSY_MACHINE = LocalMachine(2, 12.0)
+BUSY = "the machine is busy (load 12 on 2 cores)"
 
 
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (events.RunPlanned(0.0, 24, 8, 2, 100.0), "24 trials of 8 cells to run, 2 at once, about 50 s\n"),
-        (events.RunPlanned(0.0, 1, 1, 1, 5.0), "1 trial of 1 cell to run, one after another, about 5 s\n"),
+        (
+            events.RunPlanned(0.0, 24, 8, 2, 100.0, TimeRange(40.0, 70.0)),
+            "24 trials of 8 cells to run, 2 at once, 40 to 70 s\n",
+        ),
+        (
+            events.RunPlanned(0.0, 24, 8, 2, 9.0, TimeRange(40.0, 70.0, BUSY_MACHINE, measured=False)),
+            f"24 trials of 8 cells to run, 2 at once, 40 to 70 s; {BUSY}; no trial was measured here yet\n",
+        ),
+        (
+            events.RunPlanned(0.0, 1, 1, 1, 5.0, TimeRange(5.0, 5.0)),
+            "1 trial of 1 cell to run, one after another, 5 s\n",
+        ),
         (events.RunPlanned(0.0, 0, 0, 2, 0.0), "nothing to run\n"),
         (events.TrialsAdded(0.0, "fifo-1", (4,), 1.0), "fifo-1 is undecided: 1 more trial\n"),
         (events.TrialsAdded(0.0, "fifo-1", (4, 5), 1.0), "fifo-1 is undecided: 2 more trials\n"),

@@ -24,7 +24,8 @@ from l4sbench.facts.cell import Cell
 from l4sbench.facts.events import Progress, Status
 from l4sbench.facts.traits import CostModel
 from l4sbench.matrix import Matrix
-from l4sbench.planning.cost import CostBook, Costs, kind_of
+from l4sbench.planning.cost import CostBook
+from l4sbench.planning.estimating import Costs, kind_of
 from l4sbench.planning.plan import Reason, plan
 from l4sbench.program.trial import EndedTrial, TrialSpec
 from l4sbench.store import Run, TrialFolder, locked

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench.facts.estimate import TimeRange
 from l4sbench.facts.events import (
     Event,
     Progress,
@@ -33,7 +34,7 @@ def ended(at_s: float, trial: int, status: Status = Status.OK, work_s: float = 1
     return TrialEnded(at_s, "cell", trial, status, (), 5.0, work_s, Path("x"))
 
 
-PLANNED = RunPlanned(0.0, trials=8, cells=4, jobs=2, work_s=80.0)
+PLANNED = RunPlanned(0.0, trials=8, cells=4, jobs=2, work_s=80.0, estimate=TimeRange(20.0, 80.0))
 
 
 def test_before_anything_has_ended_the_estimate_is_all_there_is() -> None:
@@ -53,6 +54,19 @@ def test_time_left_follows_how_ended_trials_compared_with_their_estimate() -> No
     assert progress.rate_per_min() == pytest.approx(24.0)
     assert progress.rate_per_min(now_s=10.0) == pytest.approx(12.0)
     assert progress.fraction == 0.25
+
+
+def test_the_range_of_the_time_left_narrows_as_trials_end() -> None:
+    progress = fold(PLANNED, started(0.0, 1), started(0.0, 2))
+    assert progress.left().ends_s == (20.0, 80.0)
+    ratios = []
+    for number in range(1, 5):
+        progress = progress.after(ended(10.0 * number, number))
+        low_s, high_s = progress.left().ends_s
+        assert low_s < progress.left_s() < high_s
+        ratios.append(high_s / low_s)
+    assert ratios == sorted(ratios, reverse=True)
+    assert fold(RunPlanned(0.0, 8, 4, 2, 80.0)).left().ends_s == (40.0, 40.0)  # an estimate without a range
 
 
 def test_long_and_short_trials_count_by_their_work() -> None:

@@ -14,7 +14,7 @@ import pytest
 from l4sbench.errors import InputError
 from l4sbench.facts.traits import CostModel
 from l4sbench.matrix import Matrix
-from l4sbench.planning.cost import Costs
+from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import Plan, Reason, as_json, looks, plan, reason_of
 from l4sbench.store import Run, StoreView, TrialFolder
 from tests.unit.l4sbench import small

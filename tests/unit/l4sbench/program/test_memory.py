@@ -9,7 +9,7 @@ import pytest
 
 from l4sbench.app.api import load_matrix
 from l4sbench.facts.traits import CostModel
-from l4sbench.planning.cost import Costs
+from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program.memory import guest_mb, tcp_mb
 from l4sbench.store import StoreView

@@ -19,7 +19,7 @@ from l4sbench.facts.events import Status
 from l4sbench.facts.faults import Fault, FaultKind, stored_fault
 from l4sbench.facts.traits import Identity
 from l4sbench.matrix import Matrix
-from l4sbench.planning.cost import Costs
+from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program import programs
 from l4sbench.program.trial import TrialSpec, draw_conditions, seed_of
