@@ -15,8 +15,9 @@ goes through ssh (`l4sbench.testbeds.ssh`), as on any other hosts.
 
 from fablib_slices.access import Access, inventory
 from fablib_slices.answers import Machine, Slice
-from fablib_slices.checks import FabricFacts, Site, preflight
+from fablib_slices.checks import FabricFacts, preflight
 from fablib_slices.graph import offered_images, offered_nics, size_of, slice_graph
+from fablib_slices.room import Host, Site
 from fablib_slices.slices import Renewal, Slices
 from fablib_slices.spec import (
     NetSpec,
@@ -33,6 +34,7 @@ from fablib_slices.spec import (
 __all__ = [
     "Access",
     "FabricFacts",
+    "Host",
     "Machine",
     "NetSpec",
     "PortSpec",

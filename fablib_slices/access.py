@@ -107,7 +107,7 @@ KEYS_HINT: Final = (
     "bastion keys expire after six months: make one in the portal (SSH keys), "
     "or by FablibManager().create_bastion_keys()"
 )
-SLICE_KEY_HINT: Final = "fablib makes one: FablibManager().create_slice_keys()"
+SLICE_KEY_HINT: Final = "fablib makes one: FablibManager().create_sliver_keys()"
 _KNOCK_S: Final = 60.0
 _SSH_FAILED: Final = 255
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fablib_slices.checks import Site
-from fablib_slices.graph import FIM_LOCK, kept_short
+from fablib_slices.graph import FIM_LOCK, kept_short, networks_of
 from fablib_slices.redaction import redacted
+from fablib_slices.room import Host, Site
 
 TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S %z"
 
@@ -94,35 +94,50 @@ def tags_of(claims: dict[str, Any], project: str | None) -> tuple[str, ...]:
     return tuple(sorted(own[0].get("tags") or ())) if own else ()
 
 
-def site_of(site: dict[str, Any], switches: int, avoided: Collection[str] = ()) -> Site:
-    """Return a site from the summary of resources; free is capacity minus what is allocated."""
+def sites_of(summary: dict[str, Any], avoided: Collection[str] = ()) -> tuple[Site, ...]:
+    """Return the sites of a summary of resources; free is capacity minus what is allocated."""
+    hosts: dict[str, list[Host]] = {}
+    for host in summary.get("hosts") or ():
+        hosts.setdefault(str(host.get("site")), []).append(_host_of(host))
+    return tuple(
+        _site_of(site, tuple(hosts.get(str(site["name"]), ())), avoided)
+        for site in summary.get("sites") or ()
+    )
 
-    def free(name: str) -> int:
-        return int(site.get(f"{name}_capacity") or 0) - int(site.get(f"{name}_allocated") or 0)
 
-    components = {
-        name: int(counts.get("capacity") or 0) - int(counts.get("allocated") or 0)
-        for name, counts in (site.get("components") or {}).items()
-    }
+def _site_of(site: dict[str, Any], hosts: tuple[Host, ...], avoided: Collection[str]) -> Site:
+    name = str(site["name"])
     return Site(
-        name=str(site["name"]),
+        name=name,
         active=str(site.get("state", "Active")) == "Active",
-        cores=free("cores"),
-        ram_gb=free("ram"),
-        disk_gb=free("disk"),
-        components=components,
-        switches=switches,
+        cores=_free(site, "cores_"),
+        ram_gb=_free(site, "ram_"),
+        disk_gb=_free(site, "disk_"),
+        components=_free_components(site),
+        switches=sum(_free(switch) for switch in site.get("p4_switches") or ()),
         ipv4_management=bool(site.get("ipv4_management")),
-        avoided=site["name"] in avoided,
+        avoided=name in avoided,
+        hosts=hosts,
     )
 
 
-def free_switches(site: dict[str, Any]) -> int:
-    """Return the number of free programmable switches of a site."""
-    return sum(
-        int(switch.get("capacity") or 1) - int(switch.get("allocated") or 0)
-        for switch in site.get("p4_switches") or ()
+def _host_of(host: dict[str, Any]) -> Host:
+    """Return a host; one that is not active has room for nothing."""
+    name = str(host.get("name"))
+    if str(host.get("state", "Active")) != "Active":
+        return Host(name, 0, 0, 0, {})
+    return Host(
+        name, _free(host, "cores_"), _free(host, "ram_"), _free(host, "disk_"), _free_components(host)
     )
+
+
+def _free_components(where: dict[str, Any]) -> dict[str, int]:
+    return {name: _free(counts) for name, counts in (where.get("components") or {}).items()}
+
+
+def _free(counts: dict[str, Any], prefix: str = "") -> int:
+    """Return a capacity minus what is allocated of it; no capacity is none."""
+    return int(counts.get(f"{prefix}capacity") or 0) - int(counts.get(f"{prefix}allocated") or 0)
 
 
 def notices_of(slivers: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -141,25 +156,31 @@ def machines_of(model: str | None) -> tuple[str | None, tuple[Machine, ...]]:
     with FIM_LOCK:
         topology = ExperimentTopology(graph_string=model)
         with kept_short(topology):
-            found = [_machine(name, node) for name, node in topology.nodes.items()]
+            networks = networks_of(topology)
+            found = [_machine(name, node, networks) for name, node in topology.nodes.items()]
     digests = {digest for digest, _ in found if digest}
     machines = tuple(machine for _, machine in found if machine)
     return (digests.pop() if len(digests) == 1 else None), machines
 
 
-def _machine(name: str, node: Any) -> tuple[str | None, Machine | None]:
+def addresses_of(slivers: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the management addresses that slivers have, by machine."""
+    own = [sliver.get("sliver") or {} for sliver in slivers]
+    return {str(one["Name"]): str(one["MgmtIp"]) for one in own if one.get("Name") and one.get("MgmtIp")}
+
+
+def _machine(name: str, node: Any, networks: dict[str, str]) -> tuple[str | None, Machine | None]:
     """Return the digest that a node carries, and its machine; None for what is neither that nor a switch."""
     data = _user_data(node)
     digest = data.get("spec")
     is_switch = node.type.name == "Switch"
     if node.type.name != "VM" and not is_switch:
         return digest, None
-    # A component has the name of its port's network (`graph`), to which fablib prepends the node.
     ports = [
-        (component_name.removeprefix(f"{name}-"), str(mac).lower())
-        for component_name, component in node.components.items()
+        (networks[port.node_id], str(mac).lower())
+        for component in node.components.values()
         for port in component.interface_list
-        if (mac := getattr(port.get_property("label_allocations"), "mac", None))
+        if port.node_id in networks and (mac := getattr(port.get_property("label_allocations"), "mac", None))
     ]
     return digest, Machine(
         name=name,

@@ -4,20 +4,22 @@
 
 FABRIC's library and information model reject some mistakes when a slice is built (`graph`); these checks find
 mistakes that both accept, missing permissions (tags of the project, by the orchestrator's policy), and a lack
-of free capacity at a site.
+of free capacity (`room`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+from fablib_slices.nics import NICS
+from fablib_slices.room import Site, Size, SizeOf, as_text, lacking, rounded, site_with_room, size_in
 from l4sbench.errors import Problem, suggest
 
 if TYPE_CHECKING:
-    from fablib_slices.spec import SliceSpec, SwitchSpec, VmSpec
+    from fablib_slices.spec import SliceSpec, SwitchSpec
 
 FREE_CORES: Final = 2
 FREE_RAM_GB: Final = 10
@@ -27,44 +29,14 @@ FREE_DISK_GB: Final = 10
 FREE_SIZE: Final = "--cores 2 --ram-gb 8 --disk-gb 10"
 """The largest size of a machine in such a project."""
 
-Size: TypeAlias = tuple[int, int, int]
-"""Cores, memory and disk, GB, of a machine."""
-SizeOf: TypeAlias = "Callable[[Size], Size]"
+LEASE_LIMIT: Final = timedelta(days=14)
+"""Longest lease of a project without the tag `LONG_LEASE`; FABRIC's policy denies longer ones."""
 
-LEASE_LIMIT: Final = timedelta(days=15)
-"""The orchestrator shortens longer leases without saying so (26 weeks with Slice.NoLimitLifetime)."""
+LONG_LEASE: Final = "Slice.NoLimitLifetime"
+LONG_LEASE_LIMIT: Final = timedelta(weeks=26)
+"""Longest lease with that tag; the orchestrator shortens longer ones without saying so."""
 
 TOKEN_SPARE: Final = timedelta(minutes=30)
-
-_COMPONENTS: Final[Mapping[str, str]] = {
-    "NIC_Basic": "SharedNIC-ConnectX-6",
-    "NIC_ConnectX_5": "SmartNIC-ConnectX-5",
-    "NIC_ConnectX_6": "SmartNIC-ConnectX-6",
-    "NIC_ConnectX_7": "SmartNIC-ConnectX-7",
-    "NIC_ConnectX_7_100": "SmartNIC-ConnectX-7-100",
-    "NIC_ConnectX_7_400": "SmartNIC-ConnectX-7-400",
-    "NIC_BlueField_2_ConnectX_6": "SmartNIC-BlueField-2-ConnectX-6",
-}
-"""Component model in slices -> its name in sites' counts."""
-
-
-@dataclass(frozen=True)
-class Site:
-    """Free resources of a site, and the kind of its management addresses.
-
-    `components` counts free components by the site's names for them; `switches` are free programmable ones.
-    `avoided`: the site is used only when named.
-    """
-
-    name: str
-    active: bool
-    cores: int
-    ram_gb: int
-    disk_gb: int
-    components: Mapping[str, int]
-    switches: int
-    ipv4_management: bool
-    avoided: bool = False
 
 
 def _as_asked(size: Size) -> Size:
@@ -116,7 +88,9 @@ def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[s
     """Return warnings that do not prevent a reservation; arguments as for `preflight`."""
     found = []
     made = rounded(spec, facts.size_of)
-    larger = {(_said(_size(vm)), _said(_size(got))) for vm, got in zip(spec.vms, made.vms, strict=True)}
+    larger = {
+        (as_text(size_in(vm)), as_text(size_in(got))) for vm, got in zip(spec.vms, made.vms, strict=True)
+    }
     found += [f"FABRIC makes machines of {got} for {asked}" for asked, got in sorted(larger) if got != asked]
     name = site_with_room(made, facts.sites or ()) if spec.site == "auto" else spec.site
     chosen = next((site for site in facts.sites or () if site.name == name), None)
@@ -127,12 +101,12 @@ def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[s
         )
     found += [no_ports(spec, switch) for switch in spec.switches if not switch.ports]
     asked = timedelta(hours=spec.hours)
-    if asked > LEASE_LIMIT:
+    if asked > LONG_LEASE_LIMIT:
         found.append(
-            f"a lease of {spec.hours} h is shortened to {LEASE_LIMIT.days} days; "
+            f"a lease of {spec.hours} h is shortened to {LONG_LEASE_LIMIT.days} days; "
             "`run --on fabric` renews at half of it"
         )
-    if timedelta(seconds=run_s) > min(asked, LEASE_LIMIT):
+    if timedelta(seconds=run_s) > min(asked, LONG_LEASE_LIMIT):
         found.append(
             f"the run takes about {_hours(timedelta(seconds=run_s))}, longer than a lease: it is renewed "
             "under way, by whatever token is good then; --slices shares the trials out"
@@ -145,46 +119,21 @@ def no_ports(spec: SliceSpec, switch: SwitchSpec) -> str:
     return f"slice {spec.name} names no ports of the switch for {switch.name}, and runs need their numbers"
 
 
-def _size(vm: VmSpec) -> Size:
-    return vm.cores, vm.ram_gb, vm.disk_gb
-
-
-def _said(size: Size) -> str:
-    return f"{size[0]} cores, {size[1]} GB memory and {size[2]} GB disk"
-
-
-def rounded(spec: SliceSpec, size_of: SizeOf) -> SliceSpec:
-    """Return the slice with the sizes of machines that FABRIC makes."""
-
-    def made(vm: VmSpec) -> VmSpec:
-        cores, ram_gb, disk_gb = size_of(_size(vm))
-        return replace(vm, cores=cores, ram_gb=ram_gb, disk_gb=disk_gb)
-
-    return replace(spec, vms=tuple(made(vm) for vm in spec.vms))
-
-
 def _room(spec: SliceSpec, facts: FabricFacts) -> Iterator[Problem]:
     """Yield a problem for sizes that FABRIC does not have, else for sites without enough free resources."""
     too_large = False
-    for asked in dict.fromkeys(_size(vm) for vm in spec.vms):
+    for asked in dict.fromkeys(size_in(vm) for vm in spec.vms):
         got = facts.size_of(asked)
         if any(has < wanted for has, wanted in zip(got, asked, strict=True)):
             too_large = True
-            machines = [vm.name for vm in spec.vms if _size(vm) == asked]
+            machines = [vm.name for vm in spec.vms if size_in(vm) == asked]
             path = "" if len(machines) == len(spec.vms) else f"nodes.{machines[0]}"
             yield Problem(
-                "", path, f"FABRIC has no machine of {_said(asked)}", f"the largest has {_said(got)}"
+                "", path, f"FABRIC has no machine of {as_text(asked)}", f"the largest has {as_text(got)}"
             )
     known = all(net.nic in facts.nics for net in spec.nets)
     if facts.sites is not None and known and not too_large:
         yield from _capacity(rounded(spec, facts.size_of), facts.sites)
-
-
-def site_with_room(spec: SliceSpec, sites: Sequence[Site]) -> str | None:
-    """Return the site with the most free cores among those with room for the slice; None when none has."""
-    fitting = [site for site in sites if not site.avoided and not tuple(_lacking(spec, site))]
-    best = max(fitting, key=lambda site: (site.cores, site.name), default=None)
-    return best.name if best else None
 
 
 def _names(spec: SliceSpec) -> Iterator[Problem]:
@@ -206,7 +155,7 @@ def _offers(spec: SliceSpec, facts: FabricFacts) -> Iterator[Problem]:
             yield Problem("", path, f"FABRIC has no image {image}", hint)
     for nic in sorted({net.nic for net in spec.nets}):
         if nic not in facts.nics:
-            models = [name for name in facts.nics if name in _COMPONENTS]
+            models = [name for name in facts.nics if name in NICS]
             hint = suggest(nic, sorted(models))
             yield Problem("", "nic", f"FABRIC has no component {nic}", hint)
     sites = [site.name for site in facts.sites or ()]
@@ -218,7 +167,7 @@ def _offers(spec: SliceSpec, facts: FabricFacts) -> Iterator[Problem]:
 def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
     """Yield a problem for every permission of the project that the slice needs and lacks."""
 
-    def lacking(path: str, what: str, *any_of: str, instead: str = "") -> Iterator[Problem]:
+    def missing(path: str, what: str, *any_of: str, instead: str = "") -> Iterator[Problem]:
         if not set(any_of) & set(tags):
             owned = ", ".join(sorted(tags)) or "none"
             hint = f"{instead}ask the project's lead for it in the portal; the project has {owned}"
@@ -229,13 +178,13 @@ def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
         ("ram_gb", FREE_RAM_GB, "VM.NoLimitRAM"),
         ("disk_gb", FREE_DISK_GB, "VM.NoLimitDisk"),
     )
-    alone = "" if len({_size(vm) for vm in spec.vms}) == 1 else ", and no more for a single node,"
+    alone = "" if len({size_in(vm) for vm in spec.vms}) == 1 else ", and no more for a single node,"
     most = {name: max((getattr(vm, name) for vm in spec.vms), default=0) for name, _, _ in limits}
     too_large = [
         problem
         for name, free, tag in limits
         if most[name] > free
-        for problem in lacking(
+        for problem in missing(
             name,
             f"{most[name]} instead of {free}",
             tag,
@@ -245,16 +194,22 @@ def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
     ]
     for place, problem in enumerate(too_large, start=1):  # the remedy is the same for all, and printed once
         yield problem if place == len(too_large) else replace(problem, hint=None)
-    for nic in sorted({net.nic for net in spec.nets} & set(_COMPONENTS) - {"NIC_Basic"}):
-        yield from lacking("nic", nic, "Component.SmartNIC", f"Component.SmartNIC_{nic.removeprefix('NIC_')}")
+    for nic in sorted({net.nic for net in spec.nets} & set(NICS)):
+        if NICS[nic].tags:
+            yield from missing("nic", nic, *NICS[nic].tags)
+    if timedelta(hours=spec.hours) > LEASE_LIMIT:
+        most_hours = LEASE_LIMIT // timedelta(hours=1)
+        lease = f"a lease of {spec.hours} h instead of {most_hours} h"
+        instead = f"--hours {most_hours} goes without, and `run` renews at half of it, or "
+        yield from missing("hours", lease, LONG_LEASE, instead=instead)
     if spec.switches:
-        yield from lacking("switch", "a programmable switch", "Switch.P4")
+        yield from missing("switch", "a programmable switch", "Switch.P4")
 
 
 def _capacity(spec: SliceSpec, sites: Sequence[Site]) -> Iterator[Problem]:
     if spec.site == "auto":
         if site_with_room(spec, sites) is None:
-            lacks = {site.name: tuple(_lacking(spec, site)) for site in sites if site.active}
+            lacks = {site.name: tuple(lacking(spec, site)) for site in sites if site.active}
             nearest = min(lacks, key=lambda name: (len(lacks[name]), name), default=None)
             hint = f"nearest is {nearest}: {', '.join(lacks[nearest])}; " if nearest else ""
             hint += "smaller machines, or later"
@@ -264,31 +219,8 @@ def _capacity(spec: SliceSpec, sites: Sequence[Site]) -> Iterator[Problem]:
     if chosen is None:
         return
     other = site_with_room(spec, sites)
-    for lack in _lacking(spec, chosen):
+    for lack in lacking(spec, chosen):
         yield Problem("", "site", f"{chosen.name}: {lack}", f"{other} has room" if other else None)
-
-
-def _lacking(spec: SliceSpec, site: Site) -> Iterator[str]:
-    """Yield what a site lacks for a slice; free is capacity minus what is allocated."""
-    if not site.active:
-        yield "not active (maintenance?)"
-    needed = {
-        "cores": sum(vm.cores for vm in spec.vms),
-        "ram_gb": sum(vm.ram_gb for vm in spec.vms),
-        "disk_gb": sum(vm.disk_gb for vm in spec.vms),
-    }
-    for name, amount in needed.items():
-        free = getattr(site, name)
-        if amount > free:
-            yield f"{free} {name} free, {amount} needed"
-    switches = {switch.name for switch in spec.switches}
-    for nic in sorted({net.nic for net in spec.nets}):
-        ports = sum(node not in switches for net in spec.nets if net.nic == nic for node in net.nodes)
-        free = site.components.get(_COMPONENTS.get(nic, nic), 0)
-        if ports > free:
-            yield f"{free} {nic} free, {ports} needed"
-    if len(spec.switches) > site.switches:
-        yield f"{site.switches} programmable switches free, {len(spec.switches)} needed"
 
 
 def _lifetimes(facts: FabricFacts, run_s: float) -> Iterator[Problem]:

@@ -93,7 +93,7 @@ def kept_short(topology: Any) -> Iterator[None]:
 def _fill(made: Any, spec: SliceSpec, site: str) -> None:
     """Add machines, switches and networks of the slice, in the spec's order."""
     nodes: dict[str, Any] = {}
-    switch_ports: dict[str, Iterator[Any]] = {}
+    spare: dict[tuple[str, str], list[Any]] = {}
     for vm in spec.vms:
         nodes[vm.name] = made.add_node(
             name=vm.name,
@@ -106,16 +106,35 @@ def _fill(made: Any, spec: SliceSpec, site: str) -> None:
         )
     for switch in spec.switches:
         nodes[switch.name] = made.add_switch(name=switch.name, site=site)
-        switch_ports[switch.name] = iter(nodes[switch.name].get_interfaces())
+        for nic in {net.nic for net in spec.nets}:
+            spare[switch.name, nic] = _in_order(nodes[switch.name])
     for net in spec.nets:
-        # The library returns interfaces in any order: nothing later relies on positions.
-        ports = [
-            next(switch_ports[node])
-            if node in switch_ports
-            else nodes[node].add_component(model=net.nic, name=net.name).get_interfaces()[0]
-            for node in net.nodes
-        ]
+        ports = []
+        for node in net.nodes:
+            own = spare.setdefault((node, net.nic), [])
+            if not own:
+                own += _in_order(nodes[node].add_component(model=net.nic, name=net.name))
+            ports.append(own.pop(0))
         made.add_l2network(name=net.name, interfaces=ports)
+
+
+def _in_order(part: Any) -> list[Any]:
+    """Return the ports of a switch or of a card by their names; the library returns them in any order."""
+    return sorted(part.get_interfaces(), key=lambda port: str(port.get_name()))
+
+
+def networks_of(topology: Any) -> dict[str, str]:
+    """Return the network of every port that is on one, by the port's id in the graph.
+
+    A card may have ports on two networks, so neither its name nor its position names the network.
+    """
+    return {
+        port.node_id: name
+        for name, network in topology.network_services.items()
+        if network.type.name.startswith(("L2", "FABNet"))
+        for end in network.interface_list
+        for port in end.get_peers() or ()
+    }
 
 
 def offline_fablib() -> Any:

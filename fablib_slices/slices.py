@@ -16,7 +16,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,20 +24,22 @@ from fablib_slices.access import Access
 from fablib_slices.answers import (
     BROKEN,
     GONE,
+    READY,
     TIME_FORMAT,
     Slice,
     about_token,
-    free_switches,
+    addresses_of,
     machines_of,
     notices_of,
     said_in,
-    site_of,
+    sites_of,
     tags_of,
     time_of,
 )
-from fablib_slices.checks import FabricFacts, Site, rounded, site_with_room
+from fablib_slices.checks import LEASE_LIMIT, LONG_LEASE, FabricFacts
 from fablib_slices.graph import offered_images, offered_nics, quiet, size_of, slice_graph
 from fablib_slices.redaction import learn_account, learn_tokens
+from fablib_slices.room import Site, rounded, site_with_room
 from l4sbench.errors import InputError, TestbedError
 
 if TYPE_CHECKING:
@@ -146,9 +148,7 @@ class Slices:
             raise TestbedError(
                 "FABRIC does not report free resources of its sites", "check that the token is still valid"
             )
-        switches = {site["name"]: free_switches(site) for site in summary.get("sites", ())}
-        listed = summary.get("sites", ())
-        return tuple(site_of(site, switches[site["name"]], self._avoided) for site in listed)
+        return sites_of(summary, self._avoided)
 
     def find(self, name: str) -> Slice | None:
         """Return the slice of this name; None when there is none, or it is being removed."""
@@ -228,12 +228,18 @@ class Slices:
         if asked < found.lease_end:
             ends = f"{found.lease_end:%Y-%m-%d %H:%M} UTC, after the requested {asked:%Y-%m-%d %H:%M}"
             raise TestbedError(f"the lease of {name} ends at {ends}", "FABRIC does not shorten leases")
-        self._ask(
-            f"renewing {name}",
-            lambda manager: manager.renew_slice(
-                slice_id=found.id, lease_end_time=asked.strftime(TIME_FORMAT)
-            ),
-        )
+        try:
+            self._ask(
+                f"renewing {name}",
+                lambda manager: manager.renew_slice(
+                    slice_id=found.id, lease_end_time=asked.strftime(TIME_FORMAT)
+                ),
+            )
+        except TestbedError as error:
+            if timedelta(hours=hours) <= LEASE_LIMIT or error.hint:
+                raise
+            hint = f"leases beyond {LEASE_LIMIT.days} days need the project tag {LONG_LEASE}"
+            raise TestbedError(error.message, hint) from None
         return Renewal(asked, self._lease_end(found.id))
 
     def down(self, name: str) -> bool:
@@ -326,10 +332,18 @@ class Slices:
             got = self._ask(f"slice {name}", lambda manager: manager.get_slice(slice_id=own))
         digest, machines = machines_of((got or {}).get("model"))
         notices: tuple[str, ...] = ()
-        if one["state"] in BROKEN | GONE:
+        ended = one["state"] in BROKEN | GONE
+        # the graph may lack addresses for good: fablib, too, then uses the slivers'
+        unreachable = one["state"] in READY and not all(machine.address for machine in machines)
+        if ended or unreachable:
             with contextlib.suppress(TestbedError):  # the state is useful without them, too
                 slivers = self._ask(f"slice {name}", lambda manager: manager.list_slivers(slice_id=own))
-                notices = notices_of(slivers)
+                notices = notices_of(slivers) if ended else ()
+                addresses = addresses_of(slivers)
+                machines = tuple(
+                    replace(machine, address=machine.address or addresses.get(machine.name))
+                    for machine in machines
+                )
         return Slice(
             id=own,
             name=name,
@@ -409,8 +423,6 @@ def _avoided(configured: Any) -> tuple[str, ...]:
 
 
 def _at_site(spec: SliceSpec, sites: tuple[Site, ...]) -> SliceSpec:
-    from dataclasses import replace
-
     site = site_with_room(rounded(spec, size_of), sites)
     if site is None:
         raise TestbedError("no site has room for this slice now", "smaller machines, or later")

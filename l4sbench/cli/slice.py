@@ -131,7 +131,8 @@ def plan(args: argparse.Namespace) -> int:
         size_of,
         slice_graph,
     )
-    from fablib_slices.checks import rounded, site_with_room, warnings
+    from fablib_slices.checks import warnings
+    from fablib_slices.room import rounded, site_with_room
     from l4sbench.app.reading import refuse_other
     from l4sbench.disk.files import write_whole
 
@@ -282,7 +283,7 @@ def renew(args: argparse.Namespace) -> int:
     renewal = Slices.connect().renew(name, args.hours or (kept.hours if kept else _HOURS))
     answer(f"lease ends {_when(renewal.lease_end)}")
     if not renewal.exact:
-        warn(f"requested {renewal.asked:%Y-%m-%d %H:%M}, but FABRIC limits leases to 15 days from now")
+        warn(f"requested {renewal.asked:%Y-%m-%d %H:%M}, but FABRIC shortened it")
     return 0
 
 

@@ -39,6 +39,10 @@ TIME_FORMAT = "%Y-%m-%d %H:%M:%S %z"
 STABLE = ("StableOK", "StableError", "ModifyOK", "ModifyError")
 GONE = ("Closing", "Dead")
 SITES = ("STAR", "NCSA", "TACC")
+HOSTS = 2
+"""Hosts of a site, which share out its resources equally."""
+LEASE = timedelta(days=14, minutes=5)
+"""Longest lease that the policy permits without the tag Slice.NoLimitLifetime."""
 
 
 def now() -> datetime:
@@ -53,9 +57,10 @@ class Faults:
     whose answer never comes; sliver_fails: notice by node; configure_s: how long a slice takes, at least;
     token_expired: every call but the token's is refused; token_s: how long the token lives; epoch: tokens
     that were handed out in another one have expired; refresh_refused: refresh tokens are not taken any more;
-    renew_refused: renewals that are refused; longest_s: leases are shortened to this; vanish_after_s: seconds
-    after which a ready slice is removed; vanish: slices that are removed now, with what is said of their
-    machines; breaks: slices that become StableError now, likewise; forgotten: slices that are not known any
+    renew_refused: renewals that are refused; longest_s: leases are shortened to this, before the policy
+    sees them; addresses_in_slivers: graphs lack management addresses, and only slivers have them;
+    vanish_after_s: seconds after which a ready slice is removed; vanish: slices that are removed now, with
+    what is said of their machines; breaks: slices that become StableError now, likewise; forgotten: slices that are not known any
     more; lease_over: slices whose lease ends now; no_room: sites are full; echo: errors quote the
     request with its headers, and this text; refresh_token: the one that is handed out.
     """
@@ -76,6 +81,7 @@ class Faults:
     forgotten: list[str] = field(default_factory=list)
     lease_over: list[str] = field(default_factory=list)
     no_room: bool = False
+    addresses_in_slivers: bool = False
     echo: str = ""
     refresh_token: str = "refresh"
     tags: list[str] = field(default_factory=lambda: ["VM.NoLimit", "Switch.P4"])
@@ -104,6 +110,7 @@ class Slice:
     seen: bool = False
     start: datetime = field(default_factory=now)
     slivers: dict[str, str] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
     notice: str = ""
 
 
@@ -200,12 +207,12 @@ class Fabric:
             raise RefusedError(
                 500, "Policy Violation: Your project is lacking Switch.P4 tag to provision a P4 switch."
             )
-        asked = datetime.strptime(query["lease_end_time"][-1], TIME_FORMAT).astimezone(UTC)
+        end = self.lease_end(query["lease_end_time"][-1])
         made = Slice(
             id=str(uuid.uuid4()),
             name=name,
             topology=topology,
-            lease_end=min(asked, now() + timedelta(seconds=self.faults.longest_s)),
+            lease_end=end,
             keys=sent["ssh_keys"],
             ends_as="StableError" if self.faults.sliver_fails else "StableOK",
         )
@@ -215,6 +222,16 @@ class Fabric:
             self.faults.create_lost -= 1
             raise AnswerLostError
         return listed("slivers", self.slivers(made))
+
+    def lease_end(self, asked: str) -> datetime:
+        """Return the end of a lease: shortened without a word, and then subject to the policy."""
+        end = datetime.strptime(asked, TIME_FORMAT).astimezone(UTC)
+        end = min(end, now() + timedelta(seconds=self.faults.longest_s))
+        if end > now() + LEASE and "Slice.NoLimitLifetime" not in self.faults.tags:
+            raise RefusedError(
+                500, "Policy Violation: Your project is lacking Slice.NoLimitLifetime tag for this lease."
+            )
+        return end
 
     def list_slices(self, query: dict[str, list[str]], _: str) -> Any:
         names, states = query.get("name"), query.get("states")
@@ -239,15 +256,12 @@ class Fabric:
 
     def renew(self, query: dict[str, list[str]], _: str, own: str) -> Any:
         one = self.get(own)
-        end = datetime.strptime(query["lease_end_time"][-1], TIME_FORMAT).astimezone(UTC)
         if self.faults.renew_refused:
             self.faults.renew_refused -= 1
             raise RefusedError(500, "Policy Violation: project lease limit")
         if self.state(one) not in STABLE:
             raise RefusedError(500, f"Unable to renew Slice# {own} that is not yet stable, try again later")
-        end = min(
-            end, now() + timedelta(seconds=self.faults.longest_s)
-        )  # without a word, as the real one does
+        end = self.lease_end(query["lease_end_time"][-1])
         if end < one.lease_end:
             raise RefusedError(500, "Attempted new term end time is shorter than current slice end time")
         one.lease_end, one.began = end, time.monotonic()
@@ -287,6 +301,12 @@ class Fabric:
         ready, failed = one.state == "StableOK", one.state == "StableError"
         kept = "Active" if ready else "Closed" if failed else "Ticketed"
         consequence = "Closing reservation due to failure in slice"
+        networks = {
+            port.node_id: name
+            for name, network in one.topology.network_services.items()
+            for end in network.interface_list
+            for port in end.get_peers() or ()
+        }
         for place, (name, node) in enumerate(sorted(one.topology.nodes.items())):
             own = one.slivers.setdefault(name, str(uuid.uuid4()))
             notice = self.faults.sliver_fails.get(name, consequence) if failed else ""
@@ -295,16 +315,18 @@ class Fabric:
                     reservation_id=own, reservation_state=kept, error_message=notice
                 )
             )
-            if ready and node.type.name == "Switch":
-                node.set_properties(management_ip=f"2001:db8:5::{place + 1}")
-            if ready and node.type.name == "VM":
-                known = self.machines.get(one.name, self.machines).get(name, {})
-                node.set_properties(management_ip=known.get("address", f"2001:db8::{place + 1}"))
-                for nth, (component_name, component) in enumerate(sorted(node.components.items())):
-                    network = component_name.removeprefix(f"{name}-")
-                    mac = known.get("ports", {}).get(network, f"02:00:00:00:{place:02x}:{nth:02x}")
-                    for port in component.interface_list:
-                        port.set_properties(label_allocations=Labels(mac=mac))
+            if not ready:
+                continue
+            known = self.machines.get(one.name, self.machines).get(name, {})
+            default = "2001:db8:5" if node.type.name == "Switch" else "2001:db8"
+            one.addresses[name] = str(known.get("address", f"{default}::{place + 1}"))
+            if not self.faults.addresses_in_slivers:
+                node.set_properties(management_ip=one.addresses[name])
+            ports = [port for component in node.components.values() for port in component.interface_list]
+            for nth, port in enumerate(sorted(ports, key=lambda port: str(port.name))):
+                network = networks.get(port.node_id, "")
+                mac = known.get("ports", {}).get(network, f"02:00:00:00:{place:02x}:{nth:02x}")
+                port.set_properties(label_allocations=Labels(mac=mac))
 
     def slivers(self, one: Slice) -> list[dict[str, Any]]:
         self.state(one)
@@ -322,7 +344,12 @@ class Fabric:
                     "notice": info.error_message or one.notice,
                     "lease_start_time": one.start.strftime(TIME_FORMAT),
                     "lease_end_time": one.lease_end.strftime(TIME_FORMAT),
-                    "sliver": {"Name": name, "Site": node.site, "Type": node.type.name},
+                    "sliver": {
+                        "Name": name,
+                        "Site": node.site,
+                        "Type": node.type.name,
+                        "MgmtIp": one.addresses.get(name),
+                    },
                 }
             )
         return found
@@ -366,18 +393,26 @@ class Fabric:
         def counts(capacity: int) -> dict[str, int]:
             return {"capacity": capacity, "allocated": int(capacity * used)}
 
-        def site(name: str) -> dict[str, Any]:
-            size = {"cores": 128, "ram": 512, "disk": 4000}
-            own: dict[str, Any] = {"name": name, "state": "Active", "ipv4_management": name == "NCSA"}
-            for kind, capacity in size.items():
-                own |= {f"{kind}_{what}": number for what, number in counts(capacity).items()}
-            own["components"] = {"SharedNIC-ConnectX-6": counts(381), "SmartNIC-ConnectX-6": counts(2)}
-            own["p4_switches"] = (
-                [{"name": "star-p4", "capacity": 1, "allocated": 0}] if name == "STAR" else []
-            )
+        def place(name: str, share: int) -> dict[str, Any]:
+            own: dict[str, Any] = {"name": name, "state": "Active"}
+            for kind, capacity in {"cores": 128, "ram": 512, "disk": 4000}.items():
+                own |= {f"{kind}_{what}": number for what, number in counts(capacity // share).items()}
+            cards = {"SharedNIC-ConnectX-6": 381, "SmartNIC-ConnectX-6": 2}
+            own["components"] = {model: counts(number // share) for model, number in cards.items()}
             return own
 
-        return {"sites": [site(name) for name in SITES], "hosts": [], "links": [], "facility_ports": []}
+        def site(name: str) -> dict[str, Any]:
+            switches = {"STAR": [{"name": "star-p4", "capacity": 1, "allocated": 0}]}
+            more = {"ipv4_management": name == "NCSA", "p4_switches": switches.get(name, [])}
+            return {**place(name, 1), **more}
+
+        hosts = [
+            {**place(f"{name.lower()}-w{number}.fabric-testbed.net", HOSTS), "site": name}
+            for name in SITES
+            for number in range(1, HOSTS + 1)
+        ]
+        sites = [site(name) for name in SITES]
+        return {"sites": sites, "hosts": hosts, "links": [], "facility_ports": []}
 
 
 def listed(kind: str, data: list[Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import pytest
 
 from fablib_slices import Access, SliceFile, Slices, SliceSpec, preflight, spec_of
 from fablib_slices.access import inventory
+from fablib_slices.nics import cards_of
 from fablib_slices.records import keep, keep_inventory, kept_spec
 from fablib_slices.spec import PortWishes, SwitchWishes
 from l4sbench.errors import InputError, TestbedError
@@ -183,11 +184,42 @@ def test_renewing_is_exact_to_the_hour(slices: Slices, spec: SliceSpec) -> None:
     assert abs(renewal.lease_end - expected) < timedelta(minutes=10)
 
 
-def test_a_lease_that_is_shortened_is_not_exact(slices: Slices, spec: SliceSpec) -> None:
+def test_a_lease_beyond_14_days_needs_a_tag(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    slices.up(spec, **FAST)
+    assert slices.renew(spec.name, 14 * 24).exact
+    with pytest.raises(
+        TestbedError,
+        match=r"lacking Slice.NoLimitLifetime tag.*beyond 14 days need the project tag Slice.NoLimitLifetime",
+    ):
+        slices.renew(spec.name, 15 * 24)
+    assert any(
+        "a lease of 360 h instead of 336 h needs the project tag Slice.NoLimitLifetime" in str(problem)
+        for problem in preflight(replace(spec, hours=360), slices.facts())
+    )
+
+
+def test_a_lease_that_is_shortened_is_not_exact(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    standin.faults(tags=["VM.NoLimit", "Slice.NoLimitLifetime"])
     slices.up(spec, **FAST)
     renewal = slices.renew(spec.name, 30 * 24)
     assert not renewal.exact
     assert abs(renewal.lease_end - datetime.now(UTC) - timedelta(days=15)) < timedelta(minutes=10)
+
+
+def test_both_ports_of_a_dedicated_card_are_used(slices: Slices, spec: SliceSpec) -> None:
+    dedicated = replace(spec, nets=tuple(replace(net, nic="NIC_ConnectX_6") for net in spec.nets))
+    cards = cards_of(dedicated)
+    assert {name: sum(own.values()) for name, own in cards.items()} == dict.fromkeys(cards, 1)
+    found = slices.up(dedicated, **FAST)
+    router = next(machine for machine in found.machines if machine.name == "router")
+    assert [network for network, _ in router.ports] == ["net-mid", "net-rx"]
+    assert len({mac for machine in found.machines for _, mac in machine.ports}) == 8
+
+
+def test_an_address_may_be_in_the_sliver_only(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    standin.faults(addresses_in_slivers=True)
+    found = slices.up(spec, **FAST)
+    assert all((machine.address or "").startswith("2001:db8::") for machine in found.machines)
 
 
 def test_refused_renewals_are_errors(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
@@ -224,6 +256,10 @@ def test_facts_are_asked_of_fabric(slices: Slices, spec: SliceSpec, standin: Sta
     star = next(site for site in facts.sites or () if site.name == "STAR")
     assert (star.cores, star.switches) == (128 - 12, 1)
     assert star.components["SharedNIC-ConnectX-6"] == 381 - 38
+    assert [(host.name, host.cores) for host in star.hosts] == [
+        ("star-w1.fabric-testbed.net", 64 - 6),
+        ("star-w2.fabric-testbed.net", 64 - 6),
+    ]
     assert preflight(spec, facts, run_s=3600) == ()
     standin.faults(no_room=True, tags=[])
     problems = [str(problem) for problem in preflight(spec, slices.facts(), run_s=3600)]

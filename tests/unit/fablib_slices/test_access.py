@@ -32,7 +32,7 @@ def test_a_key_that_it_does_not_take_is_told_before_it_is_sent(tmp_path: Path) -
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=PATIENCE_S
     )
     with pytest.raises(
-        TestbedError, match=r"key.pub is ssh-ed25519; FABRIC accepts RSA and ECDSA.*create_slice"
+        TestbedError, match=r"key.pub is ssh-ed25519; FABRIC accepts RSA and ECDSA.*create_sliver_keys"
     ):
         access(key).public_key()
     with pytest.raises(TestbedError, match=r"cannot read the slice key: .*none.pub"):

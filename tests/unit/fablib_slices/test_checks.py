@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from fablib_slices.checks import FabricFacts, Site, preflight, rounded, site_with_room, warnings
+from fablib_slices.answers import sites_of
+from fablib_slices.checks import FabricFacts, preflight, warnings
+from fablib_slices.room import Host, Site, rounded, site_with_room
 from fablib_slices.spec import (
     PortWishes,
     SliceFile,
@@ -110,7 +112,7 @@ def test_what_fabric_does_not_offer() -> None:
 
 def test_a_dedicated_nic_and_a_switch_need_permission() -> None:
     made = spec(nic="NIC_ConnectX_6", switch=SwitchWishes(node="router", program="ncf"))
-    rooms = replace(STAR, components={"SmartNIC-ConnectX-6": 9})
+    rooms = replace(STAR, components={"SmartNIC-ConnectX-6": 5})  # one of two ports for each machine
     assert found(made, replace(FACTS, sites=(rooms,))) == [
         "nic: NIC_ConnectX_6 needs the project tag Component.SmartNIC or Component.SmartNIC_ConnectX_6",
         "switch: a programmable switch needs the project tag Switch.P4",
@@ -132,6 +134,69 @@ def test_a_site_that_is_full(site: Site, lack: str) -> None:
     assert found(spec(), replace(FACTS, sites=sites)) == [f"site: {lack}"]
     (problem,) = preflight(spec(), replace(FACTS, sites=sites))
     assert problem.hint == "NCSA has room"
+
+
+def test_a_lease_beyond_14_days_is_denied_without_a_tag() -> None:
+    assert found(spec(hours=336)) == []
+    (problem,) = preflight(spec(hours=337), FACTS)
+    assert str(problem) == (
+        "hours: a lease of 337 h instead of 336 h needs the project tag Slice.NoLimitLifetime; --hours 336 "
+        "goes without, and `run` renews at half of it, or ask the project's lead for it in the portal; the "
+        "project has VM.NoLimit"
+    )
+    assert found(spec(hours=337), replace(FACTS, tags={"VM.NoLimit", "Slice.NoLimitLifetime"})) == []
+
+
+def test_a_bluefield_goes_by_either_name() -> None:
+    made = spec(nic="NIC_BlueField_2_ConnectX_6")
+    counted = ("SmartNIC-BlueField-2-ConnectX-6", "SmartNIC-BlueField2-ConnectX-6")
+    facts = replace(
+        FACTS,
+        nics={"NIC_BlueField_2_ConnectX_6"},
+        tags={"VM.NoLimit", "Component.SmartNIC_BlueField2_ConnectX_6"},
+    )
+    for name in counted:
+        assert found(made, replace(facts, sites=(replace(STAR, components={name: 6}),))) == []
+    (lack,) = found(made, replace(facts, tags={"VM.NoLimit"}, sites=None))
+    assert lack.endswith("tag Component.SmartNIC or Component.SmartNIC_BlueField2_ConnectX_6")
+
+
+def test_a_machine_fits_one_host() -> None:
+    def at(*hosts: Host) -> list[str]:
+        return found(spec(), replace(FACTS, sites=(replace(STAR, hosts=hosts),)))
+
+    nics = {"SharedNIC-ConnectX-6": 2}
+    one = Host("star-w1", 4, 16, 50, nics)
+    assert at(*[one] * 6) == []
+    size = "4 cores, 16 GB memory and 50 GB disk"
+    # a site has as much as is needed in all, and no host has enough of it
+    assert at(*[replace(one, cores=3)] * 60) == [
+        f"site: STAR: no host has room for delay ({size}, 2 NIC_Basic)"
+    ]
+    assert at(*[replace(one, components={"SharedNIC-ConnectX-6": 1})] * 60) == [
+        f"site: STAR: no host has room for delay ({size}, 2 NIC_Basic)"
+    ]
+    assert at(*[one] * 5) == [f"site: STAR: no host has room for rx-classic ({size}, 1 NIC_Basic)"]
+
+
+def test_no_capacity_is_none() -> None:
+    def counts(capacity: int) -> dict[str, int]:
+        return {"capacity": capacity, "allocated": 0}
+
+    plain = {"name": "STAR", "cores_capacity": 8, "cores_allocated": 2}
+    site = {**plain, "p4_switches": [counts(0)], "components": {"SharedNIC-ConnectX-6": counts(0)}}
+    hosts = [
+        {**plain, "name": "star-w1", "site": "STAR"},
+        {**plain, "name": "star-w2", "site": "STAR", "state": "Maintenance"},
+    ]
+    (read,) = sites_of({"sites": [site], "hosts": hosts})
+    assert (read.cores, read.disk_gb, read.switches, read.components) == (
+        6,
+        0,
+        0,
+        {"SharedNIC-ConnectX-6": 0},
+    )
+    assert [host.cores for host in read.hosts] == [6, 0]
 
 
 def test_any_site_with_room() -> None:
@@ -174,9 +239,9 @@ def test_lease_and_token_outlive_the_run() -> None:
 
 
 def test_warnings() -> None:
-    told = warnings(spec(hours=30 * 24), FACTS)
+    told = warnings(spec(hours=200 * 24), FACTS)
     assert "IPv6 addresses only" in told[0]
-    assert "shortened to 15 days" in told[1]
+    assert "shortened to 182 days" in told[1]
     reached = replace(STAR, ipv4_management=True)
     assert warnings(spec(), replace(FACTS, sites=(reached,))) == ()
     # of the site that is taken where none is named
