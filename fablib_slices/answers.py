@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fablib_slices.graph import FIM_LOCK, kept_short, networks_of
+from fablib_slices.graph import FIM_LOCK, kept_short, networks_of, user_of
 from fablib_slices.redaction import redacted
 from fablib_slices.room import Host, Site
 
@@ -147,8 +147,8 @@ def notices_of(slivers: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted(causes or said))
 
 
-def machines_of(model: str | None) -> tuple[str | None, tuple[Machine, ...]]:
-    """Return the spec's digest that a graph carries, and its machines."""
+def machines_of(model: str | None, images: Mapping[str, str]) -> tuple[str | None, tuple[Machine, ...]]:
+    """Return the spec's digest that a graph carries, and its machines; `images` are images' users."""
     if not model:
         return None, ()
     from fim.user.topology import ExperimentTopology
@@ -157,7 +157,7 @@ def machines_of(model: str | None) -> tuple[str | None, tuple[Machine, ...]]:
         topology = ExperimentTopology(graph_string=model)
         with kept_short(topology):
             networks = networks_of(topology)
-            found = [_machine(name, node, networks) for name, node in topology.nodes.items()]
+            found = [_machine(name, node, networks, images) for name, node in topology.nodes.items()]
     digests = {digest for digest, _ in found if digest}
     machines = tuple(machine for _, machine in found if machine)
     return (digests.pop() if len(digests) == 1 else None), machines
@@ -169,7 +169,9 @@ def addresses_of(slivers: list[dict[str, Any]]) -> dict[str, str]:
     return {str(one["Name"]): str(one["MgmtIp"]) for one in own if one.get("Name") and one.get("MgmtIp")}
 
 
-def _machine(name: str, node: Any, networks: dict[str, str]) -> tuple[str | None, Machine | None]:
+def _machine(
+    name: str, node: Any, networks: Mapping[str, str], images: Mapping[str, str]
+) -> tuple[str | None, Machine | None]:
     """Return the digest that a node carries, and its machine; None for what is neither that nor a switch."""
     data = _user_data(node)
     digest = data.get("spec")
@@ -187,7 +189,7 @@ def _machine(name: str, node: Any, networks: dict[str, str]) -> tuple[str | None
         role=str(data.get("role", "")),
         site=str(node.site),
         address=str(node.management_ip) if node.management_ip else None,
-        user=_switch_user() if is_switch else _user_of(node),
+        user=_switch_user() if is_switch else user_of(str(node.image_ref or "").split(",")[0], images),
         ports=tuple(sorted(ports)),
         switch=is_switch,
     )
@@ -203,11 +205,3 @@ def _switch_user() -> str:
     from fabrictestbed_extensions.fablib.constants import Constants
 
     return str(Constants.FABRIC_USER)
-
-
-def _user_of(node: Any) -> str:
-    from fabrictestbed_extensions.fablib.constants import Constants
-
-    image = str(node.image_ref or "").split(",")[0]
-    known = Constants.IMAGE_NAMES.get(image, {})
-    return str(known.get("default_user", "ubuntu"))

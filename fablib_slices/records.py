@@ -15,13 +15,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from platformdirs import user_state_path
 from ruamel.yaml import YAML
 
 from fablib_slices.access import BASTION_HOSTS, Access, inventory
 from fablib_slices.graph import slice_graph
 from fablib_slices.spec import NetSpec, PortSpec, SliceSpec, SwitchSpec, VmSpec
 from l4sbench.disk.files import write_whole
+from l4sbench.disk.places import state_folder
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 def folder(name: str) -> Path:
     """Return the folder of a slice's records."""
-    path: Path = user_state_path("l4sbench", appauthor=False) / "slices" / name
-    return path
+    return state_folder() / "slices" / name
 
 
 def _made(name: str) -> Path:

@@ -15,7 +15,7 @@ import os
 import shlex
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -37,7 +37,7 @@ from fablib_slices.answers import (
     time_of,
 )
 from fablib_slices.checks import LEASE_LIMIT, LONG_LEASE, FabricFacts
-from fablib_slices.graph import offered_images, offered_nics, quiet, size_of, slice_graph
+from fablib_slices.graph import known_images, listed_images, offered_nics, quiet, size_of, slice_graph
 from fablib_slices.redaction import learn_account, learn_tokens
 from fablib_slices.room import Site, rounded, site_with_room
 from l4sbench.errors import InputError, TestbedError
@@ -73,6 +73,7 @@ class Slices:
         again: Makes another manager from the account's files; called when FABRIC refuses the token, so that
             a run takes a new one from its file without a restart.
         avoided: Sites that are used only when named.
+        images: Returns the images that machines can have, and their users; by default fablib's table.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class Slices:
         project: str | None = None,
         again: Callable[[], Any] | None = None,
         avoided: Collection[str] = (),
+        images: Callable[[], Mapping[str, str]] = known_images,
     ) -> None:
+        self._images = images
         self._avoided = avoided
         self._manager = manager
         self._access = access
@@ -104,6 +107,7 @@ class Slices:
             fablib.get_project_id(),
             again=lambda: _fablib().get_manager(),
             avoided=_avoided(fablib.get_avoid()),
+            images=lambda: listed_images(fablib),
         )
 
     @property
@@ -119,7 +123,7 @@ class Slices:
         """
         claims = self._claims()
         return FabricFacts(
-            images=offered_images(),
+            images=self._images(),
             nics=offered_nics(),
             size_of=size_of,
             tags=tags_of(claims, self._project),
@@ -330,7 +334,7 @@ class Slices:
         got: dict[str, Any] | None = None
         if with_machines:
             got = self._ask(f"slice {name}", lambda manager: manager.get_slice(slice_id=own))
-        digest, machines = machines_of((got or {}).get("model"))
+        digest, machines = machines_of((got or {}).get("model"), self._images())
         notices: tuple[str, ...] = ()
         ended = one["state"] in BROKEN | GONE
         # the graph may lack addresses for good: fablib, too, then uses the slivers'

@@ -125,7 +125,7 @@ def plan(args: argparse.Namespace) -> int:
     from fablib_slices import (
         FabricFacts,
         Slices,
-        offered_images,
+        known_images,
         offered_nics,
         preflight,
         size_of,
@@ -139,7 +139,7 @@ def plan(args: argparse.Namespace) -> int:
     if args.graph:
         refuse_other(args.graph, _GRAPH_MARK.encode(), "a slice's graph")
     spec = _spec(args)
-    offline = FabricFacts(images=offered_images(), nics=offered_nics(), size_of=size_of)
+    offline = FabricFacts(images=known_images(), nics=offered_nics(), size_of=size_of)
     facts = offline if args.offline else Slices.connect().facts()
     problems = preflight(spec, facts)
     if problems:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from l4sbench.disk.files import new_folder, remove_leftovers
+from l4sbench.disk.places import state_folder
 from l4sbench.disk.userfiles import MAX_BYTES, read_bytes
 from l4sbench.errors import InputError, Problem
 
@@ -186,9 +187,7 @@ def _kept(digest: str, write: Callable[[Path], None], there: Callable[[], bool])
 
 
 def _home() -> Path:
-    import platformdirs
-
-    return platformdirs.user_state_path("l4sbench", appauthor=False) / "trusted"
+    return state_folder() / "trusted"
 
 
 def _make_folder(folder: Path, mode: int) -> None:

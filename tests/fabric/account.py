@@ -27,6 +27,18 @@ def l4sbench(account: Mapping[str, str], *arguments: str) -> subprocess.Complete
     return ran([sys.executable, "-m", "l4sbench", *arguments], cwd=account["HOME"], env=dict(account))
 
 
+IMAGES = {
+    name: {"description": name, "default_user": user}
+    for name, user in {
+        "default_debian_12": "debian",
+        "default_debian_13": "debian",
+        "default_ubuntu_22": "ubuntu",
+        "default_ubuntu_24": "ubuntu",
+    }.items()
+}
+"""Images that FABRIC offers; fablib's own table lacks default_debian_13."""
+
+
 def write_certificate(folder: Path, host: str) -> tuple[Path, Path]:
     """Make a certificate for an address, and its key."""
     from cryptography import x509
@@ -89,7 +101,9 @@ def environment(
         json.dumps({"id_token": told["token"], "refresh_token": "refresh", "expires_at": expires})
     )
     home = folder / "home"
-    home.mkdir(exist_ok=True)
+    images = home / ".fabric" / "cache" / "os_images.json"  # as fablib keeps FABRIC's list for a day
+    images.parent.mkdir(parents=True, exist_ok=True)
+    images.write_text(json.dumps(IMAGES))
     return os.environ | {
         "HOME": str(home),
         "XDG_STATE_HOME": str(folder / "state"),

@@ -60,9 +60,9 @@ class Faults:
     renew_refused: renewals that are refused; longest_s: leases are shortened to this, before the policy
     sees them; addresses_in_slivers: graphs lack management addresses, and only slivers have them;
     vanish_after_s: seconds after which a ready slice is removed; vanish: slices that are removed now, with
-    what is said of their machines; breaks: slices that become StableError now, likewise; forgotten: slices that are not known any
-    more; lease_over: slices whose lease ends now; no_room: sites are full; echo: errors quote the
-    request with its headers, and this text; refresh_token: the one that is handed out.
+    what is said of their machines; breaks: slices that become StableError now, likewise; forgotten: slices
+    that are not known any more; lease_over: slices whose lease ends now; no_room: sites are full; echo:
+    errors quote the request with its headers, and this text; refresh_token: the one that is handed out.
     """
 
     create_refused: int = 0

@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from fablib_slices import SliceFile, size_of, slice_graph, spec_of
+from fablib_slices import SliceFile, known_images, size_of, slice_graph, spec_of
 from fablib_slices.answers import machines_of
+from fablib_slices.graph import listed_images, user_of
 from fablib_slices.spec import SwitchWishes
 from l4sbench.errors import InputError
 from l4sbench.topology import offered, topology
@@ -89,7 +90,7 @@ def nodes_kept() -> int:
 def test_nothing_is_left_in_the_models_store() -> None:
     before = nodes_kept()
     spec = spec_of(topology("line6"), SliceFile(slice="planned", site="STAR"))
-    digest, machines = machines_of(slice_graph(spec))
+    digest, machines = machines_of(slice_graph(spec), known_images())
     assert (digest, len(machines)) == (spec.digest, 6)
     with pytest.raises(InputError):
         slice_graph(replace(spec, nets=(replace(spec.nets[0], nic="GPU_A30"),)))
@@ -101,3 +102,22 @@ def test_what_the_model_refuses_is_bad_input() -> None:
     wrong = spec_of(topology("line6"), SliceFile(slice="planned", site="STAR", nic="GPU_A30"))
     with pytest.raises(InputError, match="FABRIC's model refuses slice planned"):
         slice_graph(wrong)
+
+
+def test_images_are_those_of_fabrics_list() -> None:
+    class Fablib:
+        """The library's answers: the downloaded list, or its table."""
+
+        def __init__(self, images: object) -> None:
+            self.images = images
+
+        def get_os_images(self) -> object:
+            return self.images
+
+    new = {"default_debian_13": {"description": "Debian 13", "default_user": "debian"}}
+    wrong = {"a": {"default_user": "-oProxyCommand=x"}, "b": {}, "c": "ubuntu", "d": {"default_user": 1}}
+    assert listed_images(Fablib({**new, **wrong})) == {"default_debian_13": "debian"}
+    # what fablib has where the list cannot be loaded, and what is not a list
+    assert "default_ubuntu_24" in listed_images(Fablib(["nothing"]))
+    assert user_of("default_debian_13", {"default_debian_13": "admin"}) == "admin"
+    assert user_of("default_debian_14", known_images()) == "debian"

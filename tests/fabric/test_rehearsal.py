@@ -62,7 +62,7 @@ def executed(account: Mapping[str, str]) -> list[str]:
     notebook = nbformat.read(ROOT / "notebooks" / "fabric.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     (parameters,) = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
-    wishes = "--cores 2 --image default_debian_12"
+    wishes = "--cores 2 --image default_debian_13"
     parameters.source = f'MATRIX = "rehearsal.yaml"\nSLICE = "rehearsal"\nWISHES = "{wishes}"\n'
     (progress,) = [cell for cell in code if "progress" in cell.metadata.get("tags", [])]
     wait = nbformat.v4.new_code_cell(WAIT)  # type: ignore[no-untyped-call]
@@ -84,7 +84,7 @@ def test_the_notebook_from_nothing_to_a_decision_table(fabric: Place) -> None:
     home = fabric.home
     (home / "rehearsal.yaml").write_text(MATRIX)
 
-    _, reserved, _, made, _, log, _, table, frame, _ = executed(fabric.account)
+    _, _, reserved, _, made, _, log, _, table, frame, _ = executed(fabric.account)
     assert "valid in FABRIC's information model" in reserved
     assert "rehearsal: StableOK" in made
     assert "trials: " in log, log
