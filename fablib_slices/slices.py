@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 20.0
 READY_LIMIT_S: Final = 1800.0
+SWITCH_LIMIT_S: Final = 1500.0
+"""Additional time for a slice with a switch, whose operating system is installed anew before all else."""
 PORTAL: Final = "make a new token in the portal and save it as fablib's token file"
 
 
@@ -185,7 +187,7 @@ class Slices:
         self,
         spec: SliceSpec,
         *,
-        limit_s: float = READY_LIMIT_S,
+        limit_s: float | None = None,
         poll_s: float = POLL_S,
         on_state: Callable[[str], None] = lambda _: None,
         stop: threading.Event | None = None,
@@ -197,7 +199,7 @@ class Slices:
 
         Args:
             spec: Its description.
-            limit_s: Limit for it to become ready.
+            limit_s: Limit for it to become ready; by default half an hour, and 25 minutes more with a switch.
             poll_s: Longest interval of queries; shorter at first.
             on_state: Called with every new state.
             stop: Set to give up waiting; the slice stays.
@@ -215,6 +217,8 @@ class Slices:
                 "give the same description as before (--cores and so on, or its file), use another name, or: "
                 f"l4sbench slice down {spec.name}",
             )
+        if limit_s is None:
+            limit_s = READY_LIMIT_S + (SWITCH_LIMIT_S if spec.switches else 0.0)
         return self._until_ready(found, limit_s, poll_s, on_state, stop or threading.Event())
 
     def renew(self, name: str, hours: float) -> Renewal:

@@ -63,7 +63,9 @@ def add_parser(commands: Subparsers) -> None:
         examples=("l4sbench slice up my-slice", "l4sbench slice up slice.yaml --hours 48"),
     )
     _add_wishes(making)
-    making.add_argument("--wait-minutes", type=count, default=30, metavar="N", help="maximum time to wait")
+    making.add_argument(
+        "--wait-minutes", type=count, metavar="N", help="maximum time to wait (default: 30, with a switch 55)"
+    )
     for name, command, summary in (
         ("status", status, "print state, lease and machines of a slice"),
         ("inventory", write_inventory, "write the Ansible inventory of a slice and print its path"),
@@ -203,7 +205,9 @@ def up(args: argparse.Namespace) -> int:
             warn(text)
         keep(spec)  # runs find the request even if this command ends before the slice is ready
     found = slices.up(
-        spec, limit_s=args.wait_minutes * 60.0, on_state=lambda state: say(f"{spec.name}: {state}")
+        spec,
+        limit_s=args.wait_minutes * 60.0 if args.wait_minutes else None,
+        on_state=lambda state: say(f"{spec.name}: {state}"),
     )
     keep(spec, found)
     path = keep_inventory(found, slices.access, spec.switches)

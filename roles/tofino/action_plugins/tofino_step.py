@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Action that runs one step of roles/tofino/files/switch.py where the SDE is.
 
-The program is passed as an argument: nothing has to be on the switch before, and files appear where the SDE
-sees them. Unlike a module's, an answer becomes no result of the task but for what is expected of it: Ansible
-gives keys such as C(ansible_facts) a meaning of their own.
+Nothing has to be on the switch before, and files appear where the SDE sees them. Unlike a module's, an
+answer becomes no result of the task but for what is expected of it: Ansible gives keys such as
+C(ansible_facts) a meaning of their own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 PROGRAM = Path(__file__).parents[1] / "files" / "switch.py"
+AS_STRING = "--command"
+"""Last word of a command that takes the rest as one string, such as `sde-env-9.13.3 --command`."""
+UNSAFE = frozenset('"$`\\\n')
+INLINE = ["python3", "-c", PROGRAM.read_text(encoding="utf-8")]
+"""The program as an argument: nothing has to be on the switch before."""
 STEPS = ("put", "build", "load", "control", "begin", "results", "end")
 FACTS = ("sde", "program", "python", "time_s")
 ARCHIVE_BYTES = 64 << 20
@@ -47,24 +52,37 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             raise AnsibleActionFail(f"step must be one of {', '.join(STEPS)}")
         enter = [str(word) for word in args.get("enter") or []]
         words = [str(word) for word in args.get("words") or []]
-        argv = [
-            *enter,
-            "python3",
-            "-c",
-            PROGRAM.read_text(encoding="utf-8"),
-            step,
-            str(args["folder"]),
-            *words,
-        ]
-        given = json.dumps(args.get("files") or {}).encode("utf-8")
+        folder = str(args["folder"])
+        files = dict(args.get("files") or {})
         try:
-            ended = self._low_level_execute_command(shlex.join(argv), in_data=given)
+            if enter[-1:] == [AS_STRING]:
+                # such an environment takes one string, without double quotes, and no input: files come first
+                code = base64.b64encode(PROGRAM.read_bytes()).decode("ascii")
+                ended = self._do(INLINE, "put", folder, given={**files, PROGRAM.name: code})
+                if step != "put" and not ended["rc"]:
+                    ended = self._do_string(enter, [step, folder, *words])
+            else:
+                ended = self._do([*enter, *INLINE], step, folder, *words, given=files)
         except MemoryError as error:
             raise AnsibleActionFail("the switch printed too much") from error
         if ended["rc"]:
             said = str(ended["stderr"] or ended["stdout"]).strip()
             return {**result, "failed": True, "msg": said[-1500:] or f"code {ended['rc']}"}
         return {**result, **self._taken(step, str(ended["stdout"]))}
+
+    def _do(self, argv: list[str], *words: str, given: dict[str, str]) -> dict[str, Any]:
+        """Run the program with files on stdin."""
+        data = json.dumps(given).encode("utf-8")
+        done: dict[str, Any] = self._low_level_execute_command(shlex.join([*argv, *words]), in_data=data)
+        return done
+
+    def _do_string(self, enter: list[str], words: list[str]) -> dict[str, Any]:
+        """Run the program, which is in its folder, in an environment that takes a string."""
+        if refused := [word for word in words if set(word) & UNSAFE]:
+            raise AnsibleActionFail(f"{refused[0]} has characters that {enter[0]} would change")
+        string = shlex.join(["python3", f"{words[1]}/{PROGRAM.name}", *words]) + "; exit $?"
+        done: dict[str, Any] = self._low_level_execute_command(f"{shlex.join([*enter, string])} </dev/null")
+        return done
 
     def _taken(self, step: str, printed: str) -> dict[str, Any]:
         """Return what is expected of an answer, and write an archive to its file."""

@@ -35,6 +35,8 @@ from typing import Callable, Dict, Iterator, List, Mapping, Sequence
 
 DRIVER = "bf_kdrv"
 SWITCHD = "bf_switchd"
+HUGE_PAGES = 196  # as the SDE's run_switchd.sh sets them
+HUGE_PAGES_KEY = "vm.nr_hugepages"
 MOST_BYTES = 32 << 20  # of packed results
 POLL_S = 0.2
 QUICK_S = 30.0
@@ -84,9 +86,12 @@ class Place:
         if not self.environment.get("SDE_INSTALL"):
             raise Failed("SDE_INSTALL is not set here: set it by tofino_environment")
         self.install = Path(self.environment["SDE_INSTALL"])
+        # an SDE that may not be written to has another folder for programs
+        self.programs = Path(self.environment.get("P4_INSTALL") or self.install)
         self.source = folder / f"{self.settings.program}.p4"
         self.conf = folder / f"{self.settings.program}.conf"
         self.log = folder / "control.log"
+        self.switchd_log = folder / "switchd.log"
 
     @property
     def loaded(self) -> List[int]:
@@ -187,15 +192,20 @@ def build(place: Place) -> List[str]:
     """Compile and install the program, and write the configuration of bf_switchd."""
     settings = place.settings
     sources = sorted([*place.folder.glob("*.p4"), *place.folder.glob("*.h")])
-    digest = digest_of(*sources, more=json.dumps([settings.build, str(place.install)]))
+    digest = digest_of(*sources, more=json.dumps([settings.build, str(place.install), str(place.programs)]))
     changed = []
+    said = ""
     if place.noted("built") != digest or not all(path.is_file() for path in built(place)[1]):
-        place.run([*settings.build, str(place.source)], settings.build_s)
+        # the command may end with 0 and have built nothing: files of an earlier build must not pass for its
+        for path in built(place)[1] + [_conf_of(place)]:
+            if path.is_file():
+                path.unlink()
+        said = place.run([*settings.build, str(place.source)], settings.build_s)
         changed.append(settings.program)
     conf, files = built(place)
     for path in files:
         if not path.is_file() or not path.stat().st_size:
-            raise Failed(f"{settings.build[0]} made no {path}")
+            raise Failed(f"{settings.build[0]} made no {path}: {said[-1000:]}")
     place.note("built", digest)
     text = (json.dumps(conf, indent=1) + "\n").encode("utf-8")
     if not place.conf.is_file() or place.conf.read_bytes() != text:
@@ -207,8 +217,7 @@ def build(place: Place) -> List[str]:
 
 def built(place: Place) -> tuple[Mapping[str, object], List[Path]]:
     """Return the configuration that the build made, and the files that it names; nothing before a build."""
-    name = place.settings.program
-    made = place.install / "share" / "p4" / "targets" / "tofino" / f"{name}.conf"
+    name, made = place.settings.program, _conf_of(place)
     try:
         conf = json.loads(made.read_text(encoding="utf-8"))
         programs = [one for device in conf["p4_devices"] for one in device["p4_programs"]]
@@ -221,7 +230,12 @@ def built(place: Place) -> tuple[Mapping[str, object], List[Path]]:
         return {}, [made]
     except (ValueError, LookupError, TypeError) as error:
         raise Failed(f"{made}: {error!r}") from error
-    return conf, [place.install / path for path in named]
+    return conf, [place.programs / path for path in named]
+
+
+def _conf_of(place: Place) -> Path:
+    """Return the file that a build leaves for bf_switchd."""
+    return place.programs / "share" / "p4" / "targets" / "tofino" / f"{place.settings.program}.conf"
 
 
 def load(place: Place) -> List[str]:
@@ -238,14 +252,44 @@ def load(place: Place) -> List[str]:
     if not Path("/sys/module", DRIVER).exists():
         place.run([*as_root, str(place.install / "bin" / "bf_kdrv_mod_load"), str(place.install)], QUICK_S)
         changed.append(DRIVER)
-    # in the background it needs no terminal, and no stdin that is held open
+    if _huge_pages(place) < HUGE_PAGES:
+        place.run([*settings.root, "sysctl", "-w", f"{HUGE_PAGES_KEY}={HUGE_PAGES}"], QUICK_S)
+        if _huge_pages(place) < HUGE_PAGES:
+            raise Failed(
+                f"{HUGE_PAGES_KEY} stays below {HUGE_PAGES}: restart the switch, its memory is used up"
+            )
+    # --background turns its command line off, and leaves it in the foreground
     words = ["--install-dir", str(place.install), "--conf-file", str(place.conf), "--background"]
-    place.run([*as_root, str(place.install / "bin" / SWITCHD), *words], settings.load_s)
-    await_(lambda: listens(settings.grpc), settings.load_s, f"{SWITCHD} does not listen at {settings.grpc}")
+    with place.switchd_log.open("wb") as log:
+        process = subprocess.Popen(
+            [*as_root, str(place.install / "bin" / SWITCHD), *words],
+            cwd=place.folder,
+            env=place.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def serves() -> bool:
+        if process.poll() is not None:
+            raise Failed(f"{SWITCHD} ended with code {process.returncode}: {_said(place.switchd_log)}")
+        return listens(settings.grpc)
+
+    await_(serves, settings.load_s, f"{SWITCHD} does not listen at {settings.grpc}")
     if not place.loaded:
         raise Failed(f"{settings.grpc} answers, but {SWITCHD} has ended: something else listens there")
     place.note("loaded", digest)
     return [*changed, SWITCHD]
+
+
+def _huge_pages(place: Place) -> int:
+    """Return the number of huge pages, which bf_switchd needs for the chip's memory."""
+    said = place.run([*place.settings.root, "sysctl", "-n", HUGE_PAGES_KEY], QUICK_S)
+    try:
+        return int(said.split()[-1])
+    except (IndexError, ValueError) as error:
+        raise Failed(f"sysctl prints no number of huge pages: {said[-200:]}") from error
 
 
 def _of_sde(place: Place) -> Dict[str, str]:
@@ -277,8 +321,8 @@ def control(place: Place) -> List[str]:
 
     def is_ready() -> bool:
         if process.poll() is not None:
-            raise Failed(f"control.py ended with code {process.returncode}: {_said(place)}")
-        return "ports are set up" in _said(place)
+            raise Failed(f"control.py ended with code {process.returncode}: {_said(place.log)}")
+        return "ports are set up" in _said(place.log)
 
     try:
         await_(is_ready, place.settings.control_s, "control.py did not set up the ports")
@@ -330,7 +374,7 @@ def _require_control(place: Place) -> None:
         raise Failed(f"{SWITCHD} has ended")
     if not is_controlled(place):
         raise Failed(
-            f"control.py has ended: {_said(place)}" if place.log.exists() else "control.py does not run"
+            f"control.py has ended: {_said(place.log)}" if place.log.exists() else "control.py does not run"
         )
 
 
@@ -351,8 +395,8 @@ def facts(place: Place) -> Dict[str, object]:
     }
 
 
-def _said(place: Place) -> str:
-    return place.log.read_text(encoding="utf-8", errors="replace").strip()[-1000:]
+def _said(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace").strip()[-1000:]
 
 
 def end(place: Place) -> List[str]:

@@ -93,7 +93,7 @@ def test_a_run_through_a_switch(hosts: NodesStatus, switch: StandIn, tmp_path: P
     check_only_busy(trials)
     # one load, and one preparation and one fetch for each trial
     of_trials = ["begin", "results"] * 2
-    assert switch.steps == ["put", "build", "load", "control", *of_trials]
+    assert switch.steps == ["build", "load", "control", *of_trials]
     queue = written(path, "queues")
     assert set(queue["node"]) == {"router"}
     assert set(queue["ncf_elephants_backlog_bytes"]) == {8_000}

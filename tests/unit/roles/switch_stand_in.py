@@ -33,7 +33,7 @@ class StandIn:
         return {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
-            "tofino_enter": [str(self.home / "bin/enter")],
+            "tofino_enter": [str(self.home / "bin/enter"), "--command"],
             "tofino_folder": str(self.folder),
             "tofino_grpc": f"127.0.0.1:{self.port}",
         }
@@ -99,7 +99,8 @@ def switch_in(home: Path) -> Iterator[StandIn]:
     shell = home / "switch_shell.py"
     shutil.copy(HERE / "switch_shell.py", shell)
     shell.write_text(f"#!{sys.executable}\n{shell.read_text()}")
-    for place in ("bin/enter", "bin/p4_build.sh", "install/bin/bf_kdrv_mod_load", "install/bin/bf_switchd"):
+    programs = ("bin/enter", "bin/sudo", "bin/sysctl", "bin/p4_build.sh")
+    for place in (*programs, "install/bin/bf_kdrv_mod_load", "install/bin/bf_switchd"):
         _linked(shell, home / place)
     (client / "__init__.py").touch()
     shutil.copy(HERE / "bfrt_client.py", client / "client.py")

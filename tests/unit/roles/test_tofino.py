@@ -177,6 +177,18 @@ def test_failures_are_told_in_the_words_of_the_switch(switch: StandIn) -> None:
     assert load(switch).changed["router"] == [STEPS[3]]
 
 
+def test_a_build_is_judged_by_its_files(switch: StandIn) -> None:
+    # words that the SDE's script does not know print its usage, and it ends with 0
+    told = failure(switch, tofino_build=["p4_build.sh", "--with-p4c=bf-p4c"])
+    assert "p4_build.sh made no" in told
+    assert "usage: p4_build.sh" in told
+
+
+def test_an_environment_that_takes_a_string_gets_no_words_that_it_would_change(switch: StandIn) -> None:
+    assert "has characters that" in failure(switch, tofino_folder='/tmp/a"b')
+    assert not switch.steps
+
+
 def test_a_switch_in_use_is_left_alone(switch: StandIn) -> None:
     with socket.create_server(("127.0.0.1", int((switch.home / "grpc").read_text()))):
         assert "another bf_switchd serves 127.0.0.1" in failure(switch)
