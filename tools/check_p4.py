@@ -7,7 +7,8 @@ SDE's compiler is called `bf-p4c` and takes the same options. What they write st
 
 Stages come from context.json, which the assembler writes (`bfas`). A p4c may lack it: then the compiler
 proper runs alone (`-S`), and stages come from its log of table placement, which it writes with `-g`. That log
-counts stages beyond the chip's as well, where only the assembler would fail.
+counts stages beyond the chip's as well, where only the assembler would fail. Beside them is the estimate of
+p4/ncf/README.md (tests/p4/tna): the longest chain of dependent tables, which no compiler can place in fewer.
 
 Exit code: 0 it compiles for both, 1 it does not, 77 there is no such compiler (the reason is printed).
 """
@@ -158,8 +159,32 @@ def compiled(compiler: str, target: Target, program: Path, folder: Path) -> tupl
     return used, note
 
 
+def estimates(target: Target, program: Path) -> dict[str, int]:
+    """Return the least number of stages of each direction, by the chains of dependent tables.
+
+    Raises:
+        FailedError: The program cannot be read.
+    """
+    from tests.p4.tna.chips import CHIPS
+    from tests.p4.tna.report import budget
+    from tests.p4.tna.syntax import RefusedError, load
+
+    chip = CHIPS[target.name]
+    try:
+        chains = budget(load(program, chip=chip), chip).chains
+    except (OSError, RefusedError) as error:
+        raise FailedError(f"its stages cannot be estimated: {error}") from error
+    return dict(zip(("ingress", "egress"), (len(one.steps) for one in chains), strict=True))
+
+
+def compared(number: int, least: int) -> str:
+    """Return the estimate of a direction, and that it is wrong if a compiler used fewer stages."""
+    wrong = "" if number >= least else ", which is wrong: correct p4/ncf/README.md"
+    return f"estimate: at least {least}{wrong}"
+
+
 def main() -> int:
-    """Compile for each target, and print stages or errors."""
+    """Compile for each target, and print stages beside the estimate, or errors."""
     program = assets.folder("p4") / "ncf" / "ncf.p4"
     try:
         compiler = find_compiler()
@@ -174,12 +199,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="check-p4-") as folder:
             try:
                 used, note = compiled(compiler, target, program, Path(folder))
+                least = estimates(target, program)
             except FailedError as error:
                 failed = True
                 print(f"{target.name}: {compiler}: {error}", file=sys.stderr)
                 continue
         for direction, number in sorted(used.items()):
-            print(f"{target.name}: {direction}: {number} of {target.stages} stages{note}")
+            used_here = f"{target.name}: {direction}: {number} of {target.stages} stages{note}"
+            print(f"{used_here}; {compared(number, least[direction])}")
     return 1 if failed else 0
 
 
