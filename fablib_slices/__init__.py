@@ -17,7 +17,7 @@ from fablib_slices.access import Access, inventory
 from fablib_slices.answers import Machine, Slice
 from fablib_slices.checks import FabricFacts, preflight
 from fablib_slices.graph import known_images, offered_nics, size_of, slice_graph
-from fablib_slices.room import Host, Site
+from fablib_slices.room import Site, SiteHost
 from fablib_slices.slices import Renewal, Slices
 from fablib_slices.spec import (
     NetSpec,
@@ -34,12 +34,12 @@ from fablib_slices.spec import (
 __all__ = [
     "Access",
     "FabricFacts",
-    "Host",
     "Machine",
     "NetSpec",
     "PortSpec",
     "Renewal",
     "Site",
+    "SiteHost",
     "Slice",
     "SliceFile",
     "SliceSpec",

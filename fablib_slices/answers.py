@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from fablib_slices.graph import FIM_LOCK, kept_short, networks_of, user_of
 from fablib_slices.redaction import redacted
-from fablib_slices.room import Host, Site
+from fablib_slices.room import Site, SiteHost
 
 TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S %z"
 
@@ -96,7 +96,7 @@ def tags_of(claims: dict[str, Any], project: str | None) -> tuple[str, ...]:
 
 def sites_of(summary: dict[str, Any], avoided: Collection[str] = ()) -> tuple[Site, ...]:
     """Return the sites of a summary of resources; free is capacity minus what is allocated."""
-    hosts: dict[str, list[Host]] = {}
+    hosts: dict[str, list[SiteHost]] = {}
     for host in summary.get("hosts") or ():
         hosts.setdefault(str(host.get("site")), []).append(_host_of(host))
     return tuple(
@@ -105,7 +105,7 @@ def sites_of(summary: dict[str, Any], avoided: Collection[str] = ()) -> tuple[Si
     )
 
 
-def _site_of(site: dict[str, Any], hosts: tuple[Host, ...], avoided: Collection[str]) -> Site:
+def _site_of(site: dict[str, Any], hosts: tuple[SiteHost, ...], avoided: Collection[str]) -> Site:
     name = str(site["name"])
     return Site(
         name=name,
@@ -121,12 +121,12 @@ def _site_of(site: dict[str, Any], hosts: tuple[Host, ...], avoided: Collection[
     )
 
 
-def _host_of(host: dict[str, Any]) -> Host:
+def _host_of(host: dict[str, Any]) -> SiteHost:
     """Return a host; one that is not active has room for nothing."""
     name = str(host.get("name"))
     if str(host.get("state", "Active")) != "Active":
-        return Host(name, 0, 0, 0, {})
-    return Host(
+        return SiteHost(name, 0, 0, 0, {})
+    return SiteHost(
         name, _free(host, "cores_"), _free(host, "ram_"), _free(host, "disk_"), _free_components(host)
     )
 

@@ -134,8 +134,8 @@ def _fill(made: Any, spec: SliceSpec, site: str) -> None:
         )
     for switch in spec.switches:
         nodes[switch.name] = made.add_switch(name=switch.name, site=site)
-        for nic in {net.nic for net in spec.nets}:
-            spare[switch.name, nic] = _in_order(nodes[switch.name])
+        ports = _in_order(nodes[switch.name])
+        spare |= {(switch.name, net.nic): ports for net in spec.nets}
     for net in spec.nets:
         ports = []
         for node in net.nodes:

@@ -20,7 +20,7 @@ SizeOf: TypeAlias = "Callable[[Size], Size]"
 
 
 @dataclass(frozen=True)
-class Host:
+class SiteHost:
     """Free resources of one host of a site; a machine and all its cards are on one host."""
 
     name: str
@@ -47,7 +47,7 @@ class Site:
     switches: int
     ipv4_management: bool
     avoided: bool = False
-    hosts: tuple[Host, ...] = ()
+    hosts: tuple[SiteHost, ...] = ()
 
 
 def size_in(vm: VmSpec) -> Size:
@@ -99,7 +99,7 @@ def lacking(spec: SliceSpec, site: Site) -> Iterator[str]:
         yield f"no host has room for {vm.name} ({as_text(size_in(vm))}{', ' + own if own else ''})"
 
 
-def _without_host(spec: SliceSpec, hosts: Sequence[Host]) -> VmSpec | None:
+def _without_host(spec: SliceSpec, hosts: Sequence[SiteHost]) -> VmSpec | None:
     """Return a machine that no host has room for once the larger ones are placed; None if all fit."""
     cards = cards_of(spec)
     left = list(hosts)
@@ -113,14 +113,14 @@ def _without_host(spec: SliceSpec, hosts: Sequence[Host]) -> VmSpec | None:
     return None
 
 
-def _fits(vm: VmSpec, cards: Mapping[str, int], host: Host) -> bool:
+def _fits(vm: VmSpec, cards: Mapping[str, int], host: SiteHost) -> bool:
     has = (host.cores, host.ram_gb, host.disk_gb)
     return all(free >= needed for free, needed in zip(has, size_in(vm), strict=True)) and all(
         free_of(nic, host.components) >= count for nic, count in cards.items()
     )
 
 
-def _with(vm: VmSpec, cards: Mapping[str, int], host: Host) -> Host:
+def _with(vm: VmSpec, cards: Mapping[str, int], host: SiteHost) -> SiteHost:
     """Return a host with a machine on it."""
     taken = {name: count for nic, count in cards.items() for name in counted_names(nic)}
     return replace(

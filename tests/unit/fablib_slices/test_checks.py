@@ -13,7 +13,7 @@ import pytest
 
 from fablib_slices.answers import sites_of
 from fablib_slices.checks import FabricFacts, preflight, warnings
-from fablib_slices.room import Host, Site, rounded, site_with_room
+from fablib_slices.room import Site, SiteHost, rounded, site_with_room
 from fablib_slices.spec import (
     PortWishes,
     SliceFile,
@@ -162,11 +162,11 @@ def test_a_bluefield_goes_by_either_name() -> None:
 
 
 def test_a_machine_fits_one_host() -> None:
-    def at(*hosts: Host) -> list[str]:
+    def at(*hosts: SiteHost) -> list[str]:
         return found(spec(), replace(FACTS, sites=(replace(STAR, hosts=hosts),)))
 
     nics = {"SharedNIC-ConnectX-6": 2}
-    one = Host("star-w1", 4, 16, 50, nics)
+    one = SiteHost("star-w1", 4, 16, 50, nics)
     assert at(*[one] * 6) == []
     size = "4 cores, 16 GB memory and 50 GB disk"
     # a site has as much as is needed in all, and no host has enough of it
