@@ -107,6 +107,15 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_notes(parser: argparse.ArgumentParser) -> None:
+    """Add --notes, for commands that print a decision table."""
+    parser.add_argument(
+        "--notes",
+        action="store_true",
+        help="print below the table what words mean, limits, expected regret, kernels and all else",
+    )
+
+
 _MOST: Final = 10_000
 """Limit of numbers on the command line: trials of a cell, trials at once, slices, compilations."""
 

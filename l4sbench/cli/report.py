@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli import figures, flent
-from l4sbench.cli.options import Subparsers, add_command, add_filters, add_run, add_runs, run_command
+from l4sbench.cli.options import (
+    Subparsers,
+    add_command,
+    add_filters,
+    add_notes,
+    add_run,
+    add_runs,
+    run_command,
+)
 from l4sbench.cli.terminal import (
     answer,
     answer_json,
@@ -45,6 +53,7 @@ def add_parser(commands: Subparsers) -> None:
         examples=(
             "l4sbench report quickstart",
             "l4sbench report quickstart buffer_bdp=1",
+            "l4sbench report quickstart --notes",
             "l4sbench report quickstart --json",
             "l4sbench report quickstart --figures --format svg,pdf",
             "l4sbench report RUN aqm=fifo,codel --figures --series columns   cells side by side",
@@ -59,6 +68,7 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("--rule", metavar="RULE", help="verdict rule (default: the matrix's)")
     parser.add_argument("--all", action="store_true", help="count former cells, not in the matrix now, too")
     parser.add_argument("--json", action="store_true", help="print the decision as JSON")
+    add_notes(parser)
     parser.add_argument(
         "--prevalence",
         type=Path,
@@ -109,6 +119,8 @@ def report(args: argparse.Namespace) -> int:
         raise InputError("--span is for the figures of packets", "l4sbench report RUN --figures --span SPAN")
     if args.open and (args.filters or args.json or with_figures or with_flent or args.against or args.claims):
         raise InputError("--open is for the page of a whole run", "l4sbench report RUN --open")
+    if args.notes and (args.json or with_figures or with_flent or args.against or args.claims):
+        raise InputError("--notes is for the decision table", "l4sbench report RUN --notes")
     args.run = api.find_run(args.run, args.runs)
     with reading(args.run):
         _catch_up(args.run)
@@ -149,9 +161,9 @@ def _result(args: argparse.Namespace) -> int:
         answer_json(_document(result, command, args.prevalence))
         return 0
     if args.filters:
-        show(result, command, args.prevalence)
+        show(result, command, args.prevalence, notes=args.notes)
         return 0
-    page = show_result(run, result, command, args.prevalence, args.output, every=args.all)
+    page = show_result(run, result, command, args.prevalence, args.output, every=args.all, notes=args.notes)
     if page:
         say(f"report: {as_path(page)}")
         if args.open:
@@ -249,15 +261,17 @@ def show_result(
     output: Path | None = None,
     *,
     every: bool = False,
+    notes: bool = False,
 ) -> Path | None:
     """Print a decision table, or measurements, and write the run's report; return the page.
 
     The report is written into the folder `output`, if there is one. `command` runs its matrix again; with
-    `every` the page has former cells, too. Returns None for a run directory that cannot be written.
+    `every` the page has former cells, too; with `notes` all that a table
+    states about itself is printed. Returns None for a run directory that cannot be written.
     """
     from l4sbench.cli.progress import working
 
-    costs = show(result, command, prevalence)
+    costs = show(result, command, prevalence, notes=notes)
     target = _target(run, output, every=every)
     if target is None:
         return None
@@ -293,12 +307,14 @@ def preliminary(run: StoredRun, command: str) -> RenderableType:
     return "\n".join(_lines(result))
 
 
-def show(result: Decision | Measurements, command: str, prevalence: Path | None = None) -> tuple[Regret, ...]:
-    """Print a decision table, plainly into a pipe, and the cost of switching; return the latter.
+def show(
+    result: Decision | Measurements, command: str, prevalence: Path | None = None, *, notes: bool = False
+) -> tuple[Regret, ...]:
+    """Print a decision table, plainly into a pipe; return the cost of switching.
 
     Without verdicts it prints what the flow groups got.
 
-    `command` runs its matrix again.
+    `command` runs its matrix again. With `notes` come the cost and all that a table states about itself.
     """
     from l4sbench.app.reporting import regrets
     from reports.render.terminal import as_text, terminal
@@ -308,11 +324,12 @@ def show(result: Decision | Measurements, command: str, prevalence: Path | None 
     if not isinstance(result, Decision):
         answer("\n".join(_lines(result)))
     elif not is_terminal(sys.stdout):
-        answer(as_text(result, command=command, regrets=costs).rstrip())
+        answer(as_text(result, command=command, regrets=costs, full=notes).rstrip())
     else:
         from rich.console import Console
 
-        Console(no_color=not colour(sys.stdout), highlight=False).print(terminal(result, command, costs))
+        shown = terminal(result, command, costs, full=notes)
+        Console(no_color=not colour(sys.stdout), highlight=False).print(shown)
     return costs
 
 

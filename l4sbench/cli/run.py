@@ -14,6 +14,7 @@ from l4sbench.cli.options import (
     Subparsers,
     add_command,
     add_matrix,
+    add_notes,
     add_run_choices,
     run_command,
     run_options,
@@ -48,6 +49,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_matrix(parser)
     add_run_choices(parser)
+    add_notes(parser)
     parser.add_argument(
         "--watch", action="store_true", help="redraw the decision table on the terminal as trials end"
     )
@@ -89,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     report = None
     if (result := ended.decision or ended.measured) is not None:
         stored = StoredRun(ended.path, prepared.whole)
-        report = show_result(stored, result, command(ended.path))
+        report = show_result(stored, result, command(ended.path), notes=args.notes)
     for problem in ended.problems:
         warn(problem)
     _sum_up(ended.result, ended.path, report)

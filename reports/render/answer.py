@@ -6,15 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.facts.factors import name_of
 from l4sbench.text.wording import counted
 from reports.result.judging import OPEN, Word
+from reports.result.regret import expected, losing
 
 if TYPE_CHECKING:
     from reports.result.cells import Factors
     from reports.result.labels import Label
+    from reports.result.regret import Losing, Regret
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 
 SENTENCES: Final = 3
@@ -24,7 +27,21 @@ _STARVED: Final = {
     "l4s": frozenset({Word.L4S_STARVED, Word.BOTH}),
     "classic": frozenset({Word.CLASSIC_STARVED, Word.BOTH}),
 }
-_OF_ALL: Final = ("Yes", "Probably", "No", "Probably not")
+
+
+class Head(StrEnum):
+    """The answer to a question in a word or two."""
+
+    YES = "Yes"
+    PROBABLY = "Probably"
+    NOT_EVERYWHERE = "Not everywhere"
+    PROBABLY_NOT_EVERYWHERE = "Probably not everywhere"
+    NO = "No"
+    PROBABLY_NOT = "Probably not"
+    UNDECIDED = "Undecided"
+
+
+_OF_ALL: Final = (Head.YES, Head.PROBABLY, Head.NO, Head.PROBABLY_NOT)
 """Answers that cells which have not run may turn around."""
 
 
@@ -38,23 +55,65 @@ class _Loss:
     percents: tuple[float, ...]
 
 
-def answer_text(decision: Decision, question: Label) -> str:
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a question of the table, in parts.
+
+    Attributes:
+        head: The answer in a word.
+        but: A reservation about a yes, which follows it; empty for none.
+        counts: How many entries are ok, and how many are open.
+        losses: Sentences about who is starved, and where.
+    """
+
+    head: Head
+    but: str
+    counts: str
+    losses: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join((f"{self.head}{self.but}: {self.counts}.", *self.losses))
+
+
+def answer(decision: Decision, question: Label, cost: Regret | None = None) -> Answer:
     """Return the answer to a question of the table.
 
     `Not everywhere: ok in 4 of 6 entries. Behind FIFO and DualPI2 against BBRv1, Prague gets 8-20 % of the
     link.`
+
+    `cost` is what switching costs; without it all queues and competitors count alike. A yes that costs a
+    group much says so: `Yes by the rule (50 % of a fair share is enough), but CUBIC keeps only 69 %`.
     """
     entries = [verdict for verdict in decision.verdicts if verdict.question == question]
     losses = _losses(entries)
     head, counts = _head(entries), _counts(entries)
+    but = _but(decision, question, cost) if head in (Head.YES, Head.PROBABLY) else ""
     if decision.not_run:
-        head += ", so far" if head in _OF_ALL else ""
+        but += ", so far" if head in _OF_ALL else ""
         counts += f"; {counted(decision.not_run, 'cell')} not run"
-    sentences = [f"{head}: {counts}.", *(_sentence(question, loss) for loss in losses)]
+    sentences = [_sentence(question, loss) for loss in losses]
     if len(losses) > SENTENCES:
         rest = len(losses) - SENTENCES
-        sentences[1 + SENTENCES :] = [f"The table shows {counted(rest, 'more case')}."]
-    return " ".join(sentences)
+        sentences[SENTENCES:] = [f"The table shows {counted(rest, 'more case')}."]
+    return Answer(head, but, counts, tuple(sentences))
+
+
+def _but(decision: Decision, question: Label, cost: Regret | None) -> str:
+    """Return that the rule has a yes where a group loses much; empty where none does."""
+    found = cost or expected(decision, question)
+    much = losing(decision, found)
+    if not much:
+        return ""
+    enough = min(own.required_percent for own in much)
+    mean = "on average " if found.pairs > 1 else ""
+    keeps = " and ".join(_keeps(decision, question, own) for own in much)
+    return f" by the rule ({enough:.0f} % of a fair share is enough), but {mean}{keeps} of a fair share"
+
+
+def _keeps(decision: Decision, question: Label, own: Losing) -> str:
+    called = {cell.called(own.role) for cell in decision.cells if cell.question == question}
+    name = called.pop() if len(called) == 1 else ""
+    return f"{f'{name} keeps' if name else 'its competitors keep'} only {own.keeps_percent:.0f} %"
 
 
 def scope_text(decision: Decision) -> str:
@@ -80,20 +139,20 @@ def _other_than_bulk(factors: Factors) -> bool:
     return any(key in {"bytes", "lifetime"} or (key == "send" and value != "bulk") for key, value in settings)
 
 
-def _head(entries: Sequence[Verdict]) -> str:
+def _head(entries: Sequence[Verdict]) -> Head:
     starved = [verdict for verdict in entries if verdict.word not in OPEN | {Word.OK}]
     if starved:
-        everywhere = len(starved) == len(entries)
+        nowhere = not any(verdict.word is Word.OK for verdict in entries)
         sure = any(verdict.sure for verdict in starved)
         return {
-            (True, True): "No",
-            (True, False): "Probably not",
-            (False, True): "Not everywhere",
-            (False, False): "Probably not everywhere",
-        }[everywhere, sure]
+            (True, True): Head.NO,
+            (True, False): Head.PROBABLY_NOT,
+            (False, True): Head.NOT_EVERYWHERE,
+            (False, False): Head.PROBABLY_NOT_EVERYWHERE,
+        }[nowhere, sure]
     if any(verdict.word in OPEN for verdict in entries):
-        return "Not known yet"
-    return "Yes" if all(verdict.sure for verdict in entries) else "Probably"
+        return Head.UNDECIDED
+    return Head.YES if all(verdict.sure for verdict in entries) else Head.PROBABLY
 
 
 def _counts(entries: Sequence[Verdict]) -> str:
@@ -157,7 +216,8 @@ def _and(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def answers(decision: Decision) -> Iterator[tuple[Label, str]]:
-    """Yield every question with its answer."""
+def answers(decision: Decision, costs: Iterable[Regret] = ()) -> Iterator[tuple[Label, Answer]]:
+    """Yield every question with its answer, given what switching costs."""
+    of_question = {cost.question: cost for cost in costs}
     for question in decision.questions:
-        yield question, answer_text(decision, question)
+        yield question, answer(decision, question, of_question.get(question))

@@ -48,7 +48,9 @@ def readme(about: About, decision: Decision | None) -> str:
         about=about,
         mark=Markdown(about.mark),
         decision=decision,
-        answers=() if decision is None else tuple(answers(decision)),
+        answers=()
+        if decision is None
+        else tuple((question, str(found)) for question, found in answers(decision)),
         scope="" if decision is None else scope_text(decision),
         decision_table=None if decision is None else partial(decision_table, decision),
     )

@@ -112,7 +112,10 @@ def document(
     return {
         "format": FORMAT,
         "rule": decision.rule.model_dump(mode="json"),
-        "answers": [{"l4s": str(question), "answer": text} for question, text in answers(decision)],
+        "answers": [
+            {"l4s": str(question), "answer": str(found), "head": found.head.value}
+            for question, found in answers(decision, regrets)
+        ],
         "beyond": scope_text(decision),
         "make_sure": sure_command(decision, command) or None,
         "verdicts": decision.frame().to_dicts(),

@@ -87,7 +87,7 @@ def markdown(decision: Decision, regrets: Sequence[Regret] = (), metrics: pl.Dat
     template = markdown_templates(TEMPLATES).get_template("decision.md.j2")
     return template.render(
         decision=decision,
-        answers=dict(answers(decision)),
+        answers={question: str(found) for question, found in answers(decision, regrets)},
         scope=scope_text(decision),
         definition=Markdown("[definition](#expected-regret)"),
         meaning=MEANING,

@@ -12,7 +12,7 @@ import polars as pl
 from l4sbench import tables as stored
 from l4sbench.printable import html_table, html_text
 from reports.render import measured
-from reports.render.answer import answer_text, scope_text
+from reports.render.answer import answer, scope_text
 from reports.render.words import GLYPHS, STAR, doubt_text, make_sure, notes, part_text, worst_text
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def decision_html(decision: Decision) -> str:
     parts = []
     for question in decision.questions:
         rule = f"rule {decision.rule.rule}, version {decision.rule.version}"
-        parts.append(html_text(f"Is it okay to switch to {question}? {answer_text(decision, question)}"))
+        parts.append(html_text(f"Is it okay to switch to {question}? {answer(decision, question)}"))
         parts.append(html_text(f"Switching to {question}, by {rule}"))
         parts.append(html_table(list(_rows(decision, question))))
     parts.append(html_text(scope_text(decision)))

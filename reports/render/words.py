@@ -151,17 +151,53 @@ def part_text(verdict: Verdict) -> str:
     return f"{settings and f'{settings}: '}{figures_text(verdict.worst)}"
 
 
-def figures_text(cell: JudgedCell) -> str:
-    """Return the figures of a cell in words: `88.6 % (88.6 v 6.4 Mbit/s)`."""
+@dataclass(frozen=True)
+class Figures:
+    """The means of a cell as text, of both groups where they have them: `40.7 v 54.7`; else empty.
+
+    Attributes:
+        share_percent: Goodput of the L4S group in percent of the link's rate.
+        goodput_mbps: Goodputs.
+        delay_ms: Delays, smoothed RTT minus base RTT.
+        harm_percent: Goodput that each group loses, where there are baselines.
+    """
+
+    share_percent: str
+    goodput_mbps: str
+    delay_ms: str
+    harm_percent: str
+
+
+def figures(cell: JudgedCell) -> Figures | None:
+    """Return the means of a cell; None without a valid trial."""
     share, l4s, classic = cell.result.share, cell.result.l4s, cell.result.classic
-    if share is None or l4s.goodput is None or classic.goodput is None:
+    if share is None:
+        return None
+    return Figures(
+        number(share),
+        _both(l4s.goodput, classic.goodput),
+        _both(l4s.delay, classic.delay),
+        _both(l4s.harm, classic.harm, 0),
+    )
+
+
+def _both(l4s: Estimate | None, classic: Estimate | None, digits: int = 1) -> str:
+    return f"{number(l4s, digits)} v {number(classic, digits)}" if l4s and classic else ""
+
+
+def figures_text(cell: JudgedCell) -> str:
+    """Return the figures of a cell in words: `88.6 % (88.6 v 6.4 Mbit/s, delay 4.1 v 9.7 ms)`."""
+    found = figures(cell)
+    if found is None:
         return NO_TRIAL
-    parts = [f"{l4s.goodput.value:.1f} v {classic.goodput.value:.1f} Mbit/s"]
-    if l4s.harm is not None and classic.harm is not None:
-        parts.append(f"harm {l4s.harm.value:.0f} v {classic.harm.value:.0f} %")
+    parts = [f"{found.goodput_mbps} Mbit/s"]
+    if found.delay_ms:
+        parts.append(f"delay {found.delay_ms} ms")
+    if found.harm_percent:
+        parts.append(f"harm {found.harm_percent} %")
     if cell.result.bimodal:
         parts.append(BIMODAL)
-    return f"{share.value:.1f} % ({', '.join(parts)})"
+    return f"{found.share_percent} % ({', '.join(parts)})"
 
 
 def between(found: Estimate | None) -> str:
@@ -209,6 +245,18 @@ def notes(decision: Decision, command: str = RUN_AGAIN) -> list[Note]:
     lines += _low_latency_notes(decision)
     remedy = [Note(text, has_code=True)] if (text := make_sure(decision, command)) else []
     return [*(Note(line) for line in lines), *remedy, *_provenance(decision)]
+
+
+def brief(decision: Decision, command: str = RUN_AGAIN) -> list[Note]:
+    """Return those of `notes` that a reader must not miss: what is in doubt, and what does not count."""
+    out, dropped = decision.left_out, [cell for cell in decision.cells if cell.result.only_dropped]
+    texts = [
+        f"left out: {counted(len(out), 'trial')}" if out else "",
+        f"only dropped: {only_dropped_meaning(len(dropped))}" if dropped else "",
+        former_text(decision),
+        make_sure(decision, command),
+    ]
+    return [Note(text, has_code=True) for text in texts if text]
 
 
 def unsure_meaning(decision: Decision) -> str:

@@ -30,6 +30,7 @@ from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
     from reports.result.cells import CellResult
+    from reports.result.judging import Role
     from reports.result.labels import Label
     from reports.result.verdicts import Decision
 
@@ -130,6 +131,39 @@ class Regret:
 
 
 @dataclass(frozen=True)
+class Losing:
+    """A flow group that loses much although the rule finds that ok.
+
+    Attributes:
+        role: Which group it is.
+        keeps_percent: Expected part of its fair share that it keeps.
+        required_percent: Least part of its fair share that the rule requires in some cell.
+    """
+
+    role: Role
+    keeps_percent: float
+    required_percent: float
+
+
+def losing(decision: Decision, cost: Regret) -> tuple[Losing, ...]:
+    """Return the groups that lose much by switching.
+
+    Much is more than half of what the rule lets a group lose. Half of a fair share is enough for `l4sbench1`:
+    there a group that keeps less than 75 % of its fair share loses much.
+    """
+    required = [
+        decision.rule.required_percent(cell.result.l4s.flows, cell.result.classic.flows)
+        for cell in decision.cells
+        if cell.question == cost.question and cell.result.share is not None
+    ]
+    groups = (
+        Losing("l4s", 100 - cost.cost_percent, min(own for own, _ in required)),
+        Losing("classic", 100 - cost.harm_percent, min(other for _, other in required)),
+    )
+    return tuple(own for own in groups if own.keeps_percent < (100 + own.required_percent) / 2)
+
+
+@dataclass(frozen=True)
 class _Pair:
     """A queue and a competitor, with means over the cells behind them; None where no cell has a figure."""
 
@@ -154,7 +188,7 @@ def regret(decision: Decision, prevalence: Prevalence = UNIFORM) -> tuple[Regret
     ]
     if problems:
         raise InputError(reported(problems))
-    return tuple(_regret(decision, question, prevalence) for question in decision.questions)
+    return tuple(expected(decision, question, prevalence) for question in decision.questions)
 
 
 def _key(decision: Decision, cell: CellResult) -> tuple[str, str, str]:
@@ -178,7 +212,8 @@ def _unknown(
             yield Problem(prevalence.where(key, name), key, message, suggest(name, sorted(known)))
 
 
-def _regret(decision: Decision, question: Label, prevalence: Prevalence) -> Regret:
+def expected(decision: Decision, question: Label, prevalence: Prevalence = UNIFORM) -> Regret:
+    """Return the expected cost of one switch, by weights that name what the run has; see `regret`."""
     cells: dict[tuple[str, str, str], list[CellResult]] = {}
     for cell in decision.cells:
         if cell.question == question:

@@ -126,6 +126,11 @@ class Rule(Strict):
         low, high = self.limits_percent.low, self.limits_percent.high
         return Limits(low=2 * share * low, high=100 - 2 * (1 - share) * (100 - high))
 
+    def required_percent(self, l4s_flows: int = 1, classic_flows: int = 1) -> tuple[float, float]:
+        """Return the part of its fair share that each group must keep, in percent and at most all of it."""
+        limits, share = self.limits(l4s_flows, classic_flows), l4s_flows / (l4s_flows + classic_flows)
+        return min(100.0, limits.low / share), min(100.0, (100 - limits.high) / (1 - share))
+
     def limits_of_rate(self, l4s_flows: int = 1, classic_flows: int = 1) -> Limits | None:
         """Return the limits in percent of the link's rate; None where goodput alone is the measure."""
         return self.limits(l4s_flows, classic_flows) if self.metric == "l4s-goodput" else None

@@ -480,3 +480,5 @@ def test_the_page_is_opened_in_a_browser(
     assert f"{page.resolve().as_uri()}\n" in capfd.readouterr().out
     assert main(["report", str(run), "--open", "--json"]) == 2
     assert "--open is for the page of a whole run" in capfd.readouterr().err
+    assert main(["report", str(run), "--notes", "--json"]) == 2
+    assert "--notes is for the decision table" in capfd.readouterr().err

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from reports.render.answer import answer_text, scope_text
+from reports.render.answer import answer as answer_of
+from reports.render.answer import scope_text
 from reports.render.terminal import as_text
 from reports.result.load import RunTables
-from reports.result.regret import regret
+from reports.result.regret import Prevalence, regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
 
@@ -31,10 +32,12 @@ def decision_of(make: Make, *cells: Mapping[str, Any], rule: str = "pam25") -> D
 
 def answer(decision: Decision) -> str:
     (question,) = decision.questions
-    return answer_text(decision, question)
+    return str(answer_of(decision, question))
 
 
 BBR: Mapping[str, Any] = {"classic.cc": "bbr1"}
+
+HALF = "(50 % of a fair share is enough)"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,7 @@ BBR: Mapping[str, Any] = {"classic.cc": "bbr1"}
         ),
         (
             [cell("fifo", 45), {"aqm": "dualpi2", "status": ["invalid"]}],
-            "Not known yet: ok in 1 of 2 entries, 1 without a valid trial in some cell.",
+            "Undecided: ok in 1 of 2 entries, 1 without a valid trial in some cell.",
         ),
     ],
 )
@@ -82,9 +85,64 @@ def test_the_answer(make: Make, cells: list[dict[str, Any]], text: str) -> None:
     assert shown == text
 
 
-def test_undecided_is_not_known_yet(make: Make) -> None:
+def test_undecided_is_not_a_yes(make: Make) -> None:
     found = decision_of(make, cell("fifo", 45, 1), cell("dualpi2", 45), rule="l4sbench1")
-    assert answer(found) == "Not known yet: ok in 1 of 2 entries, 1 undecided."
+    assert answer(found) == "Undecided: ok in 1 of 2 entries, 1 undecided."
+
+
+@pytest.mark.parametrize(
+    ("cells", "rule", "text"),
+    [
+        # half of a fair share is enough, and three quarters of it are not much of a loss
+        ([cell("fifo", 59)], "l4sbench1", "Yes: ok in 1 of 1 entry."),
+        (
+            [cell("fifo", 62.4)],
+            "l4sbench1",
+            f"Yes by the rule {HALF}, but CUBIC keeps only 69 % of a fair share: ok in 1 of 1 entry.",
+        ),
+        (
+            [cell("fifo", 30), cell("dualpi2", 32)],
+            "l4sbench1",
+            (
+                f"Yes by the rule {HALF}, but on average Prague keeps only 65 % of a fair share: "
+                "ok in 2 of 2 entries."
+            ),
+        ),
+        (
+            [cell("fifo", 67), cell("fifo", 66, **BBR)],
+            "l4sbench1",
+            (
+                f"Yes by the rule {HALF}, but on average its competitors keep only 60 % of a fair share: "
+                "ok in 2 of 2 entries."
+            ),
+        ),
+        (
+            [cell("fifo", 69, 1)],
+            "pam25",
+            (
+                "Probably by the rule (40 % of a fair share is enough), but CUBIC keeps only 55 % of a fair "
+                "share: ok in 1 of 1 entry, which is unsure."
+            ),
+        ),
+        (
+            [cell("fifo", 5), {**cell("dualpi2", 45, 1), "classic.ecn": "classic"}],
+            "l4sbench1",
+            (
+                "No: ok in 0 of 2 entries, 1 undecided. Behind FIFO against CUBIC, Prague gets 5 % of the "
+                "link."
+            ),
+        ),
+    ],
+)
+def test_a_yes_that_costs_much_says_so(make: Make, cells: list[dict[str, Any]], rule: str, text: str) -> None:
+    assert answer(decision_of(make, *cells, rule=rule)).replace(" (ECN off)", "") == text
+
+
+def test_weights_that_someone_chose_count_in_the_answer(make: Make) -> None:
+    found = decision_of(make, cell("fifo", 46), cell("dualpi2", 62.4), rule="l4sbench1")
+    assert answer(found) == "Yes: ok in 2 of 2 entries."
+    (cost,) = regret(found, Prevalence(prevalence="mine", queues={"dualpi2": 1.0}))
+    assert "CUBIC keeps only 69 % of a fair share" in str(answer_of(found, found.questions[0], cost))
 
 
 def test_competitors_with_the_same_queues_share_a_sentence(make: Make) -> None:
@@ -105,7 +163,7 @@ def test_of_many_cases_the_table_shows_the_rest(make: Make) -> None:
 
 def test_the_terminal_begins_with_the_answer(make: Make) -> None:
     found = decision_of(make, cell("fifo", 45), cell("dualpi2", 45))
-    lines = as_text(found, 1000, regrets=regret(found)).splitlines()
+    lines = as_text(found, 1000, regrets=regret(found), full=True).splitlines()
     assert lines[0].rstrip() == "Is it okay to switch to Prague? Yes: ok in 2 of 2 entries."
     assert lines[1].startswith("Expected regret of switching to Prague: 5 % of a fair share. On average")
     assert lines[1].rstrip().endswith("(l4sbench docs reading expected-regret).")

@@ -17,6 +17,7 @@ from reports.render.documents import markdown
 from reports.render.terminal import as_text, terminal
 from reports.render.words import GLYPHS
 from reports.result.load import RunTables
+from reports.result.regret import Prevalence, regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, Word, decide
 from tests.unit.reports.conftest import write
@@ -45,15 +46,15 @@ def decision(make: Make) -> Decision:
 
 
 def test_a_verdict_is_glyph_word_and_numbers(decision: Decision) -> None:
-    text = as_text(decision, 160)
+    text = as_text(decision, 200)
     assert "✓ ok, unsure (1 trial) ★" in text
     assert "▲ classic-starved" in text
-    assert re.search(r"CoDel \(\+ECN\), [14] BDP: 88\.6 % \(88\.6 v 6\.4 Mbit/s\)", text)
+    assert re.search(r"CoDel \(\+ECN\), [14] BDP: 88\.6 % \(88\.6 v 6\.4 Mbit/s, delay \S+ v \S+ ms\)", text)
     assert "not run" in text, "there is no DualPI2 against CUBIC with ECN"
 
 
 def test_what_a_table_states_about_itself(decision: Decision) -> None:
-    for text in (as_text(decision, 300), markdown(decision)):
+    for text in (as_text(decision, 300, full=True), markdown(decision)):
         assert re.search(r"rule `?pam25`?, version 1", text, re.IGNORECASE)
         assert "goodput of group l4s within 20-80 % of the link's rate in every cell" in text
         assert "20 valid trials of 8 cells, 1 to 3 per cell, on virtual" in text
@@ -67,7 +68,7 @@ def test_what_a_table_states_about_itself(decision: Decision) -> None:
 
 
 def test_only_words_that_occur_are_explained(decision: Decision) -> None:
-    text = as_text(decision, 200)
+    text = as_text(decision, 200, full=True)
     assert "▲ classic-starved: l4s gets more than 80 %" in text
     assert "undecided" not in text
     assert "without a valid trial" not in text
@@ -115,7 +116,7 @@ def test_only_words_that_occur_are_explained(decision: Decision) -> None:
 def test_a_verdict_shows_how_sure_it_is(make: Make, rule: str, goodputs: list[float], verdict: str) -> None:
     tables = make([{"aqm": "fifo", "l4s": goodputs, "classic": [95 - own for own in goodputs]}])
     decision = decide(tables, load_rule(rule))
-    text = as_text(decision, 200, "l4sbench run mine.yaml")
+    text = as_text(decision, 200, "l4sbench run mine.yaml", full=True)
     assert re.search(rf"^ Single queue \(drop\) +{re.escape(verdict)} *$", text, re.MULTILINE)
     sure = "unsure" not in verdict and "undecided" not in verdict
     remedy = (
@@ -189,8 +190,8 @@ def test_an_entry_shows_an_interval_only_in_doubt(make: Make) -> None:
         {"aqm": "dualpi2", "l4s": [19.0, 26.0, 24.0], "classic": [60.0] * 3},
     ]
     text = as_text(decide(make(cells), load_rule("pam25")), 200)
-    assert "FIFO: 25.0 % (25.0 v 60.0 Mbit/s)" in text
-    assert "DualPI2: 23.0 % (23.0 v 60.0 Mbit/s)" in text
+    assert "FIFO: 25.0 % (25.0 v 60.0 Mbit/s, delay " in text
+    assert "DualPI2: 23.0 % (23.0 v 60.0 Mbit/s, delay " in text
     assert text.count("may get") == 1
     assert "ok, unsure: Prague may get 14 to 32 % of the link, limit 20 (3 trials)" in text
 
@@ -202,13 +203,68 @@ def test_a_row_of_several_queues_has_a_line_for_each(make: Make) -> None:
         {"aqm": "dualpi2", "l4s": [44.0, 44.1, 44.2], "classic": [51.0] * 3},
     ]
     decision = decide(make(cells), load_rule("l4sbench1"))
-    text = as_text(decision, 120)
+    text = as_text(decision, 160)
     assert re.search(r"^ Fair queuing +✓ ok ☆ *$", text, re.MULTILINE)
-    assert re.search(r"^   FQ-CoDel \(\+ECN\) +✓ ok  47\.1 % \(47\.1 v 48\.0 Mbit/s\) *$", text, re.MULTILINE)
+    assert re.search(
+        r"^   FQ-CoDel \(\+ECN\) +✓ ok  47\.1 % \(47\.1 v 48\.0 Mbit/s, delay 5\.0 v [\d.]+ ms\)",
+        text,
+        re.MULTILINE,
+    )
     assert re.search(r"^   FQ-CoDel \(\+L4S\) +✓ ok ★  46\.1 % ", text, re.MULTILINE)
-    assert text.partition("\nok: ")[0].count("DualPI2") == 1, "a family of one queue has no line but its own"
-    assert "| FQ-CoDel (+ECN) | ✓ ok<br>47.1 % (47.1 v 48.0 Mbit/s) |" in markdown(decision)
+    assert text.count("DualPI2") == 1, "a family of one queue has no line but its own"
+    assert "| FQ-CoDel (+ECN) | ✓ ok<br>47.1 % (47.1 v 48.0 Mbit/s, delay 5.0 v " in markdown(decision)
     assert len(decision.verdicts) == 2, "the verdicts are those of families"
+
+
+COMPETITORS = ("bbr1", "bbr3", "cubic", "reno")
+
+
+def test_a_narrow_terminal_has_a_row_for_each_entry(make: Make) -> None:
+    cells = [
+        {
+            "aqm": aqm,
+            "classic.cc": cc,
+            "classic.ecn": "classic",
+            "l4s": [l4s] * trials,
+            "classic": [95 - l4s] * trials,
+        }
+        for aqm, l4s, trials in (
+            ("fq-codel", 47.0, 3),
+            ("fq-codel-l4s", 46.0, 3),
+            ("codel", 89.0, 3),
+            ("fifo", 60, 1),
+        )
+        for cc in COMPETITORS
+    ]
+    decision = decide(make(cells), load_rule("l4sbench1"))
+    lines = as_text(decision, 80).splitlines()
+    table = lines[lines.index(next(line for line in lines if line.startswith("Prague v"))) :]
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("against ") for line in table) == len(COMPETITORS)
+    for words in (
+        r"  Fair queuing +✓ ok",
+        r"    FQ-CoDel \(\+ECN\) +✓ ok +47\.0 +47\.0 v 48\.0 +\S+ v \S+",
+        r"  Single queue \(ECN\): CoDel +▲ classic-starved +89\.0 +89\.0 v 6\.0 +\S+ v \S+",
+    ):
+        assert sum(bool(re.match(words, line)) for line in table) == len(COMPETITORS), words
+    assert "? Single queue (drop) against CUBIC, ECN classic: (1 trial)" in lines
+    assert "against CUBIC, ECN classic" in next(
+        line for line in as_text(decision, 400).splitlines() if line.strip().startswith("queue")
+    )
+
+
+def test_the_rest_is_printed_on_request(decision: Decision) -> None:
+    costs = regret(decision)
+    short, full = (as_text(decision, regrets=costs, full=full) for full in (False, True))
+    assert "left out: 1 trial\n" in re.sub(" +\n", "\n", short)
+    assert "to make it sure: `" in short
+    assert "--notes" in short.splitlines()[-1] + short.splitlines()[-2]
+    for text in ("This says nothing about", "kernels: ", "On average over", "▲ classic-starved: "):
+        assert text not in short
+        assert text in full
+    assert "--notes" not in full
+    chosen = regret(decision, Prevalence(prevalence="mine", queues={"fifo": 1.0}))
+    assert "as in mine" in re.sub(r"\s+", " ", as_text(decision, regrets=chosen))
 
 
 def test_the_deciding_cell_shows_harm_where_there_are_baselines(make: Make) -> None:
@@ -224,8 +280,8 @@ def test_the_deciding_cell_shows_harm_where_there_are_baselines(make: Make) -> N
             "l4s": [0.0] * 3,
         },
     ]
-    text = as_text(decide(make([beside, *alone]), load_rule("l4sbench1")), 200)
-    assert "FIFO: 90.0 % (90.0 v 5.0 Mbit/s, harm 5 v 95 %)" in text
+    text = as_text(decide(make([beside, *alone]), load_rule("l4sbench1")), 200, full=True)
+    assert re.search(r"FIFO: 90\.0 % \(90\.0 v 5\.0 Mbit/s, delay .* ms, harm 5 v 95 %\)", text)
     assert "harm: goodput that l4s v classic lose compared with running alone, from 2 baselines" in text
     doubtful = {"aqm": "fifo", "l4s": [60.0] * 3, "classic": [15.0, 25.0, 35.0]}
     text = as_text(decide(make([doubtful, *alone]), load_rule("l4sbench1")), 200)
@@ -269,7 +325,7 @@ def dropped(make: Make, **queue: Any) -> Decision:
 
 
 def test_a_queue_that_only_dropped_is_named(make: Make) -> None:
-    text = as_text(dropped(make), 300)
+    text = as_text(dropped(make), 300, full=True)
     assert "queues: CoDel (+ECN) limit 4 packets" in text
     assert "only dropped: in 1 cell the queue can mark and flows use ECN, but it marked nothing" in text
     assert (
@@ -280,7 +336,7 @@ def test_a_queue_that_only_dropped_is_named(make: Make) -> None:
 
 def test_a_queue_that_marked_others_or_dropped_nothing_is_not(make: Make) -> None:
     for counts in ({"marks_packets": 2}, {"drops_packets": 0}):
-        assert "only dropped" not in as_text(dropped(make, **counts), 300)
+        assert "only dropped" not in as_text(dropped(make, **counts), 300, full=True)
 
 
 def test_limits_are_as_stated_or_the_queues_own(make: Make) -> None:
@@ -291,7 +347,7 @@ def test_limits_are_as_stated_or_the_queues_own(make: Make) -> None:
         {"aqm": "codel", "aqm.limit": "default", **got},
         {"aqm": "dualpi2", "aqm.limit_packets": 200, **got},
     ]
-    text = as_text(decide(make(cells), load_rule("pam25")), 300)
+    text = as_text(decide(make(cells), load_rule("pam25")), 300, full=True)
     assert "queues: FIFO limit 125 kB to 500 kB; " in text
     assert "CoDel (+ECN) limit 1000 packets" in text
     assert "DualPI2 limit 200 packets" in text
