@@ -98,9 +98,8 @@ class Report:
             elif remove_ours(self.folder, documents.BEGINNINGS):
                 verdicts.unlink(missing_ok=True)
             heading = pages.Heading(self.run.matrix.name, self.run.matrix.description)
-            remarks = [f"{regret.text[0].upper()}{regret.text[1:]}." for regret in regrets]
             return pages.write(
-                found, result, heading, self.folder, metrics=metrics, remarks=remarks, panels=panels
+                found, result, heading, self.folder, metrics=metrics, costs=regrets, panels=panels
             )
 
 

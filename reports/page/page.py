@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,12 +21,12 @@ from l4sbench.text.wording import counted
 from l4sbench.version import __version__
 from reports.colours import DIFFERENCE, goodput_scale
 from reports.page.details import FIELD, LINE, NUMBER, details
-from reports.page.model import questions, sides_text, spoken
+from reports.page.model import delay_bars, goodput_bars, longest_ms, questions, sides_text, spoken
 from reports.page.series import digest, scripts
 from reports.page.writing import write_drawing, write_page, write_series
 from reports.published import difference_maps
 from reports.render import words
-from reports.render.answer import answers, scope_text
+from reports.render.answer import Head, answers, scope_text
 from reports.result.metrics import cell_metrics
 from reports.result.regret import MEANING
 from reports.result.verdicts import Decision
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from reports.published import StudyComparison
+    from reports.render.answer import Answer
     from reports.result.load import RunTables
     from reports.result.measured import Measurements
-    from reports.result.verdicts import JudgedCell, Verdict
+    from reports.result.regret import Regret
+    from reports.result.verdicts import JudgedCell
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SCRIPTS: Final = ("base.js", "cell.js", "charts.js", "find.js", "page.js")
@@ -82,15 +84,15 @@ def write(
     report: Path,
     *,
     metrics: pl.DataFrame | None = None,
-    remarks: Sequence[str] = (),
+    costs: Sequence[Regret] = (),
     panels: Sequence[Section] = (),
 ) -> Path:
     """Write the page of a run into its report's folder, and return the page's file.
 
     A page of measurements has cells, but no decision table and no heat maps.
 
-    `metrics` are those of its cells (`reports.result.metrics.cell_metrics`), if they are known; `remarks` are
-    sentences below the decision tables, `panels` further parts below the list of cells.
+    `metrics` are those of its cells (`reports.result.metrics.cell_metrics`), if they are known; `costs` are
+    those of switching, `panels` further parts below the list of cells.
     Equal tables give equal files, byte for byte. The page appears last, whole or not at all.
 
     Raises:
@@ -104,7 +106,7 @@ def write(
         result,
         heading,
         metrics=metrics,
-        remarks=remarks,
+        costs=costs,
         panels=panels,
         series=series,
         drawing=drawing,
@@ -118,7 +120,7 @@ def render(
     heading: Heading,
     *,
     metrics: pl.DataFrame | None = None,
-    remarks: Sequence[str] = (),
+    costs: Sequence[Regret] = (),
     panels: Sequence[Section] = (),
     series: str = "",
     drawing: str = "",
@@ -140,10 +142,11 @@ def render(
             rule=decision.rule if decision else None,
             questions=asked,
             words=words,
-            answers=tuple(answers(decision)) if decision else (),
+            answers=dict(answers(decision, costs)) if decision else {},
+            longest_ms=longest_ms(asked),
             scope=scope_text(decision) if decision else "",
             regret_meaning=MEANING,
-            remarks=remarks,
+            costs=costs,
             panels=panels,
             steps=2 * STEPS + 1,
             delay_steps=_delay_steps(),
@@ -195,8 +198,11 @@ def templates() -> Environment:
         counted=counted,
         between=words.between,
         sides=sides_text,
+        goodput_bars=goodput_bars,
+        delay_bars=delay_bars,
+        answer_tone=_answer_tone,
+        firm=_firm,
         spoken=spoken,
-        worst=_worst,
         sentence=_sentence,
         tone=_tone,
         delay_tone=_delay_tone,
@@ -204,9 +210,27 @@ def templates() -> Environment:
     return environment
 
 
-def _worst(verdict: Verdict) -> str:
-    """Return the cell that decides, with its numbers; no line ends before a percent sign."""
-    return words.worst_text(verdict).replace(" %", "\u00a0%")
+_ANSWER_SIGNS: Final[Mapping[Head, str]] = {
+    Head.YES: "✓",
+    Head.PROBABLY: "✓",
+    Head.NOT_EVERYWHERE: "◐",
+    Head.PROBABLY_NOT_EVERYWHERE: "◐",
+    Head.NO: "✕",
+    Head.PROBABLY_NOT: "✕",
+    Head.UNDECIDED: "?",
+}
+"""An answer is sign and word, never colour alone."""
+
+
+def _answer_tone(answer: Answer) -> tuple[str, str]:
+    """Return the sign of an answer, and the class of its colour: yes, no, or open for what is not sure."""
+    tones = {Head.YES: "open" if answer.but else "yes", Head.NO: "no", Head.NOT_EVERYWHERE: "no"}
+    return _ANSWER_SIGNS[answer.head], tones.get(answer.head, "open")
+
+
+def _firm(text: str) -> str:
+    """Return a text in which no line ends before a percent sign."""
+    return text.replace(" %", "\u00a0%")
 
 
 def _sentence(text: str) -> Markup:

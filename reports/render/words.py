@@ -300,7 +300,7 @@ def low_latency_text(decision: Decision) -> str:
     rule = decision.rule
     what = {"mean": "mean smoothed RTT minus base RTT", "p99": "p99 of queuing delay per packet"}
     sure = "" if rule.intervals == "none" else ", with its whole interval,"
-    delay = f"{rule.l4s}'s {what[rule.low_latency_of]}{sure} is below {rule.low_latency_ms:g} ms"
+    delay = f"{called(decision)[0]}'s {what[rule.low_latency_of]}{sure} is below {rule.low_latency_ms:g} ms"
     has_some = any(verdict.low_latency == "some" for verdict in decision.verdicts)
     return f"{delay} in every cell{'; ☆: in all cells of some queues' if has_some else ''}"
 
@@ -314,15 +314,25 @@ def sureness(decision: Decision) -> str:
     return f"by the 95 % confidence interval of the mean{over}{looks}"
 
 
+def called(decision: Decision) -> tuple[str, str]:
+    """Return how texts call the two groups: by their congestion controls, where each has only one."""
+    l4s = {cell.called("l4s") for cell in decision.cells}
+    classic = {cell.called("classic") for cell in decision.cells}
+    return (
+        l4s.pop() if len(l4s) == 1 else decision.rule.l4s,
+        classic.pop() if len(classic) == 1 else "the competitor",
+    )
+
+
 def meanings(decision: Decision) -> Mapping[Word, str]:
     """Return the meaning of each verdict except ok that the decision's rule can give."""
-    rule = decision.rule
+    rule, (l4s, classic) = decision.rule, called(decision)
     low, high = rule.limits_percent.low, rule.limits_percent.high
     if rule.metric == "l4s-goodput":
-        starved = (f"{rule.l4s} gets less than {low:g} %", f"{rule.l4s} gets more than {high:g} %")
+        starved = (f"{l4s} gets less than {low:g} %", f"{l4s} gets more than {high:g} %")
     else:
         kind = ", and less than beside its own kind" if rule.own_kind else ""
-        starved = (f"{rule.l4s} gets less", f"{rule.classic} gets less{kind}")
+        starved = (f"{l4s} gets less", f"{classic} gets less{kind}")
     undecided = {
         Word.UNDECIDED: "a group's confidence interval straddles its limit, or there is none (1 trial)"
     }

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from collectors.assemble import collect
 from l4sbench.catalog import Catalog
@@ -48,11 +48,12 @@ def test_clicks_from_table_to_program(visit: Open) -> None:
     page = visit()
     expect(page.get_by_role("heading", level=1)).to_have_text("Is it okay to switch to Prague?")
     entry = page.get_by_role("gridcell").filter(has_text="both")
-    expect(entry).to_contain_text("FIFO (+ECN), 1 BDP: 1.1 %")
     expect(entry).to_contain_text("4 cells, 3 trials each")
-    expect(entry.locator(".queue")).to_have_text(
-        [re.compile(r"▲ CoDel \(\+ECN\): classic-starved"), "▼ FIFO (+ECN): l4s-starved"]
+    expect(entry.locator(".of-share .queue")).to_have_text(
+        [re.compile(r"▲ CoDel \(\+ECN\), . BDP: classic-starved"), "▼ FIFO (+ECN), 1 BDP: l4s-starved"]
     )
+    expect(entry.locator(".of-share .got")).to_have_text([re.compile("8.* v .* Mbit/s"), "0.1 v 9.4 Mbit/s"])
+    expect(entry.locator(".bar:visible")).to_have_count(2)
     expect(page.locator("#map")).to_be_hidden()
     entry.click()
 
@@ -92,13 +93,49 @@ def test_clicks_from_table_to_program(visit: Open) -> None:
 def test_the_answer_is_seen_without_scrolling(visit: Open, width: int) -> None:
     page = visit(viewport={"width": width, "height": 800})
     answer = page.locator("p.answer")
-    expect(answer).to_have_text(re.compile(r"^Not everywhere: ok in \d of \d entries"))
-    box = answer.bounding_box()
+    expect(answer).to_have_text(re.compile(r"Not everywhere ok in \d of \d entries"))
+    box, table = answer.bounding_box(), page.locator("table.decision tbody td").first.bounding_box()
     assert box is not None
-    assert box["y"] + box["height"] < 800
+    assert table is not None
     assert box["x"] + box["width"] <= width
+    assert table["y"] < 450, "the table begins on the first screen"
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    expect(page.locator("p.scope")).to_be_hidden()
+    page.get_by_text("what this does not say").click()
     expect(page.locator("p.scope")).to_have_text(re.compile("^This says nothing about short or"))
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_switch_is_in_the_address(visit: Open, width: int) -> None:
+    page = visit(viewport={"width": width, "height": 800})
+    entry = page.get_by_role("gridcell").filter(has_text="both")
+    expect(entry.locator(".got:visible").last).to_have_text("0.1 v 9.4 Mbit/s")
+    page.get_by_role("radio", name="goodput").focus()
+    page.keyboard.press("ArrowRight")
+    expect(entry.locator(".got:visible").last).to_have_text("6.0 v 6.0 ms")
+    expect(page).to_have_url(re.compile(r"#\?delay$"))
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    entry.get_by_role("link").click()
+    expect(page).to_have_url(re.compile(re.escape(f"{ENTRY}?delay")))
+    expect(page.get_by_role("grid", name=HEAT)).to_contain_text("6.0 (6.0)")
+    page.go_back()
+    expect(page.locator("#map")).to_be_hidden()
+    expect(page.get_by_role("radio", name="delay")).to_be_checked()
+    page = visit(f"{ENTRY}?delay")
+    expect(page.get_by_role("radio", name="delay")).to_be_checked()
+    page.get_by_role("radio", name="goodput").check()
+    expect(page).to_have_url(re.compile(f"{re.escape(ENTRY)}$"))
+
+
+def test_the_switch_needs_no_script(browser: Browser, report: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    expect(page.locator("table.decision .got:visible").first).to_contain_text("Mbit/s")
+    page.get_by_role("radio", name="delay").check()
+    expect(page.locator("table.decision .got:visible").first).to_contain_text(" ms")
+    context.close()
 
 
 def test_the_keyboard_alone(visit: Open) -> None:

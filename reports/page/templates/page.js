@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
    SPDX-FileCopyrightText: The l4sbench authors */
 /* Links into the page, the back button, and the keyboard. The address is the only state: #entry/KEY opens
-   an entry's heat map, #cell/ID a cell, #cell/ID/2 its second trial, # closes both. */
+   an entry's heat map, #cell/ID a cell, #cell/ID/2 its second trial, # closes both. Any of them may end in
+   ?delay, which shows delay instead of goodput. */
 
 const title = document.title, start = document.body.dataset.start;
 let last = null;
 
 function where() {
-  const [kind, ...rest] = location.hash.slice(1).split("/");
+  const [place] = location.hash.slice(1).split("?");
+  const [kind, ...rest] = place.split("/");
   if (kind === "entry") return { kind, entry: rest.map(decode).join("/") };
   if (kind === "cell") return { kind, cell: decode(rest[0] ?? ""), trial: rest[1] };
   return { kind: kind === "" ? "home" : "other" };
@@ -24,10 +26,27 @@ function decode(text) {
 const heatOf = (key) => [...document.querySelectorAll(".heat")].find((section) => section.dataset.entry === key);
 const linkOf = (attribute, value) => [...document.querySelectorAll(`a[data-${attribute}]`)].find((link) => link.dataset[attribute] === value);
 
+const DELAY = "?delay";
+
+/** The switch follows an address that has ?delay, and any other address follows the switch. */
+function metric() {
+  const delay = byId("metric-delay");
+  if (!delay) return;
+  if (location.hash.endsWith(DELAY)) delay.checked = true;
+  else if (delay.checked) keepMetric();
+}
+
+/** Write the switch into the address, without a step of the back button. */
+function keepMetric() {
+  const place = location.hash.replace(/\?.*$/, "");
+  history.replaceState(null, "", `${place || "#"}${byId("metric-delay").checked ? DELAY : ""}`);
+}
+
 /** Make the page show what its address says. `moved`: by the reader, so the focus goes there. */
 function go(moved) {
   const now = where();
   if (now.kind === "other") return;
+  metric();
   const cell = now.kind === "cell" ? data().byId.get(now.cell) : null;
   const key = cell ? cell.entry : now.entry;
   const heat = key ? heatOf(key) : null;
@@ -142,17 +161,14 @@ document.addEventListener("focusin", (event) => {
   const link = event.target.closest?.("[role=grid] td a");
   if (link) rove(link);
 });
-for (const choice of document.querySelectorAll("input[name=metric]")) {
-  choice.addEventListener("change", () => { document.body.dataset.metric = choice.value; });
-  if (choice.checked) document.body.dataset.metric = choice.value;
-}
+for (const choice of document.querySelectorAll("input[name=metric]")) choice.addEventListener("change", keepMetric);
 window.addEventListener("hashchange", () => go(true));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   const now = where(), cell = now.kind === "cell" ? data().byId.get(now.cell) : null;
   if (cell) showCell(cell, now.trial); // charts have the colours of the scheme in them
 });
 window.addEventListener("beforeprint", () => {
-  for (const part of document.querySelectorAll("#cell details:not([open])")) { part.open = true; part.dataset.printed = ""; }
+  for (const part of document.querySelectorAll("#cell details:not([open]), .notes details:not([open])")) { part.open = true; part.dataset.printed = ""; }
 });
 window.addEventListener("afterprint", () => {
   for (const part of document.querySelectorAll("details[data-printed]")) { part.open = false; delete part.dataset.printed; }

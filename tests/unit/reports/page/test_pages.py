@@ -25,6 +25,7 @@ from reports.page.page import render
 from reports.page.series import scripts
 from reports.published import compare
 from reports.result.load import RunTables, load
+from reports.result.regret import regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
 from tests.browser import runs
@@ -115,15 +116,77 @@ def test_beside_published_results(make: Callable[[Any], RunTables]) -> None:
     assert all(f'href="#cell/{cell}"' in body for cell in tables.trials["cell"])
 
 
-def test_remarks(small: RunTables) -> None:
+def test_the_top_is_a_word_then_the_table_then_what_opens(small: RunTables) -> None:
     decision = decide(small, load_rule("pam25"))
-    text = render(small, decision, HEADING, remarks=["switching costs < 3 %"])
-    assert '<p class="remark">switching costs &lt; 3 % <a href="#expected-regret">' in text
-    assert 'id="expected-regret"' in text
-    body = text.split("</h1>")[1]
-    answer = '<p class="answer">Not everywhere: ok in '
-    assert body.lstrip().startswith(answer), "the first sentence answers the question"
-    assert "This says nothing about short or application-limited flows" in body.split("<table")[0]
+    text = render(small, decision, HEADING, costs=regret(decision))
+    before, after = text.split('<table class="decision"')[0], text.split('<table class="decision"')[1]
+    assert re.search(
+        r'<p class="answer a-no"><b class="head">.*Not everywhere</b> <span>ok in \d of \d', before
+    )
+    for words in ("This says nothing about short", "Expected regret of switching to Prague", "Behind "):
+        assert words not in before
+        assert words in after
+    opens = re.findall(r"<summary><b>(.*?)</b>", after)
+    assert opens[:4] == ["Why", "Expected regret", "Limits", "Basis"]
+
+
+def shown_bars(text: str, kind: str = "") -> list[list[tuple[str, float, float]]]:
+    """Every bar of the decision table: what it has, from where, and how long."""
+    table = text.split('<table class="decision"')[1].split("</table>", maxsplit=1)[0]
+    found = re.findall(rf'<span class="bar {kind}" aria-hidden="true">(.*?)</span>', table)
+    part = r'<i class="([^"]+)" style="left:([\d.]+)%(?:;width:([\d.]+)%)?"></i>'
+    return [[(name, float(at), float(w or 0)) for name, at, w in re.findall(part, bar)] for bar in found]
+
+
+def without_programs(tables: RunTables) -> RunTables:
+    for table in ("programs", "hosts"):
+        schema.write(table, [schema.empty(table).lazy()], tables.folder / f"{table}.parquet")
+    return tables
+
+
+def test_bars_of_goodput_meet_with_intervals_and_limits(make: Callable[[Any], RunTables]) -> None:
+    tables = without_programs(make([{"aqm": "fifo", "l4s": [60.0, 64.0, 62.0], "classic": [33.0] * 3}]))
+    text = render(tables, decide(tables, load_rule("l4sbench1")), HEADING)
+    (bar,) = shown_bars(text)
+    assert bar[:2] == [("fill l4s", 0.0, 62.0), ("fill classic", 67.0, 33.0)]
+    assert ("limit l4s", 25.0, 0.0) in bar
+    assert ("limit classic", 75.0, 0.0) in bar
+    ((_, low, width),) = (own for own in bar if own[0] == "interval l4s")
+    assert low < 60
+    assert low + width / 2 == pytest.approx(62, abs=0.01)
+    tables = without_programs(make([{"aqm": "fifo", "l4s": [62.0], "classic": [33.0]}]))
+    (bar,) = shown_bars(render(tables, decide(tables, load_rule("pam25")), HEADING))
+    assert [own for own in bar if "fill" not in own[0]] == [
+        ("limit l4s", 20.0, 0.0),
+        ("limit l4s", 80.0, 0.0),
+    ]
+
+
+def test_bars_of_a_group_alone_are_parts_of_the_link(make: Callable[[Any], RunTables]) -> None:
+    no_classic = dict.fromkeys(("classic.cc", "classic.ecn", "classic.count"))
+    beside = {"aqm": "fifo", "l4s": [40.0, 40.0], "classic": [40.0, 40.0]}
+    tables = make([beside, {"aqm": "fifo", "l4s": [80.0, 80.0], "classic": [0.0, 0.0], **no_classic}])
+    (bar,) = shown_bars(render(without_programs(tables), decide(tables, load_rule("l4sbench1")), HEADING))
+    assert ("fill l4s", 0.0, 40.0) in bar
+    assert ("limit l4s", 20.0, 0.0) in bar, "a quarter of what it gets alone"
+
+
+def test_bars_of_delay_have_one_scale(make: Callable[[Any], RunTables]) -> None:
+    cells = [
+        {"aqm": "fifo", "l4s": [45.0], "classic": [50.0], "delay": 20.0},
+        {"aqm": "fq-codel", "buffer_bdp": 1.0, "l4s": [45.0], "classic": [50.0], "delay": 4.0},
+        {"aqm": "fq-codel", "buffer_bdp": 4.0, "l4s": [46.0], "classic": [50.0], "delay": 5.0},
+        {"aqm": "dualpi2", "status": ["failed"]},
+    ]
+    tables = without_programs(make(cells))
+    text = render(tables, decide(tables, load_rule("pam25")), HEADING)
+    fills = [[own for own in bar if "fill" in own[0]] for bar in shown_bars(text, "lanes")]
+    assert fills == [
+        [("fill l4s", 0.0, 100.0), ("fill classic", 0.0, 35.0)],
+        [("fill l4s", 0.0, 25.0), ("fill classic", 0.0, 35.0)],  # of its slowest cell
+    ]
+    assert ("limit l4s", 5.0, 0.0) in shown_bars(text, "lanes")[0], "1 ms"
+    assert "no delay known" in text
 
 
 def test_a_rule_that_looks_at_intervals(small: RunTables) -> None:

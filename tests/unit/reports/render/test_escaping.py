@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -95,7 +96,9 @@ def test_the_terminal_shows_them(decision: Decision) -> None:
 
 
 def test_the_page_shows_them(hostile: RunTables, decision: Decision) -> None:
-    text = render(hostile, decision, Heading(HOSTILE, HOSTILE), remarks=[HOSTILE])
+    costs = [replace(cost, prevalence=HOSTILE) for cost in regret(decision)]
+    assert costs
+    text = render(hostile, decision, Heading(HOSTILE, HOSTILE), costs=costs)
     body, script = text.split('<script type="application/json"', 1)
     assert "&lt;script&gt;alert(1)" in body
     assert "<script>alert" not in text

@@ -69,7 +69,7 @@ def test_what_a_table_states_about_itself(decision: Decision) -> None:
 
 def test_only_words_that_occur_are_explained(decision: Decision) -> None:
     text = as_text(decision, 200, full=True)
-    assert "▲ classic-starved: l4s gets more than 80 %" in text
+    assert "▲ classic-starved: Prague gets more than 80 %" in text
     assert "undecided" not in text
     assert "without a valid trial" not in text
 
