@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
@@ -110,6 +111,7 @@ def details(
     else:
         shown = result.groups
         placed = {cell.id: _measured(cell, factors[cell.id]) for cell in result.cells}
+    held = {cell.id: amount(limit) for _, cell in cells if (limit := cell.result.limit) is not None}
     return {
         "groups": list(shown),
         "fixed": {name: _short(first[name].value) for name in first if name in fixed},
@@ -126,6 +128,8 @@ def details(
                 "rerun": rerun.get(cell),
                 "trials": trials[cell],
                 "further": further.get(cell, {}),
+                "names": _names(factors[cell]),
+                "path": _path(factors[cell], held.get(cell, "")),
                 **({"reported": reported[cell]} if cell in reported else {}),
                 **about,
             }
@@ -243,6 +247,41 @@ def _others(
             delay = None if delay_ms is None else Estimate(delay_ms, "ms", valid)
             found[cell] |= {"valid": valid, name: _group(GroupResult(0, goodput, delay, None))}
     return found
+
+
+def _names(factors: Factors) -> dict[str, str]:
+    """Return the names of flow groups in texts: `CUBIC`, or `CUBIC (classic)` where several have one."""
+    groups = groups_of(factors)
+    found = {group: (factors.get(f"{group}.cc") or factors[f"{group}.send"]).called for group in groups}
+    many = Counter(found.values())
+    return {group: f"{name} ({group})" if many[name] > 1 else name for group, name in found.items()}
+
+
+_DISTURBANCES: Final = ("path.loss_percent", "path.wifi_loss_percent", "path.jitter_ms", "path.pause_ms")
+
+
+def _path(factors: Factors, held: str) -> dict[str, object]:
+    """Return the path of a cell's flows in words: what sends, what delays, and the queue at what rate."""
+    names = _names(factors)
+
+    def text(name: str) -> str:
+        return f"{factors[name].called} {factors[name].unit}" if name in factors else ""
+
+    def flows(group: str) -> str:
+        count, ecn = factors.get(f"{group}.count"), factors.get(f"{group}.ecn")
+        number = f"{count.called} flows" if count and count.value != 1 else "1 flow"
+        return f"{number}, ECN {ecn.called}" if ecn else number
+
+    disturbed = [str(factors[name]) for name in _DISTURBANCES if name in factors and factors[name].value]
+    buffer = str(factors[BUFFER]) if BUFFER in factors else ""
+    return {
+        "flows": [[group, names[group], flows(group)] for group in names],
+        "rtt": text("rtt_ms"),
+        "disturbed": ", ".join(disturbed),
+        "rate": text("rate_mbps"),
+        "queue": factors["aqm"].called if "aqm" in factors else "",
+        "held": ", ".join(filter(None, (buffer, held and f"limit {held}"))),
+    }
 
 
 def _company(factors: Mapping[str, Setting]) -> str:

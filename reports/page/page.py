@@ -21,6 +21,7 @@ from l4sbench.text.wording import counted
 from l4sbench.version import __version__
 from reports.colours import DIFFERENCE, goodput_scale
 from reports.page.details import FIELD, LINE, NUMBER, details
+from reports.page.links import Beside, beside
 from reports.page.model import delay_bars, goodput_bars, longest_ms, questions, sides_text, spoken
 from reports.page.series import digest, scripts
 from reports.page.writing import write_drawing, write_page, write_series
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from reports.result.verdicts import JudgedCell
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
-SCRIPTS: Final = ("base.js", "cell.js", "charts.js", "find.js", "page.js")
+SCRIPTS: Final = ("base.js", "cell.js", "path.js", "charts.js", "find.js", "page.js")
 
 _SEPARATORS: Final = frozenset((LINE, FIELD, NUMBER))
 _PARTS: Final = re.compile(f"([{''.join(sorted(_SEPARATORS))}])")
@@ -52,6 +53,9 @@ STEPS: Final = 5
 
 DELAY_LIMITS_MS: Final = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 """Ends of the steps of the delay scale. L4S promises 1 ms, and CoDel aims at 5 ms."""
+
+
+_ALONE: Final = Beside()
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,7 @@ def write(
         panels=panels,
         series=series,
         drawing=drawing,
+        around=beside(tables, report),
     )
     return write_page(report, text, (series, drawing))
 
@@ -124,14 +129,23 @@ def render(
     panels: Sequence[Section] = (),
     series: str = "",
     drawing: str = "",
+    around: Beside = _ALONE,
 ) -> str:
-    """Return the page as text; `series` and `drawing` are the files beside it that it loads."""
+    """Return the page as text; `series` and `drawing` are the files beside it that it loads.
+
+    It has links to what is `around` it.
+    """
     decision = result if isinstance(result, Decision) else None
     asked = questions(decision) if decision else ()
     cells = [(entry, cell) for question in asked for entry in question.entries for cell in entry.cells]
     if metrics is None:
         metrics = cell_metrics(tables, *result.pair)
-    data = details(tables, result, cells, metrics) | {"series": series, "drawing": drawing}
+    data = details(tables, result, cells, metrics) | {
+        "series": series,
+        "drawing": drawing,
+        "raw": around.raw,
+        "without_raw": around.without_raw,
+    }
     page = (
         templates()
         .get_template("page.html.j2")
@@ -144,6 +158,7 @@ def render(
             words=words,
             answers=dict(answers(decision, costs)) if decision else {},
             longest_ms=longest_ms(asked),
+            files=around.files,
             scope=scope_text(decision) if decision else "",
             regret_meaning=MEANING,
             costs=costs,

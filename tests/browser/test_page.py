@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import polars as pl
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -67,8 +68,22 @@ def test_clicks_from_table_to_program(visit: Open) -> None:
 
     cell = page.locator("#cell")
     expect(cell.get_by_role("heading", level=2)).to_contain_text("FIFO (+ECN), 4 BDP")
-    expect(cell).to_contain_text("0.1 v 9.4")
-    expect(cell.get_by_role("table").first.get_by_role("link")).to_have_text(["1", "2", "3"])
+    tiles = cell.locator(".numbers li")
+    expect(tiles).to_have_count(4)
+    expect(tiles.nth(0)).to_have_text(
+        re.compile("▼ l4s-starved.*Prague 1.4 %.*limits 20 and 80; CUBIC 93.6 %")
+    )
+    expect(tiles.nth(1)).to_have_text(re.compile("1.4 v 93.6.%of the link: Prague .*v CUBIC"))
+    expect(tiles.nth(2)).to_have_text(re.compile("6.0 v 6.0 msdelay: "))
+    expect(tiles.nth(3)).to_contain_text("of the link used in 3 valid trials")
+    expect(cell.get_by_role("table", name="All figures")).to_be_hidden()
+    cell.get_by_text("All figures").click()
+    figures = cell.get_by_role("table", name="All figures")
+    expect(figures.get_by_role("columnheader")).to_have_text(["Figure", "Prague", "CUBIC"])
+    expect(figures.get_by_role("row").filter(has_text="Goodput, Mbit/s")).to_contain_text("0.1")
+    trials = cell.get_by_role("table", name="Trials of this cell")
+    expect(trials.get_by_role("link")).to_have_text(["1", "2", "3"])
+    expect(trials.locator("tbody").first).to_contain_text("CUBIC")
     expect(cell.locator(".charts[data-drawn] svg.marks")).to_have_count(6)
     expect(cell).to_contain_text(re.compile(r"router +tc qdisc replace dev @net-rx"))
     program = cell.get_by_role("group").filter(has_text="Program of tx-l4s")
@@ -225,6 +240,47 @@ def test_colours_of_delay(visit: Open) -> None:
     assert shown.evaluate("cell => getComputedStyle(cell).backgroundColor") == before
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_cell_draws_its_path(visit: Open, width: int) -> None:
+    page = visit(f"#cell/{STARVED}", viewport={"width": width, "height": 800})
+    drawn = page.locator("#cell .path svg")
+    expect(drawn).to_have_attribute(
+        "aria-label",
+        re.compile(r"^Path: .*Prague \(1 flow, ECN accecn\).*RTT \d.*FIFO \(\+ECN\).*4 BDP.* Mbit/s$"),
+    )
+    expect(drawn.locator("text").first).to_have_text("Prague")
+    expect(drawn.locator("text").filter(has_text="4 BDP")).to_be_visible()
+    inside = drawn.bounding_box()
+    assert inside is not None
+    for box in (text.bounding_box() for text in drawn.locator("text").all()):
+        assert box is not None
+        assert inside["x"] <= box["x"]
+        assert box["x"] + box["width"] <= inside["x"] + inside["width"] <= width
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_links_to_what_is_beside_the_page(visit: Open, tmp_path: Path) -> None:
+    tables = runs.make(tmp_path, runs.small())
+    folders = tables.trials.filter(pl.col("cell") == STARVED).sort("trial")["folder"].to_list()
+    run = tables.folder.parent
+    (run / "cells" / STARVED / folders[0]).mkdir(parents=True)
+    (run / "report").mkdir()
+    (run / "report" / "cells.csv").write_text("cell\n")
+    (run / "report" / "decision.csv").symlink_to("cells.csv")
+    page = visit(f"#cell/{STARVED}", path=page_of(tables, run / "report"))
+    files = page.get_by_role("navigation", name="Files beside this page").get_by_role("link")
+    expect(files).to_have_text(["cells.csv", "tables (Parquet)", "raw files"])
+    for link in files.all():
+        assert (run / "report" / str(link.get_attribute("href"))).exists()
+    raw = page.locator("#cell").get_by_role("link", name=f"cells/{STARVED}/{folders[0]}/")
+    expect(raw).to_have_attribute("href", f"../cells/{STARVED}/{folders[0]}/")
+    page.evaluate("cell => { location.hash = `#cell/${cell}`; }", MODES)
+    expect(page.locator("#cell")).to_contain_text(f"raw files in cells/{MODES}/")
+    expect(page.locator("#cell a").filter(has_text="cells/")).to_have_count(0)
+    page = visit(path=page_of(tables, tmp_path / "elsewhere"))
+    expect(page.get_by_role("navigation", name="Files beside this page")).to_have_count(0)
+
+
 def test_finding_cells(visit: Open) -> None:
     page = visit()
     expect(page.locator("#find-count")).to_have_text("24 cells")
@@ -316,7 +372,7 @@ def test_strings_from_a_matrix_stay_strings(visit: Open, tmp_path: Path) -> None
     expect(page).to_have_title(re.compile(re.escape(evil)))
     expect(page.locator(".about")).to_have_text(evil)
     expect(page.locator("#cell h2")).to_contain_text(evil)
-    expect(page.locator("#cell tbody").first).to_contain_text(evil)
+    expect(page.locator("#cell .trials tbody").first).to_contain_text(evil)
     expect(page.locator("#left-out ~ div")).to_contain_text(evil)
     page.get_by_label("Find cells").fill("onerror=alert(1)>")
     expect(page.locator("#find-count")).to_have_text("2 of 2 cells")

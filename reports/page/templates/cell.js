@@ -11,7 +11,9 @@ function showCell(cell, wanted) {
   byId("cell").replaceChildren(
     cellHead(cell),
     cellNumbers(cell, trials),
+    ...pathOf(cell),
     ...(cell.sides?.length ? [dots(cell, trials)] : []),
+    ...otherFigures(cell, trials),
     trialTable(cell, trials, chosen),
     ...reportedBy(cell),
     el("h3", { id: "series-title" }, `Time series of trial ${chosen.trial}`),
@@ -32,64 +34,75 @@ function cellHead(cell) {
     el("p", { class: "quiet" }, el("code", {}, cell.id)));
 }
 
+/** What texts call a flow group: by its congestion control, unless another group of the cell has the same. */
+const nameOf = (cell, group) => cell.names?.[group] ?? group;
+const pairOf = (cell) => data().groups.map((group) => nameOf(cell, group));
+const rateOf = (cell) => cell.factors.rate_mbps ?? data().fixed.rate_mbps;
+const scaled = (estimate, by) => estimate?.map((value) => (value === null ? null : value * by));
+
+/** The figures that one looks for first; the others are in the table below. */
 function cellNumbers(cell, trials) {
-  const [l4s, classic] = data().groups, more = further(cell, l4s, classic);
-  if (cell.measured) {
-    const items = cell.measured.flatMap(({ group, goodput, share, delay, sojourn }) => [
-      [`${fixed(mean(share))} %`, `of the link's rate, ${group}${ends(share)}`],
-      [fixed(mean(goodput)), `Mbit/s, ${group}${ends(goodput)}`],
-      ...(delay ? [[fixed(mean(delay)), `ms, ${group}'s smoothed RTT minus base RTT${ends(delay)}`]] : []),
-      ...(sojourn ? [[fixed(mean(sojourn), 2), `ms in the queue, ${group}'s packets${ends(sojourn, 2)}`]] : []),
-    ]);
-    const counts = [`${cell.valid} of ${trials.length}`, `trials valid${cell.left_out ? `, ${cell.left_out} left out` : ""}`];
-    return numberList([...items, counts, ...more]);
-  }
-  if (!cell.entry) {
-    return el("div", {},
-      el("p", {}, `${plural(trials.length, "trial")} of a cell that is not in the decision table; other cells may be measured against it.`),
-      numberList(more));
-  }
-  const both = (name) => `${fixed(mean(cell.l4s[name]))} v ${fixed(mean(cell.classic[name]))}`;
-  const items = [
-    [`${cell.glyph} ${cell.word}${cell.unsure && cell.word !== "undecided" ? ", unsure" : ""}`, `verdict of this cell alone${cell.unsure ? `; ? ${cell.unsure}` : ""}`],
-    [`${fixed(mean(cell.share))} %`, `of the link's rate${ends(cell.share)}`],
-    [both("goodput"), `Mbit/s, ${l4s} v ${classic}`],
-    [both("delay"), "ms, smoothed RTT minus base RTT"],
-    [`${cell.valid} of ${trials.length}`, `trials valid${cell.left_out ? `, ${cell.left_out} left out` : ""}`],
-  ];
-  if (cell.held) items.push([cell.held, `limit of the queue${cell.dropped ? `, which dropped ${cell.dropped} packets in the valid trials and marked none` : ""}`]);
-  const percent = (estimate) => `${fixed(mean(estimate))} %`;
-  for (const [{ harm, delay_harm, same_harm }, group] of [[cell.l4s, l4s], [cell.classic, classic]]) {
-    if (harm) items.push([percent(harm), `harm to ${group}'s goodput${ends(harm)}`]);
-    if (delay_harm) items.push([percent(delay_harm), `harm to ${group}'s RTT`]);
-    if (same_harm) items.push([percent(same_harm), `harm to ${group} beside its own kind`]);
-  }
-  if (cell.bimodal) items.push(["two modes", "trials fall into two groups; the mean describes neither"]);
-  return numberList([...items, ...more]);
+  if (cell.measured) return numberList(measuredNumbers(cell, trials));
+  if (!cell.entry) return el("p", {}, `${plural(trials.length, "trial")} of a cell that is not in the decision table; other cells may be measured against it.`);
+  const [l4s, classic] = pairOf(cell), percent = 100 / rateOf(cell);
+  const both = (of) => [of(cell.l4s), of(cell.classic)];
+  const values = (estimates, digits = 1) => estimates.map((own) => fixed(mean(own), digits)).join(" v ");
+  const intervals = (estimates) => [l4s, classic].map((name, at) => `${name}${ends(estimates[at])}`).join(" v ");
+  const shares = both((group) => scaled(group.goodput, percent)), delays = both((group) => group.delay);
+  const used = cell.further?.utilisation, sure = cell.unsure ? `${cell.glyph === "?" ? "" : "? "}${cell.unsure}` : cell.sides.map((side) => side.text).join("; ");
+  return numberList([
+    [`${cell.glyph} ${cell.word}`, sure, `verdict w-${cell.unsure && cell.word !== "undecided" ? "undecided" : cell.word}`],
+    [cell.valid ? `${values(shares)}\u00a0%` : "–", `of the link: ${intervals(shares)}`],
+    [cell.valid ? `${values(delays)} ms` : "–", `delay: ${intervals(delays)}`],
+    [used === undefined ? "–" : `${fixed(used * 100)}\u00a0%`, `of the link used in ${cell.valid} valid ${cell.valid === 1 ? "trial" : "trials"}${cell.left_out ? `, ${cell.left_out} left out` : ""}`],
+  ]);
+}
+
+function measuredNumbers(cell, trials) {
+  const items = cell.measured.flatMap(({ group, goodput, share, delay, sojourn }) => [
+    [`${fixed(mean(share))} %`, `of the link's rate, ${group}${ends(share)}`],
+    [fixed(mean(goodput)), `Mbit/s, ${group}${ends(goodput)}`],
+    ...(delay ? [[fixed(mean(delay)), `ms, ${group}'s smoothed RTT minus base RTT${ends(delay)}`]] : []),
+    ...(sojourn ? [[fixed(mean(sojourn), 2), `ms in the queue, ${group}'s packets${ends(sojourn, 2)}`]] : []),
+  ]);
+  return [...items, [`${cell.valid} of ${trials.length}`, `trials valid${cell.left_out ? `, ${cell.left_out} left out` : ""}`]];
 }
 
 function numberList(items) {
-  return el("ul", { class: "numbers", "aria-label": "Means over the valid trials" },
-    items.map(([value, words]) => el("li", {}, el("b", {}, value), words)));
+  return el("ul", { class: items.length === 4 ? "numbers four" : "numbers", "aria-label": "Means over the valid trials" },
+    items.map(([value, words, kind]) => el("li", { class: kind }, el("b", {}, value), words)));
 }
 
-/** Fairness, steadiness and tails, as far as the cell has them; quantiles are of all samples together. */
-function further(cell, l4s, classic) {
-  const has = cell.further ?? {}, items = [], places = (value, digits) => value.toFixed(digits);
-  const quantiles = (name) => ["p50", "p95", "p99", "p999"].filter((q) => `l4s_${name}_${q}_ms` in has);
-  if ("jain" in has && has.flows > 1) items.push([places(has.jain, 3), `Jain's index of ${has.flows} flows`]);
-  if ("ratio" in has) items.push([places(has.ratio, 2), `goodput of a flow of ${l4s} over one of ${classic}`]);
-  if ("l4s_delay_first_5s_ms" in has) items.push([`${fixed(has.l4s_delay_first_5s_ms)}, ${fixed(has.l4s_delay_after_5s_ms)}`, `ms, delay of ${l4s} in its flows' first 5 s, and after`]);
-  if ("utilisation" in has) items.push([`${fixed(has.utilisation * 100)} %`, "of the link used"]);
-  for (const [name, group] of [["l4s", l4s], ["classic", classic]]) {
-    const bins = ["100", "1000"].filter((ms) => `${name}_variation_${ms}ms` in has);
-    if (bins.length) items.push([bins.map((ms) => places(has[`${name}_variation_${ms}ms`], 2)).join(", "), `variation of ${group}'s goodput in ${bins.map((ms) => `${ms} ms`).join(", ")} bins`]);
+/** All other figures that the cell has, as a table that opens. Quantiles are of all samples together. */
+function otherFigures(cell, trials) {
+  const has = cell.further ?? {}, { l4s = {}, classic = {} } = cell, rows = [];
+  const shown = (estimate, digits = 1) => (estimate ? `${fixed(mean(estimate), digits)}${ends(estimate, digits)}` : null);
+  const two = (words, own, other) => { if (own ?? other) rows.push([words, own ?? "–", other ?? "–"]); };
+  const one = (words, value) => rows.push([words, value]);
+  const of = (name, digits, by = 1) => (name in has ? fixed(has[name] * by, digits) : null);
+  two("Goodput, Mbit/s", shown(l4s.goodput), shown(classic.goodput));
+  two("Delay: smoothed RTT minus base RTT, ms", shown(l4s.delay), shown(classic.delay));
+  two("Delay in its flows' first 5 s, ms", of("l4s_delay_first_5s_ms", 1), null);
+  two("Delay after these, ms", of("l4s_delay_after_5s_ms", 1), null);
+  for (const [name, words] of [["sojourn", "Queuing delay of packets"], ["srtt", "Smoothed RTT"]]) {
+    for (const q of ["p50", "p95", "p99", "p999"]) two(`${words}, ${q.replace("p999", "p99.9")}, ms`, of(`l4s_${name}_${q}_ms`, 1), null);
   }
-  for (const [name, words] of [["sojourn", "queuing delay of packets"], ["srtt", "smoothed RTT"]]) {
-    const own = quantiles(name);
-    if (own.length) items.push([own.map((q) => fixed(has[`l4s_${name}_${q}_ms`])).join(", "), `ms, ${own.join(", ").replace("p999", "p99.9")} of ${l4s}'s ${words}`]);
-  }
-  return items;
+  for (const ms of ["100", "1000"]) two(`Variation of goodput in ${ms} ms bins`, of(`l4s_variation_${ms}ms`, 2), of(`classic_variation_${ms}ms`, 2));
+  two("Harm to its goodput, %", shown(l4s.harm), shown(classic.harm));
+  two("Harm to its RTT, %", shown(l4s.delay_harm), shown(classic.delay_harm));
+  two("Harm beside its own kind, %", shown(l4s.same_harm), shown(classic.same_harm));
+  if ("ratio" in has) one("Goodput of a flow of the one over one of the other", of("ratio", 2));
+  if ("jain" in has && has.flows > 1) one(`Jain's index of ${has.flows} flows`, of("jain", 3));
+  if ("utilisation" in has && !cell.entry) one("Of the link used, %", of("utilisation", 1, 100));
+  if (cell.held) one("Limit of the queue", `${cell.held}${cell.dropped ? `; it dropped ${cell.dropped} packets in the valid trials and marked none` : ""}`);
+  one("Valid trials", `${cell.valid} of ${trials.length}`);
+  if (cell.bimodal) one("Two modes", "trials fall into two groups; the mean describes neither");
+  const heads = [["Figure"], ...pairOf(cell).slice(0, 2).map((name) => [name, "n"])];
+  if (heads.length < 3) heads.push(["", "n"]);
+  const body = rows.map(([words, ...values]) => el("tr", {}, el("th", { scope: "row" }, words),
+    values.map((value) => el("td", { class: "n", colspan: values.length === 1 ? 2 : null }, value))));
+  const two_modes = cell.bimodal ? [el("p", { class: "message" }, "two modes: trials fall into two groups; the mean describes neither")] : [];
+  return [...two_modes, part("All figures", scrolling("All figures", el("table", { class: "plain loose" }, headOf(heads), el("tbody", {}, body))))];
 }
 
 /* An end of the scale has no label where a limit's would touch it, on a phone. */
@@ -118,7 +131,7 @@ function lane(side, trials) {
     got.map((percent, place) => el("circle", { cx: x(percent), cy: 38 + ((place * 7) % 13) - 6, r: 4.5, fill: "var(--link)", "fill-opacity": 0.65, stroke: "var(--ground)" })),
     from === null ? null : el("line", { class: "interval", x1: x(from), x2: x(to), y1: 54, y2: 54, stroke: "var(--ink)", "stroke-width": 3 }),
     el("line", { x1: x(middle), x2: x(middle), y1: 22, y2: 59, stroke: "var(--ink)", "stroke-width": 2 }),
-    [...edges, ...side.limits].map(([at, text]) => el("text", { x: x(at), y: 76, "text-anchor": "middle" }, text)),
+    [...edges, ...side.limits].map(([at, text]) => el("text", { x: x(at), y: 76, "text-anchor": at === 100 ? "end" : "middle" }, text)),
   ];
 }
 
@@ -170,7 +183,7 @@ function trialTable(cell, trials, chosen) {
         el("td", all, trial.status),
         compared ? el("td", { class: "n", ...all }, fixed(shareOf(cell, trial))) : null,
         el("td", { class: "n", ...all }, own.size && rate ? fixed((sum / rate) * 100) : "–")],
-      el("td", {}, group ?? "–"),
+      el("td", {}, group ? nameOf(cell, group) : "–"),
       numbers.map(([name, , digits]) => el("td", { class: "n" }, fixed(own.get(group)?.[name], digits))),
       el("td", {}, own.get(group)?.ecn || "–"),
       remarks && !at ? el("td", { class: "wide", ...all }, [trial.reasons, trial.flags].filter(Boolean).join("; ")) : null)));
@@ -179,16 +192,18 @@ function trialTable(cell, trials, chosen) {
   return el("div", {}, el("h3", {}, "Trials"),
     scrolling("Trials of this cell", el("table", { class: "plain trials" }, el("thead", {}, top), bodies)),
     el("p", { class: "quiet" }, `Trial ${chosen.trial}: seed ${chosen.seed}, ${chosen.testbed ? `on testbed ${chosen.testbed}` : "testbed not known"}, traffic from ${TOOLS[chosen.traffic] ?? chosen.traffic ?? "an unknown tool"}`
-      + `${about.flows > 1 ? `, ${about.flows} flows of ${about.group}` : ""}`
+      + `${about.flows > 1 ? `, ${about.flows} flows of ${nameOf(cell, about.group)}` : ""}`
       + `${chosen.skew_ms === null ? "" : `, nodes began within ${chosen.skew_ms} ms`}, raw files in `, rawFiles(cell, chosen)));
 }
 
-/** The folder of a trial's raw files, and of its captures for Wireshark; links if the page is in report/ of a run. */
+const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._+=,-]*$/;
+
+/** The folder of a trial's raw files, and of its captures for Wireshark, as links where they are beside this page. */
 function rawFiles(cell, trial) {
-  const beside = /\/report\/[^/]*$/.test(location.pathname);
-  const link = (shown, ...parts) => (beside
-    ? el("a", { href: ["../cells", ...parts.map(encodeURIComponent), ""].join("/") }, shown) : shown);
-  const place = [cell.id, trial.folder];
+  const place = [cell.id, trial.folder], { raw, without_raw: missing } = data();
+  const here = raw && !missing.includes(place.join("/"));
+  const link = (shown, ...parts) => (here && parts.every((name) => PLAIN_NAME.test(name))
+    ? el("a", { href: [raw, ...parts.map(encodeURIComponent), ""].join("/") }, shown) : shown);
   const capturing = linesOf(trial.programs, data().programs)
     .filter(([, lines]) => lines.some(([, command]) => command.startsWith("tcpdump "))).map(([node]) => node);
   return [link(`cells/${place.join("/")}/`, ...place),
@@ -198,7 +213,7 @@ function rawFiles(cell, trial) {
 /** Numbers that the cell's own programs wrote at {json}, by flow group. */
 function reportedBy(cell) {
   if (!cell.reported) return [];
-  const rows = cell.reported.map(([group, name, estimate]) => el("tr", {}, el("td", {}, group), el("th", { scope: "row" }, name),
+  const rows = cell.reported.map(([group, name, estimate]) => el("tr", {}, el("td", {}, nameOf(cell, group)), el("th", { scope: "row" }, name),
     el("td", { class: "n" }, significant(estimate[0])),
     el("td", { class: "n" }, estimate[1] === null ? "–" : `${significant(estimate[1])} to ${significant(estimate[2])}`)));
   const heads = [["Group"], ["Number"], ["mean", "n"], ["95 % interval", "n"]];

@@ -44,8 +44,14 @@ function measuredTable(cells) {
   return el("table", { class: "plain trials" }, headOf([["Cell"], ["Group"], ...kinds.map(([, words]) => [words, "n"]), ["Trials", "n"]]), bodies);
 }
 
+/** The name of a group where all cells of the decision table have the same. */
+function calledAlike(group) {
+  const names = new Set(data().cells.filter((cell) => cell.entry).map((cell) => nameOf(cell, group)));
+  return names.size === 1 ? [...names][0] : group;
+}
+
 function judgedTable(shown) {
-  const [l4s, classic] = data().groups;
+  const [l4s, classic] = data().groups.map(calledAlike);
   const heads = [["Cell"], ["Against"], ["Verdict"], ["% of rate", "n"], [`${l4s} Mbit/s`, "n"], [`${classic} Mbit/s`, "n"], ["delay ms", "n"], ["Trials", "n"]];
   const rows = shown.map((cell) => el("tr", {},
     el("th", { scope: "row" }, el("a", { href: cellLink(cell.id) }, cell.label)),
