@@ -28,7 +28,7 @@ _RAW: Final = "cells"
 
 
 @dataclass(frozen=True)
-class Link:
+class FileLink:
     """A file or folder beside the page: its address from there, and its name."""
 
     href: str
@@ -37,7 +37,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Beside:
-    """What is beside a page.
+    """Files and folders beside a page.
 
     Attributes:
         files: Links to documents, tables and folders.
@@ -45,7 +45,7 @@ class Beside:
         without_raw: Trials, as `CELL/FOLDER`, whose folder is missing in it.
     """
 
-    files: tuple[Link, ...] = ()
+    files: tuple[FileLink, ...] = ()
     raw: str = ""
     without_raw: tuple[str, ...] = ()
 
@@ -56,16 +56,16 @@ def beside(tables: RunTables, report: Path) -> Beside:
     A report that was written elsewhere has documents, but no links to the run. No link of a file system is
     followed.
     """
-    files = [Link(href, name) for href, name in _BESIDE if is_plain(report / href)]
+    files = [FileLink(href, name) for href, name in _BESIDE if is_plain(report / href)]
     run = tables.folder.parent
     if report.resolve().parent != run.resolve():
         return Beside(tuple(files))
     if is_plain(run / "matrix.yaml"):
-        files.append(Link("../matrix.yaml", "matrix"))
-    files.append(Link(f"../{tables.folder.name}/", "tables (Parquet)"))
+        files.append(FileLink("../matrix.yaml", "matrix"))
+    files.append(FileLink(f"../{tables.folder.name}/", "tables (Parquet)"))
     if not is_real_folder(run / _RAW):
         return Beside(tuple(files))
-    files.append(Link(f"../{_RAW}/", "raw files"))
+    files.append(FileLink(f"../{_RAW}/", "raw files"))
     places = (f"{cell}/{folder}" for cell, folder in tables.trials.select("cell", "folder").iter_rows())
     gone = tuple(place for place in places if not is_real_folder(run / _RAW / place))
     return Beside(tuple(files), f"../{_RAW}", gone)

@@ -11,7 +11,7 @@ function box({ x, y, w, h = 46, title, below = "", kind = "" }) {
   return el("g", { class: `box ${kind}` },
     el("title", {}, [title, below].filter(Boolean).join(": ")),
     el("rect", { x, y, width: w, height: h, rx: 6 }),
-    kind ? el("rect", { class: "edge", x, y, width: 5, height: h, rx: 2 }) : null,
+    kind && kind !== "queue" ? el("rect", { class: "edge", x, y, width: 5, height: h, rx: 2 }) : null,
     el("text", { x: x + 13, y: y + (below ? 20 : 28) }, room(title, 7.6)),
     below ? el("text", { class: "below", x: x + 13, y: y + 37 }, room(below, 6.3)) : null);
 }
