@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.compare.changes import largest_p
+from reports.compare.welch import Difference, difference, largest_p
 from reports.result.measured import measure
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class NumberBeside:
         group: The flow group.
         number: Name of the number, as in `MeasuredGroup.numbers`.
         base, new: Mean and interval in either run.
-        p: Of the test, before the correction; None where a run has fewer than two trials.
+        difference: New minus base; None where a run has fewer than two trials.
         differs: True if the difference is more than noise.
     """
 
@@ -41,8 +41,13 @@ class NumberBeside:
     number: str
     base: Estimate
     new: Estimate
-    p: float | None
+    difference: Difference | None
     differs: bool = False
+
+    @property
+    def p(self) -> float | None:
+        """The p value of the test, before the correction; None where there is no test."""
+        return self.difference.p_differs if self.difference else None
 
 
 def beside(base: RunTables, new: RunTables, false_discovery_percent: float) -> tuple[NumberBeside, ...]:
@@ -54,27 +59,13 @@ def beside(base: RunTables, new: RunTables, false_discovery_percent: float) -> t
         for number, found in group.numbers.items()
     }
     numbers = [
-        NumberBeside(cell.id, str(cell.label), group.name, number, was, found, _p_value(was, found))
+        NumberBeside(cell.id, str(cell.label), group.name, number, was, found, difference(was, found))
         for cell in measure(base).cells
         for group in cell.groups
         for number, was in group.numbers.items()
         if (found := now.get((cell.id, group.name, number))) is not None
     ]
     return _corrected(numbers, false_discovery_percent / 100)
-
-
-def _p_value(base: Estimate, new: Estimate) -> float | None:
-    from scipy.stats import ttest_ind_from_stats
-
-    if base.sd is None or new.sd is None:
-        return None
-    size = max(abs(base.value), abs(new.value), 1.0)
-    if max(base.sd, new.sd) <= 1e-12 * size:  # no trial differs from another, so that chance has no room
-        return float(abs(base.value - new.value) <= 1e-12 * size)
-    tested = ttest_ind_from_stats(
-        new.value, new.sd, new.trials, base.value, base.sd, base.trials, equal_var=False
-    )
-    return float(tested.pvalue)
 
 
 def _corrected(numbers: Sequence[NumberBeside], rate: float) -> tuple[NumberBeside, ...]:

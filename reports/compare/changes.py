@@ -2,12 +2,11 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Two runs cell by cell: metrics that got better or worse by more than noise.
 
-Every metric is turned so that less is better, and for each cell two one-sided tests check if the new run's
-mean is above the base's by more than the margin (worse), or below by more than the margin (better). The tests
-are Welch's unequal-variances t-tests (Welch 1947), shifted by the margin, on the trials' values. Trials of
-equal seeds are not paired, because any change decorrelates them. Benjamini and Hochberg's procedure (1995)
-corrects all tests of a comparison together: when nothing changed, the chance of any alarm is at most the
-false discovery rate, however many cells there are.
+For each metric of a cell two one-sided tests check if the new run's mean is worse than the base's by more
+than the margin, or better by more than the margin. They are Welch's t-tests, shifted by the margin, on the
+trials' values. Trials of equal seeds are not paired, because any change decorrelates them. Benjamini and
+Hochberg's procedure (1995) corrects all tests of a comparison together: when nothing changed, the chance of
+any alarm is at most the false discovery rate, however many cells there are.
 
 A metric that is neither worse nor better is the `same` when the interval of the difference is within the
 margins (two one-sided tests at 5 %, Schuirmann 1987), else `unclear`: more trials would decide.
@@ -15,17 +14,16 @@ margins (two one-sided tests at 5 %, Schuirmann 1987), else `unclear`: more tria
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import fmean, variance
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import numpy as np
 import polars as pl
 
 from l4sbench.errors import InputError
+from reports.compare.welch import Difference, difference, largest_p
+from reports.result.stats import Estimate, estimate
 
 if TYPE_CHECKING:
     from reports.compare.margins import Margins
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
 
 EQUIVALENCE_P: Final = 0.05
 """Level of each of the two one-sided tests that show a difference to be within the margins."""
+
+_UNITS: Final = {"unfairness_percent": "%", "utilisation_percent": "%", "delay_ms": "ms"}
 
 HIGHER_IS_BETTER: Final = frozenset({"utilisation_percent"})
 
@@ -62,8 +62,8 @@ class MetricChange:
     Attributes:
         metric: Name with its unit; `delay_ms` is one per flow group.
         group: The flow group, or empty where the metric is about all flows.
-        base, new: Means over the trials.
-        trials: Valid trials of base and new.
+        base, new: Means over the valid trials, with intervals.
+        difference: New minus base; None with fewer than two trials of either.
         margin: Difference that does not matter, in the metric's unit.
         p_worse, p_better: Of the two tests, before the correction; None with fewer than two trials.
         change: The outcome.
@@ -71,9 +71,9 @@ class MetricChange:
 
     metric: str
     group: str
-    base: float
-    new: float
-    trials: tuple[int, int]
+    base: Estimate
+    new: Estimate
+    difference: Difference | None
     margin: float
     p_worse: float | None
     p_better: float | None
@@ -82,7 +82,7 @@ class MetricChange:
     @property
     def new_is_worse(self) -> bool:
         """True if the new mean is on the worse side of the base's, by however little."""
-        return (self.new < self.base) == (self.metric in HIGHER_IS_BETTER)
+        return (self.new.value < self.base.value) == (self.metric in HIGHER_IS_BETTER)
 
     @property
     def name(self) -> str:
@@ -189,68 +189,18 @@ def _metrics(base: _Values, new: _Values, margins: Margins) -> tuple[MetricChang
         margin, now = margins.of(name), new.get((name, group))
         if margin is None or now is None:
             continue
-        at = margin.at(fmean(was))
-        p = _p_values(was, now, at, -1.0 if name in HIGHER_IS_BETTER else 1.0)
-        inside = p is not None and max(p[2:]) <= EQUIVALENCE_P
-        found.append(
-            MetricChange(
-                metric=name,
-                group=group,
-                base=fmean(was),
-                new=fmean(now),
-                trials=(len(was), len(now)),
-                margin=at,
-                p_worse=p[0] if p else None,
-                p_better=p[1] if p else None,
-                # Equal values are no difference at all, even those of a single trial.
-                change=ChangeKind.SAME if inside or list(was) == list(now) else ChangeKind.UNCLEAR,
-            )
-        )
+        of = estimate(was, _UNITS[name]), estimate(now, _UNITS[name])
+        at, apart = margin.at(of[0].value), difference(*of)
+        above = below = inside = None
+        if apart is not None:
+            above, below = apart.p_above(at), apart.p_below(-at)
+            inside = max(apart.p_below(at), apart.p_above(-at)) <= EQUIVALENCE_P
+        worse, better = (below, above) if name in HIGHER_IS_BETTER else (above, below)
+        # Equal values are no difference at all, even those of a single trial.
+        same = inside or list(was) == list(now)
+        outcome = ChangeKind.SAME if same else ChangeKind.UNCLEAR
+        found.append(MetricChange(name, group, *of, apart, at, worse, better, outcome))
     return tuple(found)
-
-
-def _p_values(
-    base: Sequence[float], new: Sequence[float], margin: float, sign: float
-) -> tuple[float, ...] | None:
-    """Test if the new mean is worse, better, not better and not worse by more than the margin.
-
-    Args:
-        base: Values of the base's trials.
-        new: Values of the new run's trials.
-        margin: Difference that does not matter.
-        sign: 1 where a larger value is worse, -1 where it is better.
-
-    Returns:
-        The one-sided p values of the four tests; None where a run has fewer than two trials.
-    """
-    from scipy.stats import ttest_ind_from_stats
-
-    counts = len(new), len(base)
-    if min(counts) < 2:
-        return None
-    means, variances = (fmean(new), fmean(base)), (variance(new), variance(base))
-    more = sign * (means[0] - means[1])
-    above = np.array([more - margin, -more - margin, more + margin, -more + margin])
-    # Trials that do not vary (to rounding) leave no room for chance.
-    error = math.sqrt(sum(v / n for v, n in zip(variances, counts, strict=True)))
-    if error <= 1e-12 * max(*map(abs, means), 1.0):
-        return tuple(0.0 if difference > 0 else 1.0 for difference in above)
-    sds = [math.sqrt(v) for v in variances]
-    tested = ttest_ind_from_stats(
-        above, sds[0], counts[0], 0.0, sds[1], counts[1], equal_var=False, alternative="greater"
-    )
-    return tuple(np.asarray(tested.pvalue).tolist())
-
-
-def largest_p(tested: Sequence[float], rate: float) -> float:
-    """Return the largest p value that counts among so many tests; -1 if none does.
-
-    Of those up to it the expected share of false ones is at most `rate` (Benjamini and Hochberg 1995).
-    """
-    from scipy.stats import false_discovery_control
-
-    adjusted = false_discovery_control(tested) if tested else ()
-    return max((p for p, q in zip(tested, adjusted, strict=True) if q <= rate), default=-1.0)
 
 
 def _corrected(cells: Sequence[CellChange], rate: float) -> tuple[CellChange, ...]:

@@ -16,6 +16,7 @@ from reports.compare.changes import CellChange, ChangeKind, MetricChange, Presen
 if TYPE_CHECKING:
     from reports.compare.beside import NumberBeside
     from reports.compare.comparison import Comparison, Side
+    from reports.compare.welch import Difference
     from reports.result.stats import Estimate
 
 _GLYPHS: Final[Mapping[ChangeKind, str]] = {
@@ -94,9 +95,9 @@ def _metrics(cell: CellChange, change: ChangeKind) -> list[str]:
 
 
 def _metric(metric: MetricChange) -> str:
-    figures = f"{metric.base:.2f} -> {metric.new:.2f} (margin {metric.margin:.2f}"
+    figures = f"{metric.base.value:.2f} -> {metric.new.value:.2f} (margin {metric.margin:.2f}"
     p = metric.p_worse if metric.new_is_worse else metric.p_better
-    trials = f"{metric.trials[0]} and {metric.trials[1]} trials"
+    trials = f"{metric.base.trials} and {metric.new.trials} trials"
     return f"{metric.name} {figures}, {trials}{'' if p is None else f', p {p:.2g}'})"
 
 
@@ -182,19 +183,37 @@ def _number_document(number: NumberBeside) -> dict[str, object]:
     found: dict[str, object] = {"cell": number.cell, "group": number.group, "number": number.number}
     for name, own in (("base", number.base), ("new", number.new)):
         found[name] = {"mean": own.value, "low": own.low, "high": own.high, "trials": own.trials}
-    return found | {"p": number.p, "differs": number.differs}
+    return found | {**_difference_document(number.difference), "p": number.p, "differs": number.differs}
 
 
 def _cell_document(cell: CellChange) -> dict[str, object]:
-    metrics = [asdict(metric) | {"group": metric.group or None} for metric in cell.metrics]
     return {
         "cell": cell.cell,
         "presence": cell.presence,
         "regressed": cell.regressed,
         "trials": cell.trials,
         "left_out": cell.left_out,
-        "metrics": [{name: row[name] for name in row if name != "trials"} for row in metrics],
+        "metrics": [_metric_document(metric) for metric in cell.metrics],
     }
+
+
+def _metric_document(metric: MetricChange) -> dict[str, object]:
+    return {
+        "metric": metric.metric,
+        "group": metric.group or None,
+        "base": metric.base.value,
+        "new": metric.new.value,
+        **_difference_document(metric.difference),
+        "margin": metric.margin,
+        "p_worse": metric.p_worse,
+        "p_better": metric.p_better,
+        "change": metric.change,
+    }
+
+
+def _difference_document(found: Difference | None) -> dict[str, object]:
+    low, high = found.interval if found else (None, None)
+    return {"difference": found and found.value, "difference_low": low, "difference_high": high}
 
 
 SUITES: Final = "l4sbench compare"

@@ -22,8 +22,10 @@ from reports.compare import ChangeKind, Comparison, Presence, compare, load_marg
 from reports.compare.changes import changes
 from reports.compare.margins import DEFAULT
 from reports.compare.render import as_document, as_junit, as_text
+from reports.compare.welch import difference
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
+from reports.result.stats import estimate
 from reports.result.verdicts import Word
 
 Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
@@ -96,7 +98,31 @@ def test_p_values_are_those_of_welchs_test_shifted_by_the_margin(compared: Calla
     now = np.array([abs(value / 95 - 0.5) * 100 for value in new])
     expected = stats.ttest_ind(now - 5.0, was, equal_var=False, alternative="greater")
     assert own.p_worse == pytest.approx(expected.pvalue)
-    assert own.base == pytest.approx(was.mean())
+    assert own.base.value == pytest.approx(was.mean())
+    whole = stats.ttest_ind(now, was, equal_var=False).confidence_interval()
+    assert own.difference.interval == pytest.approx([whole.low, whole.high])
+
+
+@pytest.mark.parametrize("spread", [(0.3, 1.5), (2.0, 0.5)])
+def test_a_difference_has_one_test_and_one_interval(spread: tuple[float, float]) -> None:
+    """The interval ends where the one-sided p values are 2.5 %."""
+    was, now = ([at - away, at, at + away] for at, away in zip((7.0, 9.0), spread, strict=True))
+    found = difference(estimate(was), estimate(now))
+    assert found is not None
+    assert found.value == pytest.approx(2.0)
+    assert [found.p_above(found.interval[0]), found.p_below(found.interval[1])] == pytest.approx([0.025] * 2)
+    assert found.p_differs == pytest.approx(stats.ttest_ind(now, was, equal_var=False).pvalue)
+    assert difference(estimate(was), estimate([9.0])) is None, "one trial"
+
+
+def test_trials_that_do_not_vary_leave_no_room_for_chance() -> None:
+    found = difference(estimate([7.0] * 3), estimate([9.0] * 3))
+    assert found is not None
+    assert (found.interval, found.p_differs) == ((2.0, 2.0), 0.0)
+    assert (found.p_above(1.9), found.p_above(2.1)) == (0.0, 1.0)
+    rounded = difference(estimate([0.3] * 3), estimate([0.1 + 0.2] * 3))
+    assert rounded is not None
+    assert rounded.p_differs == 1.0
 
 
 def test_noise_is_unclear_and_never_a_regression(compared: Callable[..., Comparison]) -> None:
