@@ -35,12 +35,20 @@ OFFLOAD_NAMES: Final[Mapping[str, str]] = {
 """Offloads that a program sets: the name that ethtool prints -> the name that it accepts."""
 
 
+_BUILD: Final[Mapping[str, str]] = {"lab": "lab", "kernel_source": "source"}
+"""Names in `host.json` -> facts of kind `kernel` in table `hosts`."""
+
+
 @dataclass(frozen=True)
 class NodeKernel:
-    """NodeKernel of a node, and the source versions of the modules that it can load."""
+    """Kernel of a node, and the source versions of the modules that it can load.
+
+    `build` has, of a lab's kernel, the lab's name and where its source came from, in words.
+    """
 
     release: str
     modules: Mapping[str, str]
+    build: Mapping[str, str]
 
 
 def read_kernel(raw: Path, node: str) -> NodeKernel | None:
@@ -59,7 +67,8 @@ def read_kernel(raw: Path, node: str) -> NodeKernel | None:
 def _kernel(content: bytes) -> NodeKernel:
     plain = json.loads(content)
     modules = {str(name): str(version) for name, version in plain.get("modules", {}).items()}
-    return NodeKernel(str(plain["kernel_release"]), modules)
+    build = {fact: str(plain[name]) for name, fact in _BUILD.items() if name in plain}
+    return NodeKernel(str(plain["kernel_release"]), modules, build)
 
 
 def parse_qdiscs(text: str) -> list[dict[str, object]]:
@@ -125,6 +134,7 @@ def _facts(raw: Path, node: str, program: Program) -> Iterator[tuple[str, str, s
     kernel = read_kernel(raw, node)
     if kernel is not None:
         yield "kernel", "release", kernel.release
+        yield from (("kernel", fact, value) for fact, value in kernel.build.items())
         for module in program.modules:
             if module.name in kernel.modules:
                 yield "module", module.name, kernel.modules[module.name]

@@ -489,10 +489,9 @@ def compare(
     from reports.compare.render import as_html as comparison_html
     from reports.result.load import load as load_tables
 
-    places = (place_of(base), place_of(new))
-    found = [StoredRun.find(place, runs) for place in places]
+    found = [StoredRun.find(place_of(one), runs) for one in (base, new)]
     matrices = [one.matrix for one in found]
-    names = (str(places[0]), str(places[1]))
+    names = _called(found[0].path, Path(runs)), _called(found[1].path, Path(runs))
     with reading(*(one.path for one in found)):
         if between is not None:
             halves = sides(between, matrices[0], matrices[1], filters)
@@ -511,6 +510,12 @@ def compare(
             looks=(looks_taken(matrices[0], tables[0]), looks_taken(matrices[1], tables[1])),
         )
         return shown(compared, comparison_html)
+
+
+def _called(run: Path, runs: Path) -> str:
+    """Return the path of a run as the user writes it, if it is below the folder of run directories."""
+    home = runs.resolve()
+    return str(runs / run.relative_to(home) if run.is_relative_to(home) else run)
 
 
 def _provenance(*, quick: bool) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_runs, count, lab_name
-from l4sbench.cli.terminal import answer, answer_json, as_table, say
+from l4sbench.cli.terminal import answer, answer_json, as_path, as_table, say
 from l4sbench.errors import L4sbenchError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def list_labs(args: argparse.Namespace) -> int:
         {
             "lab": lab.name,
             "Linux": lab.kernel_release,
-            "from": lab.source,
+            "from": f"{lab.source} in {as_path(Path(lab.tree))}" if lab.tree else lab.source,
             "built": _when(lab.built_s),
             "state": f"{lab.problem}; {lab.command}" if lab.problem else "ready",
         }
@@ -103,6 +103,7 @@ def _as_values(lab: NamedLab) -> dict[str, object]:
         "name": lab.name,
         "kernel_release": lab.kernel_release,
         "source": lab.source,
+        "kernel_tree": lab.tree or None,
         "built": _when(lab.built_s),
         "problem": lab.problem,
         "command": lab.command,

@@ -14,6 +14,7 @@ margins (two one-sided tests at 5 %, Schuirmann 1987), else `unclear`: more tria
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,11 +24,13 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from reports.compare.welch import Difference, difference, largest_p
+from reports.result.measured import labels_of
 from reports.result.stats import Estimate, estimate
 
 if TYPE_CHECKING:
     from reports.compare.margins import Margins
     from reports.result.load import RunTables
+    from reports.result.verdicts import Word
 
 EQUIVALENCE_P: Final = 0.05
 """Level of each of the two one-sided tests that show a difference to be within the margins."""
@@ -38,12 +41,12 @@ HIGHER_IS_BETTER: Final = frozenset({"utilisation_percent"})
 
 
 class ChangeKind(StrEnum):
-    """The outcome of a metric of a cell."""
+    """The outcome of a metric of a cell, what needs attention first."""
 
     WORSE = "worse"
     BETTER = "better"
-    SAME = "same"
     UNCLEAR = "unclear"
+    SAME = "same"
 
 
 class Presence(StrEnum):
@@ -85,6 +88,12 @@ class MetricChange:
         return (self.new.value < self.base.value) == (self.metric in HIGHER_IS_BETTER)
 
     @property
+    def in_margins(self) -> float:
+        """The size of the difference, as a multiple of the margin; infinite where there is no margin."""
+        size = abs(self.new.value - self.base.value)
+        return size / self.margin if self.margin else math.inf if size else 0.0
+
+    @property
     def name(self) -> str:
         """The metric with its group: `delay_ms of l4s`."""
         return f"{self.metric} of {self.group}" if self.group else self.metric
@@ -92,16 +101,36 @@ class MetricChange:
 
 @dataclass(frozen=True)
 class CellChange:
-    """One cell: which runs have it, its trials, and its metrics where both have them.
+    """One cell in both runs.
 
-    `trials` and `left_out` count the valid trials, and the invalid or failed ones, of base and new.
+    Attributes:
+        cell: Its id.
+        label: The cell in words.
+        presence: Which runs have it.
+        trials: Number of valid trials of base and new.
+        left_out: Number of invalid and failed trials of base and new.
+        metrics: Its metrics, where both runs have them.
+        words: Its own verdicts in base and new; None where there is none.
     """
 
     cell: str
+    label: str
     presence: Presence
     trials: tuple[int, int]
     left_out: tuple[int, int]
     metrics: tuple[MetricChange, ...] = ()
+    words: tuple[Word | None, Word | None] = (None, None)
+
+    @property
+    def change(self) -> ChangeKind | None:
+        """The outcome of all its metrics: the worst of them, `same` only if all are; None without any."""
+        return next((one for one in ChangeKind if self.has(one)), None)
+
+    @property
+    def furthest(self) -> MetricChange | None:
+        """The metric that decides `change`; of several the one with the largest difference, in margins."""
+        own = [metric for metric in self.metrics if metric.change is self.change]
+        return max(own, key=lambda metric: metric.in_margins, default=None)
 
     @property
     def regressed(self) -> bool:
@@ -123,7 +152,7 @@ def changes(base: RunTables, new: RunTables, margins: Margins) -> tuple[CellChan
     """Return every cell that either run has, in the order of the base's cells and then the new run's.
 
     Raises:
-        InputError: the two runs have no cell in common.
+        InputError: the two runs have no cell in common, or have no table `catalog`.
     """
     counts = (_counts(base), _counts(new))
     if not set(counts[0]) & set(counts[1]):
@@ -131,6 +160,7 @@ def changes(base: RunTables, new: RunTables, margins: Margins) -> tuple[CellChan
             "the two runs have no cell in common", "compare runs of the same matrix, or of overlapping ones"
         )
     values = (_values(base), _values(new))
+    labels = labels_of(new) | labels_of(base)
     found: list[CellChange] = []
     for cell in dict.fromkeys((*counts[0], *counts[1])):
         (was, was_out), (now, now_out) = (count.get(cell, (0, 0)) for count in counts)
@@ -145,7 +175,7 @@ def changes(base: RunTables, new: RunTables, margins: Margins) -> tuple[CellChan
             if presence is Presence.BOTH
             else ()
         )
-        found.append(CellChange(cell, presence, (was, now), (was_out, now_out), metrics))
+        found.append(CellChange(cell, str(labels[cell]), presence, (was, now), (was_out, now_out), metrics))
     return _corrected(found, margins.false_discovery_percent / 100)
 
 

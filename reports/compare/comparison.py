@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from l4sbench.errors import InputError
+from l4sbench.store.run import begun
 from reports.compare.beside import NumberBeside, beside
 from reports.compare.changes import CellChange, Presence, changes
 from reports.result.verdicts import Word, decide
@@ -16,23 +21,74 @@ if TYPE_CHECKING:
     from reports.compare.margins import Margins
     from reports.result.load import RunTables
     from reports.result.rules import Rule
-    from reports.result.verdicts import Verdict
+    from reports.result.verdicts import Decision, Verdict
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs: its name, and what ran there."""
+    """One of the two runs: its name, and what ran there.
+
+    Attributes:
+        name: Its directory, and the value of a factor where only cells with this value are compared.
+        kernels: Releases of its kernels.
+        modules: Loaded modules of l4sbench as `name=srcversion`.
+        testbeds: Testbeds of its trials.
+        labs: Labs that it ran in, by name.
+        sources: Where the labs' kernel sources came from, in words, with the commit of a git work tree.
+        trials: Number of valid trials.
+        begun: When the run directory was made; None if its name does not say.
+    """
 
     name: str
     kernels: tuple[str, ...]
     modules: tuple[str, ...]
     testbeds: tuple[str, ...]
+    labs: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    trials: int = 0
+    begun: datetime | None = None
 
     @classmethod
     def of(cls, name: str, tables: RunTables) -> Side:
         """Read the side from the tables of a run."""
-        columns = ("kernels", "modules", "testbed")
-        return cls(name, *(tuple(tables.listed(column, tables.trials)) for column in columns))
+        trials = tables.trials
+        return cls(
+            name,
+            kernels=tuple(tables.listed("kernels", trials)),
+            modules=tuple(tables.listed("modules", trials)),
+            testbeds=tuple(tables.listed("testbed", trials)),
+            labs=kernel_facts(tables, "lab"),
+            sources=kernel_facts(tables, "source"),
+            trials=trials.filter(pl.col("status") == "ok").height,
+            begun=begun(tables.folder.parent.name),
+        )
+
+    def facts(self) -> Mapping[str, tuple[str, ...]]:
+        """Return what may tell it from the other run, by words for people; several values where there are."""
+        when = f"{self.begun:%Y-%m-%d %H:%M:%S} UTC" if self.begun else ""
+        return {
+            "run": (self.name,),
+            "begun": (when,) if when else (),
+            "testbed": self.testbeds,
+            "lab": self.labs,
+            "Linux": self.kernels,
+            "kernel source": self.sources,
+            "modules": self.modules,
+            "valid trials": (str(self.trials),),
+        }
+
+
+_WHAT_RAN: Final = ("testbed", "lab", "Linux", "kernel source", "modules")
+
+
+def kernel_facts(tables: RunTables, fact: str) -> tuple[str, ...]:
+    """Return the values of a fact of kind `kernel` in table `hosts`, each once."""
+    try:
+        found = tables.scan("hosts").filter((pl.col("kind") == "kernel") & (pl.col("name") == fact))
+        values = found.select(pl.col("value").drop_nulls().unique()).collect()["value"]
+    except InputError:  # tables of a run whose read-backs nobody collected
+        return ()
+    return tuple(sorted(values))
 
 
 @dataclass(frozen=True)
@@ -55,7 +111,7 @@ class Comparison:
     """Two runs, cell by cell and entry by entry of their decision tables.
 
     `undecidable` is the reason why there are no entries, where the runs have no decision table. Without a
-    rule there are no entries either, and `numbers` has what both runs measured, side by side.
+    rule there are no entries either. `numbers` has what both runs measured, side by side.
     """
 
     base: Side
@@ -71,6 +127,12 @@ class Comparison:
         worse = sum(cell.regressed for cell in self.cells)
         runs = f"{self.base.name} and {self.new.name}"
         return f"<Comparison of {runs}: {worse} of {len(self.cells)} cells worse>"
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The facts about what ran that differ between the runs, by the words of `Side.facts`."""
+        was, now = self.base.facts(), self.new.facts()
+        return tuple(fact for fact in _WHAT_RAN if was[fact] and now[fact] and was[fact] != now[fact])
 
     @property
     def regressed(self) -> bool:
@@ -108,14 +170,22 @@ def compare(
     entries: tuple[EntryChange, ...] = ()
     undecidable = ""
     sides = Side.of(names[0], base), Side.of(names[1], new)
+    numbers = beside(base, new, margins.false_discovery_percent)
     if rule is None:
-        numbers = beside(base, new, margins.false_discovery_percent)
         return Comparison(*sides, None, margins, cells, entries, numbers=numbers)
     try:
-        entries = _entries(decide(base, rule, looks[0]).verdicts, decide(new, rule, looks[1]).verdicts, cells)
+        decisions = decide(base, rule, looks[0]), decide(new, rule, looks[1])
+        entries = _entries(decisions[0].verdicts, decisions[1].verdicts, cells)
+        cells = _with_words(cells, *decisions)
     except InputError as error:
         undecidable = str(error)
-    return Comparison(*sides, rule.rule, margins, cells, entries, undecidable)
+    return Comparison(*sides, rule.rule, margins, cells, entries, undecidable, numbers)
+
+
+def _with_words(cells: tuple[CellChange, ...], base: Decision, new: Decision) -> tuple[CellChange, ...]:
+    """Return the cells with their own verdicts in both runs."""
+    was, now = ({cell.id: cell.word for cell in decision.cells} for decision in (base, new))
+    return tuple(replace(cell, words=(was.get(cell.cell), now.get(cell.cell))) for cell in cells)
 
 
 def _entries(

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Final
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reports.compare.welch import Difference
     from reports.result.stats import Estimate
 
-_GLYPHS: Final[Mapping[ChangeKind, str]] = {
+GLYPHS: Final[Mapping[ChangeKind, str]] = {
     ChangeKind.WORSE: "✗",
     ChangeKind.BETTER: "✓",
     ChangeKind.SAME: "=",
@@ -33,46 +33,56 @@ def as_html(comparison: Comparison) -> str:
 
 
 def as_text(comparison: Comparison) -> str:
-    """Write the comparison for people: changes for the worse first, then for the better, then the unclear."""
-    lines = [
-        f"base  {_side(comparison.base)}",
-        f"new   {_side(comparison.new)}",
-        "",
-        _summary(comparison),
-    ]
+    """Write the comparison for people: what got worse first, then what got better, then all other cells."""
+    lines = [*_sides(comparison), "", summary(comparison)]
     for change, head in ((ChangeKind.WORSE, "Worse by more than noise"), (ChangeKind.BETTER, "Better")):
         lines += _section(head, [line for cell in comparison.cells for line in _metrics(cell, change)])
     lost = (f"{cell.cell}: {_trials(cell)}" for cell in comparison.present(Presence.LOST))
     lines += _section("No valid trial any more", lost)
     lines += _section("Verdicts that changed", _verdicts(comparison))
-    lines += _section(
-        "Unclear: more trials would decide",
-        [line for cell in comparison.cells for line in _metrics(cell, ChangeKind.UNCLEAR)][:_UNCLEAR_SHOWN],
-    )
-    lines += _section("Side by side, base and new, with 95 % intervals", _beside(comparison))
-    lines += ["", _how(comparison)]
+    lines += _others(comparison)
+    if comparison.rule is None:
+        lines += _section("Side by side, base and new, with 95 % intervals", _beside(comparison))
+    lines += ["", how(comparison)]
     return "\n".join(lines)
 
 
-_UNCLEAR_SHOWN: Final = 10
-"""Unclear cells are listed up to this many; all are in the JSON."""
+_SHOWN: Final = 12
+"""Number of cells without a change that the text lists; all are in the JSON and on the page."""
 
 
-def _side(side: Side) -> str:
-    what = [*(f"kernel {kernel}" for kernel in side.kernels), *side.modules, *side.testbeds]
-    return f"{side.name} ({', '.join(what)})"
+def _sides(comparison: Comparison) -> list[str]:
+    return [
+        *_side("base", comparison.base, comparison.apart),
+        *_side("new", comparison.new, comparison.apart),
+        f"      {apart_text(comparison)}",
+    ]
 
 
-def _summary(comparison: Comparison) -> str:
+def _side(role: str, side: Side, apart: Sequence[str]) -> list[str]:
+    """Return a run's name, and below it what may tell it from the other; modules only where they differ."""
+    left_out = {"run", "modules"} - {*apart}
+    found = {fact: values for fact, values in side.facts().items() if values and fact not in left_out}
+    facts = (f"{fact} {', '.join(values)}" for fact, values in found.items())
+    return [f"{role:5} {side.name}", f"      {'; '.join(facts)}"]
+
+
+def apart_text(comparison: Comparison) -> str:
+    """Return which facts about what ran differ between the runs, in words."""
+    if comparison.apart:
+        return f"they differ in: {', '.join(comparison.apart)}"
+    return "both ran on the same testbed, kernel and modules, as far as their tables show"
+
+
+def summary(comparison: Comparison) -> str:
+    """Return the number of cells by outcome: `28 cells compared: 1 worse, 20 the same, 7 unclear`."""
     both = comparison.present(Presence.BOTH)
-    settled = {
-        "worse": sum(cell.has(ChangeKind.WORSE) for cell in both),
-        "better": sum(cell.has(ChangeKind.BETTER) and not cell.has(ChangeKind.WORSE) for cell in both),
-        "the same": sum(all(m.change is ChangeKind.SAME for m in cell.metrics) for cell in both),
-    }
+    by_change = [cell.change for cell in both]
     counts = {
-        **settled,
-        "unclear": len(both) - sum(settled.values()),
+        "worse": by_change.count(ChangeKind.WORSE),
+        "better": by_change.count(ChangeKind.BETTER),
+        "the same": by_change.count(ChangeKind.SAME),
+        "unclear": by_change.count(ChangeKind.UNCLEAR) + by_change.count(None),
         "lost": len(comparison.present(Presence.LOST)),
         "new": len(comparison.present(Presence.NEW)),
         "not run": len(comparison.present(Presence.NOT_RUN)),
@@ -87,22 +97,64 @@ def _section(head: str, lines: Iterable[str]) -> list[str]:
 
 
 def _metrics(cell: CellChange, change: ChangeKind) -> list[str]:
-    return [
-        f"{_GLYPHS[change]} {cell.cell}: {_metric(metric)}"
-        for metric in cell.metrics
-        if metric.change is change
-    ]
+    changed = [metric for metric in cell.metrics if metric.change is change]
+    return [f"{GLYPHS[change]} {cell.cell}: {_metric(metric)}" for metric in changed]
 
 
 def _metric(metric: MetricChange) -> str:
-    figures = f"{metric.base.value:.2f} -> {metric.new.value:.2f} (margin {metric.margin:.2f}"
     p = metric.p_worse if metric.new_is_worse else metric.p_better
-    trials = f"{metric.base.trials} and {metric.new.trials} trials"
-    return f"{metric.name} {figures}, {trials}{'' if p is None else f', p {p:.2g}'})"
+    figures = (f"{metric.base.value:.2f} -> {metric.new.value:.2f}", difference_text(metric.difference))
+    trials = f"margin {metric.margin:.2f}, {metric.base.trials} and {metric.new.trials} trials"
+    known = "" if p is None else f", p {p:.2g}"
+    return f"{metric.name} {', '.join(filter(None, figures))} ({trials}{known})"
+
+
+def difference_text(found: Difference | None) -> str:
+    """Return a difference with its interval: `+18.25 (9.10 to 27.40)`; empty where there is none."""
+    if found is None:
+        return ""
+    low, high = found.interval
+    return f"{found.value:+.2f} ({low:.2f} to {high:.2f})"
 
 
 def _trials(cell: CellChange) -> str:
     return f"{cell.trials[0]} valid before; now {cell.left_out[1]} invalid or failed"
+
+
+def _others(comparison: Comparison) -> list[str]:
+    """Return a line per cell that is neither worse nor better: its largest difference, in margins."""
+    found = [
+        (cell, metric)
+        for cell in comparison.cells
+        if cell.change in (ChangeKind.UNCLEAR, ChangeKind.SAME) and (metric := cell.furthest)
+    ]
+    found.sort(key=lambda pair: (pair[0].change is ChangeKind.SAME, -pair[1].in_margins))
+    head = ("", "cell", "largest difference in", "base", "new", "new - base (95 % interval)")
+    rows = [
+        (
+            GLYPHS[metric.change],
+            cell.label,
+            metric.name,
+            f"{metric.base.value:.2f}",
+            f"{metric.new.value:.2f}",
+            difference_text(metric.difference) or "one trial",
+        )
+        for cell, metric in found[:_SHOWN]
+    ]
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [
+        "  ".join(
+            text.rjust(width) if place in (3, 4) else text.ljust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (head, *rows)
+    ]
+    more = len(found) - len(rows)
+    rest = [f"and {counted(more, 'more cell')}; --json has all"] if more else []
+    title = "Neither worse nor better (=: the same within the margin, ?: more trials would decide)"
+    return _section(title, [*lines, *rest])
 
 
 def _verdicts(comparison: Comparison) -> list[str]:
@@ -144,7 +196,8 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _how(comparison: Comparison) -> str:
+def how(comparison: Comparison) -> str:
+    """Return how differences were tested, and by which rule verdicts were made."""
     margins = comparison.margins
     if comparison.rule is None:
         rule = (
@@ -171,12 +224,16 @@ def as_document(comparison: Comparison) -> dict[str, object]:
         "rule": comparison.rule,
         "margins": comparison.margins.margins,
         "margins_version": comparison.margins.version,
-        "base": asdict(comparison.base),
-        "new": asdict(comparison.new),
+        "base": _side_document(comparison.base),
+        "new": _side_document(comparison.new),
         "cells": [_cell_document(cell) for cell in comparison.cells],
         "verdicts": [asdict(entry) for entry in comparison.entries],
         "numbers": [_number_document(number) for number in comparison.numbers],
     }
+
+
+def _side_document(side: Side) -> dict[str, object]:
+    return asdict(side) | {"begun": side.begun and side.begun.isoformat()}
 
 
 def _number_document(number: NumberBeside) -> dict[str, object]:
@@ -189,10 +246,12 @@ def _number_document(number: NumberBeside) -> dict[str, object]:
 def _cell_document(cell: CellChange) -> dict[str, object]:
     return {
         "cell": cell.cell,
+        "label": cell.label,
         "presence": cell.presence,
         "regressed": cell.regressed,
         "trials": cell.trials,
         "left_out": cell.left_out,
+        "verdicts": cell.words,
         "metrics": [_metric_document(metric) for metric in cell.metrics],
     }
 

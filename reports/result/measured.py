@@ -226,6 +226,11 @@ def own_numbers(tables: RunTables) -> Mapping[tuple[str, str], Mapping[str, Esti
     }
 
 
+def labels_of(tables: RunTables) -> dict[str, Label]:
+    """Return queue and settings of every cell of a run, as far as they distinguish it from others."""
+    return _labels(factors_of(tables))
+
+
 def _labels(factors: Mapping[str, Factors]) -> dict[str, Label]:
     """Return queue and settings of every cell; what all cells with its queue share is left out."""
     of_queue: dict[str, list[Factors]] = {}

@@ -49,7 +49,8 @@ def mine(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     inputs = Inputs.read()
     record = read_record(Cache.open(cache), record_key(inputs))
     assert record is not None
-    other = record.model_copy(update={"name": "mine", "kernel_digest": "other", "own_kernel": True})
+    own = {"name": "mine", "kernel_digest": "other", "own_kernel": True, "tree": "/home/me/net-next"}
+    other = record.model_copy(update=own)
     Cache.open(cache).record(record_key(inputs, name="mine")).write_text(other.model_dump_json())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return "mine"
@@ -80,6 +81,7 @@ def test_two_kernels_are_one_matrix(mine: str, tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr().out
     assert "1 cell compared" in said
     assert "lab=default" in said
+    assert "they differ in: lab" in said
     compared = api.compare(run, run, between="lab=default,mine")
     (cell,) = compared.cells
     assert cell.trials == (4, 4)
@@ -116,6 +118,7 @@ def test_labs_are_listed_and_removed(mine: str, capsys: pytest.CaptureFixture[st
     assert main(["lab", "list"]) == 0
     said = capsys.readouterr().out
     assert [line.split()[0] for line in said.splitlines() if "ready" in line] == ["default", "mine"]
+    assert "in /home/me/net-next" in said
     assert main(["lab", "remove", "none"]) == 3
     assert "choose from mine" in capsys.readouterr().err
     cache = Path(os.environ["XDG_CACHE_HOME"]) / "l4sbench"

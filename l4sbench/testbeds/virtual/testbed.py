@@ -196,6 +196,7 @@ class VirtualTestbed:
         others = set(lab.provided_by(lab.options)).difference(linux)
         host = {
             "testbed": self.name,
+            "lab": lab.name,
             "kernel_release": lab.kernel_release,
             "kernel_source": lab.source,
             "kernel_digest": lab.digests.kernel,

@@ -25,9 +25,15 @@ def rows(table: str, trial: Any) -> pl.DataFrame:
 
 
 def test_facts_of_a_virtual_trial(captured: Load) -> None:
-    found = rows("hosts", captured("lean-dualpi2").ended)
+    trial = captured("lean-dualpi2").ended
+    host = json.loads((trial.raw / "host.json").read_text())
+    source = host["kernel_source"]
+    (trial.raw / "host.json").write_text(json.dumps({**host, "lab": "mine"}))
+    found = rows("hosts", trial)
     facts = {(node, kind, name): value for _, _, node, kind, name, value in found.iter_rows()}
     assert facts["router", "kernel", "release"].startswith("7.3.4")
+    assert facts["router", "kernel", "source"] == source
+    assert facts["router", "kernel", "lab"] == "mine"
     assert ("tx-l4s", "module", "tcp_prague") in facts
     assert ("tx-classic", "module", "tcp_prague") not in facts, "only what its program loads"
     queue = json.loads(facts["router", "qdisc", "net-rx 3:"])

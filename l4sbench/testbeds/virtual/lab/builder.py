@@ -396,6 +396,7 @@ class _Build:
             debug=self.options.debug,
             name=self.options.name,
             command=self.options.command,
+            tree=str(self.options.kernel_tree.absolute()) if self.options.kernel_tree else "",
         )
 
     def _linux_modules(self, kernel: Kernel, source: Source, options: frozenset[str]) -> LinuxModules | None:

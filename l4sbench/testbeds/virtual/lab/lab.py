@@ -39,7 +39,7 @@ class LabRecord(Strict):
 
     `options` is as in `Lab`; `built_in` are the options that this kernel has beyond `kernel.config`, because
     catalog entries need them and they cannot be modules. `debug`: its kernel looks for errors of modules.
-    `name` is the lab's, and `command` builds it again.
+    `name` is the lab's, `command` builds it again, and `tree` is the folder of the user's kernel tree.
     """
 
     format: int = 1
@@ -61,6 +61,7 @@ class LabRecord(Strict):
     debug: bool = False
     name: str = DEFAULT_LAB
     command: str = HINT
+    tree: str = ""
 
     def parts(self) -> frozenset[str]:
         """Every part that this lab needs in order to run, as paths below the cache's root."""
@@ -95,6 +96,7 @@ class Lab:
         srcversions: The modules' source versions, as the kernel shows them in /sys/module.
         digests: Digests of all that runs.
         source: Where the kernel source came from, in words.
+        name: Its name.
     """
 
     kernel: Path
@@ -108,6 +110,7 @@ class Lab:
     srcversions: Mapping[str, str]
     digests: Digests
     source: str
+    name: str = DEFAULT_LAB
 
     @classmethod
     def locate(
@@ -185,6 +188,7 @@ class Lab:
                 modules={name: module.digest for name, module in record.modules.items()},
             ),
             source=record.source,
+            name=record.name,
         )
 
 
@@ -202,6 +206,7 @@ class NamedLab:
         name: Its name.
         kernel_release: Output of `uname -r` in its guests.
         source: Where its kernel source came from, in words.
+        tree: The folder that it came from; empty if it was no kernel tree of the user.
         built_s: When it was built, in seconds since the epoch.
         problem: Why it cannot be used; empty if it can.
         command: Builds it again.
@@ -210,6 +215,7 @@ class NamedLab:
     name: str
     kernel_release: str
     source: str
+    tree: str
     built_s: float
     problem: str
     command: str
@@ -228,9 +234,14 @@ def labs(cache: Path | None = None, kernels: Path | None = None) -> tuple[NamedL
             problem = ""
         except TestbedError as error:
             problem = error.message
-        release, source = record.kernel_release, record.source
         found[record.name] = NamedLab(
-            record.name, release, source, path.stat().st_mtime, problem, record.command
+            record.name,
+            record.kernel_release,
+            record.source,
+            record.tree,
+            path.stat().st_mtime,
+            problem,
+            record.command,
         )
     return tuple(sorted(found.values(), key=lambda one: (one.name != DEFAULT_LAB, one.name)))
 

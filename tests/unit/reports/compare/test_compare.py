@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.stats import estimate
 from reports.result.verdicts import Word
+from tests.unit.reports.conftest import write
 
 Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
 
@@ -180,7 +183,7 @@ def test_false_alarms_stay_below_the_rate(make: Make, tmp_path: Path) -> None:
     draw = np.random.default_rng(20260102)
     values = draw.normal(47, 2, (2 * 200 * 4, 5)).tolist()
     every = make([{"aqm": "fifo", "l4s": own, "classic": [0.0] * 5} for own in values])
-    trials, flows = every.frame("trials"), every.frame("flows")
+    trials, flows, catalog = (every.frame(name) for name in ("trials", "flows", "catalog"))
     folders = (tmp_path / "base", tmp_path / "new")
     for number, folder in enumerate(folders):
         # one half of the cells as the base, the other half under the same names as the new run
@@ -189,6 +192,7 @@ def test_false_alarms_stay_below_the_rate(make: Make, tmp_path: Path) -> None:
             own = frame.filter(pl.col("cell").is_in(list(named)))
             own = own.with_columns(pl.col("cell").replace(named))
             tables.write(name, [own.lazy()], folder / f"{name}.parquet")
+        tables.write("catalog", [catalog.lazy()], folder / "catalog.parquet")
     alarms = 0
     for number in range(200):
         chosen = frozenset(f"cell-{4 * number + place:04d}" for place in range(4))
@@ -267,6 +271,52 @@ def test_one_trial_and_equal_trials_are_no_chance(compared: Callable[..., Compar
     assert {own.number for own in equal.numbers if own.differs} == {"goodput_mbps", "share_percent"}
 
 
-def test_with_a_rule_there_are_verdicts_instead(compared: Callable[..., Comparison]) -> None:
-    cells = [cell("fifo", [45.0, 46.0])]
-    assert compared(cells, cells).numbers == ()
+def test_with_a_rule_cells_have_verdicts_too(compared: Callable[..., Comparison]) -> None:
+    base, new = [cell("fifo", [45.0, 46.0]), cell("codel", [45.0])], [cell("fifo", [10.0, 11.0])]
+    found = compared(base, new)
+    assert [own.words for own in found.cells] == [(Word.OK, Word.L4S_STARVED), (Word.OK, None)]
+    assert len(found.numbers) == 6
+    assert "Side by side" not in as_text(found)
+
+
+def test_cells_without_a_change_are_in_the_text_with_their_differences(
+    compared: Callable[..., Comparison],
+) -> None:
+    base = [cell("dualpi2", [47.0, 48.0, 46.5]), cell("fifo", [20.0, 70.0, 45.0]), cell("codel", [45.0])]
+    new = [cell("dualpi2", [47.1, 48.2, 46.5]), cell("fifo", [60.0, 15.0, 30.0]), cell("codel", [44.0])]
+    text = as_text(compared(base, new))
+    fifo, codel, dualpi2 = (line.split() for line in text.split("Neither worse")[1].splitlines()[2:5])
+    assert fifo[:3] == ["?", "FIFO", "unfairness_percent"]
+    assert re.fullmatch(r"\+3\.51 \(-[0-9.]+ to [0-9.]+\)", " ".join(fifo[5:])), "with its interval"
+    assert codel == ["?", "CoDel", "(+ECN)", "unfairness_percent", "2.63", "3.68", "one", "trial"]
+    assert dualpi2[:3] == ["=", "DualPI2", "unfairness_percent"]
+
+
+def test_what_ran_distinguishes_the_sides(make: Make, tmp_path: Path) -> None:
+    """Lab and commit are in the tables; the time of the run is in the name of its directory."""
+    sides = []
+    for lab, source in (("default", "linux-7.3.4.tar.xz"), ("mine", "kernel tree v7.3-2-gabc (Linux 7.3.4)")):
+        made = make([cell("fifo", [45.0, 46.0])])
+        facts = [
+            {
+                "cell": "cell-0000",
+                "trial": 1,
+                "node": "router",
+                "kind": "kernel",
+                "name": name,
+                "value": value,
+            }
+            for name, value in (("release", "7.3.4"), ("lab", lab), ("source", source))
+        ]
+        write(made.folder, "hosts", facts)
+        run = tmp_path / "runs" / lab / "20260102T030405Z"
+        shutil.copytree(made.folder, run / "tables")
+        sides.append(RunTables(run / "tables"))
+    found = compare(*sides, names=("a", "b"), margins=load_margins(), rule=None)
+    assert found.apart == ("lab", "kernel source")
+    assert found.new.begun == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    text = as_text(found)
+    assert "they differ in: lab, kernel source" in text
+    assert "lab mine; Linux 7.3.4; kernel source kernel tree v7.3-2-gabc (Linux 7.3.4)" in text
+    again = compare(sides[0], sides[0], names=("a", "b"), margins=load_margins(), rule=None)
+    assert "both ran on the same testbed, kernel and modules" in as_text(again)
