@@ -95,6 +95,15 @@ def refuse_other(file: Path, mark: bytes, what: str) -> None:
         raise _others(file, what)
 
 
+def refuse_page(file: Path) -> None:
+    """Refuse to replace a file at a place that a user gave for a page, unless it is a page of l4sbench.
+
+    Raises:
+        InputError: the file is somebody else's, or a link.
+    """
+    refuse_other(file, _MARKS[0], "a page")
+
+
 def remove_ours(folder: Path, beginnings: Mapping[str, bytes]) -> list[str]:
     """Remove the files of these names that begin as ours do; return their names."""
     from l4sbench.disk.plain import read_plain

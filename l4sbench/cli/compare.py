@@ -23,6 +23,7 @@ def add_parser(commands: Subparsers) -> None:
         examples=(
             "l4sbench compare runs/quickstart/20260102T030405Z quickstart",
             "l4sbench compare BASE NEW aqm=dualpi2 --json",
+            "l4sbench compare BASE NEW --page compare.html   every number, to look at",
             "l4sbench compare BASE NEW --junit compare.xml   for a CI's test report",
             "l4sbench compare BASE NEW --margins my.yml      which differences matter",
             "l4sbench compare RUN RUN --between lab=default,mine   two kernels of one run",
@@ -46,6 +47,9 @@ def add_parser(commands: Subparsers) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
     parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="also write it as a page, one HTML file with every number"
+    )
+    parser.add_argument(
         "--junit", type=Path, metavar="FILE", help="also write it as JUnit XML, a test per cell"
     )
     add_runs(parser)
@@ -54,12 +58,15 @@ def add_parser(commands: Subparsers) -> None:
 def compare(args: argparse.Namespace) -> int:
     """Print the comparison; return 1 when a cell regressed."""
     from l4sbench.app import api
-    from l4sbench.app.reading import refuse_other
+    from l4sbench.app.reading import refuse_other, refuse_page
+    from l4sbench.app.sheets import write_comparison
     from l4sbench.disk.files import write_whole
     from reports.compare.render import SUITES, as_document, as_junit, as_text
 
     if args.junit:
         refuse_other(args.junit, f'name="{SUITES}"'.encode(), "JUnit XML")
+    if args.page:
+        refuse_page(args.page)
     found = api.compare(
         args.base,
         args.new,
@@ -74,6 +81,8 @@ def compare(args: argparse.Namespace) -> int:
         answer_json(as_document(found))
     else:
         answer(as_text(found))
+    if args.page:
+        say(f"page: {as_path(write_comparison(found, args.page))}")
     if args.junit:
         args.junit.parent.mkdir(parents=True, exist_ok=True)
         write_whole(args.junit, as_junit(found, args.new))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -37,6 +38,8 @@ class Side:
         sources: Where the labs' kernel sources came from, in words, with the commit of a git work tree.
         trials: Number of valid trials.
         begun: When the run directory was made; None if its name does not say.
+        folder: Folder of its tables.
+        renamed: True if its cells have the ids of the other run's in the comparison.
     """
 
     name: str
@@ -47,6 +50,8 @@ class Side:
     sources: tuple[str, ...] = ()
     trials: int = 0
     begun: datetime | None = None
+    folder: Path = Path()
+    renamed: bool = False
 
     @classmethod
     def of(cls, name: str, tables: RunTables) -> Side:
@@ -61,6 +66,8 @@ class Side:
             sources=kernel_facts(tables, "source"),
             trials=trials.filter(pl.col("status") == "ok").height,
             begun=begun(tables.folder.parent.name),
+            folder=tables.folder,
+            renamed=bool(tables.ids),
         )
 
     def facts(self) -> Mapping[str, tuple[str, ...]]:

@@ -233,7 +233,8 @@ def as_document(comparison: Comparison) -> dict[str, object]:
 
 
 def _side_document(side: Side) -> dict[str, object]:
-    return asdict(side) | {"begun": side.begun and side.begun.isoformat()}
+    stated = asdict(side) | {"begun": side.begun and side.begun.isoformat()}
+    return {name: stated[name] for name in stated if name not in ("folder", "renamed")}
 
 
 def _number_document(number: NumberBeside) -> dict[str, object]:

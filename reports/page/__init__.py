@@ -7,6 +7,7 @@
 Everything but the time series is in `index.html` itself; docs/reading.md describes it.
 """
 
+from reports.page.compared import Links, comparison_page
 from reports.page.page import Heading, Section, beside_published, write
 
-__all__ = ["Heading", "Section", "beside_published", "write"]
+__all__ = ["Heading", "Links", "Section", "beside_published", "comparison_page", "write"]

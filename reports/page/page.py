@@ -165,8 +165,8 @@ def render(
             panels=panels,
             steps=2 * STEPS + 1,
             delay_steps=_delay_steps(),
-            style=_own("page.css"),
-            script=Markup("\n").join(_own(name) for name in SCRIPTS),
+            style=own("page.css"),
+            script=Markup("\n").join(own(name) for name in SCRIPTS),
             data=as_script_data(data),
             version=__version__,
         )
@@ -274,7 +274,7 @@ def _delay_steps() -> tuple[str, ...]:
     return (f"below {limits[0]}", *between, f"{limits[-1]} and more")
 
 
-def _own(name: str) -> Markup:
+def own(name: str) -> Markup:
     """Return one of our own files, which goes into the page as it is."""
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704 (not from outside)
 

@@ -927,6 +927,7 @@ def _places(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
         ("run", "quickstart", "--detach", "--dir", f"{place}/x"),
         ("report", str(run), "--figures", place, "--format", "json"),
         ("compare", str(run), str(run), "--junit", place),
+        ("compare", str(run), str(run), "--page", place),
         ("bundle", str(run), "-o", place),
         ("bundle", "--unpack", place),
         ("bundle", "--check", place),

@@ -379,6 +379,21 @@ def test_without_verdicts_filters_and_json(run: Path, capsys: pytest.CaptureFixt
     assert (run / "report" / "decision.md").is_file()
 
 
+def test_a_comparison_is_written_as_a_page(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "out" / "compare.html"
+    assert main(["report", str(run)]) == 0
+    assert main(["compare", str(run), str(run), "--page", str(page)]) == 0
+    assert f"page: {page}" in capsys.readouterr().err
+    assert 'href="../report/index.html#cell/' in page.read_text(encoding="utf-8")
+    other = tmp_path / "notes.html"
+    other.write_text("mine")
+    assert main(["compare", str(run), str(run), "--page", str(other)]) == 2
+    assert "notes.html exists, and is not a page of l4sbench" in capsys.readouterr().err
+    assert other.read_text() == "mine"
+
+
 def test_versions_of_a_program_compare_without_a_rule(
     run: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
