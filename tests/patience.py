@@ -3,7 +3,8 @@
 """The time that tests give to whatever they wait for, and commands that end within it."""
 
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,3 +29,11 @@ def ran(
     return subprocess.run(
         argv, cwd=cwd, env=env, input=given, timeout=limit_s, check=check, capture_output=True, text=True
     )
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Wait until something has happened, which a thread or a process brings about."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.app.stored import StoredRun
-    from reports.page import Section
+    from reports.page import Live, Section
     from reports.result.measured import Measurements
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
@@ -101,6 +101,27 @@ class Report:
             return pages.write(
                 found, result, heading, self.folder, metrics=metrics, costs=regrets, panels=panels
             )
+
+    def write_live(self, live: Live) -> Path:
+        """Write only the page of a run that goes on, of the trials that its tables have; return the page.
+
+        Raises:
+            InputError: a table is damaged, or the folder cannot be written.
+        """
+        from l4sbench.tables import DamagedTable
+        from reports import page as pages
+
+        heading = pages.Heading(self.run.matrix.name, self.run.matrix.description)
+        with reading(self.run.path), writing(self.folder, _ELSEWHERE):
+            try:
+                result = self.run.result()
+            except DamagedTable:
+                if (self.run.path / "tables" / "trials.parquet").exists():
+                    raise
+                return pages.write_waiting(heading, self.folder, live)
+            except InputError:  # no trial has ended yet, or none of both groups
+                return pages.write_waiting(heading, self.folder, live)
+            return pages.write_live(self.run.tables(), result, heading, self.folder, live)
 
 
 def regrets(result: Decision | Measurements, prevalence: Path | None = None) -> tuple[Regret, ...]:

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from l4sbench.app.meanwhile import Meanwhile
 from l4sbench.cli.terminal import Styled, is_terminal, kernels_text, say
 from l4sbench.errors import L4sbenchError
 from l4sbench.facts import events
@@ -87,41 +88,30 @@ class _Table:
         self.shown: RenderableType = ""
         self._table_of = table_of
         self._run: Path | None = None
-        self._wake = threading.Event()
-        self._over = threading.Event()
+        self._meanwhile = Meanwhile(self._make, _PAUSE_S, _PAUSES)
 
     def ended(self, trial: Path) -> None:
         """Take note of a trial that has ended, by its folder `<run>/cells/<cell>/<trial>`."""
         self._run = trial.parents[2]
-        self._wake.set()
+        self._meanwhile.happened()
 
     @contextmanager
     def working(self) -> Iterator[_Table]:
         """Make tables until the end; what is wrong with one of them is shown in its place."""
-        worker = threading.Thread(target=self._work, daemon=True)
-        worker.start()
-        try:
+        with self._meanwhile.working():
             yield self
-        finally:
-            self._over.set()
-            self._wake.set()
-            worker.join()
 
-    def _work(self) -> None:
-        while self._wake.wait() and not self._over.is_set():
-            self._wake.clear()
-            began_s = time.monotonic()
-            if self._run is not None:
-                try:
-                    self.shown = self._table_of(self._run)
-                except L4sbenchError as error:
-                    self.shown = printable(f"no table yet: {error.message}")
-            self._over.wait(max(_PAUSE_S, _PAUSES * (time.monotonic() - began_s)))
+    def _make(self, _: float) -> None:
+        if self._run is not None:
+            try:
+                self.shown = self._table_of(self._run)
+            except L4sbenchError as error:
+                self.shown = printable(f"no table yet: {error.message}")
 
 
 _PAUSE_S = 1.0
 _PAUSES = 9.0
-"""Least time between two tables, and in tables' times: making them must not slow the trials down."""
+"""Least time between two tables, and in tables' processor times: they must not slow the trials down."""
 
 
 class _Lines:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,10 @@ from l4sbench.cli.terminal import Styled, answer, as_path, say, warn
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from l4sbench.app.livepage import LivePage
     from l4sbench.app.prepare import Prepared
     from l4sbench.engine.loop import RunResult
+    from l4sbench.facts.events import Event, OnEvent
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -40,6 +43,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench run my.yaml aqm='fq*' --trials 1",
             "l4sbench run quickstart --set rate=50mbit --set trials=5",
             "l4sbench run my.yaml --watch          see the table grow",
+            "l4sbench run my.yaml --live           see the page grow in a browser",
             "l4sbench run my.yaml --new            start a new run directory",
             "l4sbench run quickstart --sure        add trials until every verdict is sure",
             "l4sbench run my.yaml --retry failed   try trials again that failed three times",
@@ -52,6 +56,11 @@ def add_parser(commands: Subparsers) -> None:
     add_notes(parser)
     parser.add_argument(
         "--watch", action="store_true", help="redraw the decision table on the terminal as trials end"
+    )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="write the run's page while trials run; it reloads itself in a browser",
     )
     parser.add_argument(
         "--detach",
@@ -82,20 +91,48 @@ def run(args: argparse.Namespace) -> int:
     def table_of(run: Path) -> RenderableType:
         return preliminary(StoredRun(run, prepared.whole), command(run))
 
+    live = _live_page(prepared) if args.live else None
     try:
-        with run_progress(table_of if args.watch else None) as on_event:
+        with ExitStack() as stack:
+            on_bar = stack.enter_context(run_progress(table_of if args.watch else None))
+            on_event = _both(on_bar, stack.enter_context(live.working())) if live else on_bar
             ended = api.run_prepared(prepared, on_state=say, on_plan=warn_of, on_event=on_event)
     except RunInterrupted as stopped:
+        if live:
+            live.stopped()
         _sum_up(stopped.result, stopped.run, None)
         return stopped.result.exit_code
     report = None
     if (result := ended.decision or ended.measured) is not None:
         stored = StoredRun(ended.path, prepared.whole)
         report = show_result(stored, result, command(ended.path), notes=args.notes)
+    elif live:
+        live.stopped()
     for problem in ended.problems:
         warn(problem)
+    if live and live.problem and not report:
+        warn(f"the page could not be written: {live.problem}")
     _sum_up(ended.result, ended.path, report)
     return ended.result.exit_code
+
+
+def _live_page(prepared: Prepared) -> LivePage:
+    """Return the listener that writes the page of a run that is about to begin; print where that will be."""
+    from l4sbench.app.livepage import LivePage
+    from l4sbench.app.stored import StoredRun
+
+    known = prepared.latest
+    place = known.path if known else Path(prepared.options.runs, prepared.matrix.name, "latest")
+    say(f"page: {as_path(place / 'report' / 'index.html')}, which grows as trials end")
+    return LivePage(lambda: StoredRun(place.resolve(), prepared.whole))
+
+
+def _both(first: OnEvent, second: OnEvent) -> OnEvent:
+    def hear(event: Event) -> None:
+        first(event)
+        second(event)
+
+    return hear
 
 
 def _detach(prepared: Prepared) -> int:

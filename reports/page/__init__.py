@@ -8,6 +8,17 @@ Everything but the time series is in `index.html` itself; docs/reading.md descri
 """
 
 from reports.page.compared import Links, comparison_page
+from reports.page.live import Live, write_live, write_waiting
 from reports.page.page import Heading, Section, beside_published, write
 
-__all__ = ["Heading", "Links", "Section", "beside_published", "comparison_page", "write"]
+__all__ = [
+    "Heading",
+    "Links",
+    "Live",
+    "Section",
+    "beside_published",
+    "comparison_page",
+    "write",
+    "write_live",
+    "write_waiting",
+]

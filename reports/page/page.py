@@ -35,6 +35,7 @@ from reports.result.verdicts import Decision
 if TYPE_CHECKING:
     import polars as pl
 
+    from reports.page.live import Live
     from reports.published import StudyComparison
     from reports.render.answer import Answer
     from reports.result.load import RunTables
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from reports.result.verdicts import JudgedCell
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
-SCRIPTS: Final = ("base.js", "cell.js", "path.js", "charts.js", "find.js", "page.js")
+SCRIPTS: Final = ("base.js", "keep.js", "cell.js", "path.js", "charts.js", "find.js", "page.js")
 
 _SEPARATORS: Final = frozenset((LINE, FIELD, NUMBER))
 _PARTS: Final = re.compile(f"([{''.join(sorted(_SEPARATORS))}])")
@@ -130,10 +131,12 @@ def render(
     series: str = "",
     drawing: str = "",
     around: Beside = _ALONE,
+    live: Live | None = None,
 ) -> str:
     """Return the page as text; `series` and `drawing` are the files beside it that it loads.
 
-    It has links to what is `around` it.
+    It has links to what is `around` it. `live` is the state of a run that goes on: the page shows it, and
+    reloads itself.
     """
     decision = result if isinstance(result, Decision) else None
     asked = questions(decision) if decision else ()
@@ -165,8 +168,9 @@ def render(
             panels=panels,
             steps=2 * STEPS + 1,
             delay_steps=_delay_steps(),
-            style=own("page.css"),
-            script=Markup("\n").join(own(name) for name in SCRIPTS),
+            live=live,
+            style=Markup("\n").join(own(name) for name in ("page.css", *(("live.css",) if live else ()))),
+            script=Markup("\n").join(own(name) for name in (*SCRIPTS, "live.js" if live else "resume.js")),
             data=as_script_data(data),
             version=__version__,
         )

@@ -99,7 +99,7 @@ def write_page(report: Path, page: str, keep: Iterable[str]) -> Path:
         report.mkdir(parents=True, exist_ok=True)
         write_whole(path, page)
     kept = {report / name for name in keep}
-    for old in (report / DATA).iterdir():
+    for old in (report / DATA).iterdir() if is_real_folder(report / DATA) else ():
         if old not in kept and _OWN.fullmatch(old.name):
             remove_tree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
     return path

@@ -29,9 +29,12 @@ function load(name) {
 function seriesOf(cell, trial) {
   const box = el("div", { class: "charts", "aria-live": "off" }, el("p", { class: "quiet" }, "Loading the time series …"));
   const turn = ++drawing;
+  if (!data().series) {
+    box.replaceChildren(el("p", { class: "quiet" }, "Time series are written when the run has ended."));
+    return box;
+  }
   (async () => {
     try {
-      if (!data().series) throw new Error("no series");
       await load(`${data().series}/specifications.js`);
       await load(`${data().series}/${cell.id}.js`);
     } catch (error) {

@@ -62,7 +62,7 @@ function go(moved) {
   else byId("cell").replaceChildren();
   trail(heat, key, cell);
   if (broken) say(`This page has no ${now.kind} ${now.cell ?? now.entry}.`);
-  else if (moved || now.kind !== "home") arrive(now, heat, cell, sameCell, trial);
+  else if (moved || (now.kind !== "home" && !isKept())) arrive(now, heat, cell, sameCell, trial);
   last = now;
 }
 

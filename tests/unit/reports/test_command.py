@@ -19,11 +19,14 @@ import l4sbench
 from l4sbench import tables
 from l4sbench.app.api import EndedRun, decide
 from l4sbench.app.api import load as load_run
+from l4sbench.app.livepage import LivePage
 from l4sbench.app.stored import StoredRun
 from l4sbench.cli import main
 from l4sbench.engine.loop import RunResult
+from l4sbench.facts import events
 from l4sbench.matrix import Matrix
 from reports.result.load import RunTables, load
+from tests.patience import wait_until
 from tests.unit.reports.conftest import write
 
 MATRIX = """\
@@ -377,6 +380,32 @@ def test_without_verdicts_filters_and_json(run: Path, capsys: pytest.CaptureFixt
     assert "needs verdicts" in capsys.readouterr().err
     assert main(["report", str(run), "--rule", "pam25"]) == 0
     assert (run / "report" / "decision.md").is_file()
+
+
+def test_the_page_of_a_run_that_goes_on(run: Path) -> None:
+    """It waits for the first result, then has the results so far, and at the end it is the ordinary page."""
+    tables_of, page = run / "tables", run / "report" / "index.html"
+    live = LivePage(lambda: StoredRun(run))
+    live(events.RunPlanned(0.0, 84, 28, 2, 100.0))
+    tables_of.rename(run / "later")
+    live.stopped()
+    assert "The run stopped before a trial had a result" in page.read_text(encoding="utf-8")
+    (run / "later").rename(tables_of)
+    with live.working():
+        live(events.TrialEnded(1.0, "c", 1, events.Status.INVALID, ("r",), 1.0, 1.0, run / "cells/c/1"))
+        wait_until(lambda: "Is it okay" in page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    assert "<b>1 of 84</b> trials have ended" in text
+    assert ">1 invalid<" in text
+    assert 'http-equiv="refresh"' in text
+    assert '"series":""' in text
+    live.stopped()
+    text = page.read_text(encoding="utf-8")
+    assert "the run has stopped, and the same command resumes it" in text
+    assert 'http-equiv="refresh"' not in text
+    assert main(["report", str(run)]) == 0
+    assert 'id="going"' not in page.read_text(encoding="utf-8")
+    assert live.problem == ""
 
 
 def test_a_comparison_is_written_as_a_page(

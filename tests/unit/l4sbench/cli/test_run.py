@@ -51,3 +51,25 @@ def test_an_interrupt_prints_what_is_kept_and_how_to_resume(
         f"run:    runs/small/{made.name}",
         "interrupted; the same command resumes it",
     ]
+
+
+def test_a_run_that_stops_leaves_a_page_that_does_not_reload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def interrupts(_: object) -> Iterator[Callable[[events.Event], None]]:
+        yield (
+            lambda event: (
+                signal.raise_signal(signal.SIGINT) if isinstance(event, events.TrialStarted) else None
+            )
+        )
+
+    monkeypatch.setattr(progress, "run_progress", interrupts)
+    monkeypatch.setattr(Prepared, "open_testbed", lambda *_, **__: small.SmallTestbed(sleep_s=10.0))
+    small.matrix(tmp_path)
+    assert main(["run", "small.yaml", "--jobs", "1", "--live"]) == 130
+    place = "runs/small/latest/report/index.html"
+    assert f"page: {place}, which grows as trials end" in capsys.readouterr().err
+    page = Path(place).read_text(encoding="utf-8")
+    assert "<b>0 of 12</b> trials have ended; the run has stopped" in page
+    assert 'http-equiv="refresh"' not in page
