@@ -7,7 +7,8 @@
 # One night of a regression sweep: runs a matrix into a new run directory below
 # RUNS (default: runs), compares it with the last good run and with the
 # baseline where there is one, and keeps the outcome in
-# RUNS/<matrix>/history.tsv. What is no worse becomes the last good run.
+# RUNS/<matrix>/history.tsv and history.html. What is no worse becomes the
+# last good run.
 #
 #   RUNS/<matrix>/good      link to the last good run; this script moves it
 #   RUNS/<matrix>/baseline  link to a run that you chose; catches what gets
@@ -65,6 +66,7 @@ for base in good baseline; do
 	compared=0
 	"$L4SBENCH" compare "$home/$base" "$home/$new" --dir "$runs" \
 		--junit "$home/$new/report/against-$base.xml" \
+		--page "$home/$new/report/against-$base.html" \
 		${L4SBENCH_MARGINS:+--margins "$L4SBENCH_MARGINS"} || compared=$?
 	case $compared in
 	0) ;;
@@ -88,6 +90,10 @@ history=$home/history.tsv
 test -s "$history" || printf 'run\tcompared with\toutcome\n' >"$history"
 printf '%s\t%s\t%s\n' "$new" "$against" "$outcome" >>"$history"
 say "$name $new: $outcome (history: $history)"
+# The page of all nights is a view of what is kept: a night does not fail for it.
+"$L4SBENCH" history "$name" --dir "$runs" \
+	${L4SBENCH_MARGINS:+--margins "$L4SBENCH_MARGINS"} >/dev/null ||
+	say "the page of nights could not be written"
 test "$outcome" = ok || exit 1
 # A link is replaced by renaming, so that there is always one.
 ln -sfn "$new" "$home/good.new"

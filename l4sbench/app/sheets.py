@@ -38,8 +38,9 @@ def write_sheet(file: Path, page: str) -> Path:
 
 
 def _page_of(side: Side, file: Path) -> str:
-    """Return the address of a run's page in links of a file; empty if it has none."""
-    page = side.folder.parent / "report" / "index.html"
-    if not page.is_file():
-        return ""
-    return quote(os.path.relpath(page.resolve(), file.parent.resolve()))
+    return address(side.folder.parent / "report" / "index.html", file)
+
+
+def address(page: Path, file: Path) -> str:
+    """Return the address of a page in links of a file; empty if there is no such page."""
+    return quote(os.path.relpath(page.resolve(), file.parent.resolve())) if page.is_file() else ""

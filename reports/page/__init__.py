@@ -9,15 +9,18 @@ Everything but the time series is in `index.html` itself; docs/reading.md descri
 
 from reports.page.compared import Links, comparison_page
 from reports.page.live import Live, write_live, write_waiting
+from reports.page.nights import NightLinks, history_page
 from reports.page.page import Heading, Section, beside_published, write
 
 __all__ = [
     "Heading",
     "Links",
     "Live",
+    "NightLinks",
     "Section",
     "beside_published",
     "comparison_page",
+    "history_page",
     "write",
     "write_live",
     "write_waiting",

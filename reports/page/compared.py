@@ -105,7 +105,7 @@ def comparison_page(comparison: Comparison, links: Links | None = None) -> str:
     """Return the page of a comparison as text; `links` lead to the pages of both runs."""
     return sheet(
         "compared.html.j2",
-        scripts=("compared.js",),
+        scripts=("filter.js", "compared.js"),
         comparison=comparison,
         links=links or Links(),
         look=_look(comparison),
@@ -117,7 +117,7 @@ def comparison_page(comparison: Comparison, links: Links | None = None) -> str:
         estimate=_estimate,
         difference=_difference,
         lost=len(comparison.present(Presence.LOST)),
-        metric_words=_metric_words,
+        metric_words=metric_words,
         number_words=lambda name: _NUMBERS.get(name, name),
         ChangeKind=ChangeKind,
     )
@@ -159,7 +159,7 @@ def _groups(comparison: Comparison) -> tuple[Group, ...]:
     return tuple(one for one in groups if one.cells)
 
 
-def _metric_words(metric: MetricChange) -> str:
+def metric_words(metric: MetricChange) -> str:
     """Return a metric for people, with its unit: `delay of l4s, ms`."""
     named = {"unfairness_percent": "unfairness, %", "utilisation_percent": "utilisation, %"}
     return named.get(metric.metric) or f"delay of {metric.group}, ms"

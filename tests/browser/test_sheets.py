@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from playwright.sync_api import Page, expect
 
 from l4sbench import tables
 from reports.compare import compare, load_margins
-from reports.page import comparison_page
+from reports.compare.history import NightRun, history
+from reports.page import NightLinks, comparison_page, history_page
 from reports.result.load import RunTables, load
 from reports.result.rules import load_rule
 from tests.browser.conftest import Open
@@ -113,3 +116,75 @@ def test_without_scripts_a_comparison_has_everything(visit: Open, comparison: Pa
     first = page.locator("details.change").first
     first.locator("summary").click()
     expect(first.get_by_role("table").first).to_be_visible()
+
+
+@pytest.fixture(scope="session")
+def nights(small: RunTables, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a history in which the last but one of five nights was worse, with a module of its own."""
+    folder = tmp_path_factory.mktemp("nights")
+    worse = changed(small, folder)
+    trials = worse.trials.with_columns(modules=pl.concat_list(pl.lit("tcp_prague=CD34")))
+    tables.write("trials", [tables.conform("trials", trials).lazy()], worse.folder / "trials.parquet")
+    names = [f"2026010{day}T023000Z" for day in range(1, 6)]
+    own = [small, small, small, load(folder / "run"), small]
+    runs_of = [
+        NightRun(name, one, "worse than good" if place == 3 else "ok", (names[0], small) if place else None)
+        for place, (name, one) in enumerate(zip(names, own, strict=True))
+    ]
+    found = history("small", runs_of, load_margins(), load_rule("pam25"))
+    # the folder's name is not a night's, as these tables have one place
+    dated = (
+        replace(night, side=replace(night.side, begun=datetime(2026, 1, day, tzinfo=UTC)))
+        for day, night in enumerate(found.nights, 1)
+    )
+    page = folder / "history.html"
+    links = [NightLinks(f"{name}/report/index.html") for name in names]
+    page.write_text(history_page(replace(found, nights=tuple(dated)), links), encoding="utf-8")
+    return page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_history_is_for_everybody(visit: Open, nights: Path, scheme: str, width: int) -> None:
+    page = visit(path=nights, color_scheme=scheme, viewport={"width": width, "height": 800})
+    check_for_everybody(page)
+    page.evaluate(OPEN_ALL)
+    check_for_everybody(page)
+    for chart in page.locator(".trend > svg").all():
+        assert "over 5 nights" in (chart.get_attribute("aria-label") or "")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_text_of_a_chart_leaves_it(visit: Open, nights: Path, width: int) -> None:
+    page = visit(path=nights, viewport={"width": width, "height": 800})
+    outside = page.locator(".trend > svg").evaluate_all(
+        """charts => charts.flatMap((chart) => {
+            const box = chart.getBoundingClientRect();
+            return [...chart.querySelectorAll("text")].filter((text) => {
+                const own = text.getBoundingClientRect();
+                return own.left < box.left - 1 || own.right > box.right + 1;
+            }).map((text) => text.textContent);
+        })"""
+    )
+    assert outside == []
+
+
+def test_what_got_worse_comes_first_and_is_found(visit: Open, nights: Path) -> None:
+    page = visit(path=nights)
+    first = page.locator("section.course").first
+    expect(first).to_contain_text("worse on 04 Jan: delay of classic, ms; delay of l4s, ms")
+    expect(first.locator(".bad")).to_have_count(1)
+    expect(first.locator(".mark")).to_have_count(4)
+    expect(page.locator(".changes-list")).to_contain_text("module tcp_prague")
+    page.get_by_label("Only what got worse").check()
+    expect(page.locator("#count")).to_have_text("4 of 24 cells")
+    night = page.get_by_role("link", name="04 Jan 2026: worse than good, 4 cells worse").first
+    assert night.get_attribute("href") == "20260104T023000Z/report/index.html"
+
+
+def test_a_history_on_paper(visit: Open, nights: Path) -> None:
+    page = visit(path=nights, color_scheme="dark")
+    page.emulate_media(media="print")
+    expect(page.locator(".search")).to_be_hidden()
+    assert page.evaluate(LOW_CONTRAST) == []
+    assert len(page.pdf(format="A4", print_background=True)) > 20_000

@@ -67,6 +67,11 @@ def test_nights(lab: Lab, tmp_path: Path) -> None:
     assert (home / "good").readlink() == good
     outcomes = [line.split("\t")[-1] for line in (home / "history.tsv").read_text().splitlines()]
     assert outcomes == ["outcome", "ok", "ok", "worse than good"]
+    page = (home / "history.html").read_text()
+    assert '<span class="answer-word o-worse">Worse</span> in the newest night' in page
+    assert page.count('/report/index.html"') >= 3
+    newest = (home / "history.tsv").read_text().splitlines()[-1].split("\t")[0]
+    assert "delay of l4s, ms" in (home / newest / "report" / "against-good.html").read_text()
 
 
 def test_usage_is_said(tmp_path: Path) -> None:

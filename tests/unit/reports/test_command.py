@@ -408,6 +408,67 @@ def test_the_page_of_a_run_that_goes_on(run: Path) -> None:
     assert live.problem == ""
 
 
+@pytest.fixture
+def sweep(run: Path, measure: Measure, tmp_path: Path) -> Path:
+    """The folder of three runs of the matrix, of which a sweep has noted the first and the last."""
+    home = tmp_path / "runs" / "mine"
+    for day, dualpi2 in ((1, DUALPI2), (2, DUALPI2), (3, {**DUALPI2, "l4s": [4.0, 4.1, 4.2]})):
+        measure(FIFO, dualpi2)
+        night = home / f"2026010{day}T023000Z"
+        shutil.copytree(run / "tables", night / "tables")
+        for name in ("matrix.yaml", "manifest.json"):
+            shutil.copy(run / name, night / name)
+    (home / "history.tsv").write_text(
+        "run\tcompared with\toutcome\n"
+        "20260101T023000Z\tnone\tok\n"
+        "../../etc\tnone\tok\n"
+        "20260103T023000Z\t20260101T023000Z\tworse than good\n"
+        "20260104T023000Z\n",
+        encoding="utf-8",
+    )
+    return home
+
+
+def test_the_nights_of_a_sweep_are_listed_and_have_a_page(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", "mine", "--dir", str(sweep.parent)]) == 0
+    said = capsys.readouterr()
+    rows = [line.split() for line in said.out.splitlines()]
+    assert rows[1] == ["20260101T023000Z", "6", "-", "ok"]
+    assert rows[2] == ["20260103T023000Z", "6", "1", "worse", "than", "good"]
+    assert len(rows) == 3, "only what the sweep noted, and that is still there"
+    page = sweep / "history.html"
+    assert f"page: {page}" in said.err
+    assert '<span class="answer-word o-worse">Worse</span> in the newest night' in page.read_text()
+    assert main(["history", str(sweep / "20260101T023000Z"), "--all", "--last", "2"]) == 0
+    nights = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert nights == ["20260102T023000Z", "20260103T023000Z"]
+
+
+def test_runs_that_no_sweep_has_noted_are_compared_with_the_one_before(
+    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (sweep / "history.tsv").unlink()
+    output = tmp_path / "out" / "trend.html"
+    assert main(["history", "mine", "--dir", str(sweep.parent), "-o", str(output)]) == 0
+    worse = [line.split()[2] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert worse == ["-", "0", "1"]
+    assert "compared with 20260102T023000Z" in output.read_text()
+    output.write_text("mine")
+    assert main(["history", "mine", "--dir", str(sweep.parent), "-o", str(output)]) == 2
+    assert "trend.html exists, and is not a page of l4sbench" in capsys.readouterr().err
+
+
+def test_a_history_needs_a_run(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "other", "--dir", str(sweep.parent)]) == 2
+    assert "there is no run other" in capsys.readouterr().err
+    for night in sweep.glob("2*"):
+        (night / "tables").rename(night / "gone")
+    assert main(["history", "mine", "--dir", str(sweep.parent)]) == 2
+    assert f"no run in {sweep} has tables; `l4sbench collect RUN` writes them" in capsys.readouterr().err
+
+
 def test_a_comparison_is_written_as_a_page(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,6 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run quickstart --on v", ["virtual"]),
         ("report mi", ["mine"]),
         ("compare mine o", ["other"]),
+        ("history mi", ["mine"]),
         ("list qu", ["queues"]),
         ("explain dual", ["dualpi2"]),
         ("explain aqm.targ", ["aqm.target"]),
